@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package accessrule says which requests to a Kubernetes API a rule chooses. The hub's distributor explains with it what a
-// binding of people allows, and the tunnel holds every request against it.
+// Package accessrule says which requests to a Kubernetes API a rule chooses. The hub's distributor
+// explains with it what a binding of people allows, and the tunnel holds every request against it.
 package accessrule
 
 import (
@@ -16,15 +16,18 @@ const All = "*"
 // coreGroup is another name of the API group without a name.
 const coreGroup = "core"
 
-// Rule chooses requests: those for resources, as a rule of a Kubernetes Role does, and those for paths of no resource, where it
-// names some. An empty list chooses all, but for Paths. Its JSON is its stored form.
+// Rule chooses requests: those for resources, as a rule of a Kubernetes Role does, and those for
+// paths of no resource, where it names some. An empty list chooses all, but for Paths. Its JSON is
+// its stored form.
 type Rule struct {
 	Verbs     []string `json:"verbs,omitempty"`
 	APIGroups []string `json:"apiGroups,omitempty"`
-	// Resources are such as "pods", "pods/log", "pods/*", "*/scale" and "*". A resource alone is without its subresources.
+	// Resources are such as "pods", "pods/log", "pods/*", "*/scale" and "*". A resource alone is
+	// without its subresources.
 	Resources  []string `json:"resources,omitempty"`
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Paths are such as "/metrics" and "/logs/*". A rule with Paths and without Resources chooses no resource.
+	// Paths are such as "/metrics" and "/logs/*". A rule with Paths and without Resources chooses
+	// no resource.
 	Paths []string `json:"paths,omitempty"`
 }
 
@@ -56,8 +59,9 @@ func (q Request) String() string {
 	return text
 }
 
-// Open tells what everybody may ask who reaches a cluster at all, whatever narrows it: what Kubernetes itself tells everybody who
-// has signed in (its roles system:discovery and system:basic-user). Without it no client works.
+// Open tells what everybody may ask who reaches a cluster at all, whatever narrows it: what
+// Kubernetes itself tells everybody who has signed in (its roles system:discovery and
+// system:basic-user). Without it no client works.
 func (q Request) Open() bool {
 	if q.Path == "" {
 		return q.Verb == "create" && q.Subresource == "" && q.asksAboutSelf()

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app is the shell around a program: arguments, signals and exit codes, so that a main function is one call.
+// Package app is the shell around a program: arguments, signals and exit codes, so that a main
+// function is one call.
 package app
 
 import (
@@ -23,9 +24,10 @@ const (
 	exitUsage  = 2
 )
 
-// Main reads the configuration, calls run, and ends the process. The context of run ends at SIGINT or SIGTERM; a second
-// signal ends the process at once. Exit codes: 0 when run returns nil (or only reports that its context was canceled by
-// the signal), 1 when it returns another error, 2 when the configuration is wrong.
+// Main reads the configuration, calls run, and ends the process. The context of run ends at SIGINT
+// or SIGTERM; a second signal ends the process at once. Exit codes: 0 when run returns nil (or only
+// reports that its context was canceled by the signal), 1 when it returns another error, 2 when the
+// configuration is wrong.
 func Main(program string, cfg interface{ Bind(set *config.Set) }, run func(ctx context.Context) error) {
 	ctx, stop := untilSignal(context.Background())
 	set := config.FromOS(program)
@@ -37,8 +39,9 @@ func Main(program string, cfg interface{ Bind(set *config.Set) }, run func(ctx c
 	os.Exit(code)
 }
 
-// untilSignal returns a context that ends at the first signal. By then signals have their default effect again, so that
-// the second one ends the process; signal.NotifyContext leaves that to the moment when the work is done.
+// untilSignal returns a context that ends at the first signal. By then signals have their default
+// effect again, so that the second one ends the process; signal.NotifyContext leaves that to the
+// moment when the work is done.
 func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)

@@ -14,9 +14,10 @@ import (
 // defaultGCPercent is what GOGC is when nobody set it.
 const defaultGCPercent = 100
 
-// KeepHeadroom lets the heap of the process grow by at least low and at most high bytes between two collections, instead
-// of by its own size. A small heap that serves many requests would else be collected many times a second, and a large one
-// that hardly changes would take twice its size. It does nothing where GOGC is set. The returned function ends it.
+// KeepHeadroom lets the heap of the process grow by at least low and at most high bytes between two
+// collections, instead of by its own size. A small heap that serves many requests would else be
+// collected many times a second, and a large one that hardly changes would take twice its size. It
+// does nothing where GOGC is set. The returned function ends it.
 //
 // It is for main functions, since a process has one heap.
 func KeepHeadroom(low, high uint64) (stop func()) {
@@ -29,7 +30,7 @@ func KeepHeadroom(low, high uint64) (stop func()) {
 	return h.stop
 }
 
-// headroom sets GOGC anew after each collection.
+// headroom sets GOGC again after each collection.
 type headroom struct {
 	low, high uint64
 

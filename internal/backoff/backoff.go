@@ -3,12 +3,14 @@
 
 // Package backoff is the one way Leat waits before it tries again.
 //
-// Every retry uses full jitter: the wait is uniform between zero and a bound that grows with each attempt. A thousand
-// agents that lost the same hub at the same instant therefore spread over the whole interval rather than coming back
-// together. Periodic work (polls, refreshes) uses [Jitter] for the same reason.
+// Every retry uses full jitter: the wait is uniform between zero and a bound that grows with each
+// attempt. A thousand agents that lost the same hub at the same instant therefore spread over the
+// whole interval rather than coming back together. Periodic work (polls, refreshes) uses [Jitter]
+// for the same reason.
 //
-// The package is ours because it is shorter than the glue to a library would be: the known ones spread around the
-// interval instead of over it, carry a hidden overall time limit, and drop the cause when a server names its own delay.
+// The package is ours because it is shorter than the glue to a library would be: the known ones
+// spread around the interval instead of over it, carry a hidden overall time limit, and drop the
+// cause when a server names its own delay.
 package backoff
 
 import (
@@ -20,28 +22,30 @@ import (
 	"time"
 )
 
-// Policy says how long to wait between attempts. It is a value: copy it, change a field, share it between goroutines.
-// A zero field takes the value it has in [Default].
+// Policy says how long to wait between attempts. It is a value: copy it, change a field, share it
+// between goroutines. A zero field takes the value it has in [Default].
 type Policy struct {
 	// Initial is the bound of the wait after the first failure. Zero: 200 ms.
 	Initial time.Duration
-	// Max is the bound that later waits grow to. Zero: 30 s. A server's own hint (see RetryAfter) may exceed it.
+	// Max is the bound that later waits grow to. Zero: 30 s. A server's own hint (see RetryAfter)
+	// may exceed it.
 	Max time.Duration
 	// Multiplier is how much the bound grows with every further failure; at least 1. Zero: 2.
 	Multiplier float64
-	// MaxAttempts ends Retry after that many calls. Zero: there is no such limit, the context alone ends it.
+	// MaxAttempts ends Retry after that many calls. Zero: there is no such limit, the context alone
+	// ends it.
 	MaxAttempts int
 }
 
-// Default returns the policy to use where nothing speaks for another: 200 ms doubling to 30 s, without a limit on the
-// number of attempts.
+// Default returns the policy to use where nothing speaks for another: 200 ms doubling to 30 s,
+// without a limit on the number of attempts.
 func Default() Policy {
 	return Policy{Initial: 200 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
 }
 
-// Delay returns how long to wait after failure number attempt, counted from 0: a random time, uniform between 0 and
-// min(Max, Initial × Multiplier^attempt), both ends included. A negative attempt counts as 0. It is safe for concurrent
-// use.
+// Delay returns how long to wait after failure number attempt, counted from 0: a random time,
+// uniform between 0 and min(Max, Initial × Multiplier^attempt), both ends included. A negative
+// attempt counts as 0. It is safe for concurrent use.
 func (p Policy) Delay(attempt int) time.Duration {
 	return time.Duration(rand.Int64N(int64(p.bound(attempt)) + 1))
 }
@@ -69,9 +73,9 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// Jitter returns a random duration, uniform between d×(1-fraction) and d×(1+fraction). Polls use a fraction of 0.25, so
-// that clients which started together drift apart. A fraction outside 0..1 is brought to the nearer end; a d that is
-// not positive comes back as it is.
+// Jitter returns a random duration, uniform between d×(1-fraction) and d×(1+fraction). Polls use a
+// fraction of 0.25, so that clients which started together drift apart. A fraction outside 0..1 is
+// brought to the nearer end; a d that is not positive comes back as it is.
 func Jitter(d time.Duration, fraction float64) time.Duration {
 	if d <= 0 {
 		return d
@@ -80,7 +84,8 @@ func Jitter(d time.Duration, fraction float64) time.Duration {
 	return d + time.Duration(spread*(2*rand.Float64()-1))
 }
 
-// Wait blocks for d, or until ctx is done; then it returns the context's cause. With d ≤ 0 it returns at once.
+// Wait blocks for d, or until ctx is done; then it returns the context's cause. With d ≤ 0 it
+// returns at once.
 func Wait(ctx context.Context, d time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -105,8 +110,8 @@ func Wait(ctx context.Context, d time.Duration) error {
 //   - the last error of try, when p.MaxAttempts calls have failed;
 //   - an error that wraps both the context's cause and the last error of try, when ctx is done first.
 //
-// An error made with [RetryAfter] makes the next wait at least as long as it says. Retry hides every error but the last;
-// a try that wants its failures seen logs them itself.
+// An error made with [RetryAfter] makes the next wait at least as long as it says. Retry hides
+// every error but the last; a try that wants its failures seen logs them itself.
 func Retry(ctx context.Context, p Policy, try func(context.Context) error) error {
 	for attempt := 0; ; attempt++ {
 		err := try(ctx)
@@ -125,18 +130,21 @@ func Retry(ctx context.Context, p Policy, try func(context.Context) error) error
 	}
 }
 
-// After returns how long to wait after failure number attempt, counted from 0, whose error is err: what [Policy.Delay] says,
-// or where err carries a [RetryAfter], that time and up to a quarter more.
+// After returns how long to wait after failure number attempt, counted from 0, whose error is err:
+// what [Policy.Delay] says, or where err carries a [RetryAfter], that time and up to a quarter
+// more.
 func (p Policy) After(err error, attempt int) time.Duration {
 	delay := p.Delay(attempt)
 	if hint, ok := Hint(err); ok {
-		// Every caller was told the same time, so they still have to be spread, but never to before it.
+		// Every caller was told the same time, so they still have to be spread, but never to before
+		// it.
 		return hint + min(delay, hint/4)
 	}
 	return delay
 }
 
-// Permanent marks err as one that trying again cannot mend: [Retry] returns err at once. Permanent(nil) is nil.
+// Permanent marks err as one that trying again cannot mend: [Retry] returns err at once.
+// Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -149,8 +157,8 @@ type permanentError struct{ cause error }
 func (e *permanentError) Error() string { return e.cause.Error() }
 func (e *permanentError) Unwrap() error { return e.cause }
 
-// RetryAfter adds to err that the other side asked not to be called again before d has passed (an HTTP Retry-After
-// header, a RetryInfo detail). RetryAfter(nil, d) is nil.
+// RetryAfter adds to err that the other side asked not to be called again before d has passed (an
+// HTTP Retry-After header, a RetryInfo detail). RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil

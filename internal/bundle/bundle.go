@@ -1,16 +1,19 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundle writes and reads the canonical form of a folder: one tar stream per content, byte for byte.
+// Package bundle writes and reads the canonical form of a folder: one tar stream per content, byte
+// for byte.
 //
-// A folder has exactly one canonical tar, whoever writes it, wherever and whenever; the SHA-256 of that tar is the
-// folder's digest. The [Writer] refuses to write anything else, and the [Reader] refuses to read anything else: it
-// encodes again what it understood and compares. What a Reader accepts is therefore both safe (no absolute names, no
-// "..", nothing that leaves the folder through a symbolic link) and canonical (no second archive with the same files and
-// another digest). The format is written down in docs/protocol/bundle.md.
+// A folder has exactly one canonical tar, whoever writes it, wherever and whenever; the SHA-256 of
+// that tar is the folder's digest. The [Writer] refuses to write anything else, and the [Reader]
+// refuses to read anything else: it encodes again what it understood and compares. What a Reader
+// accepts is therefore both safe (no absolute names, no "..", nothing that leaves the folder
+// through a symbolic link) and canonical (no second archive with the same files and another
+// digest). The format is written down in docs/protocol/bundle.md.
 //
-// On the wire and on disk the tar travels compressed; see [Compress] and [Decompress]. The compressed bytes have no
-// identity: another compressor, or another version of one, may produce others for the same digest.
+// On the wire and on disk the tar travels compressed; see [Compress] and [Decompress]. The
+// compressed bytes have no identity: another compressor, or another version of one, may produce
+// others for the same digest.
 package bundle
 
 import (
@@ -30,8 +33,9 @@ const (
 	defaultFileBytes = 32 << 20
 )
 
-// Limits bound what one bundle may cost. A field that is zero or negative takes its default, so that the zero Limits
-// are the same as [DefaultLimits]: there is no way to ask for "unlimited" by forgetting a field.
+// Limits bound what one bundle may cost. A field that is zero or negative takes its default, so
+// that the zero Limits are the same as [DefaultLimits]: there is no way to ask for "unlimited" by
+// forgetting a field.
 type Limits struct {
 	// Bytes is the longest canonical tar, headers, padding and trailer included. Default: 256 MiB.
 	Bytes int64
@@ -61,16 +65,18 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Entry is one regular file or one symbolic link. Folders have no entry of their own: they exist because a file is
-// below them.
+// Entry is one regular file or one symbolic link. Folders have no entry of their own: they exist
+// because a file is below them.
 type Entry struct {
-	// Name is the path below the folder: UTF-8, elements separated by "/", without a leading slash, "." or "..".
+	// Name is the path below the folder: UTF-8, elements separated by "/", without a leading slash,
+	// "." or "..".
 	Name string
 	// Executable tells mode 0755 from 0644. Always false for a symbolic link.
 	Executable bool
 	// Size is the number of bytes of a file's content. Always 0 for a symbolic link.
 	Size int64
-	// Target is where a symbolic link points to, relative to the folder that holds the link. Empty for a file.
+	// Target is where a symbolic link points to, relative to the folder that holds the link. Empty
+	// for a file.
 	Target string
 }
 
@@ -80,8 +86,9 @@ func (e Entry) IsSymlink() bool {
 }
 
 var (
-	// ErrMalformed is matched by errors about content that no bundle may hold or bytes that are no canonical bundle;
-	// trying again with the same content cannot help. The error is an [*EntryError] where one entry is to blame.
+	// ErrMalformed is matched by errors about content that no bundle may hold or bytes that are no
+	// canonical bundle; trying again with the same content cannot help. The error is an
+	// [*EntryError] where one entry is to blame.
 	ErrMalformed = errors.New("malformed bundle")
 	// ErrTooLarge is matched by every [*LimitError].
 	ErrTooLarge = errors.New("bundle too large")

@@ -72,8 +72,8 @@ func read(r io.Reader, limits bundle.Limits) ([]item, error) {
 	}
 }
 
-// tricky are entries for which tar leaves a choice. Their digests are the format: a change here changes the digest of
-// every such folder in the world.
+// tricky are entries for which tar leaves a choice. Their digests are the format: a change here
+// changes the digest of every such folder in the world.
 func tricky() map[string]struct {
 	items  []item
 	length int
@@ -132,7 +132,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestArchiveTarAgrees reads our bytes with the standard library: they are a plain tar, and say what we meant.
+// TestArchiveTarAgrees reads our bytes with the standard library: they are a plain tar, and say
+// what we meant.
 func TestArchiveTarAgrees(t *testing.T) {
 	t.Parallel()
 	for name, test := range tricky() {
@@ -160,8 +161,9 @@ func TestArchiveTarAgrees(t *testing.T) {
 	}
 }
 
-// TestArchiveTarWritesTheSame holds our USTAR headers against those of the standard library: for names that need no
-// extended header the two are equal byte for byte, which the format's description relies on.
+// TestArchiveTarWritesTheSame holds our USTAR headers against those of the standard library: for
+// names that need no extended header the two are equal byte for byte, which the format's
+// description relies on.
 func TestArchiveTarWritesTheSame(t *testing.T) {
 	t.Parallel()
 	for name, test := range tricky() {

@@ -12,16 +12,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Windows bound the memory of both sides. HTTP clients must accept 8 MiB (RFC 9659) and need not accept more; we write
-// half of that, since the encoder of a hub that builds many bundles at once holds it twice.
+// Windows bound the memory of both sides. HTTP clients must accept 8 MiB (RFC 9659) and need not
+// accept more; we write half of that, since the encoder of a hub that builds many bundles at once
+// holds it twice.
 const (
 	encoderWindow = 4 << 20
 	decoderWindow = 8 << 20
 )
 
-// Compress returns a writer that compresses to w with zstd, about level 3. It runs on the caller's goroutine: a hub is
-// parallel across bundles, not inside one. Close ends the stream and must be called for it to be readable; it does not
-// close w.
+// Compress returns a writer that compresses to w with zstd, about level 3. It runs on the caller's
+// goroutine: a hub is parallel across bundles, not inside one. Close ends the stream and must be
+// called for it to be readable; it does not close w.
 func Compress(w io.Writer) (io.WriteCloser, error) {
 	return newEncoder(w)
 }
@@ -38,8 +39,9 @@ func newEncoder(w io.Writer) (*zstd.Encoder, error) {
 	return encoder, nil
 }
 
-// Compressor compresses as [Compress] does, and keeps the memory of one stream, some 10 MiB, for the next: most bundles are
-// much smaller than that. The zero value is ready. It may be used concurrently.
+// Compressor compresses as [Compress] does, and keeps the memory of one stream, some 10 MiB, for
+// the next: most bundles are much smaller than that. The zero value is ready. It may be used
+// concurrently.
 type Compressor struct {
 	free sync.Pool // of *zstd.Encoder
 }
@@ -84,8 +86,9 @@ func (b *borrowed) Close() error {
 	return err
 }
 
-// Decompress returns a reader of the content that r, a zstd stream, holds. It reads r to its end, on the caller's
-// goroutine, and uses at most about 16 MiB of memory whatever the stream asks for. Reads fail with
+// Decompress returns a reader of the content that r, a zstd stream, holds. It reads r to its end,
+// on the caller's goroutine, and uses at most about 16 MiB of memory whatever the stream asks for.
+// Reads fail with
 //
 //   - a [*LimitError] where the content is longer than limit bytes;
 //   - an error that matches [ErrMalformed] where r is no zstd stream, is damaged or is cut off;
@@ -113,7 +116,8 @@ type decompressor struct {
 }
 
 func (d *decompressor) Read(p []byte) (int, error) {
-	// One byte more than allowed is asked for, because only its presence tells "too long" from "exactly full".
+	// One byte more than allowed is asked for, because only its presence tells "too long" from
+	// "exactly full".
 	n, err := d.decoder.Read(p[:min(int64(len(p)), d.left+1)])
 	if int64(n) > d.left {
 		n = int(d.left)

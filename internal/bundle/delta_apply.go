@@ -14,9 +14,10 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// ApplyDelta writes the canonical tar called to, made from the base and a delta that is not compressed any more; see
-// [Decompress]. It is made for deltas that nobody has checked: it obeys the limits as a [Reader] does, reads both once, and holds no
-// more of them than one file of 4 MiB and a window. Only once it returns nil is what it wrote what it should be. Errors:
+// ApplyDelta writes the canonical tar called to, made from the base and a delta that is not
+// compressed any more; see [Decompress]. It is made for deltas that nobody has checked: it obeys
+// the limits as a [Reader] does, reads both once, and holds no more of them than one file of 4 MiB
+// and a window. Only once it returns nil is what it wrote what it should be. Errors:
 //
 //   - one that matches [ErrWrongBase], where another base, or the same one undamaged, may help;
 //   - one that matches [ErrMalformed], [ErrTooLarge] or digest.ErrMismatch, where the delta is at fault;
@@ -170,7 +171,8 @@ func (a *deltaReader) file() (old, next Entry, err error) {
 	return old, Entry{Name: old.Name, Executable: kind == kindExecutable}, nil
 }
 
-// splice writes the head of the base's file, a piece from the delta, and the tail of the base's file.
+// splice writes the head of the base's file, a piece from the delta, and the tail of the base's
+// file.
 func (a *deltaReader) splice() error {
 	old, e, err := a.file()
 	if err != nil {
@@ -265,7 +267,8 @@ type frameReader struct {
 	decoder *zstd.Decoder
 }
 
-// Read reads content. Whoever reads knows how much there should be, so that an end is one that comes too soon.
+// Read reads content. Whoever reads knows how much there should be, so that an end is one that
+// comes too soon.
 func (f *frameReader) Read(p []byte) (int, error) {
 	n, err := f.decoder.Read(p)
 	switch {
@@ -317,8 +320,9 @@ func (a *deltaReader) kind() (byte, error) {
 	return kind, nil
 }
 
-// number reads a number: seven bits a byte, the lowest first, the eighth bit set in all bytes but the last. There is one
-// way to write it, and none is larger than 56 bits, so that a few of them can be added up.
+// number reads a number: seven bits a byte, the lowest first, the eighth bit set in all bytes but
+// the last. There is one way to write it, and none is larger than 56 bits, so that a few of them
+// can be added up.
 func (a *deltaReader) number() (int64, error) {
 	var n int64
 	for shift := 0; shift < 56; shift += 7 {
@@ -351,7 +355,8 @@ func (a *deltaReader) text() (string, error) {
 	return string(text), err
 }
 
-// Read reads content from the delta. Its callers know how much there is, so that an end is one that comes too soon.
+// Read reads content from the delta. Its callers know how much there is, so that an end is one that
+// comes too soon.
 func (a *deltaReader) Read(p []byte) (int, error) {
 	n, err := a.in.Read(p)
 	if n > 0 || err == nil {
@@ -372,7 +377,8 @@ type baseReader struct {
 	tar *Reader
 }
 
-// next returns the next entry; the base's end is an error of the delta, which asks for more than there is.
+// next returns the next entry; the base's end is an error of the delta, which asks for more than
+// there is.
 func (b *baseReader) next() (Entry, error) {
 	e, err := b.tar.Next()
 	if err == io.EOF { //nolint:errorlint // the bare value is the promise

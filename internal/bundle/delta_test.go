@@ -94,7 +94,8 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-// TestDeltaLeadsFromAnyFolderToAnyOther is the promise of the format. Half of the time the second folder is made from the first.
+// TestDeltaLeadsFromAnyFolderToAnyOther is the promise of the format. Half of the time the second
+// folder is made from the first.
 func TestDeltaLeadsFromAnyFolderToAnyOther(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -250,7 +251,8 @@ func TestDeltaObeysLimits(t *testing.T) {
 	}
 }
 
-// TestDeltaOfCutReaders has every reader fail after each number of bytes: the failure comes out, and never a wrong tar as a right one.
+// TestDeltaOfCutReaders has every reader fail after each number of bytes: the failure comes out,
+// and never a wrong tar as a right one.
 func TestDeltaOfCutReaders(t *testing.T) {
 	t.Parallel()
 	content := noise(1, 6000)
@@ -278,7 +280,8 @@ func TestDeltaOfCutReaders(t *testing.T) {
 	}
 }
 
-// FuzzApplyDelta looks for panics, for errors without a type, and for a tar that is no canonical one.
+// FuzzApplyDelta looks for panics, for errors without a type, and for a tar that is no canonical
+// one.
 func FuzzApplyDelta(f *testing.F) {
 	content := strings.Repeat(noise(1, 1000), 10)
 	from := write(f, item{name: "a", content: content}, item{name: "b", exec: true}, item{name: "l", target: "a"})
@@ -337,8 +340,8 @@ func BenchmarkDelta(b *testing.B) {
 	})
 }
 
-// TestDeltaTakesLittleMemory makes and applies a delta between bundles of 31 MiB, which nobody ever holds. What is allocated
-// in all bounds what is held at once.
+// TestDeltaTakesLittleMemory makes and applies a delta between bundles of 31 MiB, which nobody ever
+// holds. What is allocated in all bounds what is held at once.
 //
 //nolint:paralleltest // counts what the whole process allocates
 func TestDeltaTakesLittleMemory(t *testing.T) {

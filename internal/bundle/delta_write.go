@@ -12,14 +12,15 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// fewBytes is up to how many bytes of a file are sent as they are: next to the rest of the delta they compress as well as
-// against the file's other version, at less cost.
+// fewBytes is up to how many bytes of a file are sent as they are: next to the rest of the delta
+// they compress as well as against the file's other version, at less cost.
 const fewBytes = 4 << 10
 
-// WriteDelta writes the delta that leads from one bundle to another, not compressed; see [Compress]. It reads both once, side
-// by side, and holds no more of them than two files of 4 MiB. Errors match [ErrMalformed] or [ErrTooLarge] where one of
-// the two is no bundle within the limits, and digest.ErrMismatch where one is not what its digest says; others are those of
-// the readers and of w. After an error what was written is worth nothing.
+// WriteDelta writes the delta that leads from one bundle to another, not compressed; see
+// [Compress]. It reads both once, side by side, and holds no more of them than two files of 4 MiB.
+// Errors match [ErrMalformed] or [ErrTooLarge] where one of the two is no bundle within the limits,
+// and digest.ErrMismatch where one is not what its digest says; others are those of the readers and
+// of w. After an error what was written is worth nothing.
 func WriteDelta(w io.Writer, from, to Tar, limits Limits) error {
 	d := &deltaWriter{
 		out:  w,
@@ -86,8 +87,8 @@ func step(r *Reader) (Entry, bool, error) {
 	return e, err == nil, err
 }
 
-// instruct writes what becomes of the entry old if it is next in the base, and how the entry comes about that is next in
-// the other bundle; with both, they have the same name.
+// instruct writes what becomes of the entry old if it is next in the base, and how the entry comes
+// about that is next in the other bundle; with both, they have the same name.
 func (d *deltaWriter) instruct(old, entry Entry, before, after bool) error {
 	switch {
 	case before && after && old.IsSymlink() && old == entry:

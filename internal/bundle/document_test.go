@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestDocumentIsTrue runs the example of docs/protocol/bundle.md as a person would, and holds every digest in it against
-// the goldens.
+// TestDocumentIsTrue runs the example of docs/protocol/bundle.md as a person would, and holds every
+// digest in it against the goldens.
 func TestDocumentIsTrue(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../docs/protocol/bundle.md")

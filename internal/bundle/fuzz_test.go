@@ -16,8 +16,9 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 )
 
-// FuzzWriter looks for entries that the writer takes and a reader does not give back, ours or the standard library's. Each
-// line of the input is an entry: "name", "name\tcontent", "name\t!content" for an executable or "name\t@target".
+// FuzzWriter looks for entries that the writer takes and a reader does not give back, ours or the
+// standard library's. Each line of the input is an entry: "name", "name\tcontent", "name\t!content"
+// for an executable or "name\t@target".
 func FuzzWriter(f *testing.F) {
 	for _, test := range tricky() {
 		var text strings.Builder

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// The header is written by hand rather than with archive/tar: its bytes are the identity of every bundle there will ever
-// be, and a standard library may change what it leaves to the writer's choice. Tests hold the two against each other.
+// The header is written by hand rather than with archive/tar: its bytes are the identity of every
+// bundle there will ever be, and a standard library may change what it leaves to the writer's
+// choice. Tests hold the two against each other.
 
 const (
 	blockSize   = 512
@@ -65,7 +66,8 @@ func (f field) putOctal(block []byte, value int64) {
 	putDigits(f.of(block)[:f.length()-1], value)
 }
 
-// putDigits fills a piece of a block with octal digits; a NUL follows already. The value fits: sizes are bounded.
+// putDigits fills a piece of a block with octal digits; a NUL follows already. The value fits:
+// sizes are bounded.
 func putDigits(digits []byte, value int64) {
 	for i := len(digits) - 1; i >= 0; i-- {
 		digits[i] = '0' + byte(value&7)
@@ -84,8 +86,8 @@ func (f field) octal(block []byte) (int64, error) {
 	return strconv.ParseInt(f.text(block), 8, 64)
 }
 
-// appendHeader appends everything that precedes an entry's content: one USTAR block, and before it a PAX header where the
-// name or the target does not fit there. The entry must be valid.
+// appendHeader appends everything that precedes an entry's content: one USTAR block, and before it
+// a PAX header where the name or the target does not fit there. The entry must be valid.
 func appendHeader(dst []byte, e Entry) []byte {
 	h := rawHeader{kind: typeFile, mode: 0o644, size: e.Size}
 	switch {
@@ -141,8 +143,8 @@ func (h rawHeader) append(dst []byte) []byte {
 	return dst
 }
 
-// putChecksum sets the sum of all bytes of the block, taken with spaces in the checksum's own field: six octal digits, a
-// NUL and a space, the one number of a header with another ending.
+// putChecksum sets the sum of all bytes of the block, taken with spaces in the checksum's own
+// field: six octal digits, a NUL and a space, the one number of a header with another ending.
 func putChecksum(block []byte) {
 	fieldChecksum.put(block, "        ")
 	var sum int64
@@ -154,9 +156,9 @@ func putChecksum(block []byte) {
 	field[6] = 0
 }
 
-// splitName divides a name between the prefix and the name field. A short name stays whole; otherwise the prefix takes as
-// many leading elements as it can. ok is false where no slash divides it so that both parts fit, and for names that are
-// not ASCII, whose encoding USTAR leaves open.
+// splitName divides a name between the prefix and the name field. A short name stays whole;
+// otherwise the prefix takes as many leading elements as it can. ok is false where no slash divides
+// it so that both parts fit, and for names that are not ASCII, whose encoding USTAR leaves open.
 func splitName(name string) (prefix, rest string, ok bool) {
 	if fits(name, fieldName.length()) {
 		return "", name, true

@@ -228,7 +228,8 @@ func TestReaderRefusesForeignEntries(t *testing.T) {
 	}
 }
 
-// TestReaderRefusesEveryOtherByte flips each byte outside of contents: nothing but the canonical form may pass.
+// TestReaderRefusesEveryOtherByte flips each byte outside of contents: nothing but the canonical
+// form may pass.
 func TestReaderRefusesEveryOtherByte(t *testing.T) {
 	t.Parallel()
 	whole := write(t, item{name: "a", content: "hello"}, item{name: "ü", target: "a"}, item{name: "ü2", exec: true})

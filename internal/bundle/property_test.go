@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 )
 
-// folder draws the content of a folder, in no particular order: names from a small alphabet around "/", so that they share
-// stems and sort in surprising ways, some of them long or not ASCII.
+// folder draws the content of a folder, in no particular order: names from a small alphabet around
+// "/", so that they share stems and sort in surprising ways, some of them long or not ASCII.
 func folder() *rapid.Generator[[]item] {
 	element := rapid.StringMatching(`[a-c.\-0ü]{1,3}|[x]{60,110}`).Filter(func(s string) bool { return s != "." && s != ".." })
 	name := rapid.Map(rapid.SliceOfN(element, 1, 5), func(parts []string) string { return strings.Join(parts, "/") })
@@ -35,7 +35,8 @@ func folder() *rapid.Generator[[]item] {
 	return rapid.Map(rapid.SliceOfN(one, 0, 12), withoutConflicts)
 }
 
-// withoutConflicts drops entries that could not be in one folder together, with the plainest algorithm there is.
+// withoutConflicts drops entries that could not be in one folder together, with the plainest
+// algorithm there is.
 func withoutConflicts(items []item) []item {
 	var kept []item
 	for _, candidate := range items {
@@ -91,7 +92,8 @@ func TestConflictsAreFound(t *testing.T) {
 	})
 }
 
-// FuzzReader looks for bytes that the reader accepts and the writer would not have written, and for panics.
+// FuzzReader looks for bytes that the reader accepts and the writer would not have written, and for
+// panics.
 func FuzzReader(f *testing.F) {
 	for _, test := range tricky() {
 		f.Add(write(f, test.items...))

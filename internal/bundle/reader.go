@@ -11,15 +11,17 @@ import (
 	"strconv"
 )
 
-// maxPAXBytes bounds the records of one entry: two texts of the longest kind, their keys and lengths.
+// maxPAXBytes bounds the records of one entry: two texts of the longest kind, their keys and
+// lengths.
 const maxPAXBytes = 2 * (MaxNameBytes + 32)
 
-// Reader reads one canonical tar and nothing else. It is made for bytes that nobody has checked: it holds no more than a
-// header in memory, stops at the first limit, and refuses whatever a [Writer] would not have written. It is not safe for
-// concurrent use.
+// Reader reads one canonical tar and nothing else. It is made for bytes that nobody has checked: it
+// holds no more than a header in memory, stops at the first limit, and refuses whatever a [Writer]
+// would not have written. It is not safe for concurrent use.
 //
-// Reader does not verify a digest; put it behind a digest.NewVerifier for that. What it returns before [Reader.Next] has
-// returned io.EOF may be the beginning of a damaged bundle, so a caller acts on it only after that.
+// Reader does not verify a digest; put it behind a digest.NewVerifier for that. What it returns
+// before [Reader.Next] has returned io.EOF may be the beginning of a damaged bundle, so a caller
+// acts on it only after that.
 type Reader struct {
 	in      io.Reader
 	limits  Limits
@@ -39,9 +41,10 @@ func NewReader(r io.Reader, limits Limits) *Reader {
 	return &Reader{in: r, limits: limits.WithDefaults()}
 }
 
-// Next skips what is left of the current file and moves to the next entry. At the end of the bundle, which it has then
-// read to the very last byte of the underlying reader, it returns io.EOF. Other errors match [ErrMalformed] or
-// [ErrTooLarge], or are those of the underlying reader, wrapped (a *digest.MismatchError among them). Errors stick.
+// Next skips what is left of the current file and moves to the next entry. At the end of the
+// bundle, which it has then read to the very last byte of the underlying reader, it returns io.EOF.
+// Other errors match [ErrMalformed] or [ErrTooLarge], or are those of the underlying reader,
+// wrapped (a *digest.MismatchError among them). Errors stick.
 func (r *Reader) Next() (Entry, error) {
 	if r.failed != nil {
 		return Entry{}, r.failed
@@ -54,7 +57,8 @@ func (r *Reader) Next() (Entry, error) {
 	return entry, nil
 }
 
-// Read reads the content of the current file and returns io.EOF at its end. A symbolic link has no content.
+// Read reads the content of the current file and returns io.EOF at its end. A symbolic link has no
+// content.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.failed != nil {
 		return 0, r.failed
@@ -131,8 +135,8 @@ func (r *Reader) end() error {
 	return fmt.Errorf("read bundle: %w", err)
 }
 
-// parse reads an entry's header, whose first block has been taken. It is lenient about everything that accept finds by
-// encoding the entry again.
+// parse reads an entry's header, whose first block has been taken. It is lenient about everything
+// that accept finds by encoding the entry again.
 func (r *Reader) parse(block []byte) (Entry, error) {
 	var records map[string]string
 	if fieldType.of(block)[0] == typePAX {
@@ -189,7 +193,8 @@ func parseLink(e Entry, block []byte, records map[string]string) (Entry, error) 
 	return e, CheckTarget(e.Name, e.Target)
 }
 
-// parsePAX reads the records of an extended header; those of other keys are left for accept to stumble over.
+// parsePAX reads the records of an extended header; those of other keys are left for accept to
+// stumble over.
 func parsePAX(data []byte) (map[string]string, error) {
 	records := make(map[string]string, 2)
 	for len(data) > 0 {

@@ -12,15 +12,18 @@ import (
 // copyBytes is how much of a file is held at once.
 const copyBytes = 32 << 10
 
-// onlyWriter hides how else a writer can be written to, which would take buffers of its own for every file.
+// onlyWriter hides how else a writer can be written to, which would take buffers of its own for
+// every file.
 type onlyWriter struct{ io.Writer }
 
 var errClosed = errors.New("bundle writer is closed")
 
-// Writer writes one canonical tar. Entries are written in strictly rising bytewise order of their names, which the Writer
-// enforces along with every other rule of the format and the limits. It is not safe for concurrent use.
+// Writer writes one canonical tar. Entries are written in strictly rising bytewise order of their
+// names, which the Writer enforces along with every other rule of the format and the limits. It is
+// not safe for concurrent use.
 //
-// The first error sticks: every later call returns it, since what has been written cannot become a bundle any more.
+// The first error sticks: every later call returns it, since what has been written cannot become a
+// bundle any more.
 type Writer struct {
 	out      io.Writer
 	limits   Limits
@@ -34,15 +37,16 @@ type Writer struct {
 	complete bool
 }
 
-// NewWriter returns a Writer to w. It writes many small pieces, so a file or a connection wants a buffer or [Compress] in
-// between. To get the digest write to an io.MultiWriter with a digest.Hasher.
+// NewWriter returns a Writer to w. It writes many small pieces, so a file or a connection wants a
+// buffer or [Compress] in between. To get the digest write to an io.MultiWriter with a
+// digest.Hasher.
 func NewWriter(w io.Writer, limits Limits) *Writer {
 	return &Writer{out: onlyWriter{w}, limits: limits.WithDefaults()}
 }
 
-// WriteFile adds a regular file of exactly size bytes, read from r. A longer r is not read past its size; a shorter one
-// is an error that matches io.ErrUnexpectedEOF. Other errors: [*EntryError], [*LimitError], those of r and of the
-// underlying writer.
+// WriteFile adds a regular file of exactly size bytes, read from r. A longer r is not read past its
+// size; a shorter one is an error that matches io.ErrUnexpectedEOF. Other errors: [*EntryError],
+// [*LimitError], those of r and of the underlying writer.
 func (w *Writer) WriteFile(name string, executable bool, size int64, r io.Reader) error {
 	if err := w.begin(Entry{Name: name, Executable: executable, Size: size}); err != nil {
 		return err
@@ -64,8 +68,8 @@ func (w *Writer) WriteSymlink(name, target string) error {
 	return w.begin(Entry{Name: name, Target: target})
 }
 
-// Close writes the end of the tar; without it there is no bundle. It does not close the underlying writer. A bundle
-// without entries is valid.
+// Close writes the end of the tar; without it there is no bundle. It does not close the underlying
+// writer. A bundle without entries is valid.
 func (w *Writer) Close() error {
 	if err := w.usable(); err != nil {
 		return err

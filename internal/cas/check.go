@@ -13,15 +13,17 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// DefaultMaxContentBytes is the largest content a store takes unless it is configured otherwise: the largest bundle.
+// DefaultMaxContentBytes is the largest content a store takes unless it is configured otherwise:
+// the largest bundle.
 const DefaultMaxContentBytes int64 = 256 << 20
 
-// Check copies the zstd bytes of r to w and proves on the way that they decompress to the content called want, of at
-// most maxContent bytes. It is the gate of every implementation of [Store]: before Put publishes what w got, and again
-// when bytes come back from a disk that may have changed them.
+// Check copies the zstd bytes of r to w and proves on the way that they decompress to the content
+// called want, of at most maxContent bytes. It is the gate of every implementation of [Store]:
+// before Put publishes what w got, and again when bytes come back from a disk that may have changed
+// them.
 //
-// Errors match digest.ErrMismatch, [ErrCorrupt] or [ErrTooLarge], or are those of r, w and ctx, wrapped. w has then
-// received some of the bytes.
+// Errors match digest.ErrMismatch, [ErrCorrupt] or [ErrTooLarge], or are those of r, w and ctx,
+// wrapped. w has then received some of the bytes.
 func Check(ctx context.Context, w io.Writer, r io.Reader, want digest.Digest, maxContent int64) (Info, error) {
 	sum := digest.NewHasher()
 	stored := &meter{ctx: ctx, in: io.TeeReader(r, io.MultiWriter(sum, w)), max: maxStored(maxContent)}
@@ -37,8 +39,9 @@ func Check(ctx context.Context, w io.Writer, r io.Reader, want digest.Digest, ma
 	return Info{Digest: want, StoredSize: stored.n, ContentSize: n, StoredDigest: sum.Digest()}, nil
 }
 
-// maxStored bounds the zstd bytes of a content. Compression never adds more than 3 bytes per 128 KiB and a frame around
-// it, but a stream may also hold skippable frames, which cost disk and have no content.
+// maxStored bounds the zstd bytes of a content. Compression never adds more than 3 bytes per 128
+// KiB and a frame around it, but a stream may also hold skippable frames, which cost disk and have
+// no content.
 func maxStored(maxContent int64) int64 {
 	return maxContent + maxContent/1024 + 64<<10
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// HoldBack is how many of the bytes written last a [Draft] keeps from its readers until the whole is proven: nobody who
-// got an end got wrong bytes. A blob that is no larger is not read while it grows at all, so whoever waits for its first
-// byte still learns in time that it failed.
+// HoldBack is how many of the bytes written last a [Draft] keeps from its readers until the whole
+// is proven: nobody who got an end got wrong bytes. A blob that is no larger is not read while it
+// grows at all, so whoever waits for its first byte still learns in time that it failed.
 const HoldBack = 64 << 10
 
-// Draft is a blob on its way into a [Store], which can be read while it grows. [Store.Begin] makes it; whoever did calls
-// Fill or Fail, once. One that nobody fills costs nothing but the wait of its readers. All methods may be called
-// concurrently.
+// Draft is a blob on its way into a [Store], which can be read while it grows. [Store.Begin] makes
+// it; whoever did calls Fill or Fail, once. One that nobody fills costs nothing but the wait of its
+// readers. All methods may be called concurrently.
 type Draft struct {
 	fill func(context.Context, io.Reader, Growth) (Info, error)
 
@@ -34,8 +34,8 @@ type Draft struct {
 	err     error // once ended badly
 }
 
-// Source is where a draft's bytes can be read. It is closed after its last reader, which may be long after the blob has
-// been stored, or has failed.
+// Source is where a draft's bytes can be read. It is closed after its last reader, which may be
+// long after the blob has been stored, or has failed.
 type Source interface {
 	io.ReaderAt
 	io.Closer
@@ -46,8 +46,8 @@ type Growth struct {
 	draft *Draft
 }
 
-// NewDraft is for implementations of [Store]: fill does the work of [Draft.Fill]. It begins the growth and adds to it
-// as it writes.
+// NewDraft is for implementations of [Store]: fill does the work of [Draft.Fill]. It begins the
+// growth and adds to it as it writes.
 func NewDraft(fill func(context.Context, io.Reader, Growth) (Info, error)) *Draft {
 	return &Draft{fill: fill, changed: make(chan struct{})}
 }
@@ -70,8 +70,8 @@ func (d *Draft) change(how func(*Draft)) {
 	d.changed = make(chan struct{})
 }
 
-// Fill stores the zstd bytes of r, with the promises and the errors of [Store.Put]. Unlike Put it reads r whatever the
-// store holds, and what it stores takes the place of what was there.
+// Fill stores the zstd bytes of r, with the promises and the errors of [Store.Put]. Unlike Put it
+// reads r whatever the store holds, and what it stores takes the place of what was there.
 func (d *Draft) Fill(ctx context.Context, r io.Reader) (Info, error) {
 	d.mu.Lock()
 	d.users++
@@ -102,23 +102,25 @@ func (d *Draft) leave() {
 	}
 }
 
-// Ended tells whether the blob has been stored, or has failed.
+// Ended reports whether the blob has been stored, or has failed.
 func (d *Draft) Ended() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ended
 }
 
-// Ready waits until there is something to read or the draft has ended. stored tells that it has ended well: the store has
-// the blob, which is better opened there. The error is Fill's, or the context's.
+// Ready waits until there is something to read or the draft has ended. stored tells that it has
+// ended well: the store has the blob, which is better opened there. The error is Fill's, or the
+// context's.
 func (d *Draft) Ready(ctx context.Context) (stored bool, err error) {
 	now, err := d.await(ctx, 0)
 	return now.ended && err == nil, err
 }
 
-// Follow returns a reader of the bytes from the first one on, which waits for those that are not there yet. The last ones
-// come when Fill has succeeded, and are checked as they are read; when it fails, so does the reader, with its error. It
-// is for one goroutine; the caller closes it. The reader of a draft that has ended finds nothing: see Ready.
+// Follow returns a reader of the bytes from the first one on, which waits for those that are not
+// there yet. The last ones come when Fill has succeeded, and are checked as they are read; when it
+// fails, so does the reader, with its error. It is for one goroutine; the caller closes it. The
+// reader of a draft that has ended finds nothing: see Ready.
 func (d *Draft) Follow(ctx context.Context) io.ReadCloser {
 	d.mu.Lock()
 	defer d.mu.Unlock()

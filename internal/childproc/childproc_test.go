@@ -21,7 +21,8 @@ import (
 	"github.com/leatdev/leat/internal/childproc"
 )
 
-// role, set in its environment, makes the test binary a parent that starts a child and tells its process id.
+// role, set in its environment, makes the test binary a parent that starts a child and tells its
+// process id.
 const role = "LEAT_TEST_CHILDPROC_PARENT"
 
 func TestMain(m *testing.M) {
@@ -76,7 +77,8 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs. One that has ended may stay in the list of processes for as long as nobody has waited for it.
+// alive reports whether a process runs. One that has ended may stay in the list of processes for as
+// long as nobody has waited for it.
 func alive(pid int) bool {
 	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
@@ -142,7 +144,8 @@ func TestPipedChildAnswers(t *testing.T) {
 	}
 }
 
-// TestKillGroupEndsGrandchildren waits until the pipe is closed, which a grandchild also holds open.
+// TestKillGroupEndsGrandchildren waits until the pipe is closed, which a grandchild also holds
+// open.
 func TestKillGroupEndsGrandchildren(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 600 & echo started; wait")

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// isolate puts the child into a process group of its own, and has the kernel kill it when the thread that started it ends.
+// isolate puts the child into a process group of its own, and has the kernel kill it when the
+// thread that started it ends.
 func isolate(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

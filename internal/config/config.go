@@ -10,8 +10,9 @@
 //		s.Duration(&c.PollInterval, "gitcache-poll-interval", 2*time.Minute, "how often a repository is polled")
 //	}
 //
-// One name gives both spellings: the flag --gitcache-poll-interval and the variable LEAT_GITCACHE_POLL_INTERVAL. A flag
-// beats a variable, a variable beats the default, and a variable that is set but empty counts as unset.
+// One name gives both spellings: the flag --gitcache-poll-interval and the variable
+// LEAT_GITCACHE_POLL_INTERVAL. A flag beats a variable, a variable beats the default, and a
+// variable that is set but empty counts as unset.
 //
 // This package is the only one that reads the environment.
 package config
@@ -35,8 +36,8 @@ var ErrHelp = errors.New("help requested")
 // ErrVersion is what [Set.Parse] returns when the arguments ask for --version.
 var ErrVersion = errors.New("version requested")
 
-// Set is the settings of one program. It is filled by Bind methods, then parsed once. A Set is not safe for concurrent
-// use; the bound variables may be read freely after [Set.Parse] has returned.
+// Set is the settings of one program. It is filled by Bind methods, then parsed once. A Set is not
+// safe for concurrent use; the bound variables may be read freely after [Set.Parse] has returned.
 type Set struct {
 	program   string
 	lookupEnv func(string) (string, bool)
@@ -47,7 +48,8 @@ type Set struct {
 	bindErrs  []error
 }
 
-// New returns an empty Set. lookupEnv has the contract of [os.LookupEnv], which [FromOS] passes; tests pass a map.
+// New returns an empty Set. lookupEnv has the contract of [os.LookupEnv], which [FromOS] passes;
+// tests pass a map.
 func New(program string, lookupEnv func(string) (string, bool)) *Set {
 	return &Set{program: program, lookupEnv: lookupEnv, group: "Settings", byName: make(map[string]*setting)}
 }
@@ -57,12 +59,14 @@ func FromOS(program string) *Set {
 	return New(program, os.LookupEnv)
 }
 
-// Group puts the settings that are bound after it under a title in the help text and in the documentation.
+// Group puts the settings that are bound after it under a title in the help text and in the
+// documentation.
 func (s *Set) Group(title string) {
 	s.group = title
 }
 
-// Check adds a rule that [Set.Parse] runs once every value is in place, for what one value alone cannot tell.
+// Check adds a rule that [Set.Parse] runs once every value is in place, for what one value alone
+// cannot tell.
 func (s *Set) Check(rule func() error) {
 	s.checks = append(s.checks, rule)
 }
@@ -130,8 +134,9 @@ func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
 	}})
 }
 
-// Secret binds a text that must not be shown. It is also read from a file, which --NAME-file or LEAT_NAME_FILE names;
-// line ends at the end of the file are dropped, and an empty file is an error.
+// Secret binds a text that must not be shown. It is also read from a file, which --NAME-file or
+// LEAT_NAME_FILE names; line ends at the end of the file are dropped, and an empty file is an
+// error.
 func (s *Set) Secret(p *Secret, name string, def Secret, usage string) {
 	*p = def
 	set := func(text string) error {
@@ -143,7 +148,8 @@ func (s *Set) Secret(p *Secret, name string, def Secret, usage string) {
 	s.bind(file)
 }
 
-// Env binds an environment variable that keeps its own name and has no flag, such as the standard OTEL_ ones.
+// Env binds an environment variable that keeps its own name and has no flag, such as the standard
+// OTEL_ ones.
 func (s *Set) Env(p *string, variable, usage string) {
 	*p = ""
 	s.bind(&setting{name: variable, env: variable, kind: "string", usage: usage, set: func(text string) error {
@@ -166,9 +172,10 @@ func (s *Set) bind(b *setting) {
 	s.settings = append(s.settings, b)
 }
 
-// Parse reads args (without the program's name) and the environment into the bound variables. It reports every wrong
-// setting at once, each with its flag, its variable and what would be valid, and never the value of a secret. Arguments
-// that are not flags are an error. It returns [ErrHelp] or [ErrVersion] when the arguments ask for those.
+// Parse reads args (without the program's name) and the environment into the bound variables. It
+// reports every wrong setting at once, each with its flag, its variable and what would be valid,
+// and never the value of a secret. Arguments that are not flags are an error. It returns [ErrHelp]
+// or [ErrVersion] when the arguments ask for those.
 func (s *Set) Parse(args []string) error {
 	if len(s.bindErrs) > 0 {
 		return errors.Join(s.bindErrs...)
@@ -191,7 +198,8 @@ func (s *Set) Parse(args []string) error {
 	return errors.Join(errs...)
 }
 
-// parseFlags only notes what was given: values are judged later, so that flags and variables fail with the same words.
+// parseFlags only notes what was given: values are judged later, so that flags and variables fail
+// with the same words.
 func (s *Set) parseFlags(args []string) error {
 	flags := flag.NewFlagSet(s.program, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

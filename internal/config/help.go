@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Help writes the help text: every setting with its flag, variable, meaning and default, in the groups and the order
-// in which they were bound.
+// Help writes the help text: every setting with its flag, variable, meaning and default, in the
+// groups and the order in which they were bound.
 func (s *Set) Help(w io.Writer) error {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "Usage: %s [flags]\n\n", s.program)
@@ -61,7 +61,8 @@ type group struct {
 	settings []*setting
 }
 
-// groups keeps the order of binding; settings of one title come together even if another group was bound in between.
+// groups keeps the order of binding; settings of one title come together even if another group was
+// bound in between.
 func (s *Set) groups() []*group {
 	var all []*group
 	byTitle := make(map[string]*group)

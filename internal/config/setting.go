@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// setting is one bound variable. It is also the [flag.Value] of its flag, which only remembers the text.
+// setting is one bound variable. It is also the [flag.Value] of its flag, which only remembers the
+// text.
 type setting struct {
 	name   string // flag without dashes, or the variable's name when there is no flag
 	flag   string // with dashes, or empty
@@ -84,7 +85,8 @@ func (b *setting) fileGiven() *string {
 	return b.file.given
 }
 
-// environment returns the variable's text, or nil when it is unset, empty, or there is no such setting.
+// environment returns the variable's text, or nil when it is unset, empty, or there is no such
+// setting.
 func (s *Set) environment(b *setting) *string {
 	if b == nil {
 		return nil
@@ -96,7 +98,8 @@ func (s *Set) environment(b *setting) *string {
 	return &text
 }
 
-// choose takes the value or reads the file that was given instead; both at the same level are a contradiction.
+// choose takes the value or reads the file that was given instead; both at the same level are a
+// contradiction.
 func choose(b *setting, value, path *string) (text string, found bool, err error) {
 	switch {
 	case value != nil && path != nil:

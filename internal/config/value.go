@@ -54,7 +54,8 @@ type unit struct {
 	size   Bytes
 }
 
-// units is ordered so that a suffix stands before those that it ends with, and the largest size before smaller ones.
+// units is ordered so that a suffix stands before those that it ends with, and the largest size
+// before smaller ones.
 func units() []unit {
 	return []unit{
 		{"TiB", TiB},
@@ -82,8 +83,8 @@ func (b Bytes) String() string {
 	return fmt.Sprintf("%dB", int64(b))
 }
 
-// ParseBytes reads a size: a number of zero or more and a unit, B, KiB, MiB, GiB, TiB, kB, MB, GB or TB. Only 0 may
-// stand without a unit.
+// ParseBytes reads a size: a number of zero or more and a unit, B, KiB, MiB, GiB, TiB, kB, MB, GB
+// or TB. Only 0 may stand without a unit.
 func ParseBytes(text string) (Bytes, error) {
 	errSize := errors.New("want a size with a unit, such as 64KiB, 512MiB or 10GiB")
 	text = strings.TrimSpace(text)

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crossorigin says what web pages of other origins may do: those that the operator lists may call the hub, and no others.
+// Package crossorigin says what web pages of other origins may do: those that the operator lists
+// may call the hub, and no others.
 //
-// Callers are known by their Authorization header alone, which browsers never send by themselves; cookies mean nothing. So a page
-// without a token can do nothing, and what is refused here is refused for a second reason: a page of an origin that nobody listed
-// shall not even try.
+// Callers are known by their Authorization header alone, which browsers never send by themselves;
+// cookies mean nothing. So a page without a token can do nothing, and what is refused here is
+// refused for a second reason: a page of an origin that nobody listed shall not even try.
 package crossorigin
 
 import (
@@ -36,8 +37,8 @@ type Policy struct {
 	origins map[string]bool
 }
 
-// New returns a policy that lets pages of exactly these origins call, such as https://ui.example.com, beside those of the hub's own. The
-// error says which is no origin.
+// New returns a policy that lets pages of exactly these origins call, such as
+// https://ui.example.com, beside those of the hub's own. The error says which is no origin.
 func New(origins []string) (*Policy, error) {
 	p := &Policy{origins: make(map[string]bool, len(origins))}
 	for _, origin := range origins {
@@ -51,8 +52,8 @@ func New(origins []string) (*Policy, error) {
 	return p, nil
 }
 
-// Wrap answers preflights, refuses what pages of other origins must not do, and marks the answers that listed ones may read. What
-// is answered or refused here never reaches next.
+// Wrap answers preflights, refuses what pages of other origins must not do, and marks the answers
+// that listed ones may read. What is answered or refused here never reaches next.
 func (p *Policy) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(p.origins) > 0 {
@@ -75,7 +76,8 @@ func (p *Policy) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// origin returns the origin of the page that asks; empty when none does. Who sends two is no browser.
+// origin returns the origin of the page that asks; empty when none does. Who sends two is no
+// browser.
 func (p *Policy) origin(r *http.Request) (origin string, listed bool) {
 	values := r.Header["Origin"]
 	if len(values) == 0 {
@@ -87,8 +89,9 @@ func (p *Policy) origin(r *http.Request) (origin string, listed bool) {
 	return values[0], p.origins[values[0]]
 }
 
-// foreign tells requests that a browser makes for a page of an origin that is neither listed nor our own. Browsers say so; of those
-// that do not, only what pages could read without being let, which is WebSockets, is refused by the origin alone.
+// foreign tells requests that a browser makes for a page of an origin that is neither listed nor
+// our own. Browsers say so; of those that do not, only what pages could read without being let,
+// which is WebSockets, is refused by the origin alone.
 func foreign(r *http.Request, origin string) bool {
 	if origin != "" && sameHost(r, origin) {
 		return false

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dialguard says which addresses a service must not dial on somebody's behalf: those that mean its own machine, or whoever
-// is on its link, such as a cloud's metadata server.
+// Package dialguard says which addresses a service must not dial on somebody's behalf: those that
+// mean its own machine, or whoever is on its link, such as a cloud's metadata server.
 package dialguard
 
 import (
@@ -26,8 +26,8 @@ var metadata = []netip.Addr{
 var (
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 	siteLocal   = netip.MustParsePrefix("fec0::/10")
-	// embedding lists the networks whose addresses embed IPv4 addresses, each with the index of the first embedded
-	// byte.
+	// embedding lists the networks whose addresses embed IPv4 addresses, each with the index of the
+	// first embedded byte.
 	embedding = []struct {
 		netip.Prefix
 		at int
@@ -37,12 +37,14 @@ var (
 		{netip.MustParsePrefix("2002::/16"), 2},
 		{netip.MustParsePrefix("::/96"), 12},
 	}
-	// shared lists private networks that netip does not count as private: those of carriers and of benchmarks.
+	// shared lists private networks that netip does not count as private: those of carriers and of
+	// benchmarks.
 	shared = []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("198.18.0.0/15")}
 )
 
-// Local reports whether an address is loopback, link-local, multicast, broadcast, unspecified, or a cloud's metadata
-// server. It also reports true for an IPv6 address that embeds such an IPv4 address.
+// Local reports whether an address is loopback, link-local, multicast, broadcast, unspecified, or a
+// cloud's metadata server. It also reports true for an IPv6 address that embeds such an IPv4
+// address.
 func Local(address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
 	return !address.IsValid() || address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() || address.IsLinkLocalUnicast() ||
@@ -50,7 +52,8 @@ func Local(address netip.Addr) bool {
 		slices.Contains(metadata, address) || isEmbedded(address, Local)
 }
 
-// Private reports whether an address belongs to a network that is not routed on the internet, such as 10.0.0.0/8 and fd00::/8.
+// Private reports whether an address belongs to a network that is not routed on the internet, such
+// as 10.0.0.0/8 and fd00::/8.
 func Private(address netip.Addr) bool {
 	address = address.WithZone("").Unmap()
 	return address.IsPrivate() || slices.ContainsFunc(shared, func(p netip.Prefix) bool { return p.Contains(address) }) ||
@@ -84,8 +87,8 @@ func Control(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Guard checks addresses that an untrusted party has chosen. Its zero value refuses the addresses for which [Local]
-// returns true, and this machine's own addresses. It is safe for concurrent use.
+// Guard checks addresses that an untrusted party has chosen. Its zero value refuses the addresses
+// for which [Local] returns true, and this machine's own addresses. It is safe for concurrent use.
 type Guard struct {
 	// AllowLocal allows local addresses; for tests and development.
 	AllowLocal bool
@@ -93,7 +96,8 @@ type Guard struct {
 	RefusePrivate bool
 }
 
-// Check returns an error that matches [ErrLocal] or [ErrPrivate] for an address that must not be dialled.
+// Check returns an error that matches [ErrLocal] or [ErrPrivate] for an address that must not be
+// dialled.
 func (g Guard) Check(address netip.Addr) error {
 	switch {
 	case !g.AllowLocal && (Local(address) || own(address)):
@@ -113,7 +117,8 @@ func (g Guard) Control(_, address string, _ syscall.RawConn) error {
 	return g.Check(to.Addr())
 }
 
-// own reports whether an address belongs to this machine. Interfaces come and go, so own lists them on each call.
+// own reports whether an address belongs to this machine. Interfaces come and go, so own lists them
+// on each call.
 func own(address netip.Addr) bool {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {

@@ -34,8 +34,8 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestSecGuard checks addresses chosen by an attacker: local ones are always refused, private ones only with
-// RefusePrivate.
+// TestSecGuard checks addresses chosen by an attacker: local ones are always refused, private ones
+// only with RefusePrivate.
 func TestSecGuard(t *testing.T) {
 	t.Parallel()
 	var strict, strictest, lenient dialguard.Guard

@@ -3,8 +3,9 @@
 
 // Package digest names content by its SHA-256 hash.
 //
-// A [Digest] is a small comparable value: it is a map key, an equality check and a file name. In Leat it always names
-// uncompressed content, so that the same content has the same digest whichever compressor carried it.
+// A [Digest] is a small comparable value: it is a map key, an equality check and a file name. In
+// Leat it always names uncompressed content, so that the same content has the same digest whichever
+// compressor carried it.
 package digest
 
 import (
@@ -18,7 +19,8 @@ import (
 // Size is the length of a digest in bytes.
 const Size = sha256.Size
 
-// prefix names the algorithm in the text form; there is one algorithm, and a second one would be another prefix.
+// prefix names the algorithm in the text form; there is one algorithm, and a second one would be
+// another prefix.
 const prefix = "sha256:"
 
 // ErrInvalid is in the chain of every error that [Parse] and [Digest.UnmarshalText] return.
@@ -26,8 +28,8 @@ var ErrInvalid = errors.New("invalid digest")
 
 // Digest is the SHA-256 hash of some content.
 //
-// The zero Digest stands for "no digest": it is what an absent field holds, and no content has it. Digests are
-// comparable with == and may be map keys.
+// The zero Digest stands for "no digest": it is what an absent field holds, and no content has it.
+// Digests are comparable with == and may be map keys.
 type Digest struct {
 	sum [Size]byte
 }
@@ -37,14 +39,16 @@ func FromBytes(content []byte) Digest {
 	return Digest{sum: sha256.Sum256(content)}
 }
 
-// FromSum makes a Digest of an already computed SHA-256 sum. The all-zero sum gives the zero Digest.
+// FromSum makes a Digest of an already computed SHA-256 sum. The all-zero sum gives the zero
+// Digest.
 func FromSum(sum [Size]byte) Digest {
 	return Digest{sum: sum}
 }
 
-// Parse reads the text form: "sha256:" and 64 lower-case hexadecimal digits. There is exactly one spelling of a digest,
-// so upper case, white space and a missing prefix are errors, and so are the empty string and the all-zero hash: where
-// a digest may be absent, test for "" first or use [Digest.UnmarshalText]. Every error matches [ErrInvalid].
+// Parse reads the text form: "sha256:" and 64 lower-case hexadecimal digits. There is exactly one
+// spelling of a digest, so upper case, white space and a missing prefix are errors, and so are the
+// empty string and the all-zero hash: where a digest may be absent, test for "" first or use
+// [Digest.UnmarshalText]. Every error matches [ErrInvalid].
 func Parse(text string) (Digest, error) {
 	digits, found := bytes.CutPrefix([]byte(text), []byte(prefix))
 	if !found {
@@ -72,8 +76,8 @@ func (d Digest) String() string {
 	return prefix + hex.EncodeToString(d.sum[:])
 }
 
-// Hex returns the 64 lower-case hexadecimal digits without the algorithm, or "" for the zero Digest. It is safe as a
-// file name.
+// Hex returns the 64 lower-case hexadecimal digits without the algorithm, or "" for the zero
+// Digest. It is safe as a file name.
 func (d Digest) Hex() string {
 	if d.IsZero() {
 		return ""
@@ -86,12 +90,13 @@ func (d Digest) Bytes() []byte {
 	return bytes.Clone(d.sum[:])
 }
 
-// IsZero tells whether d is the zero Digest, which stands for "no digest".
+// IsZero reports whether d is the zero Digest, which stands for "no digest".
 func (d Digest) IsZero() bool {
 	return d == Digest{}
 }
 
-// Compare orders digests by their bytes, as their text forms order: -1, 0 or +1. The zero Digest comes first.
+// Compare orders digests by their bytes, as their text forms order: -1, 0 or +1. The zero Digest
+// comes first.
 func (d Digest) Compare(other Digest) int {
 	return bytes.Compare(d.sum[:], other.sum[:])
 }
@@ -101,8 +106,8 @@ func (d Digest) MarshalText() ([]byte, error) {
 	return []byte(d.String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]. Unlike [Parse] it reads the empty text as the zero Digest, so
-// that what MarshalText wrote always comes back.
+// UnmarshalText implements [encoding.TextUnmarshaler]. Unlike [Parse] it reads the empty text as
+// the zero Digest, so that what MarshalText wrote always comes back.
 func (d *Digest) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = Digest{}

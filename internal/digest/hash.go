@@ -30,7 +30,8 @@ func (e *MismatchError) Is(target error) bool {
 	return target == ErrMismatch
 }
 
-// Hasher computes the Digest of what is written to it. It is not safe for concurrent use; make one with [NewHasher].
+// Hasher computes the Digest of what is written to it. It is not safe for concurrent use; make one
+// with [NewHasher].
 type Hasher struct {
 	hash hash.Hash
 }
@@ -54,12 +55,13 @@ func (h *Hasher) Digest() Digest {
 	return d
 }
 
-// NewVerifier returns a reader that passes r through and, where r ends, compares what it passed with want: it then
-// returns io.EOF when they agree and a [*MismatchError] in its place when they do not.
+// NewVerifier returns a reader that passes r through and, where r ends, compares what it passed
+// with want: it then returns io.EOF when they agree and a [*MismatchError] in its place when they
+// do not.
 //
-// The bytes before the end are handed out unchecked, so a caller must not act on them (publish, apply, rename into
-// place) before it has seen io.EOF. Errors of r are passed on unchanged. The zero want matches nothing. The reader is
-// not safe for concurrent use.
+// The bytes before the end are handed out unchecked, so a caller must not act on them (publish,
+// apply, rename into place) before it has seen io.EOF. Errors of r are passed on unchanged. The
+// zero want matches nothing. The reader is not safe for concurrent use.
 func NewVerifier(r io.Reader, want Digest) io.Reader {
 	return &verifier{source: r, hasher: NewHasher(), want: want}
 }

@@ -10,11 +10,11 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// conditions is a library of words for the conditions of an object, or of anything else that has a list of conditions, such as
-// one of the parents of an HTTPRoute.
+// conditions is a library of words for the conditions of an object, or of anything else that has a
+// list of conditions, such as one of the parents of an HTTPRoute.
 //
-// A condition that is not there is an empty one, whose status is "Unknown"; so is one that was made for an older generation of
-// the object. Rules thus need no has().
+// A condition that is not there is an empty one, whose status is "Unknown"; so is one that was made
+// for an older generation of the object. Rules thus need no has().
 type conditions struct{}
 
 // CompileOptions implements cel.Library.
@@ -79,7 +79,7 @@ func listOf(object map[string]any) []any {
 	return list
 }
 
-// stale tells whether the condition was made for another generation than the object's.
+// stale reports whether the condition was made for another generation than the object's.
 func stale(object, condition map[string]any) bool {
 	metadata, _ := object["metadata"].(map[string]any)
 	generation, ok := metadata["generation"].(int64)

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expression evaluates what people say about Kubernetes objects, in CEL: rules of health, conditions of
-// dependencies, gates.
+// Package expression evaluates what people say about Kubernetes objects, in CEL: rules of health,
+// conditions of dependencies, gates.
 //
-// An expression sees one variable, self, which is the whole object. Besides CEL's standard library it may use optional
-// values, the extensions for strings, lists, sets, numbers, encodings, regular expressions, bindings and comprehensions
-// over two variables, Kubernetes' quantities, and short words for conditions: self.isTrue('Ready'), self.isFalse('Ready'),
-// self.reason('Ready'), self.message('Ready') and self.condition('Ready').
+// An expression sees one variable, self, which is the whole object. Besides CEL's standard library
+// it may use optional values, the extensions for strings, lists, sets, numbers, encodings, regular
+// expressions, bindings and comprehensions over two variables, Kubernetes' quantities, and short
+// words for conditions: self.isTrue('Ready'), self.isFalse('Ready'), self.reason('Ready'),
+// self.message('Ready') and self.condition('Ready').
 package expression
 
 import (
@@ -46,14 +47,16 @@ func (k Kind) String() string {
 const (
 	// maxSource bounds the text of an expression, in code points.
 	maxSource = 16 << 10
-	// maxCost bounds what one evaluation may cost, in CEL's own unit, of which the usual rule takes less than a hundred. The most
-	// expensive evaluation takes some 10 ms.
+	// maxCost bounds what one evaluation may cost, in CEL's own unit, of which the usual rule takes
+	// less than a hundred. The most expensive evaluation takes some 10 ms.
 	maxCost = 100_000
-	// interruptEvery is how many steps of a comprehension may pass before the end of the context is noticed.
+	// interruptEvery is how many steps of a comprehension may pass before the end of the context is
+	// noticed.
 	interruptEvery = 100
 )
 
-// Errors of an evaluation. Whether a field that is missing is a failure or just an answer is the caller's decision.
+// Errors of an evaluation. Whether a field that is missing is a failure or just an answer is the
+// caller's decision.
 var (
 	// ErrMissing means that the object has no field, key or item that the expression reads.
 	ErrMissing = errors.New("the object has no such field")
@@ -70,8 +73,8 @@ type Expression struct {
 	program cel.Program
 }
 
-// environment is what every expression is compiled in. To make it takes milliseconds and a third of a mebibyte, so it is made when
-// the first expression needs it, and never changes.
+// environment is what every expression is compiled in. To make it takes milliseconds and a third of
+// a mebibyte, so it is made when the first expression needs it, and never changes.
 var environment = sync.OnceValues(newEnvironment)
 
 // Compile checks source and makes it ready. Errors are *CompileError.
@@ -100,7 +103,8 @@ func Compile(source string, kind Kind) (*Expression, error) {
 	return &Expression{source: source, kind: kind, program: program}, nil
 }
 
-// produces tells whether a value of type t can be of kind. What is read from an object has no type before it is read.
+// produces reports whether a value of type t can be of kind. What is read from an object has no
+// type before it is read.
 func produces(t *cel.Type, kind Kind) bool {
 	switch t.Kind() {
 	case types.DynKind, types.AnyKind:
@@ -119,8 +123,8 @@ func (e *Expression) String() string {
 	return e.source
 }
 
-// Holds tells whether the object is as a Bool expression says. The object is only read. Errors wrap ErrMissing,
-// ErrTooExpensive or ErrType, are ctx's own, or have the words of CEL.
+// Holds reports whether the object is as a Bool expression says. The object is only read. Errors
+// wrap ErrMissing, ErrTooExpensive or ErrType, are ctx's own, or have the words of CEL.
 func (e *Expression) Holds(ctx context.Context, object map[string]any) (bool, error) {
 	value, err := e.eval(ctx, object, Bool)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// quantities is a library of Kubernetes' quantities, with the words that Kubernetes itself gives them in CEL.
+// quantities is a library of Kubernetes' quantities, with the words that Kubernetes itself gives
+// them in CEL.
 type quantities struct{}
 
 var quantityType = cel.OpaqueType("kubernetes.Quantity")

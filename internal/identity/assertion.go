@@ -16,8 +16,8 @@ import (
 // AssertionTTL is the longest that an assertion may live.
 const AssertionTTL = time.Minute
 
-// SignAssertion makes the token with which an agent proves that it holds its cluster's key. It is good once, for
-// [AssertionTTL].
+// SignAssertion makes the token with which an agent proves that it holds its cluster's key. It is
+// good once, for [AssertionTTL].
 func SignAssertion(key ed25519.PrivateKey, cluster string) (string, error) {
 	if len(key) != ed25519.PrivateKeySize {
 		return "", fmt.Errorf("sign assertion: key has %d bytes, want %d", len(key), ed25519.PrivateKeySize)
@@ -38,9 +38,10 @@ func SignAssertion(key ed25519.PrivateKey, cluster string) (string, error) {
 	return token, nil
 }
 
-// VerifyAssertion checks an assertion against the key that lookup returns for the cluster it names, and returns that
-// cluster and the assertion's id. Errors match [ErrTokenInvalid], except that an error of lookup is in the chain as it
-// is. The caller must refuse an id that it has seen within the last two minutes: this function keeps no memory.
+// VerifyAssertion checks an assertion against the key that lookup returns for the cluster it names,
+// and returns that cluster and the assertion's id. Errors match [ErrTokenInvalid], except that an
+// error of lookup is in the chain as it is. The caller must refuse an id that it has seen within
+// the last two minutes: this function keeps no memory.
 func VerifyAssertion(
 	ctx context.Context, token string, lookup func(ctx context.Context, cluster string) (ed25519.PublicKey, error),
 ) (cluster, id string, err error) {
@@ -85,8 +86,8 @@ func claimedCluster(token *jwt.JSONWebToken) (string, error) {
 	return name, nil
 }
 
-// validateAssertion adds what an assertion must keep beyond other tokens: it has no issuer but its own key, it is short,
-// and it has an id by which a second use is seen.
+// validateAssertion adds what an assertion must keep beyond other tokens: it has no issuer but its
+// own key, it is short, and it has an id by which a second use is seen.
 func validateAssertion(c jwt.Claims) error {
 	if c.Issuer != "" {
 		return fmt.Errorf("%w: an assertion has no issuer", ErrTokenInvalid)

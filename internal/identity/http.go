@@ -26,8 +26,9 @@ func BearerToken(header http.Header) (string, bool) {
 	return token, found && strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// FromHeader verifies the bearer token of a request, and calls [Verified] if the token is accepted. Its errors may be
-// sent to the caller, except those that a verifier should not return, which pass unmapped.
+// FromHeader verifies the bearer token of a request, and calls [Verified] if the token is accepted.
+// Its errors may be sent to the caller, except those that a verifier should not return, which pass
+// unmapped.
 func FromHeader(ctx context.Context, verifier Verifier, header http.Header) (Identity, error) {
 	token, found := BearerToken(header)
 	if !found {
@@ -61,8 +62,9 @@ func refused(message string) error {
 	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, message)
 }
 
-// Authenticate lets only requests with a valid bearer token through to next, with the caller's identity in the context.
-// It is for plain HTTP endpoints; RPCs have an interceptor of their own. What [Logged] logs is answered as INTERNAL.
+// Authenticate lets only requests with a valid bearer token through to next, with the caller's
+// identity in the context. It is for plain HTTP endpoints; RPCs have an interceptor of their own.
+// What [Logged] logs is answered as INTERNAL.
 func Authenticate(verifier Verifier, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := FromHeader(r.Context(), verifier, r.Header)

@@ -38,9 +38,10 @@ type confirmation struct {
 	Thumbprint string `json:"jkt"`
 }
 
-// IssueHubToken signs the token with which the service proves to a cluster's agent that it is the hub. It is good once, for
-// [HubTokenTTL], and only for an agent that holds agentKey: the key to which the other end of the connection has proved its right.
-// So whoever stands in between and shows a key of its own gets a token that no agent takes.
+// IssueHubToken signs the token with which the service proves to a cluster's agent that it is the
+// hub. It is good once, for [HubTokenTTL], and only for an agent that holds agentKey: the key to
+// which the other end of the connection has proved its right. So whoever stands in between and
+// shows a key of its own gets a token that no agent takes.
 func (i *Issuer) IssueHubToken(service Identity, clusterUID string, agentKey ed25519.PublicKey) (string, error) {
 	switch {
 	case i.err != nil:
@@ -69,14 +70,16 @@ func (i *Issuer) IssueHubToken(service Identity, clusterUID string, agentKey ed2
 type HubTokenParams struct {
 	// Keys are the hub's, by which it signs.
 	Keys []ed25519.PublicKey
-	// ClusterUID is the uid of the agent's cluster. Empty: the agent does not know it yet, and takes any.
+	// ClusterUID is the uid of the agent's cluster. Empty: the agent does not know it yet, and
+	// takes any.
 	ClusterUID string
 	// AgentKey is the agent's own.
 	AgentKey ed25519.PublicKey
 }
 
-// VerifyHubToken checks a token of [Issuer.IssueHubToken], and returns its id. Errors match [ErrTokenInvalid]. The caller must
-// refuse an id that it has seen within the last three minutes: this function keeps no memory.
+// VerifyHubToken checks a token of [Issuer.IssueHubToken], and returns its id. Errors match
+// [ErrTokenInvalid]. The caller must refuse an id that it has seen within the last three minutes:
+// this function keeps no memory.
 func VerifyHubToken(token string, p HubTokenParams) (id string, err error) {
 	parsed, err := parse(token)
 	if err != nil {
@@ -127,7 +130,8 @@ func hubKey(id string, keys []ed25519.PublicKey) (ed25519.PublicKey, error) {
 	return nil, errUnknownKey
 }
 
-// HubKeys returns the public keys of [Issuer.JWKS] in the form that [ParseHubKeys] reads: raw, in base64url without padding.
+// HubKeys returns the public keys of [Issuer.JWKS] in the form that [ParseHubKeys] reads: raw, in
+// base64url without padding.
 func (i *Issuer) HubKeys() []string {
 	var texts []string
 	for _, jwk := range i.set.Keys {
@@ -151,7 +155,8 @@ func ParseHubKeys(texts []string) ([]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// ParseKeySet reads the Ed25519 signing keys of what the hub serves at /.well-known/jwks.json. A set without any is an error.
+// ParseKeySet reads the Ed25519 signing keys of what the hub serves at /.well-known/jwks.json. A
+// set without any is an error.
 func ParseKeySet(content []byte) ([]ed25519.PublicKey, error) {
 	set, err := parseKeySet(content)
 	if err != nil {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity says who is calling: it makes tokens, verifies them, and carries the result in the context.
+// Package identity says who is calling: it makes tokens, verifies them, and carries the result in
+// the context.
 //
 // There are four kinds of token, and a verifier of one kind never accepts another:
 //
@@ -14,8 +15,8 @@
 //   - hub tokens, signed by the Issuer, with which the hub proves its identity to an agent that it has dialled
 //     ([Issuer.IssueHubToken], [VerifyHubToken]).
 //
-// Every token is for one receiver, its audience: a service, or one replica of it. This package does not decide what a
-// caller may do.
+// Every token is for one receiver, its audience: a service, or one replica of it. This package does
+// not decide what a caller may do.
 package identity
 
 import (
@@ -38,12 +39,13 @@ const (
 	KindService Kind = "service"
 )
 
-// ErrTokenInvalid is in the chain of the error for a token that is malformed, expired, signed by nobody known or meant
-// for somebody else. The error's text is for logs: callers only learn that the token is invalid.
+// ErrTokenInvalid is in the chain of the error for a token that is malformed, expired, signed by
+// nobody known or meant for somebody else. The error's text is for logs: callers only learn that
+// the token is invalid.
 var ErrTokenInvalid = errors.New("token is invalid")
 
-// ErrUnavailable is in the chain of the error for a token that cannot be judged now, because the keys it needs cannot be
-// fetched. The same token may be accepted later.
+// ErrUnavailable is in the chain of the error for a token that cannot be judged now, because the
+// keys it needs cannot be fetched. The same token may be accepted later.
 var ErrUnavailable = errors.New("token cannot be verified now")
 
 // Identity is a verified caller. The zero Identity is nobody.
@@ -51,14 +53,15 @@ type Identity struct {
 	Kind Kind
 	// Name of the cluster, person or service.
 	Name string
-	// UID of the cluster or person. A name that was deleted and made again has another UID. Empty for services.
+	// UID of the cluster or person. A name that was deleted and made again has another UID. Empty
+	// for services.
 	UID string
 	// Groups of a person; empty for others.
 	Groups []string
 	// TokenID is the token's jti, for audit and revocation.
 	TokenID string
-	// Credential is what a person's token was given for, such as an API token: when that ends, so does what was given for it.
-	// Empty when nothing is known.
+	// Credential is what a person's token was given for, such as an API token: when that ends, so
+	// does what was given for it. Empty when nothing is known.
 	Credential string
 	// Expires is when the token ends. A stream that outlives it must check again.
 	Expires time.Time
@@ -101,14 +104,15 @@ func FromContext(ctx context.Context) (Identity, bool) {
 	return id, found
 }
 
-// Verifier turns a token into an identity. Its errors match [ErrTokenInvalid] or [ErrUnavailable]; others are defects.
-// Implementations are safe for concurrent use and remember no verdict past the token's end.
+// Verifier turns a token into an identity. Its errors match [ErrTokenInvalid] or [ErrUnavailable];
+// others are defects. Implementations are safe for concurrent use and remember no verdict past the
+// token's end.
 type Verifier interface {
 	Verify(ctx context.Context, token string) (Identity, error)
 }
 
-// TokenSource gives the token to call others with, one that is good for some time yet. Implementations are safe for
-// concurrent use.
+// TokenSource gives the token to call others with, one that is good for some time yet.
+// Implementations are safe for concurrent use.
 type TokenSource interface {
 	Token(ctx context.Context) (string, error)
 }
@@ -119,8 +123,9 @@ type StaticToken string
 // Token returns the token.
 func (t StaticToken) Token(context.Context) (string, error) { return string(t), nil }
 
-// Chain accepts what any of the verifiers accepts, asked in order. When none accepts, an error that is not
-// [ErrTokenInvalid] wins over one that is: the verifier that could not judge might have accepted.
+// Chain accepts what any of the verifiers accepts, asked in order. When none accepts, an error that
+// is not [ErrTokenInvalid] wins over one that is: the verifier that could not judge might have
+// accepted.
 func Chain(verifiers ...Verifier) Verifier {
 	return chain(verifiers)
 }
@@ -141,8 +146,9 @@ func (c chain) Verify(ctx context.Context, token string) (Identity, error) {
 	return Identity{}, verdict
 }
 
-// Logged is verifier with a voice: it logs the errors that no verifier should return, such as a database that fails,
-// whose text no caller may see. The RPC interceptor logs them by itself; [Authenticate] has no logger.
+// Logged is verifier with a voice: it logs the errors that no verifier should return, such as a
+// database that fails, whose text no caller may see. The RPC interceptor logs them by itself;
+// [Authenticate] has no logger.
 func Logged(verifier Verifier, logger *slog.Logger) Verifier {
 	return &logged{verifier: verifier, logger: logger}
 }

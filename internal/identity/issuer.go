@@ -16,8 +16,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Issuer signs access tokens for clusters and people, and publishes the keys that verify them. It is safe for
-// concurrent use.
+// Issuer signs access tokens for clusters and people, and publishes the keys that verify them. It
+// is safe for concurrent use.
 type Issuer struct {
 	key  ed25519.PrivateKey
 	keys keySet
@@ -25,8 +25,8 @@ type Issuer struct {
 	err  error // why the issuer is unusable, told by every call
 }
 
-// NewIssuer returns an issuer that signs with key. Tokens signed with a retired key stay valid until they end. A key of
-// a wrong size makes every call fail.
+// NewIssuer returns an issuer that signs with key. Tokens signed with a retired key stay valid
+// until they end. A key of a wrong size makes every call fail.
 func NewIssuer(key ed25519.PrivateKey, retired ...ed25519.PublicKey) *Issuer {
 	if len(key) != ed25519.PrivateKeySize {
 		return &Issuer{err: fmt.Errorf("issuer key has %d bytes, want %d", len(key), ed25519.PrivateKeySize)}
@@ -58,8 +58,8 @@ func publicOf(key ed25519.PrivateKey) ed25519.PublicKey {
 	return ed25519.PublicKey(key[ed25519.PrivateKeySize-ed25519.PublicKeySize:])
 }
 
-// Issue signs a token for a cluster or a person. The token is valid at one service, the audience, and expires after
-// ttl. Issue ignores TokenID and Expires of id; the token gets its own id.
+// Issue signs a token for a cluster or a person. The token is valid at one service, the audience,
+// and expires after ttl. Issue ignores TokenID and Expires of id; the token gets its own id.
 func (i *Issuer) Issue(id Identity, audience string, ttl time.Duration) (token string, expires time.Time, err error) {
 	switch {
 	case i.err != nil:
@@ -84,7 +84,8 @@ func (i *Issuer) Issue(id Identity, audience string, ttl time.Duration) (token s
 	return token, c.Expiry.Time(), nil
 }
 
-// JWKS returns the key set for /.well-known/jwks.json: the current key and the retired ones, public halves only.
+// JWKS returns the key set for /.well-known/jwks.json: the current key and the retired ones, public
+// halves only.
 func (i *Issuer) JWKS() ([]byte, error) {
 	if i.err != nil {
 		return nil, fmt.Errorf("encode key set: %w", i.err)

@@ -22,13 +22,14 @@ import (
 )
 
 const (
-	// jwksMaxAge is the age at which a use of the keys refreshes them behind the caller's back; jittered, so that
-	// replicas started together do not ask together.
+	// jwksMaxAge is the age at which a use of the keys refreshes them behind the caller's back;
+	// jittered, so that replicas started together do not ask together.
 	jwksMaxAge = 5 * time.Minute
 	jwksJitter = 0.25
 	// jwksMinInterval limits how often tokens with unknown key ids make us ask.
 	jwksMinInterval = 10 * time.Second
-	// jwksFirstInterval takes its place until there are keys at all: a hub that starts must not wait long for itself.
+	// jwksFirstInterval takes its place until there are keys at all: a hub that starts must not
+	// wait long for itself.
 	jwksFirstInterval = time.Second
 	jwksTimeout       = 10 * time.Second
 	jwksMaxBytes      = 1 << 20
@@ -48,9 +49,10 @@ type JWKSParams struct {
 
 // JWKS verifies access tokens against the issuer's published keys.
 //
-// Keys are fetched when they are first needed, when a token names one that is not known (at most every ten seconds), and
-// in the background when they are used at an age of about five minutes. While the issuer does not answer, the keys that
-// are known go on being used, for as long as it takes. It is safe for concurrent use and owns no goroutine between calls.
+// Keys are fetched when they are first needed, when a token names one that is not known (at most
+// every ten seconds), and in the background when they are used at an age of about five minutes.
+// While the issuer does not answer, the keys that are known go on being used, for as long as it
+// takes. It is safe for concurrent use and owns no goroutine between calls.
 type JWKS struct {
 	params JWKSParams
 	flight singleflight.Group
@@ -69,7 +71,8 @@ func NewJWKS(params JWKSParams) *JWKS {
 	return &JWKS{params: params}
 }
 
-// Verify accepts the tokens of the issuer behind the URL. Without any key to judge by, the error is [ErrUnavailable].
+// Verify accepts the tokens of the issuer behind the URL. Without any key to judge by, the error is
+// [ErrUnavailable].
 func (j *JWKS) Verify(ctx context.Context, token string) (Identity, error) {
 	parsed, err := parse(token)
 	if err != nil {
@@ -99,8 +102,8 @@ func (j *JWKS) current(ctx context.Context) keySet {
 	return j.keys
 }
 
-// refreshUnknown fetches the keys because a token names an unknown one. It returns nil when the keys are as fresh as they
-// may be, so that an unknown key is the token's fault.
+// refreshUnknown fetches the keys because a token names an unknown one. It returns nil when the
+// keys are as fresh as they may be, so that an unknown key is the token's fault.
 func (j *JWKS) refreshUnknown(ctx context.Context) error {
 	select {
 	case result := <-j.fetchShared(ctx):
@@ -110,8 +113,8 @@ func (j *JWKS) refreshUnknown(ctx context.Context) error {
 	}
 }
 
-// fetchShared fetches once for everybody who asks meanwhile, unless that was done just now. The fetch has its own
-// deadline: a caller that gives up does not take the keys from the others.
+// fetchShared fetches once for everybody who asks meanwhile, unless that was done just now. The
+// fetch has its own deadline: a caller that gives up does not take the keys from the others.
 func (j *JWKS) fetchShared(ctx context.Context) <-chan singleflight.Result {
 	ctx = context.WithoutCancel(ctx)
 	return j.flight.DoChan("", func() (any, error) {
@@ -151,7 +154,8 @@ func (j *JWKS) outcome() error {
 	return nil
 }
 
-// finish keeps the new keys, or the old ones when the fetch failed, and logs the change between the two.
+// finish keeps the new keys, or the old ones when the fetch failed, and logs the change between the
+// two.
 func (j *JWKS) finish(ctx context.Context, keys keySet, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -189,8 +193,8 @@ func (j *JWKS) fetch(ctx context.Context) (keySet, error) {
 	return parseKeySet(content)
 }
 
-// parseKeySet takes the Ed25519 signing keys and leaves out all others. A set without any is an error: it is a mistake,
-// and believing it would refuse everybody.
+// parseKeySet takes the Ed25519 signing keys and leaves out all others. A set without any is an
+// error: it is a mistake, and believing it would refuse everybody.
 func parseKeySet(content []byte) (keySet, error) {
 	var document jose.JSONWebKeySet
 	if err := json.Unmarshal(content, &document); err != nil {

@@ -12,13 +12,14 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// rememberFor bounds how long a signature that was good is taken for good: how much later than a verifier a key that was
-// withdrawn stops working.
+// rememberFor bounds how long a signature that was good is taken permanently: how much later than a
+// verifier a key that was withdrawn stops working.
 const rememberFor = time.Minute
 
-// Remember is verifier with a memory of the last tokens, at most limit, that it accepted: a signature costs some fifty times
-// what looking it up does. It is for verifiers that judge by signature and time alone. Nothing is remembered for longer than
-// a minute or past the token's end, refused tokens are not remembered at all, and of tokens only hashes are kept.
+// Remember is verifier with a memory of the last tokens, at most limit, that it accepted: a
+// signature costs some fifty times what looking it up does. It is for verifiers that judge by
+// signature and time alone. Nothing is remembered for longer than a minute or past the token's end,
+// refused tokens are not remembered at all, and of tokens only hashes are kept.
 func Remember(verifier Verifier, limit int) (Verifier, error) {
 	known, err := lru.New[[sha256.Size]byte, verdict](limit)
 	if err != nil {

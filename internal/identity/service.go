@@ -31,20 +31,21 @@ const (
 	maxAudiences = 1024
 )
 
-// These are the services of a hub. A service's name is also the audience of tokens that any of its replicas may accept.
+// These are the services of a hub. A service's name is also the audience of tokens that any of its
+// replicas may accept.
 const (
 	ServiceDistributor = "distributor"
 	ServiceGitCache    = "gitcache"
 	ServiceTunnel      = "tunnel"
 )
 
-// ReplicaAudience returns the audience of tokens for one replica of a service. A token for one replica is valid at no
-// other.
+// ReplicaAudience returns the audience of tokens for one replica of a service. A token for one
+// replica is valid at no other.
 func ReplicaAudience(service, replica string) string { return service + "/" + replica }
 
-// ServiceKey is the key with which one service of the hub proves its identity. It is derived from the service's own
-// secret. So all replicas of a service have the same key, and no other service can make its tokens. It is safe for
-// concurrent use.
+// ServiceKey is the key with which one service of the hub proves its identity. It is derived from
+// the service's own secret. So all replicas of a service have the same key, and no other service
+// can make its tokens. It is safe for concurrent use.
 type ServiceKey struct {
 	service string
 	private ed25519.PrivateKey
@@ -59,8 +60,9 @@ type madeToken struct {
 	expires time.Time
 }
 
-// NewServiceKey returns the key of the named service, such as "gitcache", derived from its secret. The secret also
-// seals the service's stored data; each use derives a separate key (HKDF, RFC 5869).
+// NewServiceKey returns the key of the named service, such as "gitcache", derived from its secret.
+// The secret also seals the service's stored data; each use derives a separate key (HKDF, RFC
+// 5869).
 func NewServiceKey(secret []byte, service string) (*ServiceKey, error) {
 	if len(secret) < MinServiceSecret {
 		return nil, fmt.Errorf("make service key: secret has %d bytes, want at least %d", len(secret), MinServiceSecret)
@@ -83,14 +85,14 @@ func NewServiceKey(secret []byte, service string) (*ServiceKey, error) {
 // Service returns the service's name.
 func (k *ServiceKey) Service() string { return k.service }
 
-// Public returns the public key in the form that [ParseServiceKeys] reads: the service's name, "=", and the raw key in
-// base64url without padding.
+// Public returns the public key in the form that [ParseServiceKeys] reads: the service's name, "=",
+// and the raw key in base64url without padding.
 func (k *ServiceKey) Public() string {
 	return k.service + "=" + base64.RawURLEncoding.EncodeToString(publicOf(k.private))
 }
 
-// For returns a source of tokens with which the service calls one receiver: the name of a service, or a
-// [ReplicaAudience]. A token stays valid for at least a minute after it was returned.
+// For returns a source of tokens with which the service calls one receiver: the name of a service,
+// or a [ReplicaAudience]. A token stays valid for at least a minute after it was returned.
 func (k *ServiceKey) For(audience string) TokenSource {
 	return audienceTokens{key: k, audience: audience}
 }
@@ -126,7 +128,8 @@ func (k *ServiceKey) token(audience string) (string, error) {
 	return token, nil
 }
 
-// ServiceKeys are the public keys of the hub's services. A service may have several while its secret is being rotated.
+// ServiceKeys are the public keys of the hub's services. A service may have several while its
+// secret is being rotated.
 type ServiceKeys struct {
 	byID map[string]serviceKey
 }
@@ -136,7 +139,8 @@ type serviceKey struct {
 	public  ed25519.PublicKey
 }
 
-// ParseServiceKeys parses the keys of all services, each in the form that [ServiceKey.Public] returns.
+// ParseServiceKeys parses the keys of all services, each in the form that [ServiceKey.Public]
+// returns.
 func ParseServiceKeys(texts []string) (*ServiceKeys, error) {
 	keys := &ServiceKeys{byID: map[string]serviceKey{}}
 	for _, text := range texts {
@@ -154,7 +158,8 @@ func ParseServiceKeys(texts []string) (*ServiceKeys, error) {
 	return keys, nil
 }
 
-// Check returns an error if the service's own key is not among the keys: no service would accept its tokens.
+// Check returns an error if the service's own key is not among the keys: no service would accept
+// its tokens.
 func (s *ServiceKeys) Check(own *ServiceKey) error {
 	if known, ok := s.byID[own.id]; ok && known.service == own.service {
 		return nil
@@ -163,12 +168,13 @@ func (s *ServiceKeys) Check(own *ServiceKey) error {
 		"give all services of the hub the keys that \"leat keys\" printed with their secrets", own.Public())
 }
 
-// errServiceKey is in the chain of the error for a service token with an unknown key. That error also matches
-// [ErrTokenInvalid]. An unknown key is the most common mistake in setting up a hub, so callers get more detail than for
-// other tokens.
+// errServiceKey is in the chain of the error for a service token with an unknown key. That error
+// also matches [ErrTokenInvalid]. An unknown key is the most common mistake in setting up a hub, so
+// callers get more detail than for other tokens.
 var errServiceKey = errors.New("the service's key is not known here")
 
-// Verifier returns a verifier that accepts the tokens that the named services made for one of the audiences.
+// Verifier returns a verifier that accepts the tokens that the named services made for one of the
+// audiences.
 func (s *ServiceKeys) Verifier(services []string, audiences ...string) Verifier {
 	return &serviceVerifier{keys: s, services: services, audiences: audiences}
 }

@@ -37,8 +37,8 @@ type claims struct {
 	Credential string `json:"sid,omitempty"`
 }
 
-// parse parses a token, which must be signed with Ed25519 whatever its header claims. This rule and keys of different
-// Go types make algorithm confusion impossible.
+// parse parses a token, which must be signed with Ed25519 whatever its header claims. This rule and
+// keys of different Go types make algorithm confusion impossible.
 func parse(token string) (*jwt.JSONWebToken, error) {
 	if len(token) > maxTokenBytes {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrTokenInvalid, maxTokenBytes)
@@ -53,8 +53,8 @@ func parse(token string) (*jwt.JSONWebToken, error) {
 	return parsed, nil
 }
 
-// open verifies the signature and the claims. It requires that the token is for one of the audiences, and that its
-// subject is one of the kinds allowed for this type of token.
+// open verifies the signature and the claims. It requires that the token is for one of the
+// audiences, and that its subject is one of the kinds allowed for this type of token.
 func open(token *jwt.JSONWebToken, key any, audiences []string, kinds ...Kind) (Identity, error) {
 	var c claims
 	if err := token.Claims(key, &c); err != nil {
@@ -75,7 +75,8 @@ func open(token *jwt.JSONWebToken, key any, audiences []string, kinds ...Kind) (
 	}, nil
 }
 
-// validate checks the standard claims. Those that are optional in the standard are not optional here.
+// validate checks the standard claims. Those that are optional in the standard are not optional
+// here.
 func validate(c jwt.Claims, wantIssuer string, audiences ...string) error {
 	if c.Expiry == nil || c.IssuedAt == nil {
 		return fmt.Errorf("%w: exp or iat is missing", ErrTokenInvalid)
@@ -109,7 +110,8 @@ func newSigner(key any, kid string) (jose.Signer, error) {
 	return signer, nil
 }
 
-// publicJWK describes a public key; its id is the RFC 7638 thumbprint, so that both sides can compute it.
+// publicJWK describes a public key; its id is the RFC 7638 thumbprint, so that both sides can
+// compute it.
 func publicJWK(key ed25519.PublicKey) (jose.JSONWebKey, error) {
 	jwk := jose.JSONWebKey{Key: key, Algorithm: string(jose.EdDSA), Use: "sig"}
 	thumbprint, err := jwk.Thumbprint(crypto.SHA256)
@@ -120,7 +122,8 @@ func publicJWK(key ed25519.PublicKey) (jose.JSONWebKey, error) {
 	return jwk, nil
 }
 
-// KeyID returns the RFC 7638 thumbprint of a public key, which is the kid of tokens that its owner signs.
+// KeyID returns the RFC 7638 thumbprint of a public key, which is the kid of tokens that its owner
+// signs.
 func KeyID(key ed25519.PublicKey) (string, error) {
 	if len(key) != ed25519.PublicKeySize {
 		return "", fmt.Errorf("compute key id: key has %d bytes, want %d", len(key), ed25519.PublicKeySize)

@@ -270,8 +270,8 @@ func TestServiceTokens(t *testing.T) {
 	})
 }
 
-// TestSecServiceTokensAreBound requires that only the intended receiver accepts a service's token, and that a service's
-// key cannot sign for another service's name.
+// TestSecServiceTokensAreBound requires that only the intended receiver accepts a service's token,
+// and that a service's key cannot sign for another service's name.
 func TestSecServiceTokensAreBound(t *testing.T) {
 	t.Parallel()
 	gitcache, tunnel := serviceKey(t, sharedSecret, "gitcache"), serviceKey(t, strings.ToUpper(sharedSecret), "tunnel")

@@ -1,15 +1,18 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ignore understands ignore rules: the syntax of gitignore(5), with the meaning that the git command gives it.
+// Package ignore understands ignore rules: the syntax of gitignore(5), with the meaning that the
+// git command gives it.
 //
-// Like Git it takes paths as bytes, tells upper from lower case, and knows no invalid rule: a pattern that makes no sense
-// matches nothing. Its tests hold it against the git command. It is written anew because the matchers at hand, go-git's
-// among them, differ from Git: in negated and named character classes, in "**" that has to try again, and in names with
-// leading blanks or escaped signs.
+// Like Git it takes paths as bytes, tells upper from lower case, and knows no invalid rule: a
+// pattern that makes no sense matches nothing. Its tests hold it against the git command. It is
+// written again because the matchers at hand, go-git's among them, differ from Git: in negated and
+// named character classes, in "**" that has to try again, and in names with leading blanks or
+// escaped signs.
 //
-// A verdict is about one path. That what lies below an ignored folder is ignored as well, and cannot be brought back, is
-// for the caller to see to: it walks downwards and does not enter such a folder.
+// A verdict is about one path. That what lies below an ignored folder is ignored as well, and
+// cannot be brought back, is for the caller to see to: it walks downwards and does not enter such a
+// folder.
 package ignore
 
 import (
@@ -45,7 +48,8 @@ func Parse(text []byte) *Rules {
 	return r
 }
 
-// ParseLines returns rules from one pattern a line. Unlike in a file a leading "#" has no meaning of its own.
+// ParseLines returns rules from one pattern a line. Unlike in a file a leading "#" has no meaning
+// of its own.
 func ParseLines(lines []string) *Rules {
 	r := &Rules{}
 	for _, line := range lines {
@@ -57,7 +61,8 @@ func ParseLines(lines []string) *Rules {
 // MaxLineBytes is the longest line that [CheckLine] accepts.
 const MaxLineBytes = 1024
 
-// CheckLine refuses a line for [ParseLines] that can only be a mistake. Its errors are phrases that follow the line.
+// CheckLine refuses a line for [ParseLines] that can only be a mistake. Its errors are phrases that
+// follow the line.
 func CheckLine(line string) error {
 	switch {
 	case len(line) > MaxLineBytes:
@@ -95,7 +100,8 @@ func trimSpaces(line string) string {
 	return line[:end]
 }
 
-// Match returns the verdict on a path, relative to the folder of the rules: that of the last pattern that matches it.
+// Match returns the verdict on a path, relative to the folder of the rules: that of the last
+// pattern that matches it.
 func (r *Rules) Match(path string, folder bool) Verdict {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	for i := len(r.patterns) - 1; i >= 0; i-- {
@@ -109,7 +115,8 @@ func (r *Rules) Match(path string, folder bool) Verdict {
 	return Undecided
 }
 
-// Chain is the rules that apply in a folder: its own before those of the folders above it. A nil Chain has none.
+// Chain is the rules that apply in a folder: its own before those of the folders above it. A nil
+// Chain has none.
 type Chain struct {
 	above  *Chain
 	folder string // with a slash at the end, or the root, ""
@@ -124,7 +131,8 @@ func (c *Chain) With(folder string, rules *Rules) *Chain {
 	return &Chain{above: c, folder: folder, rules: rules}
 }
 
-// Ignores tells whether a path below the chain's folder is ignored; it says nothing about the folders above that path.
+// Ignores reports whether a path below the chain's folder is ignored; it says nothing about the
+// folders above that path.
 func (c *Chain) Ignores(path string, folder bool) bool {
 	for ; c != nil; c = c.above {
 		switch c.rules.Match(strings.TrimPrefix(path, c.folder), folder) {

@@ -90,7 +90,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// possible tells whether a path can be a file of a case.
+// possible reports whether a path can be a file of a case.
 func possible(path string) bool {
 	if len(path) > 1000 || strings.Contains(path, "\x00") {
 		return false

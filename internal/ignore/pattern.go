@@ -35,7 +35,7 @@ func compile(line string) (p pattern, ok bool) {
 	return p, ok
 }
 
-// match tells whether the pattern matches a path, whose last element is name.
+// match reports whether the pattern matches a path, whose last element is name.
 func (p *pattern) match(path, name string, folder bool) bool {
 	if p.folderOnly && !folder {
 		return false
@@ -69,7 +69,8 @@ type token struct {
 	set  *set
 }
 
-// tokenize reads a pattern from its first special byte on. ok is false for one that can match nothing.
+// tokenize reads a pattern from its first special byte on. ok is false for one that can match
+// nothing.
 func tokenize(text string) (tokens []token, ok bool) {
 	for i := 0; i < len(text); {
 		switch text[i] {
@@ -101,9 +102,10 @@ func tokenize(text string) (tokens []token, ok bool) {
 	return tokens, true
 }
 
-// stars reads the asterisks at i, and returns how many bytes of text they take. Two or more have a meaning of their own
-// where they are a whole element. Git finds the beginning of an element, besides after a slash, where the literal
-// beginning of the pattern ends, be that in the middle of a name.
+// stars reads the asterisks at i, and returns how many bytes of text they take. Two or more have a
+// meaning of their own where they are a whole element. Git finds the beginning of an element,
+// besides after a slash, where the literal beginning of the pattern ends, be that in the middle of
+// a name.
 func stars(text string, i int) (tokens []token, length int) {
 	rest := strings.TrimLeft(text[i:], "*")
 	length = len(text) - i - len(rest)
@@ -121,8 +123,8 @@ func stars(text string, i int) (tokens []token, length int) {
 // inPlace is how many tokens a pattern may have to be run without allocating.
 const inPlace = 63
 
-// run tells whether the tokens match all of text. It follows all ways through the pattern at once, so that no pattern
-// takes longer than its length times that of the text.
+// run reports whether the tokens match all of text. It follows all ways through the pattern at
+// once, so that no pattern takes longer than its length times that of the text.
 func run(tokens []token, text string) bool {
 	var places [2][inPlace + 1]bool
 	now, next := places[0][:], places[1][:]
@@ -159,7 +161,7 @@ func enter(tokens []token, at []bool) {
 	}
 }
 
-// step sets the places that are reached by reading b, and tells whether there are any.
+// step sets the places that are reached by reading b, and reports whether there are any.
 func step(tokens []token, now, next []bool, b byte) bool {
 	alive := false
 	for i, t := range tokens {
@@ -174,7 +176,7 @@ func step(tokens []token, now, next []bool, b byte) bool {
 	return alive
 }
 
-// read tells whether a token can take b and stay, and whether it can take b and be done.
+// read reports whether a token can take b and stay, and whether it can take b and be done.
 func (t token) read(b byte) (stay, on bool) {
 	switch t.kind {
 	case literal:

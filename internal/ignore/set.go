@@ -24,8 +24,9 @@ func (s *set) invert() {
 	}
 }
 
-// parseSet reads a bracket expression at the beginning of text, and returns how many bytes of text it takes. ok is false
-// where it has no end, or names a class that does not exist. No set has a slash in it.
+// parseSet reads a bracket expression at the beginning of text, and returns how many bytes of text
+// it takes. ok is false where it has no end, or names a class that does not exist. No set has a
+// slash in it.
 func parseSet(text string) (members *set, length int, ok bool) {
 	members = &set{}
 	i := 1
@@ -54,8 +55,9 @@ func parseSet(text string) (members *set, length int, ok bool) {
 	return members, i + 1, true
 }
 
-// item adds what the beginning of text, inside of the brackets, stands for: a byte, the rest of a range whose first byte
-// came before, or a named class. It returns what a range that follows begins with, and how many bytes it read; 0 if there is no sense in it.
+// item adds what the beginning of text, inside of the brackets, stands for: a byte, the rest of a
+// range whose first byte came before, or a named class. It returns what a range that follows begins
+// with, and how many bytes it read; 0 if there is no sense in it.
 func (s *set) item(text string, before byte) (last byte, length int) {
 	switch {
 	case text[0] == '-' && before != 0 && len(text) > 1 && text[1] != ']':

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Held is a lease that [Hold] keeps alive, as the work under it sees it. Its methods may be called concurrently.
+// Held is a lease that [Hold] keeps alive, as the work under it sees it. Its methods may be called
+// concurrently.
 type Held struct {
 	mu    sync.Mutex
 	lease Lease
@@ -18,8 +19,8 @@ type Held struct {
 	keep  time.Duration // how long the lease is reserved for heir
 }
 
-// Bequeath makes [Hold] reserve the lease for heir, for that long, when it gives it back after work has returned. An empty
-// heir takes an earlier call back.
+// Bequeath makes [Hold] reserve the lease for heir, for that long, when it gives it back after work
+// has returned. An empty heir takes an earlier call back.
 func (h *Held) Bequeath(heir string, reserve time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,10 +47,11 @@ func (h *Held) Lease() Lease {
 	return h.lease
 }
 
-// Check tells whether the lease may still be relied on. It returns an error that matches [ErrLost] once the lease is
-// known to be lost or its deadline has passed, and from then on always. It asks nobody and costs next to nothing: call
-// it right before anything that only the holder may do, because the context of the work is cancelled by a timer, and a
-// process that was frozen and woke up may run on for an instant before its timers do.
+// Check reports whether the lease may still be relied on. It returns an error that matches
+// [ErrLost] once the lease is known to be lost or its deadline has passed, and from then on always.
+// It asks nobody and costs next to nothing: call it right before anything that only the holder may
+// do, because the context of the work is cancelled by a timer, and a process that was frozen and
+// woke up may run on for an instant before its timers do.
 func (h *Held) Check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,8 +61,8 @@ func (h *Held) Check() error {
 	return h.lost
 }
 
-// renewed takes over a renewed lease, unless this one was lost in the meantime: what work may have seen as lost must not
-// come back.
+// renewed takes over a renewed lease, unless this one was lost in the meantime: what work may have
+// seen as lost must not come back.
 func (h *Held) renewed(l Lease) error {
 	if err := h.Check(); err != nil {
 		return err

@@ -15,9 +15,11 @@ import (
 
 const (
 	defaultTTL = 15 * time.Second
-	// maxWait bounds the wait for a lease that another one holds: it may be released long before it would expire.
+	// maxWait bounds the wait for a lease that another one holds: it may be released long before it
+	// would expire.
 	maxWait = 3 * time.Second
-	// releaseTimeout bounds the last call of a holder that is leaving. Without an answer the lease ends by itself.
+	// releaseTimeout bounds the last call of a holder that is leaving. Without an answer the lease
+	// ends by itself.
 	releaseTimeout = 2 * time.Second
 )
 
@@ -27,15 +29,20 @@ type KeeperParams struct {
 	Store Store
 	Key   string
 	Owner string
-	// TTL is how long the lease outlives its last renewal: how long others wait for the work of a dead holder. Zero: 15 s.
+	// TTL is how long the lease outlives its last renewal: how long others wait for the work of a
+	// dead holder. Zero: 15 s.
 	TTL time.Duration
-	// RenewEvery is the time between renewals. Zero: TTL/3, so that two renewals may fail before the lease is lost.
+	// RenewEvery is the time between renewals. Zero: TTL/3, so that two renewals may fail before
+	// the lease is lost.
 	RenewEvery time.Duration
-	// MinEpoch is the highest epoch known from before. Hold itself remembers those it sees. Zero: none.
+	// MinEpoch is the highest epoch known from before. Hold itself remembers those it sees. Zero:
+	// none.
 	MinEpoch uint64
-	// Backoff spaces the calls of a store that fails. The zero policy: 100 ms growing to a fifth of TTL.
+	// Backoff spaces the calls of a store that fails. The zero policy: 100 ms growing to a fifth of
+	// TTL.
 	Backoff backoff.Policy
-	// Wake makes a waiting Hold ask for the lease at once: somebody told that it is free. Nil: nobody tells.
+	// Wake makes a waiting Hold ask for the lease at once: somebody told that it is free. Nil:
+	// nobody tells.
 	Wake <-chan struct{}
 	// Logger hears of leases won and lost, and of a store that does not answer. Nil: nobody does.
 	Logger *slog.Logger
@@ -58,17 +65,21 @@ func (p KeeperParams) withDefaults() KeeperParams {
 	return p
 }
 
-// Hold runs work while it holds the lease, and starts it again whenever it has lost the lease and won it back.
+// Hold runs work while it holds the lease, and starts it again whenever it has lost the lease and
+// won it back.
 //
-// It waits until the lease is free, acquires it, calls work, and renews the lease until work returns. The context of work
-// is cancelled, with a cause that matches [ErrLost], as soon as the lease is known to be lost or its deadline passes
-// without renewal, however long the store takes to answer; it is also cancelled when ctx is. Hold then waits for work to
-// return, for as long as that takes: it never acquires the lease again, nor returns, while work is running. So at any
-// instant at most one work of one Hold runs, and no other holder's starts before the deadline of this one's.
+// It waits until the lease is free, acquires it, calls work, and renews the lease until work
+// returns. The context of work is cancelled, with a cause that matches [ErrLost], as soon as the
+// lease is known to be lost or its deadline passes without renewal, however long the store takes to
+// answer; it is also cancelled when ctx is. Hold then waits for work to return, for as long as that
+// takes: it never acquires the lease again, nor returns, while work is running. So at any instant
+// at most one work of one Hold runs, and no other holder's starts before the deadline of this
+// one's.
 //
-// When work returns while the lease is held, Hold releases it and returns what work returned. What work returns after
-// the lease was lost, success included, is dropped, because others may have begun the same work by then. When ctx is
-// done, Hold returns its cause. It returns at once with an error for params that no store accepts.
+// When work returns while the lease is held, Hold releases it and returns what work returned. What
+// work returns after the lease was lost, success included, is dropped, because others may have
+// begun the same work by then. When ctx is done, Hold returns its cause. It returns at once with an
+// error for params that no store accepts.
 func Hold(ctx context.Context, p KeeperParams, work func(ctx context.Context, held *Held) error) error {
 	k := &keeper{params: p.withDefaults(), work: work}
 	k.minEpoch = k.params.MinEpoch
@@ -130,7 +141,8 @@ func (k *keeper) acquire(ctx context.Context) (Lease, error) {
 	}
 }
 
-// await waits that long, or until somebody tells that the lease is free. The error is the context's cause.
+// await waits that long, or until somebody tells that the lease is free. The error is the context's
+// cause.
 func (k *keeper) await(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -143,7 +155,8 @@ func (k *keeper) await(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// acquireOnce asks once. A lease that is over when the answer comes is given back and reported as lost.
+// acquireOnce asks once. A lease that is over when the answer comes is given back and reported as
+// lost.
 func (k *keeper) acquireOnce(ctx context.Context) (Lease, error) {
 	asking, cancel := context.WithTimeout(ctx, k.params.TTL)
 	defer cancel()
@@ -160,14 +173,16 @@ func (k *keeper) acquireOnce(ctx context.Context) (Lease, error) {
 	return l, nil
 }
 
-// tenure runs work once under the lease, and returns when work has. lost tells whether the lease was lost before that.
+// tenure runs work once under the lease, and returns when work has. lost reports whether the lease
+// was lost before that.
 func (k *keeper) tenure(ctx context.Context, l Lease) (result error, lost bool) {
 	held := &Held{lease: l}
 	working, cancel := context.WithCancelCause(ctx)
 	done := make(chan error, 1)
 	go func() { done <- k.work(working, held) }()
 
-	// Renewal goes on while work shuts down after ctx is done: until it has returned nobody else may begin.
+	// Renewal goes on while work shuts down after ctx is done: until it has returned nobody else
+	// may begin.
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	renewed := make(chan struct{})
 	go func() {
@@ -188,12 +203,14 @@ func (k *keeper) tenure(ctx context.Context, l Lease) (result error, lost bool) 
 	}
 	<-renewed
 	held.lose(fmt.Errorf("%q at epoch %d: released: %w", l.Key, l.Epoch, ErrLost))
-	// Given back even when lost: the store may have extended it with its answer on the way, and nobody uses it now.
+	// Given back even when lost: the store may have extended it with its answer on the way, and
+	// nobody uses it now.
 	k.giveBack(ctx, l, held)
 	return result, reason != nil
 }
 
-// watch blocks until work is done or the lease is lost. ended tells that work is done, with the result.
+// watch blocks until work is done or the lease is lost. ended tells that work is done, with the
+// result.
 func watch(held *Held, done <-chan error, renewed <-chan struct{}) (result error, ended bool) {
 	for held.Check() == nil {
 		deadline := time.NewTimer(time.Until(held.Lease().Deadline))
@@ -233,8 +250,8 @@ func (k *keeper) renew(ctx context.Context, held *Held) {
 	}
 }
 
-// renewOnce asks once. It does not wait for the whole of what the lease has left, so that a connection that swallows one
-// request leaves time for another.
+// renewOnce asks once. It does not wait for the whole of what the lease has left, so that a
+// connection that swallows one request leaves time for another.
 func (k *keeper) renewOnce(ctx context.Context, held *Held) error {
 	asking, cancel := context.WithTimeout(ctx, min(k.params.TTL/3, time.Until(held.Lease().Deadline)))
 	defer cancel()
@@ -245,7 +262,8 @@ func (k *keeper) renewOnce(ctx context.Context, held *Held) error {
 	return held.renewed(l)
 }
 
-// awaitWork waits for work that has been told to stop, and complains once when that takes longer than a lease lasts.
+// awaitWork waits for work that has been told to stop, and complains once when that takes longer
+// than a lease lasts.
 func (k *keeper) awaitWork(ctx context.Context, held *Held, done <-chan error) error {
 	patience := time.NewTimer(k.params.TTL)
 	defer patience.Stop()
@@ -259,7 +277,8 @@ func (k *keeper) awaitWork(ctx context.Context, held *Held, done <-chan error) e
 	}
 }
 
-// giveBack releases the lease, to the heir if there is one. Where that fails it expires, and then anybody may have it.
+// giveBack releases the lease, to the heir if there is one. Where that fails it expires, and then
+// anybody may have it.
 func (k *keeper) giveBack(ctx context.Context, l Lease, held *Held) {
 	heir, reserve := held.bequest()
 	if heir == "" {
@@ -269,7 +288,8 @@ func (k *keeper) giveBack(ctx context.Context, l Lease, held *Held) {
 	k.leave(ctx, l, func(ctx context.Context) error { return k.params.Store.Bequeath(ctx, l, heir, reserve) })
 }
 
-// release gives the lease back. Nothing depends on it but how long others wait, so its failure is only worth a word.
+// release gives the lease back. Nothing depends on it but how long others wait, so its failure is
+// only worth a word.
 func (k *keeper) release(ctx context.Context, l Lease) {
 	k.leave(ctx, l, func(ctx context.Context) error { return k.params.Store.Release(ctx, l) })
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/internal/lease/leasemem"
 )
 
-// unreliable is one owner's way to the shared store: at random a call is refused, hangs, is late, or is done and its
-// answer lost.
+// unreliable is one owner's way to the shared store: at random a call is refused, hangs, is late,
+// or is done and its answer lost.
 type unreliable struct {
 	*leasemem.Store
 	mu     sync.Mutex
@@ -110,8 +110,9 @@ func (r *record) end(owner string) {
 	delete(r.running, owner)
 }
 
-// TestNoTwoWorksOverlap lets three owners contend for one key over connections that fail in every way, with works that
-// obey their context: no two may ever run at once, epochs only grow, and the work goes on.
+// TestNoTwoWorksOverlap lets three owners contend for one key over connections that fail in every
+// way, with works that obey their context: no two may ever run at once, epochs only grow, and the
+// work goes on.
 func TestNoTwoWorksOverlap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

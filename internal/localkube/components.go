@@ -133,7 +133,8 @@ func (cp *ControlPlane) kwok(ctx context.Context, p Params) (command, error) {
 	return c, nil
 }
 
-// kubelet makes kwok serve, with a certificate of its own making, which the API server does not check.
+// kubelet makes kwok serve, with a certificate of its own making, which the API server does not
+// check.
 func (cp *ControlPlane) kubelet(ctx context.Context, p Params) ([]string, error) {
 	config := cp.path("kubelet.yaml")
 	if err := os.WriteFile(config, []byte(p.Kubelet), 0o600); err != nil {

@@ -46,10 +46,10 @@ type Params struct {
 	APIServerOnly bool   // no controllers, no scheduler, no nodes: objects stay as they are written
 	Audit         bool   // record every request's metadata, see AuditLogPath
 
-	// Kubelet is a configuration for kwok, in YAML: what exec, attach, logs and port-forward do to its pods (ClusterExec,
-	// ClusterAttach, ClusterLogs, ClusterPortForward). With it kwok serves what a kubelet serves, on the loopback interface and
-	// to anybody there. A ClusterExec runs its commands on this machine, as this user: for tests only. Empty: kwok serves
-	// nothing.
+	// Kubelet is a configuration for kwok, in YAML: what exec, attach, logs and port-forward do to
+	// its pods (ClusterExec, ClusterAttach, ClusterLogs, ClusterPortForward). With it kwok serves
+	// what a kubelet serves, on the loopback interface and to anybody there. A ClusterExec runs its
+	// commands on this machine, as this user: for tests only. Empty: kwok serves nothing.
 	Kubelet string
 }
 

@@ -217,7 +217,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestRestartAPIServer has the API server go and come back alone, while etcd forgets what was before.
+// TestRestartAPIServer has the API server go and come back alone, while etcd forgets what was
+// before.
 func TestRestartAPIServer(t *testing.T) {
 	t.Parallel()
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -245,8 +246,8 @@ func TestRestartAPIServer(t *testing.T) {
 	}
 }
 
-// TestWorkloadsRunAfterRestart asks for a pod right after a restart: the new kwok must not wait until the leases by which the
-// old one held the nodes run out. That takes longer than await does.
+// TestWorkloadsRunAfterRestart asks for a pod right after a restart: the new kwok must not wait
+// until the leases by which the old one held the nodes run out. That takes longer than await does.
 func TestWorkloadsRunAfterRestart(t *testing.T) {
 	t.Parallel()
 	p := localkube.Params{DataDir: filepath.Join(t.TempDir(), "data")}

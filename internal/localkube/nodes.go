@@ -14,8 +14,8 @@ import (
 // object is a Kubernetes object as JSON sees it.
 type object map[string]any
 
-// releaseNodes ends the leases by which an earlier kwok held the nodes. A new process has another identity, and would leave
-// the nodes' pods alone until those leases run out.
+// releaseNodes ends the leases by which an earlier kwok held the nodes. A new process has another
+// identity, and would leave the nodes' pods alone until those leases run out.
 func (cp *ControlPlane) releaseNodes(ctx context.Context) error {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 	if err := cp.client.do(ctx, http.MethodDelete, leases, nil, nil); err != nil {

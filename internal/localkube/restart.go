@@ -82,7 +82,8 @@ func (cp *ControlPlane) CompactHistory(ctx context.Context) error {
 	return nil
 }
 
-// etcdClient speaks HTTP to etcd's socket, through a link that is short enough for the name of a socket.
+// etcdClient speaks HTTP to etcd's socket, through a link that is short enough for the name of a
+// socket.
 func (cp *ControlPlane) etcdClient() (client *http.Client, end func(), err error) {
 	dir, err := os.MkdirTemp("", "etcd")
 	if err != nil {

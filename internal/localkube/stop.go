@@ -13,7 +13,7 @@ import (
 // Stop ends all components and returns when their processes are gone: first
 // those that use the API server, then the API server, then etcd. What has not
 // ended when ctx does is killed, and the error says which; the data is safe
-// all the same. Further calls do nothing.
+// anyway. Further calls do nothing.
 func (cp *ControlPlane) Stop(ctx context.Context) error {
 	if !cp.expectEnd() {
 		return nil

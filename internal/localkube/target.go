@@ -53,7 +53,8 @@ func (t plannedTarget) built() bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// targets lists what a control plane needs, and what p asks for besides, in the order in which it is built.
+// targets lists what a control plane needs, and what p asks for besides, in the order in which it
+// is built.
 func targets(p BuildParams) []target {
 	const (
 		helm = "helm.sh/helm/v3"

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memlimit reads how much memory this process may use. Services derive the defaults of their budgets from it.
+// Package memlimit reads how much memory this process may use. Services derive the defaults of
+// their budgets from it.
 package memlimit
 
 import (
@@ -16,8 +17,8 @@ import (
 // Root is where Linux mounts the process's control group.
 const Root = "/sys/fs/cgroup"
 
-// Bytes returns how many bytes of memory the process may use: the smaller of GOMEMLIMIT and the limit of the control
-// group mounted at root. ok is false if neither sets a limit.
+// Bytes returns how many bytes of memory the process may use: the smaller of GOMEMLIMIT and the
+// limit of the control group mounted at root. ok is false if neither sets a limit.
 func Bytes(root string) (limit int64, ok bool) {
 	limit = debug.SetMemoryLimit(-1) // a negative limit only reads
 	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {

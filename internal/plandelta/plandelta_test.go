@@ -41,7 +41,8 @@ func drawPlan(t *rapid.T) *distributorv1.Plan {
 	return p
 }
 
-// between is a delta made without looking for what is equal: every service of the new plan, and the names of those gone.
+// between is a delta made without looking for what is equal: every service of the new plan, and the
+// names of those gone.
 func between(from, to *distributorv1.Plan) *distributorv1.PlanDelta {
 	d := &distributorv1.PlanDelta{
 		FromVersion: from.GetVersion(), ToVersion: to.GetVersion(), Services: to.GetServices(),
@@ -151,7 +152,8 @@ func TestSum(t *testing.T) {
 	})
 }
 
-// TestSumIsFixed has agents and hubs of different releases agree: the sum is a part of the protocol.
+// TestSumIsFixed has agents and hubs of different releases agree: the sum is a part of the
+// protocol.
 func TestSumIsFixed(t *testing.T) {
 	t.Parallel()
 	const want = "sha256:3684011dcbb38174c608e252278f3dec6bb5ce9906a21712572faffb979ef81c"

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxyheader lists the headers that Leat's proxies do not pass on: request headers that claim an identity or
-// an address, and answer headers that act on the hub's whole host.
+// Package proxyheader lists the headers that Leat's proxies do not pass on: request headers that
+// claim an identity or an address, and answer headers that act on the hub's whole host.
 //
-// It promises that a listed name is removed in every spelling. Servers and the gateways of common web frameworks fold
-// case and read "_" or "." as "-", so names are compared after the same folding. The hub and the agent use the same
-// lists, so that neither relies on the other. The package keeps no state.
+// It promises that a listed name is removed in every spelling. Servers and the gateways of common
+// web frameworks fold case and read "_" or "." as "-", so names are compared after the same
+// folding. The hub and the agent use the same lists, so that neither relies on the other. The
+// package keeps no state.
 package proxyheader
 
 import (
@@ -14,14 +15,17 @@ import (
 	"strings"
 )
 
-// identity lists the request headers from which servers read an identity, an address, or a request other than the one
-// that was authorized and recorded. An entry that ends with "-" is a prefix. Names are folded.
+// identity lists the request headers from which servers read an identity, an address, or a request
+// other than the one that was authorized and recorded. An entry that ends with "-" is a prefix.
+// Names are folded.
 var identity = newList(
 	// Credentials.
 	"authorization", "proxy-authorization", "cookie", "cookie2",
-	// Leat and Kubernetes: impersonation, and the front proxy of the API server's aggregation layer.
+	// Leat and Kubernetes: impersonation, and the front proxy of the API server's aggregation
+	// layer.
 	"leat-", "impersonate-", "x-remote-", "remote-user", "remote-group", "remote-groups",
-	// The caller's address and the called address. The API server's audit log records X-Forwarded-For and X-Real-Ip.
+	// The caller's address and the called address. The API server's audit log records
+	// X-Forwarded-For and X-Real-Ip.
 	"forwarded", "x-forwarded", "x-forwarded-", "x-forward-", "x-original-", "x-real-", "x-client-ip", "client-ip", "x-cluster-client-ip",
 	"true-client-ip", "cf-connecting-", "fastly-client-", "x-azure-clientip", "x-azure-socketip", "x-appengine-", "proxy-client-ip",
 	"wl-proxy-client-ip", "x-proxyuser-ip", "x-host", "x-http-host-override", "x-rewrite-url", "x-envoy-",
@@ -36,8 +40,8 @@ var identity = newList(
 	"http2-settings",
 )
 
-// hostwide lists the answer headers that act beyond the answer: on all state that a browser keeps for the host, on
-// where a browser sends reports, or on a reverse proxy in front of the hub.
+// hostwide lists the answer headers that act beyond the answer: on all state that a browser keeps
+// for the host, on where a browser sends reports, or on a reverse proxy in front of the hub.
 var hostwide = newList(
 	// Cookies and other state of the host.
 	"set-cookie", "set-cookie2", "clear-site-data", "strict-transport-security", "public-key-pins", "public-key-pins-", "expect-ct", "alt-svc",
@@ -48,18 +52,20 @@ var hostwide = newList(
 	"refresh",
 	// Reports about the host, to an address that the answer names.
 	"nel", "report-to", "reporting-endpoints",
-	// Commands to a reverse proxy: to serve one of its own files, to request another URL, to change how it buffers.
+	// Commands to a reverse proxy: to serve one of its own files, to request another URL, to change
+	// how it buffers.
 	"x-accel-", "x-sendfile", "x-sendfile2", "x-sendfile-", "x-lighttpd-", "x-litespeed-", "x-reproxy-",
 )
 
-// ScrubRequest deletes the request headers with which a sender could claim another identity or address.
+// ScrubRequest deletes the request headers with which a sender could claim another identity or
+// address.
 func ScrubRequest(header http.Header) { identity.scrub(header) }
 
 // IsIdentity reports whether ScrubRequest deletes a header with this name.
 func IsIdentity(name string) bool { return identity.has(name) }
 
-// ScrubAnswer deletes the headers of an answer, or of its trailer, that act beyond the answer. It keeps Leat's own
-// error headers, whose origin the caller has to check.
+// ScrubAnswer deletes the headers of an answer, or of its trailer, that act beyond the answer. It
+// keeps Leat's own error headers, whose origin the caller has to check.
 func ScrubAnswer(header http.Header) { hostwide.scrub(header) }
 
 // folded returns a letter in lower case, a digit unchanged, and "-" for any other byte.
@@ -95,7 +101,8 @@ func newList(entries ...string) list {
 	return l
 }
 
-// has reports whether a name or one of its prefixes is in the list. It allocates nothing, because it runs for every header.
+// has reports whether a name or one of its prefixes is in the list. It allocates nothing, because
+// it runs for every header.
 func (l list) has(name string) bool {
 	var buffer [longest]byte
 	n := min(len(name), longest)

@@ -46,8 +46,8 @@ func Parse(name string) (Reason, bool) {
 // MarshalText implements encoding.TextMarshaler.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. A name that this program does not know, such as
-// one that a newer release stored, becomes Internal.
+// UnmarshalText implements encoding.TextUnmarshaler. A name that this program does not know, such
+// as one that a newer release stored, becomes Internal.
 func (r *Reason) UnmarshalText(text []byte) error {
 	parsed, known := Parse(string(text))
 	switch {

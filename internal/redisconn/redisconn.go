@@ -18,11 +18,12 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// redisTimeout bounds every step of a call: a Redis that hangs must not hold up reads, which go on without it.
+// redisTimeout bounds every step of a call: a Redis that hangs must not hold up reads, which go on
+// without it.
 const redisTimeout = 2 * time.Second
 
-// clusterReload is how old the knowledge of who holds which slot may get. A master that is gone redirects nobody, so this
-// is also how late a fail-over is noticed; leases have to outlive that.
+// clusterReload is how old the knowledge of who holds which slot may get. A master that is gone
+// redirects nobody, so this is also how late a fail-over is noticed; leases have to outlive that.
 const clusterReload = 2 * time.Second
 
 // Open returns a client for a URL:
@@ -33,13 +34,13 @@ const clusterReload = 2 * time.Second
 //	                                                   rediss+sentinel:// for TLS to Sentinels and servers
 //	redis+cluster://user:password@host:port            a cluster; further nodes as ?addr=host:port; rediss+cluster:// for TLS
 //
-// The URL also accepts the parameters of go-redis's ParseURL, ParseFailoverURL and ParseClusterURL, except skip_verify:
-// TLS is always verified, for each server against the address that is dialled. The file caFile holds the PEM
-// certificates to trust instead of the system's. Empty: the system's. It is an error to set it without TLS. The file is
-// read once.
+// The URL also accepts the parameters of go-redis's ParseURL, ParseFailoverURL and ParseClusterURL,
+// except skip_verify: TLS is always verified, for each server against the address that is dialled.
+// The file caFile holds the PEM certificates to trust instead of the system's. Empty: the system's.
+// It is an error to set it without TLS. The file is read once.
 func Open(url, caFile string) (redis.UniversalClient, error) {
-	// The client has one logger for the whole process, which writes lines of its own to standard error. Whatever goes
-	// wrong comes back as an error too, and is logged where it matters.
+	// The client has one logger for the whole process, which writes lines of its own to standard
+	// error. Whatever goes wrong comes back as an error too, and is logged where it matters.
 	redis.SetLogger(&logging.VoidLogger{})
 	scheme, rest, _ := strings.Cut(url, "://")
 	scheme, kind, _ := strings.Cut(scheme, "+")
@@ -59,8 +60,8 @@ func Open(url, caFile string) (redis.UniversalClient, error) {
 	return nil, fmt.Errorf("parse redis url: %q is none of redis, redis+sentinel and redis+cluster", scheme+"+"+kind)
 }
 
-// readSecurity returns the TLS settings of a scheme, or nil for a scheme without TLS. The settings do not name a
-// server: go-redis verifies each server against the address that it dials.
+// readSecurity returns the TLS settings of a scheme, or nil for a scheme without TLS. The settings
+// do not name a server: go-redis verifies each server against the address that it dials.
 func readSecurity(scheme, caFile string) (*tls.Config, error) {
 	if scheme != "rediss" {
 		if caFile != "" {

@@ -30,7 +30,8 @@ func ping(t *testing.T, url, caFile string) error {
 
 const absent = "redis: nil"
 
-// TestSecRedisOverTLS connects to the Redis that deploy/ ships, which accepts only TLS if it has a certificate.
+// TestSecRedisOverTLS connects to the Redis that deploy/ ships, which accepts only TLS if it has a
+// certificate.
 func TestSecRedisOverTLS(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartTLSAs(t, "gitcache")
@@ -49,8 +50,8 @@ func TestSecRedisOverTLS(t *testing.T) {
 			t.Errorf("%s: got %v, want no answer", name, err)
 		}
 	}
-	// One node is enough to check that cluster nodes are called over TLS. This one answers that it is not in cluster
-	// mode.
+	// One node is enough to check that cluster nodes are called over TLS. This one answers that it
+	// is not in cluster mode.
 	cluster := "rediss+cluster" + strings.TrimSuffix(strings.TrimPrefix(server.URL(), "rediss"), "/0")
 	if err := ping(t, cluster, server.CAFile()); err == nil || !strings.Contains(err.Error(), "cluster support disabled") {
 		t.Errorf("cluster: got %v, want the server's own words", err)
@@ -60,7 +61,8 @@ func TestSecRedisOverTLS(t *testing.T) {
 	}
 }
 
-// TestSecRedisAsksForAPassword connects to the Redis that deploy/ ships, as one of its users and as others.
+// TestSecRedisAsksForAPassword connects to the Redis that deploy/ ships, as one of its users and as
+// others.
 func TestSecRedisAsksForAPassword(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartAs(t, "gitcache")

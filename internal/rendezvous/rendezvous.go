@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rendezvous says which member of a group should have a key, and which should come next, by rendezvous hashing:
-// every member has a score for every key, and the highest comes first. Whoever knows the same members comes to the same
-// order without asking anybody. A member that comes takes only keys for itself, and those of one that leaves go to
-// whoever was next; no other key moves.
+// Package rendezvous says which member of a group should have a key, and which should come next, by
+// rendezvous hashing: every member has a score for every key, and the highest comes first. Whoever
+// knows the same members comes to the same order without asking anybody. A member that comes takes
+// only keys for itself, and those of one that leaves go to whoever was next; no other key moves.
 package rendezvous
 
 import (
@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Order returns the members in the order in which they should have the key. Neither their order in members nor repetitions
-// matter.
+// Order returns the members in the order in which they should have the key. Neither their order in
+// members nor repetitions matter.
 func Order(key string, members []string) []string {
 	type scored struct {
 		member string
@@ -41,7 +41,8 @@ func Order(key string, members []string) []string {
 	return slices.Compact(ordered)
 }
 
-// Rank returns the place of a member in the order for the key, from 0. One that is not among members comes last.
+// Rank returns the place of a member in the order for the key, from 0. One that is not among
+// members comes last.
 func Rank(key string, members []string, member string) int {
 	rank, mine := 0, score(key, member)
 	for _, other := range members {
@@ -55,7 +56,8 @@ func Rank(key string, members []string, member string) int {
 	return rank
 }
 
-// score needs a hash whose every bit depends on all of its input. The zero byte ends the member's name, which has none.
+// score needs a hash whose every bit depends on all of its input. The zero byte ends the member's
+// name, which has none.
 func score(key, member string) uint64 {
 	sum := sha256.Sum256([]byte(member + "\x00" + key))
 	return binary.BigEndian.Uint64(sum[:])

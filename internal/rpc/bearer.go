@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// bearerTransport adds the token to requests for one host. It stands below Connect, where an error can still stop a
-// stream from being opened, and where plain requests pass too.
+// bearerTransport adds the token to requests for one host. It stands below Connect, where an error
+// can still stop a stream from being opened, and where plain requests pass too.
 type bearerTransport struct {
 	next   http.RoundTripper
 	tokens identity.TokenSource

@@ -31,14 +31,16 @@ const (
 
 // ClientParams is what [NewClient] needs.
 type ClientParams struct {
-	// BaseURL of the service. With http:// the client speaks HTTP/2 with prior knowledge, with https:// it negotiates.
+	// BaseURL of the service. With http:// the client speaks HTTP/2 with prior knowledge, with
+	// https:// it negotiates.
 	BaseURL string
 	// Tokens gives the bearer token of each request. Nil sends none.
 	Tokens    identity.TokenSource
 	Telemetry *telemetry.Telemetry
 	// CAPEM holds the certificates to trust for https, in PEM. Empty means those of the system.
 	CAPEM []byte
-	// Transport is used instead of one of the client's own when it is set: the in-memory one of a test, or a tunnel.
+	// Transport is used instead of one of the client's own when it is set: the in-memory one of a
+	// test, or a tunnel.
 	Transport http.RoundTripper
 }
 
@@ -46,9 +48,10 @@ type ClientParams struct {
 //
 //	gitcachev1connect.NewGitCacheServiceClient(client.HTTP, client.BaseURL, client.Options...)
 //
-// HTTP may also be used for plain requests to the same service: it adds the token to requests for BaseURL's host, and
-// only to those. It has no overall timeout, for the sake of streams: give every call a deadline. A Client is safe for
-// concurrent use, and meant to be shared by all calls to one service.
+// HTTP may also be used for plain requests to the same service: it adds the token to requests for
+// BaseURL's host, and only to those. It has no overall timeout, for the sake of streams: give every
+// call a deadline. A Client is safe for concurrent use, and meant to be shared by all calls to one
+// service.
 type Client struct {
 	HTTP    *http.Client
 	BaseURL string
@@ -86,7 +89,8 @@ func NewClient(params ClientParams) (Client, error) {
 	}, nil
 }
 
-// otelInterceptor is the client's side of observer. Nothing in it reaches for OpenTelemetry's globals.
+// otelInterceptor is the client's side of observer. Nothing in it reaches for OpenTelemetry's
+// globals.
 func otelInterceptor(t *telemetry.Telemetry) (*otelconnect.Interceptor, error) {
 	interceptor, err := otelconnect.NewInterceptor(
 		otelconnect.WithTracerProvider(t.TracerProvider()),
@@ -146,6 +150,6 @@ func parseRoots(caPEM []byte) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// refuseRedirect hands the redirect itself to the caller: no service of Leat's redirects, and a token must not follow
-// one to somewhere else.
+// refuseRedirect hands the redirect itself to the caller: no service of Leat's redirects, and a
+// token must not follow one to somewhere else.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -16,8 +16,9 @@ const (
 	maxShave   = 250 * time.Millisecond
 )
 
-// deadlineInterceptor ends the handler's context a little before the caller stops waiting, so that the handler's answer,
-// a DEADLINE_EXCEEDED that says so, arrives instead of nothing. Calls without a deadline keep having none.
+// deadlineInterceptor ends the handler's context a little before the caller stops waiting, so that
+// the handler's answer, a DEADLINE_EXCEEDED that says so, arrives instead of nothing. Calls without
+// a deadline keep having none.
 type deadlineInterceptor struct{}
 
 func (deadlineInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {

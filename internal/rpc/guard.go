@@ -22,14 +22,15 @@ import (
 )
 
 const (
-	// MaxPublicBytes is the largest request to a procedure that needs no token. Such a request may not be compressed.
+	// MaxPublicBytes is the largest request to a procedure that needs no token. Such a request may
+	// not be compressed.
 	MaxPublicBytes = 64 << 10
 
 	// envelope is the maximum size of a message's framing on the wire.
 	envelope = 64
 
-	// bodyTimeout is how long the body of a request may take to arrive. Every bodyRate bytes extend it by a second, so
-	// a peer that sends 64 KiB a second is never cut off.
+	// bodyTimeout is how long the body of a request may take to arrive. Every bodyRate bytes extend
+	// it by a second, so a peer that sends 64 KiB a second is never cut off.
 	bodyTimeout = 30 * time.Second
 	bodyRate    = 64 << 10
 
@@ -39,15 +40,16 @@ const (
 	retryBody = time.Second
 )
 
-// Guard returns a handler that checks a request by its header before next, a Connect handler, reads its body:
+// Guard returns a handler that checks a request by its header before next, a Connect handler, reads
+// its body:
 //
 //   - It refuses a request without a valid token, unless the procedure is public.
 //   - It limits the body to the size of the procedure's message. The body must arrive within 30 s, plus a second for each
 //     64 KiB. For procedures with a client stream Connect limits each message, and Guard does not limit the body.
 //   - It limits all bodies that are being read to 64 MiB together.
 //
-// The caller's identity is in the context of next. Without Guard, Connect reads and inflates a message before any
-// interceptor runs.
+// The caller's identity is in the context of next. Without Guard, Connect reads and inflates a
+// message before any interceptor runs.
 func (s *Server) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind, known := s.procedures[r.URL.Path]
@@ -167,8 +169,8 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end removes the deadline: the handler may then take longer, and over HTTP/1.1 the server reads on to notice when the
-// caller leaves.
+// end removes the deadline: the handler may then take longer, and over HTTP/1.1 the server reads on
+// to notice when the caller leaves.
 func (b *guardedBody) end() {
 	if !b.ended {
 		b.ended = true
@@ -185,8 +187,8 @@ func (b *guardedBody) release() {
 // errInflated is the error for a message that is far larger than any message may be.
 var errInflated = errors.New("the message is too large when it is decompressed")
 
-// boundedGzip inflates one message, but only as far as Connect needs to detect that it is too large. Connect alone
-// would also inflate the rest, to report the size.
+// boundedGzip inflates one message, but only as far as Connect needs to detect that it is too
+// large. Connect alone would also inflate the rest, to report the size.
 type boundedGzip struct {
 	gzip.Reader
 

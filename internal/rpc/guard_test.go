@@ -85,7 +85,8 @@ func (s *serving) post(ctx context.Context, t *testing.T, path, contentType stri
 	return response.StatusCode, nil
 }
 
-// TestSecStrangersBodiesAreNotRead uploads an endless body without a token. The server must refuse it by its header.
+// TestSecStrangersBodiesAreNotRead uploads an endless body without a token. The server must refuse
+// it by its header.
 func TestSecStrangersBodiesAreNotRead(t *testing.T) {
 	t.Parallel()
 	stack := started(t, both(func(context.Context) error { return nil }))
@@ -158,7 +159,8 @@ func TestSecSlowBodiesEnd(t *testing.T) {
 	})
 }
 
-// TestSecBodiesHaveABudget sends large messages from many callers at once, until the budget is used up.
+// TestSecBodiesHaveABudget sends large messages from many callers at once, until the budget is used
+// up.
 func TestSecBodiesHaveABudget(t *testing.T) {
 	t.Parallel()
 	const callers, size = 12, 7 << 20

@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// identityInterceptor refuses calls without a valid token, and puts the caller into the context of the others. It does
-// neither if [Server.Guard] has already done so.
+// identityInterceptor refuses calls without a valid token, and puts the caller into the context of
+// the others. It does neither if [Server.Guard] has already done so.
 type identityInterceptor struct {
 	verifier identity.Verifier
 	public   map[string]bool

@@ -28,9 +28,10 @@ import (
 // scope names the tracer and the meter.
 const scope = "github.com/leatdev/leat/internal/rpc"
 
-// observer gives every served call a span and a place in the histogram of durations, by the conventions that otelconnect
-// follows on the client's side. It is our own because calls that are answered from memory cost less than making their
-// attributes anew each time: here they are made once for each procedure and outcome. It is safe for concurrent use.
+// observer gives every served call a span and a place in the histogram of durations, by the
+// conventions that otelconnect follows on the client's side. It is our own because calls that are
+// answered from memory cost less than making their attributes again each time: here they are made
+// once for each procedure and outcome. It is safe for concurrent use.
 type observer struct {
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
@@ -38,7 +39,8 @@ type observer struct {
 	duration   metric.Float64Histogram
 
 	mu sync.RWMutex
-	// calls and outcomes are bounded by the procedures that are served, times the protocols and codes there are.
+	// calls and outcomes are bounded by the procedures that are served, times the protocols and
+	// codes there are.
 	calls    map[call][]trace.SpanStartOption
 	outcomes map[outcome][]metric.RecordOption
 }
@@ -106,9 +108,9 @@ func callOf(spec connect.Spec, peer connect.Peer) call {
 	return call{procedure: spec.Procedure, protocol: protocol}
 }
 
-// begin starts the span. The caller's span becomes its parent if the caller is authenticated: one of our own agents,
-// services or people. So a trace continues across hops. An unauthenticated caller must not decide what is sampled. The
-// returned function ends the span.
+// begin starts the span. The caller's span becomes its parent if the caller is authenticated: one
+// of our own agents, services or people. So a trace continues across hops. An unauthenticated
+// caller must not decide what is sampled. The returned function ends the span.
 func (o *observer) begin(ctx context.Context, of call, header http.Header) (context.Context, func(error)) {
 	begun := time.Now()
 	if _, known := identity.FromContext(ctx); (known || o.trusted) && !trace.SpanContextFromContext(ctx).IsValid() {

@@ -20,8 +20,9 @@ func (p *Plaintext) Bind(s *config.Set) {
 		"send this service's tokens to others of the hub over http://, too, beyond this machine; for networks that are protected otherwise")
 }
 
-// Check returns an error if a token must not be sent to a URL: the URL is http://, its host is not this machine, and
-// plaintext is not allowed. The only name that counts as this machine is "localhost".
+// Check returns an error if a token must not be sent to a URL: the URL is http://, its host is not
+// this machine, and plaintext is not allowed. The only name that counts as this machine is
+// "localhost".
 func (p Plaintext) Check(u *url.URL) error {
 	if bool(p) || u.Scheme == "https" || isThisMachine(u.Hostname()) {
 		return nil

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rpc is the one way in which Leat's services speak Connect: the interceptors that every handler has, and the
-// constructor of every client.
+// Package rpc is the one way in which Leat's services speak Connect: the interceptors that every
+// handler has, and the constructor of every client.
 package rpc
 
 import (
@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// MaxMessageBytes is the largest message that a handler reads or writes, after decompression. What may be larger is
-	// a stream of chunks, or in pages.
+	// MaxMessageBytes is the largest message that a handler reads or writes, after decompression.
+	// What may be larger is a stream of chunks, or in pages.
 	MaxMessageBytes = 8 << 20
 
 	// compressFromBytes leaves alone what gzip would make hardly smaller.
@@ -36,16 +36,17 @@ type ServerParams struct {
 	Logger    *slog.Logger
 	// Verifier judges the callers' bearer tokens.
 	Verifier identity.Verifier
-	// Public lists the procedures that need no token, such as "/leat.distributor.v1.DistributorService/Enroll". A token
-	// that comes with such a call is not looked at.
+	// Public lists the procedures that need no token, such as
+	// "/leat.distributor.v1.DistributorService/Enroll". A token that comes with such a call is not
+	// looked at.
 	Public []string
-	// Trusted says that every request was authenticated before it reaches the handlers. Procedures then need no token,
-	// and all have the limits of authenticated callers.
+	// Trusted says that every request was authenticated before it reaches the handlers. Procedures
+	// then need no token, and all have the limits of authenticated callers.
 	Trusted bool
 }
 
-// Server holds what the Connect handlers of one service share. Every handler is made with [Server.Options] and mounted
-// behind [Server.Guard]:
+// Server holds what the Connect handlers of one service share. Every handler is made with
+// [Server.Options] and mounted behind [Server.Guard]:
 //
 //	path, handler := gitcachev1connect.NewGitCacheServiceHandler(service, server.Options()...)
 //	mux.Handle(path, server.Guard(handler))
@@ -96,8 +97,8 @@ func (s *Server) Options() []connect.HandlerOption {
 	}
 }
 
-// SmallMessages returns the options of a handler outside of a [Server], for callers that trust each other and send
-// little: messages of at most 64 KiB, uncompressed.
+// SmallMessages returns the options of a handler outside of a [Server], for callers that trust each
+// other and send little: messages of at most 64 KiB, uncompressed.
 func SmallMessages() connect.HandlerOption {
 	return connect.WithHandlerOptions(connect.WithReadMaxBytes(MaxPublicBytes), connect.WithCompression("gzip", nil, nil))
 }

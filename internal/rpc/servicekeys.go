@@ -11,10 +11,12 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// ServiceConfig is what a service of the hub needs to call the other services and to accept their calls.
+// ServiceConfig is what a service of the hub needs to call the other services and to accept their
+// calls.
 type ServiceConfig struct {
-	// Secret is the service's own secret, at least 32 bytes. The service's key is derived from it, and its stored data
-	// is sealed with it. All replicas of the service share it, and no other service has it. Required.
+	// Secret is the service's own secret, at least 32 bytes. The service's key is derived from it,
+	// and its stored data is sealed with it. All replicas of the service share it, and no other
+	// service has it. Required.
 	Secret config.Secret
 	// Keys are the public keys of all services of the hub, each NAME=KEY. Required.
 	Keys []string
@@ -58,8 +60,8 @@ func (c *ServiceConfig) Open(service string) (*identity.ServiceKey, *identity.Se
 	return key, keys, keys.Check(key)
 }
 
-// Dial returns the client with which a service calls an audience: another service, or one replica. It refuses a base
-// URL to which service tokens must not be sent, unless params has a Transport.
+// Dial returns the client with which a service calls an audience: another service, or one replica.
+// It refuses a base URL to which service tokens must not be sent, unless params has a Transport.
 func (c *ServiceConfig) Dial(key *identity.ServiceKey, audience string, params ClientParams) (Client, error) {
 	base, err := parseBaseURL(params.BaseURL)
 	if err != nil {

@@ -24,7 +24,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 )
 
-// TestTraceAndMetrics follows one failing call from a client's span into the server's log and metrics.
+// TestTraceAndMetrics follows one failing call from a client's span into the server's log and
+// metrics.
 func TestTraceAndMetrics(t *testing.T) {
 	t.Parallel()
 	log := new(buffer)

@@ -29,9 +29,10 @@ type httpError struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// WriteHTTP answers a plain HTTP request with err: the status of its code, Retry-After where waiting helps, and a JSON
-// body with code, reason, message and metadata (none for HEAD). Pass what [Redact] returned: an error without a reason
-// is answered as INTERNAL without any text of its own. It must be called before anything else was written.
+// WriteHTTP answers a plain HTTP request with err: the status of its code, Retry-After where
+// waiting helps, and a JSON body with code, reason, message and metadata (none for HEAD). Pass what
+// [Redact] returned: an error without a reason is answered as INTERNAL without any text of its own.
+// It must be called before anything else was written.
 func WriteHTTP(w http.ResponseWriter, r *http.Request, err error) {
 	typed := typedOf(err)
 	if typed == nil {
@@ -64,8 +65,9 @@ func WriteHTTP(w http.ResponseWriter, r *http.Request, err error) {
 	_ = json.NewEncoder(w).Encode(body) // the client hung up: there is nobody left to tell
 }
 
-// FromHTTP reads the error of an answer that [WriteHTTP] wrote, or makes one of the status alone when something in
-// between answered. It reads the body but does not close it. An answer below 400 gives nil.
+// FromHTTP reads the error of an answer that [WriteHTTP] wrote, or makes one of the status alone
+// when something in between answered. It reads the body but does not close it. An answer below 400
+// gives nil.
 func FromHTTP(resp *http.Response) error {
 	if resp.StatusCode < http.StatusBadRequest {
 		return nil
@@ -111,8 +113,8 @@ func codeNamed(name string, status int) connect.Code {
 	return code
 }
 
-// statusOf follows the table of the Connect protocol, except that a missing piece of state is 409: 400 would tell
-// caches and clients that the request itself was wrong.
+// statusOf follows the table of the Connect protocol, except that a missing piece of state is 409:
+// 400 would tell caches and clients that the request itself was wrong.
 func statusOf(code connect.Code) int {
 	switch code {
 	case connect.CodeCanceled:

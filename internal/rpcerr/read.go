@@ -20,9 +20,9 @@ import (
 
 const reasonPrefix = "REASON_"
 
-// ReasonOf returns why a call failed. An error that carries no reason, because it was made by the client's own side or
-// by something in between, gets the reason that its code allows, and REASON_INTERNAL when that tells nothing. A nil
-// error has REASON_UNSPECIFIED.
+// ReasonOf returns why a call failed. An error that carries no reason, because it was made by the
+// client's own side or by something in between, gets the reason that its code allows, and
+// REASON_INTERNAL when that tells nothing. A nil error has REASON_UNSPECIFIED.
 func ReasonOf(err error) errorsv1.Reason {
 	if err == nil {
 		return errorsv1.Reason_REASON_UNSPECIFIED
@@ -33,7 +33,8 @@ func ReasonOf(err error) errorsv1.Reason {
 	return reasonOfCode(codeOf(err))
 }
 
-// HasReason reports whether the error itself carries a reason of Leat's, as opposed to one guessed from its code.
+// HasReason reports whether the error itself carries a reason of Leat's, as opposed to one guessed
+// from its code.
 func HasReason(err error) bool {
 	return infoOf(err) != nil
 }
@@ -46,7 +47,8 @@ func Metadata(err error) map[string]string {
 	return map[string]string{}
 }
 
-// RetryDelay returns how long the server asks to wait before the call is tried again, and false when it does not say.
+// RetryDelay returns how long the server asks to wait before the call is tried again, and false
+// when it does not say.
 func RetryDelay(err error) (time.Duration, bool) {
 	info := findDetail[*errdetails.RetryInfo](err, func(*errdetails.RetryInfo) bool { return true })
 	if info.GetRetryDelay() == nil {
@@ -55,8 +57,8 @@ func RetryDelay(err error) (time.Duration, bool) {
 	return info.GetRetryDelay().AsDuration(), true
 }
 
-// Paced returns err in a form that [backoff.Policy.After] and [backoff.Retry] obey: with the delay that the server asks
-// for, if it does.
+// Paced returns err in a form that [backoff.Policy.After] and [backoff.Retry] obey: with the delay
+// that the server asks for, if it does.
 func Paced(err error) error {
 	if delay, ok := RetryDelay(err); ok {
 		return backoff.RetryAfter(err, delay)

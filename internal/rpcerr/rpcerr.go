@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rpcerr builds the errors that Leat's services answer with, and reads them back on the other side.
+// Package rpcerr builds the errors that Leat's services answer with, and reads them back on the
+// other side.
 //
-// An error on the wire is a Connect code for generic clients, a reason from the closed list in leat.errors.v1 for
-// programs that decide, a message for people, and where waiting helps a google.rpc.RetryInfo. The reason travels as a
-// google.rpc.ErrorInfo with the domain [Domain].
+// An error on the wire is a Connect code for generic clients, a reason from the closed list in
+// leat.errors.v1 for programs that decide, a message for people, and where waiting helps a
+// google.rpc.RetryInfo. The reason travels as a google.rpc.ErrorInfo with the domain [Domain].
 //
-// Only the edge of a service builds these errors: its core returns its own sentinels, which the edge maps once. What
-// nobody mapped becomes INTERNAL in [Redact], with an error id in place of the text.
+// Only the edge of a service builds these errors: its core returns its own sentinels, which the
+// edge maps once. What nobody mapped becomes INTERNAL in [Redact], with an error id in place of the
+// text.
 package rpcerr
 
 import (
@@ -53,7 +55,8 @@ func RetryAfter(d time.Duration) Option {
 	return func(o *options) { o.retry = d }
 }
 
-// New builds an error. The message is one sentence for people that says what to do; callers see it as it is.
+// New builds an error. The message is one sentence for people that says what to do; callers see it
+// as it is.
 func New(code connect.Code, reason errorsv1.Reason, message string, opts ...Option) *connect.Error {
 	return explain(connect.NewError(code, errors.New(message)), reason, opts)
 }
@@ -71,14 +74,16 @@ func explain(err *connect.Error, reason errorsv1.Reason, opts []Option) *connect
 	return err
 }
 
-// addDetail drops a detail that cannot be encoded (a text that is not UTF-8): the code and the message still say enough.
+// addDetail drops a detail that cannot be encoded (a text that is not UTF-8): the code and the
+// message still say enough.
 func addDetail(err *connect.Error, message proto.Message) {
 	if detail, encodeErr := connect.NewErrorDetail(message); encodeErr == nil {
 		err.AddDetail(detail)
 	}
 }
 
-// Field says that a field of the request is malformed. The path is the one of the proto message, such as "spec.url".
+// Field says that a field of the request is malformed. The path is the one of the proto message,
+// such as "spec.url".
 func Field(path, message string) *connect.Error {
 	return New(connect.CodeInvalidArgument, errorsv1.Reason_REASON_FIELD_INVALID, path+": "+message,
 		With(MetadataField, path))

@@ -12,14 +12,14 @@ import (
 	"fmt"
 )
 
-// Fingerprinter names secrets without giving them away: equal content has equal fingerprints, and who lacks the shared
-// secret cannot even try out guesses. It is safe for concurrent use.
+// Fingerprinter names secrets without giving them away: equal content has equal fingerprints, and
+// who lacks the shared secret cannot even try out guesses. It is safe for concurrent use.
 type Fingerprinter struct {
 	key []byte
 }
 
-// NewFingerprinter derives the key for a purpose, a constant such as "service configuration digest". It fails as
-// [NewSealer] does.
+// NewFingerprinter derives the key for a purpose, a constant such as "service configuration
+// digest". It fails as [NewSealer] does.
 func NewFingerprinter(secret []byte, purpose string) (*Fingerprinter, error) {
 	if len(secret) < MinSecret {
 		return nil, fmt.Errorf("make fingerprinter: secret has %d bytes, want at least %d", len(secret), MinSecret)

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package seal encrypts small secrets that Leat has to store, such as the credentials of a repository.
+// Package seal encrypts small secrets that Leat has to store, such as the credentials of a
+// repository.
 //
-// The cipher is AES-256-GCM. The key comes from a shared secret by HKDF-SHA256 with the purpose as its info, so what is
-// sealed for one purpose does not open for another, and one secret serves many purposes.
+// The cipher is AES-256-GCM. The key comes from a shared secret by HKDF-SHA256 with the purpose as
+// its info, so what is sealed for one purpose does not open for another, and one secret serves many
+// purposes.
 package seal
 
 import (
@@ -25,8 +27,9 @@ const (
 	version byte = 1
 )
 
-// ErrSealed is in the chain of every error of [Sealer.Open]: the bytes were changed, are cut short, or were sealed with
-// another secret, purpose or context. It does not say which, and it never holds any of the content.
+// ErrSealed is in the chain of every error of [Sealer.Open]: the bytes were changed, are cut short,
+// or were sealed with another secret, purpose or context. It does not say which, and it never holds
+// any of the content.
 var ErrSealed = errors.New("sealed content does not open")
 
 // Sealer seals and opens for one purpose. It is safe for concurrent use.
@@ -34,8 +37,8 @@ type Sealer struct {
 	aead cipher.AEAD
 }
 
-// NewSealer derives the key for a purpose, a constant such as "repository credential". It fails when the secret is
-// shorter than [MinSecret] or the purpose is empty.
+// NewSealer derives the key for a purpose, a constant such as "repository credential". It fails
+// when the secret is shorter than [MinSecret] or the purpose is empty.
 func NewSealer(secret []byte, purpose string) (*Sealer, error) {
 	if len(secret) < MinSecret {
 		return nil, fmt.Errorf("make sealer: secret has %d bytes, want at least %d", len(secret), MinSecret)
@@ -58,14 +61,16 @@ func NewSealer(secret []byte, purpose string) (*Sealer, error) {
 	return &Sealer{aead: aead}, nil
 }
 
-// Seal encrypts plain and binds it to aad, the context it belongs to (for example the repository's name): [Sealer.Open]
-// needs the same. Nonces are random, so one secret is good for about four billion seals.
+// Seal encrypts plain and binds it to aad, the context it belongs to (for example the repository's
+// name): [Sealer.Open] needs the same. Nonces are random, so one secret is good for about four
+// billion seals.
 func (s *Sealer) Seal(plain, aad []byte) ([]byte, error) {
 	sealed := s.aead.Seal(nil, nil, plain, bind(aad)) //nolint:gosec // this AEAD makes its own random nonce and puts it first
 	return append([]byte{version}, sealed...), nil
 }
 
-// Open decrypts what [Sealer.Seal] made with the same secret, purpose and aad. Every failure is [ErrSealed].
+// Open decrypts what [Sealer.Seal] made with the same secret, purpose and aad. Every failure is
+// [ErrSealed].
 func (s *Sealer) Open(sealed, aad []byte) ([]byte, error) {
 	if len(sealed) == 0 || sealed[0] != version {
 		return nil, ErrSealed

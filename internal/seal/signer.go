@@ -12,15 +12,15 @@ import (
 	"fmt"
 )
 
-// Signer proves that a text was written by a replica of the same service, even if others can write where it is stored,
-// such as in Redis. It uses HMAC-SHA256 (RFC 2104) with a key derived from the service's secret and a purpose. It is
-// safe for concurrent use.
+// Signer proves that a text was written by a replica of the same service, even if others can write
+// where it is stored, such as in Redis. It uses HMAC-SHA256 (RFC 2104) with a key derived from the
+// service's secret and a purpose. It is safe for concurrent use.
 type Signer struct {
 	key []byte
 }
 
-// NewSigner returns a signer for one purpose, such as "replica of the tunnel". A signature for one purpose is invalid
-// for any other.
+// NewSigner returns a signer for one purpose, such as "replica of the tunnel". A signature for one
+// purpose is invalid for any other.
 func NewSigner(secret []byte, purpose string) (*Signer, error) {
 	key, err := hkdf.Key(sha256.New, secret, nil, "leat row signature v1 "+purpose, sha256.Size)
 	if err != nil {
@@ -29,8 +29,8 @@ func NewSigner(secret []byte, purpose string) (*Signer, error) {
 	return &Signer{key: key}, nil
 }
 
-// Sign returns the signature of the parts, in base64url without padding. It also covers the boundaries between the
-// parts.
+// Sign returns the signature of the parts, in base64url without padding. It also covers the
+// boundaries between the parts.
 func (s *Signer) Sign(parts ...string) string {
 	return base64.RawURLEncoding.EncodeToString(s.sum(parts))
 }

@@ -5,8 +5,8 @@ package signers
 
 import "strings"
 
-// matchList tells whether a list of OpenSSH's patterns, with commas between them, takes text: at least one does, and none
-// that begins with an exclamation mark does.
+// matchList reports whether a list of OpenSSH's patterns, with commas between them, takes text: at
+// least one does, and none that begins with an exclamation mark does.
 func matchList(list, text string) bool {
 	matched := false
 	for pattern := range strings.SplitSeq(list, ",") {

@@ -23,7 +23,8 @@ func pgpError(format string, args ...any) error {
 	return &KeyError{ListPGP, fmt.Sprintf(format, args...)}
 }
 
-// parsePGP reads blocks one after the other; text between them, as key servers put there, does not matter.
+// parsePGP reads blocks one after the other; text between them, as key servers put there, does not
+// matter.
 func parsePGP(text string) (openpgp.EntityList, error) {
 	if strings.Contains(text, "-----BEGIN PGP PRIVATE KEY BLOCK-----") {
 		return nil, pgpError("holds a private key; give public keys only")
@@ -48,7 +49,7 @@ func parsePGP(text string) (openpgp.EntityList, error) {
 	return keys, nil
 }
 
-// canSign tells whether the entity, or one of its subkeys, may sign at the given time.
+// canSign reports whether the entity, or one of its subkeys, may sign at the given time.
 func canSign(entity *openpgp.Entity, at time.Time) bool {
 	ids := []uint64{entity.PrimaryKey.KeyId}
 	for _, sub := range entity.Subkeys {
@@ -84,8 +85,8 @@ func (s *Set) verifyPGP(payload, armored []byte, now time.Time) error {
 	return err
 }
 
-// readSignature returns the one signature of a block. Git's signatures are over bytes, never over text, whose line endings
-// and blanks would not matter.
+// readSignature returns the one signature of a block. Git's signatures are over bytes, never over
+// text, whose line endings and blanks would not matter.
 func readSignature(armored []byte) (*packet.Signature, error) {
 	malformed := &RejectedError{"has a PGP signature that cannot be read"}
 	block, err := armor.Decode(bytes.NewReader(armored))
@@ -130,8 +131,8 @@ func verifyBy(key openpgp.Key, payload []byte, sig *packet.Signature) error {
 	return nil
 }
 
-// usable tells whether a key could sign at the given time. The library compares the time of a key's own signatures too,
-// which would refuse what was signed before somebody prolonged the key.
+// usable reports whether a key could sign at the given time. The library compares the time of a
+// key's own signatures too, which would refuse what was signed before somebody prolonged the key.
 func usable(key openpgp.Key, at time.Time) error {
 	primary := key.Entity.PrimaryKey
 	self, _ := key.Entity.PrimarySelfSignature()
@@ -161,8 +162,8 @@ func isShort(key *packet.PublicKey) bool {
 	return err != nil || bits < minRSABits
 }
 
-// revoked tells whether a key was no longer good at the given time. One that was replaced or retired was good before that;
-// of any other nobody knows who has used it.
+// revoked reports whether a key was no longer good at the given time. One that was replaced or
+// retired was good before that; of any other nobody knows who has used it.
 func revoked(revocations []*packet.Signature, at time.Time) bool {
 	for _, r := range revocations {
 		soft := r.RevocationReason != nil && (*r.RevocationReason == packet.KeySuperseded || *r.RevocationReason == packet.KeyRetired)

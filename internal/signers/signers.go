@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package signers holds the public keys of those who may sign Git objects, and verifies their detached signatures, which
-// are OpenPGP's or SSH's.
+// Package signers holds the public keys of those who may sign Git objects, and verifies their
+// detached signatures, which are OpenPGP's or SSH's.
 //
-// A key counts as it was when the signature says it was made: a commit stays good when the key that signed it expires, is
-// replaced or retired later. Only a key that was revoked as compromised, or without a reason, takes all its signatures with
-// it.
+// A key counts as it was when the signature says it was made: a commit stays good when the key that
+// signed it expires, is replaced or retired later. Only a key that was revoked as compromised, or
+// without a reason, takes all its signatures with it.
 package signers
 
 import (
@@ -53,9 +53,9 @@ type Set struct {
 	ssh []allowed
 }
 
-// Parse reads armored OpenPGP public keys, any number of blocks one after the other, and lines of an OpenSSH
-// allowed_signers file, of which those without principals, bare public keys, are for everybody. The error is a *KeyError, or
-// ErrNoKeys where both are empty.
+// Parse reads armored OpenPGP public keys, any number of blocks one after the other, and lines of
+// an OpenSSH allowed_signers file, of which those without principals, bare public keys, are for
+// everybody. The error is a *KeyError, or ErrNoKeys where both are empty.
 func Parse(pgpKeys, sshAllowedSigners string) (*Set, error) {
 	if strings.TrimSpace(pgpKeys) == "" && strings.TrimSpace(sshAllowedSigners) == "" {
 		return nil, ErrNoKeys
@@ -71,7 +71,7 @@ func Parse(pgpKeys, sshAllowedSigners string) (*Set, error) {
 	return &Set{pgp: keys, ssh: lines}, nil
 }
 
-// Usable tells whether any key may sign at the given time. The error is a *KeyError.
+// Usable reports whether any key may sign at the given time. The error is a *KeyError.
 func (s *Set) Usable(at time.Time) error {
 	for _, entity := range s.pgp {
 		if canSign(entity, at) {
@@ -105,8 +105,8 @@ const (
 	sshEnd   = "-----END SSH SIGNATURE-----"
 )
 
-// Verify tells whether one of the set's keys signed it. The error is a *RejectedError. Now matters only to signatures that
-// are made to expire.
+// Verify reports whether one of the set's keys signed it. The error is a *RejectedError. Now
+// matters only to signatures that are made to expire.
 func (s *Set) Verify(signed Signed, now time.Time) error {
 	armored := bytes.TrimSpace(signed.Signature)
 	switch {
@@ -123,7 +123,7 @@ func (s *Set) Verify(signed Signed, now time.Time) error {
 	}
 }
 
-// isBlock tells whether text is one armored block and nothing else.
+// isBlock reports whether text is one armored block and nothing else.
 func isBlock(text []byte, begin, end string) bool {
 	return bytes.HasPrefix(text, []byte(begin)) && bytes.HasSuffix(text, []byte(end)) &&
 		bytes.Count(text, []byte("-----BEGIN ")) == 1 && bytes.Count(text, []byte("-----END ")) == 1

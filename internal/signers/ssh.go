@@ -28,7 +28,8 @@ type allowed struct {
 	description string    // the key's fingerprint
 }
 
-// keyTypes are those that may sign. Certificates are not among them: their authorities have rules of their own.
+// keyTypes are those that may sign. Certificates are not among them: their authorities have rules
+// of their own.
 var keyTypes = []string{
 	ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA,
 	ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256,
@@ -85,8 +86,8 @@ func parseLine(line string) (allowed, error) {
 	return a, nil
 }
 
-// withoutPrincipals cuts the first word off, which may stand in quotes. Like Git, which asks for a line of any principal,
-// signers does not look at who they are.
+// withoutPrincipals cuts the first word off, which may stand in quotes. Like Git, which asks for a
+// line of any principal, signers does not look at who they are.
 func withoutPrincipals(line string) (string, error) {
 	var rest string
 	if quoted, ok := strings.CutPrefix(line, `"`); ok {
@@ -136,7 +137,8 @@ func (a *allowed) set(option string) (err error) {
 	return err
 }
 
-// parseTime reads the format of ssh-keygen. Times without a zone are UTC, so that all replicas agree about them.
+// parseTime reads the format of ssh-keygen. Times without a zone are UTC, so that all replicas
+// agree about them.
 func parseTime(text string) (time.Time, error) {
 	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
 		if at, err := time.Parse(layout, strings.TrimSuffix(text, "Z")); err == nil {
@@ -146,7 +148,7 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("has the time %q; it must be YYYYMMDD or YYYYMMDDHHMM[SS], UTC", text)
 }
 
-// validAt tells whether the line holds for Git at the given time.
+// validAt reports whether the line holds for Git at the given time.
 func (a *allowed) validAt(at time.Time) error {
 	switch {
 	case a.namespaces != "" && !matchList(a.namespaces, namespace):

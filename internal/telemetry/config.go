@@ -10,11 +10,11 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// Config says how much is told, and to whom. The zero Config logs JSON to standard error from level info and exports
-// nothing.
+// Config says how much is told, and to whom. The zero Config logs JSON to standard error from level
+// info and exports nothing.
 //
-// The exporters themselves are configured by the standard OTEL_ variables, which the OpenTelemetry libraries read; the
-// fields here only decide whether there is an exporter at all.
+// The exporters themselves are configured by the standard OTEL_ variables, which the OpenTelemetry
+// libraries read; the fields here only decide whether there is an exporter at all.
 type Config struct {
 	// LogLevel is debug, info, warn or error. Empty means info.
 	LogLevel string
@@ -24,7 +24,8 @@ type Config struct {
 	LogOutput io.Writer
 	// Disabled switches all exporters off: OTEL_SDK_DISABLED.
 	Disabled string
-	// Endpoint and the three below are the OTLP endpoints. A set endpoint switches traces and metrics on.
+	// Endpoint and the three below are the OTLP endpoints. A set endpoint switches traces and
+	// metrics on.
 	Endpoint        string
 	TracesEndpoint  string
 	MetricsEndpoint string
@@ -54,12 +55,14 @@ func (c Config) exportsTraces() bool {
 	return c.exports(c.TracesExporter, c.Endpoint, c.TracesEndpoint)
 }
 
-// exportsMetrics leaves the standard's "prometheus" out: it would open a port of its own for what /metrics serves.
+// exportsMetrics leaves the standard's "prometheus" out: it would open a port of its own for what
+// /metrics serves.
 func (c Config) exportsMetrics() bool {
 	return c.MetricsExporter != "prometheus" && c.exports(c.MetricsExporter, c.Endpoint, c.MetricsEndpoint)
 }
 
-// exportsLogs does not follow the common endpoint: whoever collects standard error already would get every line twice.
+// exportsLogs does not follow the common endpoint: whoever collects standard error already would
+// get every line twice.
 func (c Config) exportsLogs() bool {
 	return c.exports(c.LogsExporter, c.LogsEndpoint)
 }

@@ -3,8 +3,9 @@
 
 package telemetry
 
-// The keys of log and span attributes: the same thing has the same key in both. Names of repositories, clusters and
-// services stand on logs and spans, never on metrics, where each would be a time series of its own.
+// The keys of log and span attributes: the same thing has the same key in both. Names of
+// repositories, clusters and services stand on logs and spans, never on metrics, where each would
+// be a time series of its own.
 const (
 	KeyTraceID    = "trace_id"
 	KeySpanID     = "span_id"

@@ -47,7 +47,8 @@ func (t *Telemetry) startLogs(ctx context.Context, cfg Config, service string, r
 	return nil
 }
 
-// SetLevel changes from which level on is logged: debug, info, warn or error. Empty is the configured one again.
+// SetLevel changes from which level on is logged: debug, info, warn or error. Empty is the
+// configured one again.
 func (t *Telemetry) SetLevel(text string) error {
 	level := t.configured
 	if text != "" {
@@ -86,12 +87,14 @@ func (c Config) handler(level slog.Leveler) (slog.Handler, error) {
 	return nil, fmt.Errorf("start logs: format %q: want json or text", c.LogFormat)
 }
 
-// traced adds the ids of the context's span to every record, so that a log line leads to its trace and back.
+// traced adds the ids of the context's span to every record, so that a log line leads to its trace
+// and back.
 type traced struct {
 	slog.Handler
 
-	// ungrouped is the handler as it was before the first group was opened, and since is what came then: the ids stand
-	// at the top of a line, whatever groups its logger has. Without a group both are nil.
+	// ungrouped is the handler as it was before the first group was opened, and since is what came
+	// then: the ids stand at the top of a line, whatever groups its logger has. Without a group
+	// both are nil.
 	ungrouped slog.Handler
 	since     []func(slog.Handler) slog.Handler
 }

@@ -10,8 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// passing is the provider of a service that exports nothing. A trace that a caller has begun passes as it is: what the next service does is
-// then below the caller's span, and not below one that nobody has seen. A request without a trace gets one, for the log and the next service.
+// passing is the provider of a service that exports nothing. A trace that a caller has begun passes
+// as it is: what the next service does is then below the caller's span, and not below one that
+// nobody has seen. A request without a trace gets one, for the log and the next service.
 type passing struct {
 	noop.TracerProvider
 

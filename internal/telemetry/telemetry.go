@@ -3,9 +3,10 @@
 
 // Package telemetry gives a service its logger, tracer and meter.
 //
-// Every service has a [Telemetry] of its own, also where several run in one process; nothing global is changed. (What
-// the OpenTelemetry SDK has to say about itself, such as an endpoint that does not answer, it says through its global
-// error handler, which is left at its default: a line on standard error.)
+// Every service has a [Telemetry] of its own, also where several run in one process; nothing global
+// is changed. (What the OpenTelemetry SDK has to say about itself, such as an endpoint that does
+// not answer, it says through its global error handler, which is left at its default: a line on
+// standard error.)
 package telemetry
 
 import (
@@ -64,7 +65,8 @@ func Start(ctx context.Context, cfg Config, service string) (*Telemetry, error) 
 	return t, nil
 }
 
-// Noop returns telemetry that goes nowhere, for tests and for tools that have none. It needs no shutdown.
+// Noop returns telemetry that goes nowhere, for tests and for tools that have none. It needs no
+// shutdown.
 func Noop() *Telemetry {
 	return &Telemetry{
 		logger:   slog.New(slog.DiscardHandler),
@@ -74,7 +76,8 @@ func Noop() *Telemetry {
 	}
 }
 
-// Describe says which service this is, for providers other than those of a [Telemetry]. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win, as the standard has it.
+// Describe says which service this is, for providers other than those of a [Telemetry].
+// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win, as the standard has it.
 func Describe(ctx context.Context, service string) (*resource.Resource, error) {
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
@@ -89,8 +92,8 @@ func Describe(ctx context.Context, service string) (*resource.Resource, error) {
 	return res, nil
 }
 
-// startTraces makes a provider that gives every request a trace id, for the log and for the next service, and records
-// and exports spans only when there is an exporter.
+// startTraces makes a provider that gives every request a trace id, for the log and for the next
+// service, and records and exports spans only when there is an exporter.
 func (t *Telemetry) startTraces(ctx context.Context, cfg Config, res *resource.Resource) error {
 	if !cfg.exportsTraces() {
 		t.traces = passing{begin: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))}
@@ -163,8 +166,8 @@ func (t *Telemetry) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes})
 }
 
-// Shutdown sends what is still held back and stops the exporters, within the context's deadline. The logger goes on
-// writing to its output.
+// Shutdown sends what is still held back and stops the exporters, within the context's deadline.
+// The logger goes on writing to its output.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	var errs []error
 	for _, stop := range t.shutdown {

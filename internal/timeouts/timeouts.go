@@ -3,8 +3,9 @@
 
 // Package timeouts ends what takes too long, with one timer for all that may take equally long.
 //
-// A timer for each request costs more than its memory: one that is added has the runtime wake a thread, which may have to wait for it.
-// For requests that take a fraction of a millisecond that is much, and hardly ever does a timer of theirs fire.
+// A timer for each request costs more than its memory: one that is added has the runtime wake a
+// thread, which may have to wait for it. For requests that take a fraction of a millisecond that is
+// much, and hardly ever does a timer of theirs fire.
 package timeouts
 
 import (
@@ -12,7 +13,8 @@ import (
 	"time"
 )
 
-// Queue calls functions after a fixed time, unless they were taken out before. It is safe for concurrent use.
+// Queue calls functions after a fixed time, unless they were taken out before. It is safe for
+// concurrent use.
 type Queue struct {
 	after time.Duration
 
@@ -54,7 +56,8 @@ func (q *Queue) Add(call func()) *Entry {
 	return e
 }
 
-// Stop takes the call out. It reports false when it was called, or is about to be, or was taken out before.
+// Stop takes the call out. It reports false when it was called, or is about to be, or was taken out
+// before.
 func (e *Entry) Stop() bool {
 	e.queue.mu.Lock()
 	defer e.queue.mu.Unlock()

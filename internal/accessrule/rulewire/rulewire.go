@@ -11,8 +11,8 @@ import (
 	"github.com/leatdev/leat/internal/accessrule"
 )
 
-// Rules returns the rules of the messages. A field that this version does not know is an error, which is a *accessrule.FieldError: it
-// may be what narrows the rule.
+// Rules returns the rules of the messages. A field that this version does not know is an error,
+// which is a *accessrule.FieldError: it may be what narrows the rule.
 func Rules(messages []*typev1.AccessRule) ([]accessrule.Rule, error) {
 	var rules []accessrule.Rule
 	for i, m := range messages {

@@ -99,7 +99,8 @@ func TestRestartKeepsBlobs(t *testing.T) {
 	readers.Wait()
 }
 
-// TestStoredDigestIsKnownOnceRead asks for the digest of the stored bytes before and after a new process has read them.
+// TestStoredDigestIsKnownOnceRead asks for the digest of the stored bytes before and after a new
+// process has read them.
 func TestStoredDigestIsKnownOnceRead(t *testing.T) {
 	t.Parallel()
 	cfg := casdisk.Config{Dir: t.TempDir()}
@@ -330,8 +331,8 @@ func withFaults(inject *faults.Injector) casdisk.Hooks {
 	return casdisk.Hooks{Fault: func(op casdisk.Op, _ string) error { return inject.Check(string(op)) }}
 }
 
-// TestEveryFailedOperation fails each step of Put once. Nothing may be visible, counted or left on disk; the next Put
-// succeeds.
+// TestEveryFailedOperation fails each step of Put once. Nothing may be visible, counted or left on
+// disk; the next Put succeeds.
 func TestEveryFailedOperation(t *testing.T) {
 	t.Parallel()
 	for _, op := range []casdisk.Op{casdisk.OpCreate, casdisk.OpWrite, casdisk.OpSync, casdisk.OpRename, casdisk.OpSyncDir} {

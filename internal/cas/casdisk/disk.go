@@ -122,7 +122,8 @@ func (d *disk) syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// remove removes a file, which others may go on reading if they have it open. One that is not there is no error.
+// remove removes a file, which others may go on reading if they have it open. One that is not there
+// is no error.
 func (d *disk) remove(path string) error {
 	if err := d.fault(OpRemove, path); err != nil {
 		return err

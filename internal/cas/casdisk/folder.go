@@ -102,7 +102,8 @@ func (s *Store) scanShard(shard string) ([]*entry, error) {
 	return found, nil
 }
 
-// scanned removes what the disk cannot read any more: it would take room that nobody counts. Other errors pass.
+// scanned removes what the disk cannot read any more: it would take room that nobody counts. Other
+// errors pass.
 func (s *Store) scanned(path string, err error) error {
 	if !errors.Is(err, syscall.EIO) {
 		return err

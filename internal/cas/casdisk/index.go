@@ -12,8 +12,9 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// index knows which blobs there are, how much room they take, which was read last and which was checked last. It touches
-// no disk itself: where the disk has to change together with it, it calls a function that runs under its lock.
+// index knows which blobs there are, how much room they take, which was read last and which was
+// checked last. It touches no disk itself: where the disk has to change together with it, it calls
+// a function that runs under its lock.
 type index struct {
 	limit  int64 // of used
 	pinned func(digest.Digest) bool
@@ -78,13 +79,13 @@ func (x *index) get(d digest.Digest) (*entry, facts, bool) {
 	return e, e.facts, true
 }
 
-// has tells whether e is still the blob of its name.
+// has reports whether e is still the blob of its name.
 func (x *index) has(e *entry) bool {
 	return x.entries[e.info.Digest] == e
 }
 
-// add lists a blob, as the last read one. It replaces another of the same digest, and does not count the bytes of the
-// new one: for those there is a reservation.
+// add lists a blob, as the last read one. It replaces another of the same digest, and does not
+// count the bytes of the new one: for those there is a reservation.
 func (x *index) add(e *entry) (replaced *entry) {
 	replaced = x.entries[e.info.Digest]
 	if replaced != nil {
@@ -100,8 +101,9 @@ func (x *index) add(e *entry) (replaced *entry) {
 	return replaced
 }
 
-// adopt lists a blob that an earlier process left. Where there is another of its name, one of the two names lies about the
-// content's size; the one before is unlisted, and verifying finds out whether that was right.
+// adopt lists a blob that an earlier process left. Where there is another of its name, one of the
+// two names lies about the content's size; the one before is unlisted, and verifying finds out
+// whether that was right.
 func (x *index) adopt(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -111,8 +113,8 @@ func (x *index) adopt(e *entry) {
 	}
 }
 
-// publish runs place, which moves a file to where it belongs, and lists the blob if that succeeds. The file's bytes have
-// been reserved before and stay counted.
+// publish runs place, which moves a file to where it belongs, and lists the blob if that succeeds.
+// The file's bytes have been reserved before and stay counted.
 func (x *index) publish(e *entry, place func(path string) error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -143,7 +145,8 @@ func (x *index) remove(e *entry) error {
 	return nil
 }
 
-// discard unlists exactly this blob, whether or not its file can be removed, and tells whether it was listed.
+// discard unlists exactly this blob, whether or not its file can be removed, and reports whether it
+// was listed.
 func (x *index) discard(e *entry) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -155,7 +158,7 @@ func (x *index) discard(e *entry) bool {
 	return true
 }
 
-// forget unlists exactly this blob, whose file is gone, and tells whether it was listed.
+// forget unlists exactly this blob, whose file is gone, and reports whether it was listed.
 func (x *index) forget(e *entry) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -193,12 +196,13 @@ func (x *index) read(e *entry) {
 	}
 }
 
-// present tells whether e is still the blob of its name.
+// present reports whether e is still the blob of its name.
 func (x *index) present(e *entry) bool {
 	return x.update(e, func(*facts) {})
 }
 
-// checkedNow notes that a blob's bytes were read, or that this could not be done; others come first the next time.
+// checkedNow notes that a blob's bytes were read, or that this could not be done; others come first
+// the next time.
 func (x *index) checkedNow(e *entry, change func(*facts)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -40,7 +40,8 @@ func TestMain(m *testing.M) {
 const (
 	// fills is how many blobs are put at once.
 	fills = 1000
-	// roomForFills is more than all of them take while they are written, and less than those of three rounds.
+	// roomForFills is more than all of them take while they are written, and less than those of
+	// three rounds.
 	roomForFills = 48 << 20
 )
 
@@ -86,9 +87,9 @@ func fillUntilKilled(dir, seed string) error {
 	return nil
 }
 
-// TestKilledWhileFilling kills a process with SIGKILL while it puts a thousand blobs, again and again, at any of its
-// operations on the disk. The next one finds whole blobs and nothing else. (It is the process that dies here; a machine that
-// loses its power is what the syncs are for.)
+// TestKilledWhileFilling kills a process with SIGKILL while it puts a thousand blobs, again and
+// again, at any of its operations on the disk. The next one finds whole blobs and nothing else. (It
+// is the process that dies here; a machine that loses its power is what the syncs are for.)
 func TestKilledWhileFilling(t *testing.T) {
 	t.Parallel()
 	rounds := 3
@@ -107,7 +108,8 @@ func TestKilledWhileFilling(t *testing.T) {
 	}
 }
 
-// killAfter lets a process fill the store in dir, and kills it when it comes to its nth operation on the disk, if it does.
+// killAfter lets a process fill the store in dir, and kills it when it comes to its nth operation
+// on the disk, if it does.
 func killAfter(t *testing.T, dir string, seed uint64, n int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], fillArgument, dir, strconv.FormatUint(seed, 10))

@@ -12,7 +12,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes an exclusive lock, which the kernel gives back when the process ends, however it ends.
+// lockFile takes an exclusive lock, which the kernel gives back when the process ends, however it
+// ends.
 func lockFile(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -30,8 +31,8 @@ func lockFile(path string) (io.Closer, error) {
 // fileLock is a lock that is held.
 type fileLock struct{ *os.File }
 
-// Close releases the lock. A child that was forked in this moment, and has not executed its program yet, shares the open file: without the
-// explicit release it would hold the lock until then.
+// Close releases the lock. A child that was forked in this moment, and has not executed its program
+// yet, shares the open file: without the explicit release it would hold the lock until then.
 func (l fileLock) Close() error {
 	return errors.Join(syscall.Flock(int(l.Fd()), syscall.LOCK_UN), l.File.Close())
 }

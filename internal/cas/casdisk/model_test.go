@@ -118,7 +118,7 @@ func (m *machine) close() {
 	}
 }
 
-// expected tells whether an error is one of those that a fault may cause.
+// expected reports whether an error is one of those that a fault may cause.
 func expected(err error) bool {
 	return err == nil || errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrFull) ||
 		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENOSPC)
@@ -134,8 +134,8 @@ func (m *machine) put(i int) {
 	}
 }
 
-// fill stores a blob that somebody follows. A follower that comes to an end has got the right bytes. It reads them in the
-// end, so that a run can be repeated.
+// fill stores a blob that somebody follows. A follower that comes to an end has the right bytes. It
+// reads them in the end, so that a run can be repeated.
 func (m *machine) fill(i int) {
 	if m.store == nil {
 		return
@@ -216,7 +216,8 @@ func blobFiles(tb testing.TB, dir string) []string {
 	return files(tb, filepath.Join(dir, "blobs"))
 }
 
-// recovered ends all faults, and makes sure that the store then works and has forgotten nothing it should remember.
+// recovered ends all faults, and makes sure that the store then works and has forgotten nothing it
+// should remember.
 func (m *machine) recovered() {
 	m.chaos.plan = fault{}
 	if m.store == nil {
@@ -275,8 +276,9 @@ func (m *machine) act(action string, i int, f fault) {
 
 var actions = []string{"put", "fill", "read", "delete", "restart", "flip", "truncate", "remove"}
 
-// TestModel lets every operation of the store fail, lie or lose bytes, and lets its files rot, in any order. It must never
-// hand out a wrong byte, and once the disk is well again everything works and is counted.
+// TestModel lets every operation of the store fail, lie or lose bytes, and lets its files rot, in
+// any order. It must never hand out a wrong byte, and once the disk is well again everything works
+// and is counted.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	contents := [][]byte{

@@ -17,12 +17,13 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// shedBytes is how much more than what is missing right now a full disk makes us evict, so that the next few writes do
-// not meet it again at once.
+// shedBytes is how much more than what is missing right now a full disk makes us evict, so that the
+// next few writes do not meet it again at once.
 const shedBytes = 4 << 20
 
-// Put implements [cas.Store]. A blob that an earlier process left and that has not been verified yet is written anew. Every Put
-// tries again to remove what could not be removed, so that it is counted no longer than it is there.
+// Put implements [cas.Store]. A blob that an earlier process left and that has not been verified
+// yet is written again. Every Put tries again to remove what could not be removed, so that it is
+// counted no longer than it is there.
 func (s *Store) Put(ctx context.Context, want digest.Digest, r io.Reader) (cas.Info, error) {
 	s.index.tidy()
 	if e, known, ok := s.index.get(want); ok && known.verified {
@@ -58,13 +59,14 @@ func (s *Store) put(ctx context.Context, want digest.Digest, r io.Reader, growth
 		return cas.Info{}, err
 	}
 	err = s.publish(info, modified, draft)
-	if errors.Is(err, fs.ErrNotExist) { // somebody emptied the folder; this time it is made anew
+	if errors.Is(err, fs.ErrNotExist) { // somebody emptied the folder; this time it is made again
 		err = s.publish(info, modified, draft)
 	}
 	return info, err
 }
 
-// publish moves a complete draft to its place. From here on others see the blob; it is durable when publish returns.
+// publish moves a complete draft to its place. From here on others see the blob; it is durable when
+// publish returns.
 func (s *Store) publish(info cas.Info, modified time.Time, draft *draft) error {
 	shard := filepath.Dir(s.path(info))
 	if err := s.makeShard(shard); err != nil {
@@ -128,7 +130,8 @@ func (s *Store) newDraft(growth cas.Growth) (*draft, error) {
 	return &draft{store: s, file: f, growth: growth}, nil
 }
 
-// Write reserves room for p and writes it. When the disk is full it evicts and goes on, until nothing is left to evict.
+// Write reserves room for p and writes it. When the disk is full it evicts and goes on, until
+// nothing is left to evict.
 func (d *draft) Write(p []byte) (int, error) {
 	if err := d.store.index.reserve(int64(len(p))); err != nil {
 		return 0, err
@@ -148,8 +151,9 @@ func (d *draft) Write(p []byte) (int, error) {
 	}
 }
 
-// finish makes the bytes durable, and sees that they are those which were to be written: they were proven on their way
-// to the disk, not on it. It returns the file's time, which is of the store's making, so that any later change shows.
+// finish makes the bytes durable, and sees that they are those which were to be written: they were
+// proven on their way to the disk, not on it. It returns the file's time, which is of the store's
+// making, so that any later change shows.
 func (d *draft) finish(info cas.Info) (modified time.Time, err error) {
 	if err := d.store.disk.touch(d.file.path, time.Now()); err != nil {
 		return time.Time{}, err

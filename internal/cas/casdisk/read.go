@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// touchEvery limits how often reads of one blob write its modification time; eviction order after a restart is that
-	// precise.
+	// touchEvery limits how often reads of one blob write its modification time; eviction order
+	// after a restart is that precise.
 	touchEvery = time.Minute
 	// maxChecks bounds how often one Open checks a blob that somebody goes on changing.
 	maxChecks = 3
@@ -64,8 +64,8 @@ func (s *Store) open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
 	}
 }
 
-// openTrusted opens a blob whose bytes were seen to be right, and have not been changed since. Otherwise the error is
-// errUnproven.
+// openTrusted opens a blob whose bytes were seen to be right, and have not been changed since.
+// Otherwise the error is errUnproven.
 func (s *Store) openTrusted(ctx context.Context, e *entry, known facts) (*cas.Blob, error) {
 	if !known.verified {
 		return nil, errUnproven
@@ -140,8 +140,8 @@ func (s *Store) touch(e *entry, f *file) {
 	})
 }
 
-// checkOnce reads a blob. However many callers ask, it is read once; a caller that goes away does not stop it for the
-// others. The error is cas.ErrNotFound for damage, which was dropped.
+// checkOnce reads a blob. However many callers ask, it is read once; a caller that goes away does
+// not stop it for the others. The error is cas.ErrNotFound for damage, which was dropped.
 func (s *Store) checkOnce(ctx context.Context, d digest.Digest) error {
 	detached := context.WithoutCancel(ctx)
 	done := s.checking.DoChan(d.Hex(), func() (any, error) {
@@ -183,8 +183,8 @@ func (s *Store) check(ctx context.Context, e *entry, through func(*file) io.Read
 	return s.drop(ctx, e, err)
 }
 
-// seal returns the file's time, by which a change from here on shows. A time that the store did not set says little: the
-// kernel's clock for files may stand still for several changes.
+// seal returns the file's time, by which a change from here on shows. A time that the store did not
+// set says little: the kernel's clock for files may stand still for several changes.
 func (s *Store) seal(e *entry, f *file) (modified time.Time, err error) {
 	stat, err := f.stat()
 	if err != nil {
@@ -203,8 +203,8 @@ func (s *Store) seal(e *entry, f *file) (modified time.Time, err error) {
 	return stat.ModTime(), nil
 }
 
-// checkBytes proves the bytes of r, against their own digest where that is known, and else by their content. It returns
-// their own digest.
+// checkBytes proves the bytes of r, against their own digest where that is known, and else by their
+// content. It returns their own digest.
 func (s *Store) checkBytes(ctx context.Context, e *entry, r io.Reader) (stored digest.Digest, err error) {
 	s.index.update(e, func(known *facts) { stored = known.stored })
 	if !stored.IsZero() {
@@ -218,8 +218,9 @@ func (s *Store) checkBytes(ctx context.Context, e *entry, r io.Reader) (stored d
 	return got.StoredDigest, err
 }
 
-// drop removes a blob whose bytes are not what they were, and returns cas.ErrNotFound, or errReplaced where it was not there
-// any more. A disk that cannot even remove them does not matter here: the blob is not listed any more.
+// drop removes a blob whose bytes are not what they were, and returns cas.ErrNotFound, or
+// errReplaced where it was not there any more. A disk that cannot even remove them does not matter
+// here: the blob is not listed any more.
 func (s *Store) drop(ctx context.Context, e *entry, damage error) error {
 	if !s.index.discard(e) {
 		return errReplaced
@@ -232,8 +233,8 @@ func (s *Store) drop(ctx context.Context, e *entry, damage error) error {
 	return cas.ErrNotFound
 }
 
-// reader is a blob that is open. Damage that shows while it is read makes the store drop the blob, so that the next one who
-// asks gets it anew. The kernel can copy from it: see SyscallConn.
+// reader is a blob that is open. Damage that shows while it is read makes the store drop the blob,
+// so that the next one who asks gets it again. The kernel can copy from it: see SyscallConn.
 type reader struct {
 	file  *file
 	store *Store
@@ -254,7 +255,8 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 	return n, r.judge(err, func() (int64, error) { return offset + int64(n), nil })
 }
 
-// judge returns the error of a read that came to the position at, and drops the blob if that is no good end.
+// judge returns the error of a read that came to the position at, and drops the blob if that is no
+// good end.
 func (r *reader) judge(err error, at func() (int64, error)) error {
 	if err == nil {
 		return nil
@@ -280,7 +282,8 @@ func (r *reader) SyscallConn() (syscall.RawConn, error) {
 	return r.file.os.SyscallConn()
 }
 
-// Close implements io.Closer. The kernel tells nobody why it stopped copying, so where it did is looked at once more.
+// Close implements io.Closer. The kernel tells nobody why it stopped copying, so where it did is
+// looked at once more.
 func (r *reader) Close() error {
 	if r.kernel.Load() {
 		if position, err := r.Seek(0, io.SeekCurrent); err == nil && position < r.entry.info.StoredSize {

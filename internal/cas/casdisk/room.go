@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// highWater and lowWater are in percent of the bound: beyond the one eviction begins, at the other it ends. So the next
-	// blobs find room at once, and eviction comes in batches.
+	// highWater and lowWater are in percent of the bound: beyond the one eviction begins, at the
+	// other it ends. So the next blobs find room at once, and eviction comes in batches.
 	highWater, lowWater = 90, 80
-	// defaultMinFree is what others need of the file system, and minFreeShare bounds it on a small one, in percent.
+	// defaultMinFree is what others need of the file system, and minFreeShare bounds it on a small
+	// one, in percent.
 	defaultMinFree = 1 << 30
 	minFreeShare   = 5
 	// shedAtOnce bounds what is evicted while everybody else waits for the index.
@@ -26,8 +27,9 @@ const (
 	roomEvery = time.Minute
 )
 
-// reserve counts n bytes that are about to be written, and evicts for them. When that is not enough nothing is
-// counted, and the error is cas.ErrFull; nothing is evicted either, where that could be foreseen.
+// reserve counts n bytes that are about to be written, and evicts for them. When that is not enough
+// nothing is counted, and the error is cas.ErrFull; nothing is evicted either, where that could be
+// foreseen.
 func (x *index) reserve(n int64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -52,8 +54,8 @@ func (x *index) shed(n int64) int64 {
 	return x.evict(victims, n)
 }
 
-// victims returns the least recently read blobs that are not pinned: enough of them for n bytes, if there are, and a few
-// to spare for those that cannot be removed.
+// victims returns the least recently read blobs that are not pinned: enough of them for n bytes, if
+// there are, and a few to spare for those that cannot be removed.
 func (x *index) victims(n int64) (victims []*entry, sum int64) {
 	const spare = 8
 	enough := 0
@@ -132,7 +134,8 @@ func (s *Store) keepRoom(ctx context.Context) error {
 	}
 }
 
-// makeRoom evicts down to the low mark if the high one is passed: the bound's, or the file system's.
+// makeRoom evicts down to the low mark if the high one is passed: the bound's, or the file
+// system's.
 func (s *Store) makeRoom(ctx context.Context) {
 	missing := max(s.overBound(), s.overDisk(ctx))
 	for missing > 0 && ctx.Err() == nil {
@@ -153,7 +156,8 @@ func (s *Store) overBound() int64 {
 	return usage.Bytes - usage.MaxBytes*lowWater/100
 }
 
-// overDisk returns how many bytes the file system lacks to twice the minimum, once it has less than the minimum.
+// overDisk returns how many bytes the file system lacks to twice the minimum, once it has less than
+// the minimum.
 func (s *Store) overDisk(ctx context.Context) int64 {
 	if s.cfg.MinFreeBytes < 0 {
 		return 0

@@ -206,8 +206,8 @@ func TestKernelCopiesABlob(t *testing.T) {
 	}
 }
 
-// TestDamageWhileFilling changes the temporary file while it is written. The fill fails, so do its readers, and the next fill
-// succeeds.
+// TestDamageWhileFilling changes the temporary file while it is written. The fill fails, so do its
+// readers, and the next fill succeeds.
 func TestDamageWhileFilling(t *testing.T) {
 	t.Parallel()
 	content := castest.Noise(1, 1<<20)

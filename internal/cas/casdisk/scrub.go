@@ -18,17 +18,17 @@ import (
 const (
 	defaultScrubEvery = 24 * time.Hour
 	defaultScrubRate  = 4 << 20
-	// scrubIdle is how long scrubbing waits at most before it looks for work, and scrubStart how long it leaves a process
-	// that has just started alone.
+	// scrubIdle is how long scrubbing waits at most before it looks for work, and scrubStart how
+	// long it leaves a process that has just started alone.
 	scrubIdle, scrubStart = 10 * time.Minute, time.Minute
 	// scrubPiece is read at once.
 	scrubPiece = 128 << 10
 )
 
-// Run keeps house until ctx is done, and returns its cause: it evicts when a mark is passed, see Config, and scrubs, which
-// is to read every blob again now and then. lost is called with each blob that scrubbing found damaged, after it has been
-// dropped; whoever needs it may put it again. Nil: nobody is told. A store works without Run, but evicts late and notices
-// damage late.
+// Run keeps house until ctx is done, and returns its cause: it evicts when a mark is passed, see
+// Config, and scrubs, which is to read every blob again now and then. lost is called with each blob
+// that scrubbing found damaged, after it has been dropped; whoever needs it may put it again. Nil:
+// nobody is told. A store works without Run, but evicts late and notices damage late.
 func (s *Store) Run(ctx context.Context, lost func(digest.Digest)) error {
 	if lost == nil {
 		lost = func(digest.Digest) {}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package casmem keeps blobs in memory. It behaves like casdisk in everything but surviving the process, and stands in
-// for it in tests.
+// Package casmem keeps blobs in memory. It behaves like casdisk in everything but surviving the
+// process, and stands in for it in tests.
 package casmem
 
 import (
@@ -25,8 +25,8 @@ type Config struct {
 	MaxBytes int64
 	// MaxContentBytes bounds the decompressed size of one blob. Zero: cas.DefaultMaxContentBytes.
 	MaxContentBytes int64
-	// Pinned tells which blobs must not be evicted. It is called with the store locked, so it must be quick and must not
-	// call the store. Nil: none.
+	// Pinned tells which blobs must not be evicted. It is called with the store locked, so it must
+	// be quick and must not call the store. Nil: none.
 	Pinned func(digest.Digest) bool
 }
 

@@ -23,8 +23,8 @@ import (
 // MaxContentBytes is what a store to prove must be configured to take at most for one content.
 const MaxContentBytes = 4 << 20
 
-// Run proves the stores that newStore makes. Each must be empty, have room for 16 MiB, and take contents of up
-// to exactly MaxContentBytes.
+// Run proves the stores that newStore makes. Each must be empty, have room for 16 MiB, and take
+// contents of up to exactly MaxContentBytes.
 func Run(t *testing.T, newStore func(t testing.TB) cas.Store) {
 	t.Helper()
 	for name, prove := range map[string]func(*testing.T, cas.Store){
@@ -80,7 +80,8 @@ func Put(t testing.TB, store cas.Store, content []byte) digest.Digest {
 	return d
 }
 
-// Check fails the test unless the store holds content and hands out zstd bytes that decompress to it.
+// Check fails the test unless the store holds content and hands out zstd bytes that decompress to
+// it.
 func Check(t testing.TB, store cas.Store, content []byte) {
 	t.Helper()
 	blob, err := store.Open(t.Context(), digest.FromBytes(content))
@@ -323,7 +324,8 @@ func usage(t *testing.T, store cas.Store) {
 	}
 }
 
-// everybodyAtOnce lets many writers, readers and removers loose on few blobs. Whatever a reader gets must be right.
+// everybodyAtOnce lets many writers, readers and removers loose on few blobs. Whatever a reader
+// gets must be right.
 func everybodyAtOnce(t *testing.T, store cas.Store) {
 	var all sync.WaitGroup
 	for n := range 8 {

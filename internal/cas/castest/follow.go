@@ -60,7 +60,8 @@ func filling(t *testing.T, store cas.Store, want digest.Digest, stored []byte) (
 	return source, draft, func() error { return <-filled }
 }
 
-// follow reads a blob that grows, from its beginning and by many, and sees the last bytes only when it is stored.
+// follow reads a blob that grows, from its beginning and by many, and sees the last bytes only when
+// it is stored.
 func follow(t *testing.T, store cas.Store) {
 	content := Noise(1, 1<<20)
 	stored := Zstd(t, content)

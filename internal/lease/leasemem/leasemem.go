@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leasemem keeps leases in memory: one process, or one test, is the whole world. It measures time with time.Now,
-// so that it follows the virtual clock of testing/synctest.
+// Package leasemem keeps leases in memory: one process, or one test, is the whole world. It
+// measures time with time.Now, so that it follows the virtual clock of testing/synctest.
 package leasemem
 
 import (

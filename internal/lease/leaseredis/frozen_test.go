@@ -49,8 +49,9 @@ func writeFenced(ctx context.Context, client *redis.Client, epoch uint64) error 
 		[]string{leaseredis.EpochKey(prefix, "k"), prefix + "log:{k}"}, strconv.FormatUint(epoch, 10)).Err()
 }
 
-// holdAndWrite holds the lease and writes under it as fast as it can, until it notices that the lease is lost. It prints
-// what happens, a line each: "held" after the first write, then "lost" and the number of refused writes.
+// holdAndWrite holds the lease and writes under it as fast as it can, until it notices that the
+// lease is lost. It prints what happens, a line each: "held" after the first write, then "lost" and
+// the number of refused writes.
 func holdAndWrite(ctx context.Context, addr string, out io.Writer) error {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
@@ -77,8 +78,9 @@ func holdAndWrite(ctx context.Context, addr string, out io.Writer) error {
 	return err
 }
 
-// TestFrozenHolderNotices stops a process with SIGSTOP in the middle of its writes, lets another one take the lease and
-// write, and wakes the first one up. From then on no write of the old epoch may get through, and the old holder must stop.
+// TestFrozenHolderNotices stops a process with SIGSTOP in the middle of its writes, lets another
+// one take the lease and write, and wakes the first one up. From then on no write of the old epoch
+// may get through, and the old holder must stop.
 func TestFrozenHolderNotices(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -3,16 +3,19 @@
 
 // Package leaseredis keeps leases in Redis: one server, Sentinel or Cluster.
 //
-// A lease is two keys: one with the holder, which Redis expires, and one with the last epoch, which stays. A third, which
-// Redis expires too, names the heir for whom a lease that was given up is reserved, and a fourth tells whether Redis may have
-// lost its memory. All have the lease's key in braces, so that a cluster keeps them in one slot. An adapter that fences its writes with the epoch in a
-// script of its own (see [FenceLua]) needs its keys in that slot too: either it names them with the same braces, or the
-// prefix given to [New] has braces of its own ("leat:{gitcache}:"), which then decide for every key below it.
+// A lease is two keys: one with the holder, which Redis expires, and one with the last epoch, which
+// stays. A third, which Redis expires too, names the heir for whom a lease that was given up is
+// reserved, and a fourth reports whether Redis may have lost its memory. All have the lease's key
+// in braces, so that a cluster keeps them in one slot. An adapter that fences its writes with the
+// epoch in a script of its own (see [FenceLua]) needs its keys in that slot too: either it names
+// them with the same braces, or the prefix given to [New] has braces of its own
+// ("leat:{gitcache}:"), which then decide for every key below it.
 //
-// Redis replicates asynchronously: a fail-over may forget a lease or an epoch that was just given. The process of Redis that
-// gave an epoch is therefore kept with it, and one that takes over gives no free lease before AcquireParams.Grace is over;
-// a lease that it still knows goes on. Epochs are times, in milliseconds since 1970, that never stand still, so they do not fall
-// behind those that were forgotten; where clocks disagree, holders that remember their epoch pass it as
+// Redis replicates asynchronously: a fail-over may forget a lease or an epoch that was just given.
+// The process of Redis that gave an epoch is therefore kept with it, and one that takes over gives
+// no free lease before AcquireParams.Grace is over; a lease that it still knows goes on. Epochs are
+// times, in milliseconds since 1970, that never stand still, so they do not fall behind those that
+// were forgotten; where clocks disagree, holders that remember their epoch pass it as
 // AcquireParams.MinEpoch, and FenceLua raises the last epoch to what writers bring.
 package leaseredis
 
@@ -30,7 +33,8 @@ import (
 	"github.com/leatdev/leat/internal/lease"
 )
 
-// Store is a [lease.Store] in Redis. It has no state of its own but the client, which its maker closes.
+// Store is a [lease.Store] in Redis. It has no state of its own but the client, which its maker
+// closes.
 type Store struct {
 	client redis.UniversalClient
 	prefix string
@@ -40,9 +44,10 @@ type Store struct {
 
 var _ lease.Store = (*Store)(nil)
 
-// New returns a store whose keys begin with prefix, for instance "leat:gitcache:". The client should be made with
-// ContextTimeoutEnabled: without it go-redis waits for its own ReadTimeout, times its retries, where the caller's deadline
-// is sooner, and a holder that is leaving takes so much longer.
+// New returns a store whose keys begin with prefix, for instance "leat:gitcache:". The client
+// should be made with ContextTimeoutEnabled: without it go-redis waits for its own ReadTimeout,
+// times its retries, where the caller's deadline is sooner, and a holder that is leaving takes so
+// much longer.
 func New(client redis.UniversalClient, prefix string) *Store {
 	return &Store{
 		client: client, prefix: prefix,
@@ -56,7 +61,8 @@ func LeaseKey(prefix, key string) string {
 	return prefix + "lease:{" + key + "}"
 }
 
-// EpochKey is the Redis key that holds the last epoch of a lease, as decimal digits. It never expires.
+// EpochKey is the Redis key that holds the last epoch of a lease, as decimal digits. It never
+// expires.
 func EpochKey(prefix, key string) string {
 	return prefix + "epoch:{" + key + "}"
 }
@@ -66,8 +72,9 @@ func HeirKey(prefix, key string) string {
 	return prefix + "heir:{" + key + "}"
 }
 
-// givenKey is the Redis key with the last epoch that was given by Redis itself, and the process of Redis that gave it: "epoch
-// server". Unlike EpochKey nobody else raises it, so that it tells whether Redis may have lost its memory.
+// givenKey is the Redis key with the last epoch that was given by Redis itself, and the process of
+// Redis that gave it: "epoch server". Unlike EpochKey nobody else raises it, so that it reports
+// whether Redis may have lost its memory.
 func givenKey(prefix, key string) string {
 	return prefix + "given:{" + key + "}"
 }
@@ -77,8 +84,8 @@ func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease
 	if err := p.Check(); err != nil {
 		return lease.Lease{}, err
 	}
-	// The client may send a script again when the connection breaks before the answer. The nonce lets the second run
-	// recognise that the lease it finds is the one that the first run gave.
+	// The client may send a script again when the connection breaks before the answer. The nonce
+	// lets the second run recognise that the lease it finds is the one that the first run gave.
 	nonce := rand.Text()
 	deadline := time.Now().Add(p.TTL)
 	keys := []string{LeaseKey(s.prefix, p.Key), EpochKey(s.prefix, p.Key), HeirKey(s.prefix, p.Key), givenKey(s.prefix, p.Key)}
@@ -128,8 +135,8 @@ func (s *Store) Bequeath(ctx context.Context, l lease.Lease, heir string, reserv
 	return nil
 }
 
-// ifHeld runs a script that does something to a lease only if it is still exactly this one. The lease's key comes before
-// the further keys, its epoch and owner before the further args.
+// ifHeld runs a script that does something to a lease only if it is still exactly this one. The
+// lease's key comes before the further keys, its epoch and owner before the further args.
 func (s *Store) ifHeld(ctx context.Context, script *redis.Script, l lease.Lease, keys []string, args ...any) error {
 	args = append([]any{strconv.FormatUint(l.Epoch, 10), l.Owner}, args...)
 	done, err := script.Run(ctx, s.client, append([]string{LeaseKey(s.prefix, l.Key)}, keys...), args...).Bool()

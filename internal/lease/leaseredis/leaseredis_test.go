@@ -88,7 +88,8 @@ func TestFlushAll(t *testing.T) {
 	}
 }
 
-// TestForgottenEpochsAreNotGivenAgain empties Redis while nobody is left who remembers the last epoch.
+// TestForgottenEpochsAreNotGivenAgain empties Redis while nobody is left who remembers the last
+// epoch.
 func TestForgottenEpochsAreNotGivenAgain(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -107,9 +108,10 @@ func TestForgottenEpochsAreNotGivenAgain(t *testing.T) {
 	}
 }
 
-// TestFailOverLosesALease promotes a replica that has not heard of the last lease. Its holder may go on until the lease would
-// have ended, so nobody gets another one before, and then under an epoch that the lost one cannot have had. A lease that the
-// replica has heard of is renewed as if nothing had happened.
+// TestFailOverLosesALease promotes a replica that has not heard of the last lease. Its holder may
+// go on until the lease would have ended, so nobody gets another one before, and then under an
+// epoch that the lost one cannot have had. A lease that the replica has heard of is renewed as if
+// nothing had happened.
 func TestFailOverLosesALease(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
@@ -170,8 +172,9 @@ func acquireAfter(t *testing.T, store lease.Store, p lease.AcquireParams, wait t
 	}
 }
 
-// TestRepeatedRequestIsRecognised cuts the connection after Redis has run the script and before its answer arrives: the
-// client sends the script again, and the second run must not mistake the first one's lease for another's.
+// TestRepeatedRequestIsRecognised cuts the connection after Redis has run the script and before its
+// answer arrives: the client sends the script again, and the second run must not mistake the first
+// one's lease for another's.
 func TestRepeatedRequestIsRecognised(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

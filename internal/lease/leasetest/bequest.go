@@ -63,7 +63,8 @@ func badBequests(t *testing.T, s Subject) {
 	}
 }
 
-// graceAfterAmnesia comes with an epoch that the store never gave: somebody from before may still hold the lease.
+// graceAfterAmnesia comes with an epoch that the store never gave: somebody from before may still
+// hold the lease.
 func graceAfterAmnesia(t *testing.T, s Subject) {
 	t.Helper()
 	p := lease.AcquireParams{Key: "k", Owner: "a", TTL: long, MinEpoch: 7, Grace: s.short()}
@@ -89,8 +90,9 @@ func graceAfterAmnesia(t *testing.T, s Subject) {
 	}
 }
 
-// reclaimAfterAmnesia lets the holder from before ask: it need not wait for itself, not even where another one has asked
-// before. It does not take what somebody holds, or what is reserved for an heir.
+// reclaimAfterAmnesia lets the holder from before ask: it need not wait for itself, not even where
+// another one has asked before. It does not take what somebody holds, or what is reserved for an
+// heir.
 func reclaimAfterAmnesia(t *testing.T, s Subject) {
 	t.Helper()
 	other := lease.AcquireParams{Key: "k", Owner: "other", TTL: long, MinEpoch: 5, Grace: long}

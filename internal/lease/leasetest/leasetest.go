@@ -19,13 +19,15 @@ import (
 // Subject is a store to prove, in which nothing is held.
 type Subject struct {
 	Store lease.Store
-	// Advance makes time pass for the store. Nil: it follows the real clock, and the suite waits for leases to end.
+	// Advance makes time pass for the store. Nil: it follows the real clock, and the suite waits
+	// for leases to end.
 	Advance func(time.Duration)
 }
 
 const (
 	long = time.Minute // never ends during a test, unless time is advanced
-	// patience is how long the suite waits for a short lease to end, on a machine that is busy with other things.
+	// patience is how long the suite waits for a short lease to end, on a machine that is busy with
+	// other things.
 	patience = 20 * time.Second
 )
 

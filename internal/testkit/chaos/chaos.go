@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chaos is a TCP proxy between two parties of a test that does to their connections what networks, load balancers
-// and ingresses do: it delays, slows down, cuts idle connections, resets them, goes silent, eats keep-alive frames, or
-// understands less HTTP than it should. Every fault is a method that may be called while connections are open:
+// Package chaos is a TCP proxy between two parties of a test that does to their connections what
+// networks, load balancers and ingresses do: it delays, slows down, cuts idle connections, resets
+// them, goes silent, eats keep-alive frames, or understands less HTTP than it should. Every fault
+// is a method that may be called while connections are open:
 //
 //	proxy := chaos.Start(t, chaos.Params{Target: server.Listener.Addr().String()})
 //	proxy.Delay(30*time.Millisecond, 0)
@@ -11,9 +12,9 @@
 //	proxy.IdleCut(30 * time.Second)
 //	… connect to proxy.Addr() …
 //
-// Inside a testing/synctest bubble sockets cannot be used, since time stands still only while everybody waits on
-// something of the bubble. There, New with a Dial that hands out one end of a net.Pipe, and [Proxy.Pipe] to connect,
-// make a proxy whose idle minutes cost nothing.
+// Inside a testing/synctest bubble sockets cannot be used, since time stands still only while
+// everybody waits on something of the bubble. There, New with a Dial that hands out one end of a
+// net.Pipe, and [Proxy.Pipe] to connect, make a proxy whose idle minutes cost nothing.
 package chaos
 
 import (
@@ -32,13 +33,15 @@ type Params struct {
 	Target string
 	// Dial opens the connection to the target. Nil: TCP to Target.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// TLS ends TLS at the HTTP hop, as an ingress does. Nil: plain text. Its NextProtos are set by the hop.
+	// TLS ends TLS at the HTTP hop, as an ingress does. Nil: plain text. Its NextProtos are set by
+	// the hop.
 	TLS *tls.Config
 	// TargetTLS is how the HTTP hop speaks TLS to the target. Nil: plain text.
 	TargetTLS *tls.Config
 }
 
-// Proxy passes connections on and does to them what its methods say. They are safe for concurrent use.
+// Proxy passes connections on and does to them what its methods say. They are safe for concurrent
+// use.
 type Proxy struct {
 	params   Params
 	listener net.Listener           // nil when only Pipe is used
@@ -132,7 +135,8 @@ func (p *Proxy) Close() {
 	p.running.Wait()
 }
 
-// Delay makes every byte take rtt/2 in each direction, and up to jitter/2 longer. Bytes keep their order.
+// Delay makes every byte take rtt/2 in each direction, and up to jitter/2 longer. Bytes keep their
+// order.
 func (p *Proxy) Delay(rtt, jitter time.Duration) {
 	p.change(func(f *faults) { f.rtt, f.jitter = rtt, jitter })
 }
@@ -140,16 +144,17 @@ func (p *Proxy) Delay(rtt, jitter time.Duration) {
 // Cap lets no more than so many bytes a second through a connection, in each direction. 0 ends it.
 func (p *Proxy) Cap(bytesPerSecond int) { p.change(func(f *faults) { f.rate = bytesPerSecond }) }
 
-// IdleCut closes a connection on which no byte was passed on in either direction for d, as a load balancer does. Bytes that
-// EatPings ate do not count. 0 ends it.
+// IdleCut closes a connection on which no byte was passed on in either direction for d, as a load
+// balancer does. Bytes that EatPings ate do not count. 0 ends it.
 func (p *Proxy) IdleCut(d time.Duration) { p.change(func(f *faults) { f.idle = d }) }
 
-// EatPings drops, from now on and in both directions, the PING frames of HTTP/2 and the ping and pong frames of WebSocket,
-// also where they begin after an Upgrade. What is inside TLS it cannot see.
+// EatPings drops, from now on and in both directions, the PING frames of HTTP/2 and the ping and
+// pong frames of WebSocket, also where they begin after an Upgrade. What is inside TLS it cannot
+// see.
 func (p *Proxy) EatPings() { p.change(func(f *faults) { f.eatPings = true }) }
 
-// HalfOpen makes all connections, present and to come, go silent: bytes vanish, and neither end hears that the other has
-// closed or died. Those of now stay so for ever.
+// HalfOpen makes all connections, present and to come, go silent: bytes vanish, and neither end
+// hears that the other has closed or died. Those of now stay so for ever.
 func (p *Proxy) HalfOpen() {
 	p.change(func(f *faults) { f.halfOpen = true })
 	for _, l := range p.snapshot() {
@@ -160,7 +165,8 @@ func (p *Proxy) HalfOpen() {
 // Heal lets new connections work again after HalfOpen.
 func (p *Proxy) Heal() { p.change(func(f *faults) { f.halfOpen = false }) }
 
-// Freeze stops the proxy reading and writing, so that the buffers of both ends fill up. Thaw goes on where it stopped.
+// Freeze stops the proxy reading and writing, so that the buffers of both ends fill up. Thaw goes
+// on where it stopped.
 func (p *Proxy) Freeze() { p.change(func(f *faults) { f.frozen = true }) }
 
 // Thaw ends Freeze.

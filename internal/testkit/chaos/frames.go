@@ -27,8 +27,9 @@ const (
 	wsPong      = 10
 )
 
-// framer follows the bytes of one direction well enough to leave out keep-alive frames: a head of HTTP/1.1 that may ask for
-// or grant an Upgrade, then HTTP/2 or WebSocket. Anything else it passes on as it is.
+// framer follows the bytes of one direction well enough to leave out keep-alive frames: a head of
+// HTTP/1.1 that may ask for or grant an Upgrade, then HTTP/2 or WebSocket. Anything else it passes
+// on as it is.
 type framer struct {
 	state  func(f *framer, in []byte) []byte // consumes some of in; nil: begin
 	head   []byte                            // the part of a head or header read so far
@@ -54,7 +55,8 @@ func (f *framer) feed(in []byte, eat bool) []byte {
 	return f.out
 }
 
-// begin tells HTTP/2 from a head. The length of a first frame of HTTP/2 begins with a zero, a head with a capital.
+// begin tells HTTP/2 from a head. The length of a first frame of HTTP/2 begins with a zero, a head
+// with a capital.
 func (f *framer) begin(in []byte) []byte {
 	switch first := in[0]; {
 	case first == 0:

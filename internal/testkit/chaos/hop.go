@@ -22,20 +22,21 @@ type hopRules struct {
 	headerLimit  int                     // bytes of a request's header; 0: any
 }
 
-// HTTP1Only makes new connections pass a hop that speaks HTTP/1.1 alone, and knows no protocol to switch to but WebSocket:
-// it removes any other Upgrade, offers no h2 in TLS, and does not understand the preface of HTTP/2.
+// HTTP1Only makes new connections pass a hop that speaks HTTP/1.1 alone, and knows no protocol to
+// switch to but WebSocket: it removes any other Upgrade, offers no h2 in TLS, and does not
+// understand the preface of HTTP/2.
 func (p *Proxy) HTTP1Only() {
 	p.setHop(hopRules{http1: true, upgrade: func(token string) bool { return strings.EqualFold(token, "websocket") }})
 }
 
-// H2Only makes new connections pass a hop that takes HTTP/1.1 and HTTP/2 from clients, speaks HTTP/2 to the target, and for
-// that reason lets no Upgrade pass.
+// H2Only makes new connections pass a hop that takes HTTP/1.1 and HTTP/2 from clients, speaks
+// HTTP/2 to the target, and for that reason lets no Upgrade pass.
 func (p *Proxy) H2Only() {
 	p.setHop(hopRules{http1: true, http2: true, upgrade: func(string) bool { return false }})
 }
 
-// HeaderLimit makes new connections pass a hop that answers 431 to a request whose header has more than n bytes. Without
-// another hop before, it lets everything else pass.
+// HeaderLimit makes new connections pass a hop that answers 431 to a request whose header has more
+// than n bytes. Without another hop before, it lets everything else pass.
 func (p *Proxy) HeaderLimit(n int) {
 	p.mu.Lock()
 	rules := hopRules{http1: true, upgrade: func(string) bool { return true }}

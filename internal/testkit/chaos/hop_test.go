@@ -17,7 +17,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/chaos"
 )
 
-// target tells which protocol it was spoken to in, and grants every upgrade with one line of greeting.
+// target tells which protocol it was spoken to in, and grants every upgrade with one line of
+// greeting.
 func target(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,8 @@ import (
 const (
 	// largestChunk is what is read at once.
 	largestChunk = 32 << 10
-	// What may be on its way in one direction. A link without delay holds little, so that a reader who stands still is felt.
+	// What may be on its way in one direction. A link without delay holds little, so that a reader
+	// who stands still is felt.
 	room      = 64 << 10
 	roomDelay = 8 << 20
 )
@@ -128,7 +129,8 @@ func (l *link) pass() (faults, bool) {
 	}
 }
 
-// direction carries bytes one way: read puts them on their way, write delivers them when they are due.
+// direction carries bytes one way: read puts them on their way, write delivers them when they are
+// due.
 type direction struct {
 	link     *link
 	from, to net.Conn
@@ -232,7 +234,8 @@ func (d *direction) write() {
 	}
 }
 
-// leave passes the end of one direction on. A connection that cannot close by halves, such as net.Pipe, closes as a whole.
+// leave passes the end of one direction on. A connection that cannot close by halves, such as
+// net.Pipe, closes as a whole.
 func (d *direction) leave() {
 	if d.link.silent.Load() {
 		<-d.link.done // nobody hears of it

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults lets a test make one labelled operation fail, wait, or call back, and count how often it ran.
+// Package faults lets a test make one labelled operation fail, wait, or call back, and count how
+// often it ran.
 //
-// The code under test offers a hook that is called with a label before each operation ("write", "fetch"); the test gives
-// it [Injector.Check] and then says what happens at which label:
+// The code under test offers a hook that is called with a label before each operation ("write",
+// "fetch"); the test gives it [Injector.Check] and then says what happens at which label:
 //
 //	inject := faults.New()
 //	store, err := casdisk.Open(casdisk.Config{Hooks: casdisk.Hooks{Fault: func(op casdisk.Op, _ string) error {
@@ -75,13 +76,15 @@ func (i *Injector) FailAfter(label string, skip int, err error) {
 	i.set(label, &rule{skip: skip, times: 1, act: func() error { return err }})
 }
 
-// Do calls act at every further operation with this label and lets it decide. It may block: a slow or hanging disk.
+// Do calls act at every further operation with this label and lets it decide. It may block: a slow
+// or hanging disk.
 func (i *Injector) Do(label string, act func() error) {
 	i.set(label, &rule{times: -1, act: act})
 }
 
-// Block makes every further operation with this label wait until the returned function is called, which also clears the
-// label. entered receives a value for each operation that begins to wait, as far as it has room.
+// Block makes every further operation with this label wait until the returned function is called,
+// which also clears the label. entered receives a value for each operation that begins to wait, as
+// far as it has room.
 func (i *Injector) Block(label string) (entered <-chan struct{}, release func()) {
 	waiting, gate := make(chan struct{}, 16), make(chan struct{})
 	i.Do(label, func() error {

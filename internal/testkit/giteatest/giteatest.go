@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package giteatest runs a Gitea for the slow tests: a whole Git host with users, private repositories, HTTP and SSH, on
-// loopback ports and with an empty database. It is compiled once; see tools/gitea.
+// Package giteatest runs a Gitea for the slow tests: a whole Git host with users, private
+// repositories, HTTP and SSH, on loopback ports and with an empty database. It is compiled once;
+// see tools/gitea.
 package giteatest
 
 import (
@@ -24,7 +25,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// Server is a running Gitea with two users, of whom only the first is told to repositories. It ends with the test.
+// Server is a running Gitea with two users, of whom only the first is told to repositories. It ends
+// with the test.
 type Server struct {
 	// URL is its root, without a slash at its end.
 	URL string
@@ -194,7 +196,8 @@ func (s *Server) serve(t testing.TB) {
 	t.Fatalf("Gitea is not healthy after %s", patience)
 }
 
-// Repository makes an empty private repository with the default branch main, and returns its path: "owner/name".
+// Repository makes an empty private repository with the default branch main, and returns its path:
+// "owner/name".
 func (s *Server) Repository(t testing.TB, name string) string {
 	t.Helper()
 	s.post(t, s.Owner, "/api/v1/user/repos", map[string]any{"name": name, "private": true, "default_branch": "main"})
@@ -216,7 +219,8 @@ func (s *Server) AddWebhook(t testing.TB, repository, target, secret string, eve
 	})
 }
 
-// CloneURL returns where a repository is reached over HTTP. With an account it holds that one's token, for a push.
+// CloneURL returns where a repository is reached over HTTP. With an account it holds that one's
+// token, for a push.
 func (s *Server) CloneURL(repository string, as Account) string {
 	root := s.URL
 	if as != (Account{}) {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gittest serves real Git repositories to a test: smart HTTP by git's own http-backend, SSH by git's own
-// upload-pack and receive-pack. It counts who fetches what and how many at once, and fails or slows down on demand.
+// Package gittest serves real Git repositories to a test: smart HTTP by git's own http-backend, SSH
+// by git's own upload-pack and receive-pack. It counts who fetches what and how many at once, and
+// fails or slows down on demand.
 //
 //	server := gittest.New(t)
 //	repo := server.Repo(t, "demo")
@@ -27,8 +28,9 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// Server serves the repositories of one test over HTTP, or HTTPS, and SSH, each on a loopback port that stays the same
-// over Stop and Start. It ends with the test. All methods may be called concurrently; those that take t fail that test.
+// Server serves the repositories of one test over HTTP, or HTTPS, and SSH, each on a loopback port
+// that stays the same over Stop and Start. It ends with the test. All methods may be called
+// concurrently; those that take t fail that test.
 type Server struct {
 	git     string // the program
 	backend string // git-http-backend
@@ -99,7 +101,8 @@ func New(t testing.TB, options ...Option) *Server {
 	return s
 }
 
-// Start begins to serve, on the same addresses as before a Stop. Starting a running server does nothing.
+// Start begins to serve, on the same addresses as before a Stop. Starting a running server does
+// nothing.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
@@ -123,7 +126,8 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
-// Stop ends all connections at once and refuses new ones: an upstream that is down. The repositories stay.
+// Stop ends all connections at once and refuses new ones: an upstream that is down. The
+// repositories stay.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	stop := s.stop
@@ -154,7 +158,8 @@ func listen(t testing.TB, addr *string) (net.Listener, error) {
 	return nil, err
 }
 
-// URL returns the root of all repositories, without a slash at its end: http://127.0.0.1:PORT or https://….
+// URL returns the root of all repositories, without a slash at its end: http://127.0.0.1:PORT or
+// https://….
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,30 +184,32 @@ func (s *Server) CertificatePEM() []byte {
 	return s.tls.pem
 }
 
-// SetBasicAuth makes HTTP ask for this user and password from now on; an empty user asks for none. Changing them is how
-// credentials are revoked.
+// SetBasicAuth makes HTTP ask for this user and password from now on; an empty user asks for none.
+// Changing them is how credentials are revoked.
 func (s *Server) SetBasicAuth(user, password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.user, s.password = user, password
 }
 
-// SetLatency delays every request by d before it is served, HTTP and SSH alike. The delay counts as in flight.
+// SetLatency delays every request by d before it is served, HTTP and SSH alike. The delay counts as
+// in flight.
 func (s *Server) SetLatency(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latency = d
 }
 
-// Intercept shows every HTTP request to handle first, after authentication and latency; where handle returns true it has
-// answered, with a 429 and Retry-After for instance. Nil ends it.
+// Intercept shows every HTTP request to handle first, after authentication and latency; where
+// handle returns true it has answered, with a 429 and Retry-After for instance. Nil ends it.
 func (s *Server) Intercept(handle func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.intercept = handle
 }
 
-// CutFetches breaks the connection after that many bytes of each answer to a request for objects over HTTP; 0 ends it.
+// CutFetches breaks the connection after that many bytes of each answer to a request for objects
+// over HTTP; 0 ends it.
 func (s *Server) CutFetches(after int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 )
 
-// git runs the program as a client would, without any configuration of the machine, and returns output and success.
+// git runs the program as a client would, without any configuration of the machine, and returns
+// output and success.
 func git(t *testing.T, env []string, args ...string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "git", args...)

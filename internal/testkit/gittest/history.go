@@ -21,11 +21,13 @@ type HistoryParams struct {
 	Commits int
 }
 
-// History fills an empty repository with a made-up history, as bad as real ones get: files and folders that are renamed,
-// copied, deleted, changed in mode and turned into one another; symbolic links, some of them leading out of the tree;
-// submodules; merges, criss-cross and of several branches, also of unrelated ones; empty commits; a blob of some MiB; and
-// names that are long, sort in surprising ways, or are not what programs expect of a name. Everything below the folder
-// "tidy" can be in a bundle; below "wild" anything can stand. The same parameters make the same ids everywhere.
+// History fills an empty repository with a made-up history, as bad as real ones get: files and
+// folders that are renamed, copied, deleted, changed in mode and turned into one another; symbolic
+// links, some of them leading out of the tree; submodules; merges, criss-cross and of several
+// branches, also of unrelated ones; empty commits; a blob of some MiB; and names that are long,
+// sort in surprising ways, or are not what programs expect of a name. Everything below the folder
+// "tidy" can be in a bundle; below "wild" anything can stand. The same parameters make the same ids
+// everywhere.
 func (r *Repo) History(t testing.TB, p HistoryParams) {
 	t.Helper()
 	h := &historian{rand: rand.New(rand.NewPCG(p.Seed, 0))}
@@ -163,7 +165,8 @@ func (h *historian) blend(marks []int) tree {
 	return w
 }
 
-// commit writes a commit whose tree is w, as the difference to its first parent, and returns its mark.
+// commit writes a commit whose tree is w, as the difference to its first parent, and returns its
+// mark.
 func (h *historian) commit(name string, w tree, parents ...int) int {
 	mark := len(h.commits) + 1
 	message := fmt.Sprintf("Commit %d\n\nof %s", mark, name)

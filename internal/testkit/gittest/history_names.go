@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// tidyNames are elements of names that a bundle can hold, in pairs and triples that sort in surprising ways.
+// tidyNames are elements of names that a bundle can hold, in pairs and triples that sort in
+// surprising ways.
 func tidyNames() []string {
 	return []string{
 		"a", "a.b", "a-b", "a0", "a b", "A", "app", "app.yaml", "app-x", "with space", " leading", "trailing ", "trailing.",
@@ -155,7 +156,7 @@ func (h *historian) move(w tree, keep bool) {
 	w.set(to, f)
 }
 
-// tidy tells whether an entry may stand below "tidy", whatever its name.
+// tidy reports whether an entry may stand below "tidy", whatever its name.
 func tidy(at string, f File) bool {
 	switch f.mode {
 	case modeSubmodule:
@@ -239,7 +240,8 @@ func (h *historian) swap(w tree) {
 	}
 }
 
-// large is a blob that nobody wants in memory. It is seldom, and gone soon: the next such change takes it away.
+// large is a blob that nobody wants in memory. It is seldom, and gone soon: the next such change
+// takes it away.
 func (h *historian) large(w tree) {
 	const at, size = "tidy/large", 5 << 20
 	if _, there := w[at]; there {

@@ -10,7 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 )
 
-// TestHistory wants the same history every time, sound in git's own eyes, with what it is there for.
+// TestHistory wants the same history every time, sound in git's own eyes, with what it is there
+// for.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t)

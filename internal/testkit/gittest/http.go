@@ -123,8 +123,8 @@ func (s *Server) authorized(r *http.Request) bool {
 	return ok && user == s.user && password == s.password
 }
 
-// classify tells what a request is for. In protocol version 2 both kinds of reading are a POST, which its first line
-// tells apart.
+// classify tells what a request is for. In protocol version 2 both kinds of reading are a POST,
+// which its first line tells apart.
 func classify(r *http.Request, body *bufio.Reader) kind {
 	switch {
 	case r.URL.Query().Get("service") == "git-upload-pack":

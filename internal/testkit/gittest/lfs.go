@@ -22,9 +22,9 @@ const (
 	lfsInfix     = ".git/info/lfs/"
 )
 
-// LFS is the Git LFS server of a repository: the Batch API with basic transfers, at the repository's URL, with its
-// authentication. Objects are downloaded with a ticket that the batch answer gives instead of a password. All methods may be
-// called concurrently.
+// LFS is the Git LFS server of a repository: the Batch API with basic transfers, at the
+// repository's URL, with its authentication. Objects are downloaded with a ticket that the batch
+// answer gives instead of a password. All methods may be called concurrently.
 type LFS struct {
 	server *Server
 	name   string
@@ -97,7 +97,8 @@ func (l *LFS) Stats() LFSStats {
 	return l.stats
 }
 
-// lfsOf returns the LFS server that a request is for, and the rest of its path; nil where there is none.
+// lfsOf returns the LFS server that a request is for, and the rest of its path; nil where there is
+// none.
 func (s *Server) lfsOf(r *http.Request) (*LFS, string) {
 	name, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), lfsInfix)
 	s.mu.Lock()
@@ -108,7 +109,7 @@ func (s *Server) lfsOf(r *http.Request) (*LFS, string) {
 	return s.lfs[name], rest
 }
 
-// hasTicket tells whether a request needs no password.
+// hasTicket reports whether a request needs no password.
 func (s *Server) hasTicket(r *http.Request) bool {
 	l, _ := s.lfsOf(r)
 	return l != nil && r.Header.Get(ticketHeader) == l.ticket
@@ -190,7 +191,8 @@ func (l *LFS) serveObject(w http.ResponseWriter, oid string) {
 	_, _ = w.Write([]byte(content)) // a client that is gone
 }
 
-// authenticateLFS answers git-lfs-authenticate. False: the command is another, or the repository has no LFS.
+// authenticateLFS answers git-lfs-authenticate. False: the command is another, or the repository
+// has no LFS.
 func (s *Server) authenticateLFS(session ssh.Session) bool {
 	words := session.Command()
 	if len(words) != 3 || words[0] != "git-lfs-authenticate" || words[2] != "download" {

@@ -20,12 +20,13 @@ import (
 const (
 	authorName  = "Leat Test"
 	authorEmail = "test@leat.invalid"
-	// firstCommit is the time of a repository's first commit, in Unix seconds; each further one is a second later.
+	// firstCommit is the time of a repository's first commit, in Unix seconds; each further one is
+	// a second later.
 	firstCommit = 1767225600
 )
 
-// Repo is a bare repository on a [Server]. Its default branch is main, and pushing is allowed. The same calls in the
-// same order make the same commits, ids included, wherever and whenever they run.
+// Repo is a bare repository on a [Server]. Its default branch is main, and pushing is allowed. The
+// same calls in the same order make the same commits, ids included, wherever and whenever they run.
 type Repo struct {
 	server *Server
 	name   string
@@ -34,7 +35,8 @@ type Repo struct {
 	commits int
 }
 
-// Repo makes an empty repository. The name may have slashes ("group/demo") and comes without ".git".
+// Repo makes an empty repository. The name may have slashes ("group/demo") and comes without
+// ".git".
 func (s *Server) Repo(t testing.TB, name string) *Repo {
 	t.Helper()
 	r := &Repo{server: s, name: name}
@@ -65,7 +67,8 @@ func (r *Repo) Dir() string {
 	return r.server.dir(r.name)
 }
 
-// File is what a commit does to one path. Make one with [Text], [Executable], [Symlink] or [Deleted].
+// File is what a commit does to one path. Make one with [Text], [Executable], [Symlink] or
+// [Deleted].
 type File struct {
 	mode    string // empty: the path is deleted
 	content string
@@ -83,8 +86,8 @@ func Symlink(target string) File { return File{mode: "120000", content: target} 
 // Deleted removes a file, or a folder with all that is in it.
 func Deleted() File { return File{} }
 
-// Commit adds a commit to the branch that writes these regular files and keeps all others, and returns its id. A branch
-// that is not there begins with it.
+// Commit adds a commit to the branch that writes these regular files and keeps all others, and
+// returns its id. A branch that is not there begins with it.
 func (r *Repo) Commit(t testing.TB, branch string, files map[string]string) string {
 	t.Helper()
 	changes := make(map[string]File, len(files))
@@ -104,7 +107,8 @@ func (r *Repo) CommitFiles(t testing.TB, branch string, changes map[string]File)
 	return r.write(t, branch, parent, changes)
 }
 
-// ForcePush replaces the branch by a single commit with only these files, unrelated to what was there, and returns its id.
+// ForcePush replaces the branch by a single commit with only these files, unrelated to what was
+// there, and returns its id.
 func (r *Repo) ForcePush(t testing.TB, branch string, changes map[string]File) string {
 	t.Helper()
 	return r.write(t, branch, "", changes)
@@ -175,7 +179,8 @@ func (r *Repo) Resolve(t testing.TB, revision string) string {
 	return strings.TrimSpace(out)
 }
 
-// Git runs any git command in the repository's folder and returns what it prints, without white space around it.
+// Git runs any git command in the repository's folder and returns what it prints, without white
+// space around it.
 func (r *Repo) Git(t testing.TB, args ...string) string {
 	t.Helper()
 	return r.git(t, nil, args...)

@@ -46,7 +46,8 @@ func newSSHKeys(t testing.TB) *sshKeys {
 	return &sshKeys{host: host, client: client.PublicKey(), clientPEM: pem.EncodeToMemory(block)}
 }
 
-// SSHPrivateKey returns the key that opens the SSH side, in OpenSSH's PEM form without a passphrase. The user is "git".
+// SSHPrivateKey returns the key that opens the SSH side, in OpenSSH's PEM form without a
+// passphrase. The user is "git".
 func (s *Server) SSHPrivateKey() []byte {
 	return s.ssh.clientPEM
 }
@@ -101,8 +102,8 @@ func (s *Server) handleSSH(session ssh.Session) {
 	_ = session.Exit(0)
 }
 
-// parseCommand reads "git-upload-pack '/demo.git'", already split into words, and accepts nothing but the two services
-// and repositories that exist.
+// parseCommand reads "git-upload-pack '/demo.git'", already split into words, and accepts nothing
+// but the two services and repositories that exist.
 func (s *Server) parseCommand(words []string) (service, name string, err error) {
 	if len(words) != 2 {
 		return "", "", errors.New("want a git command with one repository")
@@ -132,7 +133,8 @@ func (s *Server) serveSession(session ssh.Session, service, name string) error {
 		}
 	}
 	command.Stdout, command.Stderr = session, session.Stderr()
-	// A pipe of our own, because Wait would wait for the end of Stdin, and a client may keep its side open for our exit.
+	// A pipe of our own, because Wait would wait for the end of Stdin, and a client may keep its
+	// side open for our exit.
 	stdin, err := command.StdinPipe()
 	if err != nil {
 		return err
@@ -160,7 +162,8 @@ func (s *Server) run(ctx context.Context, dir string, stdin io.Reader, args ...s
 	return string(out), nil
 }
 
-// environment keeps the machine's and the user's configuration out, and makes every commit reproducible.
+// environment keeps the machine's and the user's configuration out, and makes every commit
+// reproducible.
 func (s *Server) environment() []string {
 	return []string{
 		"PATH=" + filepath.Dir(s.git) + ":/usr/local/bin:/usr/bin:/bin",

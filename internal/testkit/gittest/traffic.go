@@ -5,8 +5,8 @@ package gittest
 
 // Stats counts what a server saw for one repository, refused requests included.
 type Stats struct {
-	// Refs is how often the list of refs was asked for. One fetch over HTTP asks once; over SSH it comes with the fetch and
-	// is not counted here.
+	// Refs is how often the list of refs was asked for. One fetch over HTTP asks once; over SSH it
+	// comes with the fetch and is not counted here.
 	Refs int
 	// Fetches is how often objects were asked for.
 	Fetches int
@@ -14,8 +14,8 @@ type Stats struct {
 	Pushes int
 	// InFlight is how many requests that read (refs or objects) are being served right now.
 	InFlight int
-	// MaxInFlight is the highest InFlight since the start or the last [Repo.ResetStats]: 1 where nobody fetched while
-	// another did.
+	// MaxInFlight is the highest InFlight since the start or the last [Repo.ResetStats]: 1 where
+	// nobody fetched while another did.
 	MaxInFlight int
 }
 

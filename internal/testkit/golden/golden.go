@@ -3,7 +3,8 @@
 
 // Package golden compares what a test produced with a file that holds what it should be.
 //
-// Run the tests with -update to write the files anew, and read the difference before committing it.
+// Run the tests with -update to write the files again, and read the difference before committing
+// it.
 package golden
 
 import (
@@ -18,8 +19,8 @@ import (
 // update is a flag, and flags of a test binary must exist before it starts.
 var update = flag.Bool("update", false, "write golden files anew")
 
-// Assert compares got with testdata/name, relative to the package under test, and fails the test with a line by line
-// difference. The file is written instead when the tests run with -update.
+// Assert compares got with testdata/name, relative to the package under test, and fails the test
+// with a line by line difference. The file is written instead when the tests run with -update.
 func Assert(t testing.TB, name string, got []byte) {
 	t.Helper()
 	compare(t, filepath.Join("testdata", filepath.FromSlash(name)), got, *update)

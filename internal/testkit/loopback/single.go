@@ -17,8 +17,8 @@ type singleListener struct {
 	closed chan struct{}
 }
 
-// Single returns a listener that accepts this connection, and then waits until it is closed. Closing it leaves the
-// connection open.
+// Single returns a listener that accepts this connection, and then waits until it is closed.
+// Closing it leaves the connection open.
 func Single(conn net.Conn) net.Listener {
 	return &singleListener{conn: conn, closed: make(chan struct{})}
 }

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nginxtest runs a real nginx for a test or a benchmark, on a loopback port and in a folder of its own.
+// Package nginxtest runs a real nginx for a test or a benchmark, on a loopback port and in a folder
+// of its own.
 package nginxtest
 
 import (
@@ -23,7 +24,8 @@ import (
 // patience is how long nginx may take to listen.
 const patience = 30 * time.Second
 
-// main is all that is not the test's: nothing outside of the folder is written, and nothing of the machine's configuration read.
+// main is all that is not the test's: nothing outside of the folder is written, and nothing of the
+// machine's configuration read.
 const main = `daemon off;
 master_process %s;
 worker_processes %d;
@@ -57,8 +59,8 @@ type Server struct {
 // Config makes what goes into the block "http": a server that listens on addr.
 type Config func(addr, dir string) string
 
-// Start runs nginx with that many workers, 0 for a single process, and returns once it listens. Where nginx is missing the test
-// fails and says how to install it.
+// Start runs nginx with that many workers, 0 for a single process, and returns once it listens.
+// Where nginx is missing the test fails and says how to install it.
 func Start(tb testing.TB, workers int, config Config) *Server {
 	tb.Helper()
 	nginx, err := exec.LookPath("nginx")

@@ -19,15 +19,16 @@ import (
 // ErrRefused is in the chain of the error of a dial that would leave the machine.
 var ErrRefused = errors.New("tests may only dial loopback")
 
-// Run guards the process and runs the tests; pass the result to os.Exit. From then on http.DefaultTransport dials
-// loopback only, and no name is looked up in DNS by anybody, so that other transports too reach only what an address
-// or the hosts file names.
+// Run guards the process and runs the tests; pass the result to os.Exit. From then on
+// http.DefaultTransport dials loopback only, and no name is looked up in DNS by anybody, so that
+// other transports too reach only what an address or the hosts file names.
 func Run(m *testing.M) int {
 	guardProcess()
 	return m.Run()
 }
 
-// guardProcess changes globals, which is what a guard of the whole process is for; it runs before any test.
+// guardProcess changes globals, which is what a guard of the whole process is for; it runs before
+// any test.
 func guardProcess() {
 	if transport, ok := http.DefaultTransport.(*http.Transport); ok {
 		transport.DialContext = DialContext
@@ -40,8 +41,8 @@ func refuse(_ context.Context, network, address string) (net.Conn, error) {
 	return nil, fmt.Errorf("dial %s %s: %w", network, address, ErrRefused)
 }
 
-// DialContext dials loopback addresses and localhost, and refuses all others with [ErrRefused]. Give it to a transport
-// of a test's own.
+// DialContext dials loopback addresses and localhost, and refuses all others with [ErrRefused].
+// Give it to a transport of a test's own.
 func DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if !isLocal(network, address) {
 		return refuse(ctx, network, address)

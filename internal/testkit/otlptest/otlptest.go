@@ -35,8 +35,9 @@ type Collector struct {
 	spans []Span
 }
 
-// Traces returns a collector for the services of this process whose configuration names the exporter "otlp". What else they need to
-// know they take from the process's environment, which is why the test cannot be parallel.
+// Traces returns a collector for the services of this process whose configuration names the
+// exporter "otlp". What else they need to know they take from the process's environment, which is
+// why the test cannot be parallel.
 func Traces(t *testing.T) *Collector {
 	t.Helper()
 	c := &Collector{}

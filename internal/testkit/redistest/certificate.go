@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// writeCertificate writes tls.crt, tls.key and ca.crt for a server at the address into dir, named as in a Secret of the
-// type kubernetes.io/tls. It returns the path of ca.crt.
+// writeCertificate writes tls.crt, tls.key and ca.crt for a server at the address into dir, named
+// as in a Secret of the type kubernetes.io/tls. It returns the path of ca.crt.
 func writeCertificate(t testing.TB, dir, address string) string {
 	t.Helper()
 	newKey := func() *ecdsa.PrivateKey {

@@ -51,7 +51,8 @@ func Cluster(t testing.TB) *ServerCluster {
 	return c
 }
 
-// shareSlots gives each master its slots, and an epoch of its own, so that they need not settle who is right.
+// shareSlots gives each master its slots, and an epoch of its own, so that they need not settle who
+// is right.
 func (c *ServerCluster) shareSlots(t testing.TB) {
 	t.Helper()
 	for i, node := range c.nodes {
@@ -114,8 +115,8 @@ func (c *ServerCluster) Client(t testing.TB) *redis.ClusterClient {
 	return client
 }
 
-// KillMasterOf kills the master that holds a key's slot, and returns when its replica has taken its place in the eyes of every
-// node that is left: a client may ask any of them for the way.
+// KillMasterOf kills the master that holds a key's slot, and returns when its replica has taken its
+// place in the eyes of every node that is left: a client may ask any of them for the way.
 func (c *ServerCluster) KillMasterOf(t testing.TB, key string) {
 	t.Helper()
 	slot, err := c.nodes[0].Client(t).ClusterKeySlot(t.Context(), key).Result()
@@ -137,7 +138,8 @@ func (c *ServerCluster) KillMasterOf(t testing.TB, key string) {
 	}
 }
 
-// masterOf returns the address of a slot's master as a node knows it; empty while the cluster is not whole to it.
+// masterOf returns the address of a slot's master as a node knows it; empty while the cluster is
+// not whole to it.
 func (c *ServerCluster) masterOf(ctx context.Context, t testing.TB, node *Server, slot int64) string {
 	t.Helper()
 	client := node.Client(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// MiniServer is a miniredis inside the test process. Its keys expire only through FastForward, not as time goes by.
+// MiniServer is a miniredis inside the test process. Its keys expire only through FastForward, not
+// as time goes by.
 type MiniServer struct {
 	*miniredis.Miniredis
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redistest starts Redis for a test: a real redis-server with [Start], one that fails over with [Sentinel], a
-// cluster with [Cluster], miniredis with [Mini].
+// Package redistest starts Redis for a test: a real redis-server with [Start], one that fails over
+// with [Sentinel], a cluster with [Cluster], miniredis with [Mini].
 package redistest
 
 import (
@@ -31,11 +31,13 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// startTimeout is generous: a loaded machine starts redis-server slowly, and nobody waits for it when it is quick.
+// startTimeout is generous: a loaded machine starts redis-server slowly, and nobody waits for it
+// when it is quick.
 const startTimeout = 20 * time.Second
 
-// Server is a redis-server child process that listens on loopback and keeps nothing on disk: a restart empties it. Its
-// address stays the same over restarts. It ends with the test. Methods that take t fail that test.
+// Server is a redis-server child process that listens on loopback and keeps nothing on disk: a
+// restart empties it. Its address stays the same over restarts. It ends with the test. Methods that
+// take t fail that test.
 type Server struct {
 	addr     string
 	dir      string
@@ -52,8 +54,8 @@ type Server struct {
 	exited  <-chan struct{}
 }
 
-// Start starts a redis-server on a port the kernel chose and waits until it answers. Where the program is missing the
-// test fails and says how to install it.
+// Start starts a redis-server on a port the kernel chose and waits until it answers. Where the
+// program is missing the test fails and says how to install it.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	return start(t, "")
@@ -71,14 +73,15 @@ func start(t testing.TB, password string, args ...string) *Server {
 	return s
 }
 
-// StartAs starts a server as deploy/ ships it, with its start script and its users, and waits until it answers. URL and
-// Client are for the given user: gitcache or tunnel.
+// StartAs starts a server as deploy/ ships it, with its start script and its users, and waits until
+// it answers. URL and Client are for the given user: gitcache or tunnel.
 func StartAs(t testing.TB, user string) *Server {
 	t.Helper()
 	return startAs(t, user, false)
 }
 
-// StartTLSAs is StartAs for a server that accepts only TLS. Its certificate is for 127.0.0.1, and signed by CAFile.
+// StartTLSAs is StartAs for a server that accepts only TLS. Its certificate is for 127.0.0.1, and
+// signed by CAFile.
 func StartTLSAs(t testing.TB, user string) *Server {
 	t.Helper()
 	return startAs(t, user, true)
@@ -140,8 +143,9 @@ func (s *Server) Admin(t testing.TB) *redis.Client {
 // CAFile returns the file with the certificate that clients of StartTLSAs must trust.
 func (s *Server) CAFile() string { return s.ca }
 
-// StartReplica starts a server that replicates another, and waits until it has all of its data. Unlike other servers it has a
-// snapshot on disk, of this moment: a restart brings that back, as one from a backup would.
+// StartReplica starts a server that replicates another, and waits until it has all of its data.
+// Unlike other servers it has a snapshot on disk, of this moment: a restart brings that back, as
+// one from a backup would.
 func StartReplica(t testing.TB, of *Server) *Server {
 	t.Helper()
 	host, port, err := net.SplitHostPort(of.addr)
@@ -156,8 +160,8 @@ func StartReplica(t testing.TB, of *Server) *Server {
 	return s
 }
 
-// Promote makes a replica a primary with the data it has by now, as a fail-over does. What the old primary acknowledges from
-// then on is lost.
+// Promote makes a replica a primary with the data it has by now, as a fail-over does. What the old
+// primary acknowledges from then on is lost.
 func (s *Server) Promote(t testing.TB) {
 	t.Helper()
 	if err := s.Client(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
@@ -183,7 +187,8 @@ func (s *Server) Addr() string {
 	return s.addr
 }
 
-// Client returns a new client, closed when t ends. It does not retry by itself, so that a test sees each failure.
+// Client returns a new client, closed when t ends. It does not retry by itself, so that a test sees
+// each failure.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
 	return s.client(t, s.user, s.password)
@@ -288,7 +293,8 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// end sends the signal and waits until the process is gone. A frozen process takes no SIGTERM, so it is thawed.
+// end sends the signal and waits until the process is gone. A frozen process takes no SIGTERM, so
+// it is thawed.
 func (s *Server) end(signal syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,7 +307,8 @@ func (s *Server) end(signal syscall.Signal) {
 	s.process = nil
 }
 
-// awaitReady asks until the server answers with its own process id, and not another program on the same port.
+// awaitReady asks until the server answers with its own process id, and not another program on the
+// same port.
 func (s *Server) awaitReady(options *redis.Options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

@@ -23,13 +23,15 @@ const (
 	failOverTimeout = 60 * time.Second
 )
 
-// SentinelGroup is a master with two replicas, watched by three Sentinels. The servers ask for a password.
+// SentinelGroup is a master with two replicas, watched by three Sentinels. The servers ask for a
+// password.
 type SentinelGroup struct {
 	servers, sentinels []*Server
 }
 
-// Sentinel starts a group and waits until its replicas are in step and its Sentinels know one another, so that a fail-over
-// at any instant from then on finds a quorum and a replica with all data.
+// Sentinel starts a group and waits until its replicas are in step and its Sentinels know one
+// another, so that a fail-over at any instant from then on finds a quorum and a replica with all
+// data.
 func Sentinel(t testing.TB) *SentinelGroup {
 	t.Helper()
 	common := []string{"--masterauth", groupPass, "--repl-diskless-sync-delay", "0"}

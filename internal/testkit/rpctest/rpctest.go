@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rpctest serves a handler over HTTP/2 within the test's process, without a TCP port. Everything above the
-// connection is real: net/http's server and client, Connect's protocols, the interceptors.
+// Package rpctest serves a handler over HTTP/2 within the test's process, without a TCP port.
+// Everything above the connection is real: net/http's server and client, Connect's protocols, the
+// interceptors.
 package rpctest
 
 import (
@@ -21,9 +22,9 @@ const BaseURL = "http://leat.test"
 // shutdownTimeout is how long the handlers of a finished test may linger before they are cut off.
 const shutdownTimeout = 5 * time.Second
 
-// Serve serves handler until the test ends, and returns its base URL and the client that reaches it, over HTTP/2 with
-// prior knowledge. It may be called inside a testing/synctest bubble, where it must be closed before the bubble ends:
-// there use [Start].
+// Serve serves handler until the test ends, and returns its base URL and the client that reaches
+// it, over HTTP/2 with prior knowledge. It may be called inside a testing/synctest bubble, where it
+// must be closed before the bubble ends: there use [Start].
 func Serve(t testing.TB, handler http.Handler) (string, *http.Client) {
 	t.Helper()
 	server := Start(handler)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sshdtest runs OpenSSH's own sshd for a test, as who runs the test: on a loopback port, with a host key and
-// client keys of its own making, and nothing of the machine's configuration.
+// Package sshdtest runs OpenSSH's own sshd for a test, as who runs the test: on a loopback port,
+// with a host key and client keys of its own making, and nothing of the machine's configuration.
 package sshdtest
 
 import (
@@ -37,13 +37,15 @@ type Server struct {
 	User string
 	// PrivateKey opens it, in OpenSSH's PEM form.
 	PrivateKey []byte
-	// LockedKey is another one, with [Passphrase]. To use it takes a good part of a second, which is what makes it safe.
+	// LockedKey is another one, with [Passphrase]. To use it takes a good part of a second, which
+	// is what makes it safe.
 	LockedKey []byte
 	// KnownHosts is the line of a known_hosts file that names it.
 	KnownHosts string
 }
 
-// config keeps everything away that the machine or a user has set up. Git's programs are found as a login finds them.
+// config keeps everything away that the machine or a user has set up. Git's programs are found as a
+// login finds them.
 const config = `ListenAddress %s
 HostKey %s
 PidFile none

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workermain tests programs that the agent starts again, with an argument, as render workers.
+// Package workermain tests programs that the agent starts again, with an argument, as render
+// workers.
 package workermain
 
 import (
@@ -14,8 +15,8 @@ import (
 // argument is the first argument of a render worker.
 const argument = "render-worker"
 
-// Run is the TestMain of a program's package: it calls main, the program's, in a process that was started as a render worker, and runs the
-// tests otherwise.
+// Run is the TestMain of a program's package: it calls main, the program's, in a process that was
+// started as a render worker, and runs the tests otherwise.
 func Run(m *testing.M, main func()) {
 	if slices.Contains(os.Args, argument) {
 		main()
@@ -24,8 +25,8 @@ func Run(m *testing.M, main func()) {
 	os.Exit(m.Run())
 }
 
-// Check starts the test's own program as the agent does. A worker exits without an error if there is nothing to build, and with one if its
-// arguments are wrong.
+// Check starts the test's own program as the agent does. A worker exits without an error if there
+// is nothing to build, and with one if its arguments are wrong.
 func Check(t *testing.T) {
 	t.Helper()
 	program, err := os.Executable()

@@ -73,8 +73,8 @@ package reason
 // The reasons.
 `
 
-// identifier returns a reason's name as a Go identifier: NOT_FOUND becomes NotFound. Initialisms keep
-// their capitals.
+// identifier returns a reason's name as a Go identifier: NOT_FOUND becomes NotFound. Initialisms
+// keep their capitals.
 func identifier(name string) string {
 	var text strings.Builder
 	for word := range strings.SplitSeq(name, "_") {
