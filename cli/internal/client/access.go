@@ -24,13 +24,13 @@ type AccessToken struct {
 	Expires time.Time `json:"expires"`
 }
 
-// reserve is how long before its end a kept token is replaced: kubectl takes a token before it makes a request, which
-// may then wait for a while.
+// reserve is how long before its end a kept token is replaced: kubectl takes a token before it
+// makes a request, which may then wait for a while.
 const reserve = 5 * time.Minute
 
-// AccessToken returns a token from cacheDir, or a new one that it then keeps there, readable for its owner only. A
-// cache that cannot be used costs time and nothing else. apiToken is what the client was made with: another token has
-// other cached ones.
+// AccessToken returns a token from cacheDir, or a new one that it then keeps there, readable for
+// its owner only. A cache that cannot be used costs time and nothing else. apiToken is what the
+// client was made with: another token has other cached ones.
 func (c *Client) AccessToken(ctx context.Context, cacheDir, apiToken string) (AccessToken, error) {
 	path := filepath.Join(cacheDir, cacheName(c.server, apiToken))
 	if kept, ok := readCached(path, time.Now()); ok {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client talks to a hub for a person: the fleet's calls with their token, listings without pages, a watch that
-// survives interruptions, and short-lived access tokens that are kept until close to their end.
+// Package client talks to a hub for a person: the fleet's calls with their token, listings without
+// pages, a watch that survives interruptions, and short-lived access tokens that are kept until
+// close to their end.
 package client
 
 import (

@@ -100,7 +100,7 @@ func TestAccessTokenIsKept(t *testing.T) {
 		if got := info.Mode().Perm(); got != 0o600 {
 			t.Errorf("%s: got mode %o, want 600", entry.Name(), got)
 		}
-		// What cannot be read is made anew.
+		// What cannot be read is made again.
 		if err := os.WriteFile(filepath.Join(dir, entry.Name()), []byte("broken"), 0o600); err != nil {
 			t.Fatal(err)
 		}

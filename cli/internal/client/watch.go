@@ -19,10 +19,10 @@ import (
 // ErrStop ends Watch without an error when its function returns it.
 var ErrStop = errors.New("stop watching")
 
-// Watch calls see with every change of the fleet, or of one service when service is not empty, beginning with what is
-// there. When the stream breaks it opens a new one, which begins with what is there again, until ctx is done. It returns
-// the cause when ctx is done, see's error unless that is ErrStop, and what a hub answered that will answer the same
-// again.
+// Watch calls see with every change of the fleet, or of one service when service is not empty,
+// beginning with what is there. When the stream breaks it opens a new one, which begins with what
+// is there again, until ctx is done. It returns the cause when ctx is done, see's error unless that
+// is ErrStop, and what a hub answered that will answer the same again.
 func (c *Client) Watch(ctx context.Context, service string, see func(*fleetv1.WatchFleetResponse) error) error {
 	failures := 0
 	for {
@@ -55,7 +55,7 @@ func unwrapSeen(err error) error {
 	return err
 }
 
-// watchOnce follows one stream to its end. progress tells whether anything arrived.
+// watchOnce follows one stream to its end. progress reports whether anything arrived.
 func (c *Client) watchOnce(ctx context.Context, service string, see func(*fleetv1.WatchFleetResponse) error) (progress bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

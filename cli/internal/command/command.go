@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is leat's command line. Each noun's commands are in a package of their own below; this one puts them
-// together and turns what they return into an exit code.
+// Package command is leat's command line. Each noun's commands are in a package of their own below;
+// this one puts them together and turns what they return into an exit code.
 package command
 
 import (
@@ -44,7 +44,8 @@ func Run(ctx context.Context, p Params) int {
 	}
 	f, ok := errors.AsType[*failure.Failure](err)
 	if !ok {
-		// Every command makes failures of its own errors, so this one is cobra's: about flags and arguments.
+		// Every command makes failures of its own errors, so this one is cobra's: about flags and
+		// arguments.
 		f = failure.Usage("%s", err.Error())
 	}
 	if f.Exit == failure.ExitUsage && f.Advice == "" {

@@ -68,7 +68,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// putService stores a service in a state: service NAME healthy|pending|failed|stale|unfetched|drifted|guarded|tested|dry|contested.
+// putService stores a service in a state: service NAME
+// healthy|pending|failed|stale|unfetched|drifted|guarded|tested|dry|contested.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: service NAME STATE")
@@ -147,7 +148,8 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(service))
 }
 
-// putCluster stores a cluster as its agent tells of it: cluster NAME connected|offline|calm|counted.
+// putCluster stores a cluster as its agent tells of it: cluster NAME
+// connected|offline|calm|counted.
 func putCluster(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: cluster NAME STATE")

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package delivery judges where a service is on its way from commit to healthy, for everything that waits for one.
+// Package delivery judges where a service is on its way from commit to healthy, for everything that
+// waits for one.
 package delivery
 
 import (
@@ -40,8 +41,8 @@ func (g *Goal) Set(text string) error {
 // Type implements pflag.Value.
 func (g *Goal) Type() string { return string(Healthy + "|" + Synced) }
 
-// Reached tells whether a service is where the goal wants it. A status that is about an older spec does not count: it
-// says how the service was before somebody changed it.
+// Reached reports whether a service is where the goal wants it. A status that is about an older
+// spec does not count: it says how the service was before somebody changed it.
 func (g Goal) Reached(service *fleetv1.Service) bool {
 	status := service.GetStatus()
 	if !status.GetSynced() || status.GetObservedGeneration() < service.GetMetadata().GetGeneration() {
@@ -50,7 +51,7 @@ func (g Goal) Reached(service *fleetv1.Service) bool {
 	return g == Synced || status.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY
 }
 
-// Failed tells whether a service needs a person.
+// Failed reports whether a service needs a person.
 func Failed(service *fleetv1.Service) bool {
 	switch service.GetStatus().GetPhase() {
 	case typev1.ServicePhase_SERVICE_PHASE_FAILED, typev1.ServicePhase_SERVICE_PHASE_DEGRADED:
@@ -60,8 +61,8 @@ func Failed(service *fleetv1.Service) bool {
 	}
 }
 
-// Guarded tells whether a service waits for somebody to agree that objects go, which nothing but an answer or a change ends. A status that
-// is about an older spec does not count.
+// Guarded reports whether a service waits for somebody to agree that objects go, which nothing but
+// an answer or a change ends. A status that is about an older spec does not count.
 func Guarded(service *fleetv1.Service) bool {
 	status := service.GetStatus()
 	return Failed(service) && status.GetProblem().GetReason() == errorsv1.Reason_REASON_PRUNE_GUARDED &&
@@ -84,7 +85,8 @@ func Describe(service *fleetv1.Service) string {
 	return text
 }
 
-// Commits are the short ids of what a service has applied, or of what it is to apply when nothing is yet.
+// Commits are the short ids of what a service has applied, or of what it is to apply when nothing
+// is yet.
 func Commits(status *fleetv1.ServiceStatus) string {
 	commits := status.GetReport().GetAppliedCommits()
 	if len(commits) == 0 {

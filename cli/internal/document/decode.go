@@ -25,8 +25,8 @@ const (
 	mergeTag     = "!!merge"
 )
 
-// decoder turns the nodes of one file into documents. It goes on after a problem, so that a person learns of all of
-// them at once.
+// decoder turns the nodes of one file into documents. It goes on after a problem, so that a person
+// learns of all of them at once.
 type decoder struct {
 	file      string
 	budget    int // nodes that may still be visited
@@ -67,8 +67,9 @@ func nodeOr(node, otherwise *yaml.Node) *yaml.Node {
 	return node
 }
 
-// withoutServerFields drops what is no field of the message (apiVersion, kind), and status, which is the hub's to
-// write: what `leat get -o yaml` printed can be applied again. What stands there twice stays to be complained about.
+// withoutServerFields drops what is no field of the message (apiVersion, kind), and status, which
+// is the hub's to write: what `leat get -o yaml` printed can be applied again. What stands there
+// twice stays to be complained about.
 func withoutServerFields(node *yaml.Node) *yaml.Node {
 	kept := *node
 	kept.Content = nil
@@ -115,7 +116,7 @@ func (d *decoder) mapping(message protoreflect.Message, node *yaml.Node, path st
 	}
 }
 
-// spent tells whether too many nodes were visited, and complains when that has just come to pass.
+// spent reports whether too many nodes were visited, and complains when that has just come to pass.
 func (d *decoder) spent(node *yaml.Node, path string) bool {
 	d.budget--
 	if d.budget == -1 {

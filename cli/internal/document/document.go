@@ -1,18 +1,19 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package document reads and writes Leat's declarative documents: YAML or JSON that looks like Kubernetes objects and
-// stands for the messages of leat.fleet.v1.
+// Package document reads and writes Leat's declarative documents: YAML or JSON that looks like
+// Kubernetes objects and stands for the messages of leat.fleet.v1.
 //
 //	apiVersion: leat.dev/v1
 //	kind: Service
 //	metadata: {name: shop}
 //	spec: {cluster: demo, sources: [{repository: shop, path: deploy}]}
 //
-// Reading is strict. A field that is unknown, given twice or of the wrong type is refused with its file, line and
-// column; nothing is guessed and nothing is dropped in silence. It walks YAML nodes beside the protobuf descriptors, so
-// a field that is added to the protocol can be written at once. Fields have their JSON names, enum values their short
-// lower-case names ("git" for REPOSITORY_TYPE_GIT), durations the form "2m30s".
+// Reading is strict. A field that is unknown, given twice or of the wrong type is refused with its
+// file, line and column; nothing is guessed and nothing is dropped in silence. It walks YAML nodes
+// beside the protobuf descriptors, so a field that is added to the protocol can be written at once.
+// Fields have their JSON names, enum values their short lower-case names ("git" for
+// REPOSITORY_TYPE_GIT), durations the form "2m30s".
 package document
 
 import (
@@ -53,8 +54,8 @@ type Document struct {
 // ID is how people name the object: "service/shop".
 func (d *Document) ID() string { return strings.ToLower(d.Kind) + "/" + d.Name }
 
-// Parse reads all documents of one file; name is what messages call it. The error is Problems when the content is at
-// fault, and it then holds every problem that was found, not only the first.
+// Parse reads all documents of one file; name is what messages call it. The error is Problems when
+// the content is at fault, and it then holds every problem that was found, not only the first.
 func Parse(name string, r io.Reader) ([]*Document, error) {
 	content, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err != nil {

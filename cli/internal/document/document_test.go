@@ -187,7 +187,8 @@ func TestExampleVerification(t *testing.T) {
 	}
 }
 
-// TestExampleConfiguration reads the configurations of the examples, and writes one as people are shown it.
+// TestExampleConfiguration reads the configurations of the examples, and writes one as people are
+// shown it.
 func TestExampleConfiguration(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("../../../examples/configuration/fleet.yaml")
@@ -228,7 +229,8 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 }
 
-// TestExamplePolicy reads the policy of the examples, which the hub has to accept, and writes it as people wrote it.
+// TestExamplePolicy reads the policy of the examples, which the hub has to accept, and writes it as
+// people wrote it.
 func TestExamplePolicy(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("../../../examples/policy/fleet.yaml")

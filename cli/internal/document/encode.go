@@ -83,7 +83,8 @@ func WriteJSONItem(w io.Writer, item proto.Message) error {
 	return writeJSON(w, messageNode(item.ProtoReflect(), true), "")
 }
 
-// WriteYAMLItem writes one such message as a YAML document, which begins with its mark so that many make a stream.
+// WriteYAMLItem writes one such message as a YAML document, which begins with its mark so that many
+// make a stream.
 func WriteYAMLItem(w io.Writer, item proto.Message) error {
 	content, err := yaml.Marshal(messageNode(item.ProtoReflect(), true))
 	if err != nil {
@@ -119,7 +120,8 @@ func Of(object proto.Message) *fleetv1.Document {
 	}
 }
 
-// Identify returns kind and name of an object; both are empty when it is unset or of a kind that this leat does not know.
+// Identify returns kind and name of an object; both are empty when it is unset or of a kind that
+// this leat does not know.
 func Identify(object *fleetv1.Document) (kind, name string) {
 	field := object.ProtoReflect().WhichOneof(objectOneof())
 	if field == nil {
@@ -139,8 +141,8 @@ func objectNode(object *fleetv1.Document) *yaml.Node {
 	return node
 }
 
-// messageNode holds what is set. In a status numbers and booleans are written even when they are zero, because there
-// "synced: false" is an answer.
+// messageNode holds what is set. In a status numbers and booleans are written even when they are
+// zero, because there "synced: false" is an answer.
 func messageNode(message protoreflect.Message, status bool) *yaml.Node {
 	switch known := message.Interface().(type) {
 	case *durationpb.Duration:
@@ -220,7 +222,8 @@ func itemNode(field protoreflect.FieldDescriptor, value protoreflect.Value, stat
 	}
 }
 
-// text is a scalar that reads back as text: the encoder quotes it when it looks like something else.
+// text is a scalar that reads back as text: the encoder quotes it when it looks like something
+// else.
 func text(value string) *yaml.Node {
 	var node yaml.Node
 	node.SetString(value)

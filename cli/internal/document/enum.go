@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// parseEnum accepts the short name in any case ("git") and the protocol's own ("REPOSITORY_TYPE_GIT").
+// parseEnum accepts the short name in any case ("git") and the protocol's own
+// ("REPOSITORY_TYPE_GIT").
 func parseEnum(enum protoreflect.EnumDescriptor, node *yaml.Node) (value protoreflect.Value, problem string) {
 	word := strings.ReplaceAll(strings.ToUpper(node.Value), "-", "_")
 	word = strings.TrimPrefix(word, enumPrefix(enum))
@@ -23,7 +24,8 @@ func parseEnum(enum protoreflect.EnumDescriptor, node *yaml.Node) (value protore
 	return value, fmt.Sprintf("unknown value %q, want one of %s%s", node.Value, strings.Join(names, ", "), Suggest(node.Value, names))
 }
 
-// enumPrefix is what all values of an enum begin with. buf's lint sees to it that the zero value is PREFIX_UNSPECIFIED.
+// enumPrefix is what all values of an enum begin with. buf's lint sees to it that the zero value is
+// PREFIX_UNSPECIFIED.
 func enumPrefix(enum protoreflect.EnumDescriptor) string {
 	return strings.TrimSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED")
 }
@@ -38,8 +40,8 @@ func enumNames(enum protoreflect.EnumDescriptor) []string {
 	return names
 }
 
-// enumName is the short name of a value. Reasons keep their capitals, by which documentation and logs know them. A value
-// of a newer hub is its number.
+// enumName is the short name of a value. Reasons keep their capitals, by which documentation and
+// logs know them. A value of a newer hub is its number.
 func enumName(enum protoreflect.EnumDescriptor, number protoreflect.EnumNumber) string {
 	value := enum.Values().ByNumber(number)
 	if value == nil {

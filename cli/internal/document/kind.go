@@ -13,7 +13,8 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// kinds maps a kind to the field of leat.fleet.v1.Document that holds it. The protocol is the only list of kinds.
+// kinds maps a kind to the field of leat.fleet.v1.Document that holds it. The protocol is the only
+// list of kinds.
 func kinds() map[string]protoreflect.FieldDescriptor {
 	fields := objectOneof().Fields()
 	found := make(map[string]protoreflect.FieldDescriptor, fields.Len())
@@ -30,8 +31,8 @@ func objectOneof() protoreflect.OneofDescriptor {
 
 func kindNames() []string { return slices.Sorted(maps.Keys(kinds())) }
 
-// Kind returns the kind that a person means by word: "service", "services" and "Service" are the same. ok is false
-// when there is no such kind.
+// Kind returns the kind that a person means by word: "service", "services" and "Service" are the
+// same. ok is false when there is no such kind.
 func Kind(word string) (kind string, ok bool) {
 	for _, name := range kindNames() {
 		lower := strings.ToLower(name)

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Locate finds what a hub's field path, such as "documents[2].spec.poll_interval", means in the files that the request
-// was made of. The result names the field as documents spell it. ok is false when the path is about none of documents.
+// Locate finds what a hub's field path, such as "documents[2].spec.poll_interval", means in the
+// files that the request was made of. The result names the field as documents spell it. ok is false
+// when the path is about none of documents.
 func Locate(documents []*Document, path string) (at Position, field string, ok bool) {
 	match := documentPath.FindStringSubmatch(path)
 	if match == nil {

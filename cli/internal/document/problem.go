@@ -41,7 +41,8 @@ func (p Problem) Error() string {
 	return p.Position.String() + ": " + p.Field + ": " + p.Message
 }
 
-// Problems is everything that is wrong with some documents, in the order of the files. It is never empty.
+// Problems is everything that is wrong with some documents, in the order of the files. It is never
+// empty.
 type Problems []Problem
 
 // Error implements error, one line a problem.

@@ -86,8 +86,8 @@ func parseScalar(field protoreflect.FieldDescriptor, node *yaml.Node) (value pro
 	return value, "want " + wanted(field) + ", got " + describe(node)
 }
 
-// parseString takes only what YAML takes for text: "version: 1.10" is a number that has lost its zero by the time
-// anybody compares it.
+// parseString takes only what YAML takes for text: "version: 1.10" is a number that has lost its
+// zero by the time anybody compares it.
 func parseString(node *yaml.Node) (value protoreflect.Value, problem string) {
 	switch node.Tag {
 	case stringTag, timestampTag, mergeTag: // the latter two are kept as they were written

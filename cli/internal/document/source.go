@@ -13,8 +13,9 @@ import (
 	"strings"
 )
 
-// Load reads documents from files, from the .yaml, .yml and .json files directly inside directories, and from stdin
-// for "-". Problems of all files are told together. An object that is described twice is a problem.
+// Load reads documents from files, from the .yaml, .yml and .json files directly inside
+// directories, and from stdin for "-". Problems of all files are told together. An object that is
+// described twice is a problem.
 func Load(paths []string, stdin io.Reader) ([]*Document, error) {
 	var documents []*Document
 	var problems Problems

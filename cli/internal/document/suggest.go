@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Suggest returns `; did you mean "…"?` for the candidate nearest to word, or nothing when none is near.
+// Suggest returns `; did you mean "…"?` for the candidate nearest to word, or nothing when none is
+// near.
 func Suggest(word string, candidates []string) string {
 	best, least := "", len(word)/3+1
 	for _, candidate := range candidates {
@@ -28,7 +29,8 @@ func plain(word string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(word))
 }
 
-// editDistance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b.
+// editDistance counts the insertions, deletions, replacements and swaps of neighbours that turn a
+// into b.
 func editDistance(a, b string) int {
 	const limit = 64 // no field is that long, and the time grows with the square
 	if len(a) > limit || len(b) > limit {

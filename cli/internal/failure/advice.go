@@ -5,8 +5,8 @@ package failure
 
 import errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 
-// Advice says what a person can do about a reason. It is empty where the message alone has to do. It is the command
-// line's wording of the comments in leat.errors.v1.
+// Advice says what a person can do about a reason. It is empty where the message alone has to do.
+// It is the command line's wording of the comments in leat.errors.v1.
 func Advice(reason errorsv1.Reason) string {
 	return map[errorsv1.Reason]string{
 		errorsv1.Reason_REASON_FIELD_INVALID:       "Correct the field; nothing was changed.",

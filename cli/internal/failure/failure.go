@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failure turns errors into what a person at a terminal needs: what went wrong, the reason's name for looking
-// it up, what to do now, and an exit code.
+// Package failure turns errors into what a person at a terminal needs: what went wrong, the
+// reason's name for looking it up, what to do now, and an exit code.
 package failure
 
 import (
@@ -53,7 +53,8 @@ func Usage(format string, args ...any) *Failure {
 // Silent is an exit code that says everything: there is nothing to be told beside it.
 func Silent(exit int) *Failure { return &Failure{Exit: exit} }
 
-// From makes a Failure of any error but nil. server is what the command talked to, for messages; it may be empty.
+// From makes a Failure of any error but nil. server is what the command talked to, for messages; it
+// may be empty.
 func From(err error, server string) *Failure {
 	if known, ok := errors.AsType[*Failure](err); ok {
 		return known
@@ -103,7 +104,8 @@ func fromTransport(err *connect.Error, server string) *Failure {
 	}
 }
 
-// plainCause is the innermost sentence of a network error: "connection refused", not the chain of calls that met it.
+// plainCause is the innermost sentence of a network error: "connection refused", not the chain of
+// calls that met it.
 func plainCause(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return "no such host " + dns.Name

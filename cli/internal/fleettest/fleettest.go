@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleettest is a small hub for tests of leat: FleetService over real HTTP, with its catalog in memory and an
-// agent that has applied everything the moment it is asked for.
+// Package fleettest is a small hub for tests of leat: FleetService over real HTTP, with its catalog
+// in memory and an agent that has applied everything the moment it is asked for.
 package fleettest
 
 import (
@@ -399,7 +399,8 @@ func (h *Hub) DeleteService(_ context.Context, request *fleetv1.DeleteServiceReq
 	return &fleetv1.DeleteServiceResponse{}, h.remove("service", request.GetName())
 }
 
-// Contested is a label of services that somebody else stores whenever they are read for an update the first time.
+// Contested is a label of services that somebody else stores whenever they are read for an update
+// the first time.
 const Contested = "contested"
 
 // UpdateService implements FleetService.

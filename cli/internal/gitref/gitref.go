@@ -13,9 +13,9 @@ import (
 
 var commitID = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
-// What comes before the name of a tag, and before a commit that is written short. A bare name is a branch: were it looked up as
-// all of them, somebody who pushes a branch of a tag's name would change what runs. No branch can have this form, because Git
-// allows no colon in names.
+// What comes before the name of a tag, and before a commit that is written short. A bare name is a
+// branch: were it looked up as all of them, somebody who pushes a branch of a tag's name would
+// change what runs. No branch can have this form, because Git allows no colon in names.
 const (
 	tagMark    = "tag:"
 	commitMark = "commit:"

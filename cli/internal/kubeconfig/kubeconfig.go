@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig makes files for kubectl, and everything else that is built on client-go, which reach a cluster
-// through a hub's tunnel. They hold no secret: kubectl runs leat for a token.
+// Package kubeconfig makes files for kubectl, and everything else that is built on client-go, which
+// reach a cluster through a hub's tunnel. They hold no secret: kubectl runs leat for a token.
 package kubeconfig
 
 import (

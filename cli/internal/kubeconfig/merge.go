@@ -11,8 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Merge returns the file existing with the entries of added, which take the place of those with their names. What else is there
-// stays, and so does the current context where there is one. An empty file is none.
+// Merge returns the file existing with the entries of added, which take the place of those with
+// their names. What else is there stays, and so does the current context where there is one. An
+// empty file is none.
 func Merge(existing, added []byte) ([]byte, error) {
 	var into, from map[string]any
 	if err := yaml.Unmarshal(existing, &into); err != nil {

@@ -46,8 +46,9 @@ var (
 	unitName       = regexp.MustCompile(`^(s|By|1|\{[a-z_]+\})$`)
 )
 
-// Instruments reads the source of the services and of what they share, and returns what they measure, sorted by service
-// and name. It knows instruments by their names, which are written out where they are made.
+// Instruments reads the source of the services and of what they share, and returns what they
+// measure, sorted by service and name. It knows instruments by their names, which are written out
+// where they are made.
 func Instruments(source string) ([]Instrument, error) {
 	var all []Instrument
 	for _, root := range []string{"internal", "services"} {
@@ -185,7 +186,8 @@ func (i *Instrument) read(call *ast.CallExpr) {
 	}
 }
 
-// complete finds the name in Prometheus. It fails when something is missing that the page has to say.
+// complete finds the name in Prometheus. It fails when something is missing that the page has to
+// say.
 func (i *Instrument) complete() error {
 	if i.Unit == "" || i.Description == "" {
 		return fmt.Errorf("instrument %s has no unit, or no description that ends with a full stop", i.Name)

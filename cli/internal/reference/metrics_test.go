@@ -107,7 +107,8 @@ func write(t *testing.T, path, text string) {
 
 var promName = regexp.MustCompile(`\bleat_[a-z0-9_]+`)
 
-// Every metric that a dashboard asks for has to be one that a service has, under its name in Prometheus.
+// Every metric that a dashboard asks for has to be one that a service has, under its name in
+// Prometheus.
 func TestDashboardsAskForWhatThereIs(t *testing.T) {
 	t.Parallel()
 	instruments, err := reference.Instruments(source)

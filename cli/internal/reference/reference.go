@@ -21,8 +21,8 @@ import (
 
 const notice = "<!-- Made by `make generate`. Edit the code, not this page. -->\n\n"
 
-// Write makes config.md, errors.md and metrics.md in the folder out, reading the error reasons and the metrics from the
-// source in the folder source.
+// Write makes config.md, errors.md and metrics.md in the folder out, reading the error reasons and
+// the metrics from the source in the folder source.
 func Write(out, source string) error {
 	instruments, err := Instruments(source)
 	if err != nil {
@@ -72,8 +72,8 @@ func settings() ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// errorReasons lists the values of the Reason enum with their comments. The generated Go has no comments, so the proto file
-// itself is read: a comment, then the value it belongs to.
+// errorReasons lists the values of the Reason enum with their comments. The generated Go has no
+// comments, so the proto file itself is read: a comment, then the value it belongs to.
 func errorReasons(proto string) ([]byte, error) {
 	var page bytes.Buffer
 	page.WriteString("# Error reasons\n\n" + notice)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package session is what all of leat's commands share: the streams and the environment they run in, the flags that
-// choose a hub, and the connection to it.
+// Package session is what all of leat's commands share: the streams and the environment they run
+// in, the flags that choose a hub, and the connection to it.
 package session
 
 import (
@@ -97,7 +97,8 @@ func (e Endpoint) CAPEM() ([]byte, error) {
 	return content, nil
 }
 
-// Endpoint chooses the hub. A token of a context goes to that context's server only, never to one that was given by hand.
+// Endpoint chooses the hub. A token of a context goes to that context's server only, never to one
+// that was given by hand.
 func (s *Session) Endpoint() (Endpoint, error) {
 	endpoint := Endpoint{Server: s.value(s.flags.server, EnvServer), CAFile: s.value(s.flags.caFile, EnvCAFile)}
 	context, ok, err := s.context()
@@ -152,7 +153,8 @@ func (s *Session) token(endpoint *Endpoint) error {
 	return nil
 }
 
-// context is the context that was asked for, or the current one. ok is false when nobody asked and there is none.
+// context is the context that was asked for, or the current one. ok is false when nobody asked and
+// there is none.
 func (s *Session) context() (c settings.Context, ok bool, err error) {
 	all, err := s.Settings()
 	if err != nil {
@@ -201,14 +203,15 @@ func (s *Session) value(flag, env string) string {
 	return value
 }
 
-// Style says how to write to w: with colours on a terminal, unless NO_COLOR (no-color.org) or a dumb terminal forbid it.
+// Style says how to write to w: with colours on a terminal, unless NO_COLOR (no-color.org) or a
+// dumb terminal forbid it.
 func (s *Session) Style(w io.Writer) show.Style {
 	noColor, _ := s.LookupEnv("NO_COLOR")
 	kind, _ := s.LookupEnv("TERM")
 	return show.Style{Color: IsTerminal(w) && noColor == "" && kind != "dumb"}
 }
 
-// IsTerminal tells whether a person looks at w.
+// IsTerminal reports whether a person looks at w.
 func IsTerminal(w any) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -9,8 +9,8 @@
 //	  server: https://leat.example.com
 //	  token: leat_…
 //
-// The file holds tokens, so it is only ever written for its owner (0600), and by rename, so that a reader never sees
-// half of it.
+// The file holds tokens, so it is only ever written for its owner (0600), and by rename, so that a
+// reader never sees half of it.
 package settings
 
 import (
@@ -26,7 +26,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Settings is the content of a config file. The zero value is that of a person who has not logged in yet.
+// Settings is the content of a config file. The zero value is that of a person who has not logged
+// in yet.
 type Settings struct {
 	CurrentContext string    `yaml:"currentContext,omitempty"` // name of the context that is used unless another is asked for
 	Contexts       []Context `yaml:"contexts,omitempty"`
@@ -37,12 +38,13 @@ type Context struct {
 	Name   string `yaml:"name"`
 	Server string `yaml:"server"`          // base URL of the distributor
 	Token  string `yaml:"token,omitempty"` // API token (leat_…)
-	// CAFile names a PEM file with certificates to trust instead of the system's, for the hub and for its tunnel. Empty means
-	// none.
+	// CAFile names a PEM file with certificates to trust instead of the system's, for the hub and
+	// for its tunnel. Empty means none.
 	CAFile string `yaml:"caFile,omitempty"`
 }
 
-// DefaultPath is where a person's settings are: leat/config.yaml in the folder that the system has for such files.
+// DefaultPath is where a person's settings are: leat/config.yaml in the folder that the system has
+// for such files.
 func DefaultPath() (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -98,7 +100,8 @@ func WriteFile(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Context returns the named context, or the current one when name is empty. ok is false when there is none.
+// Context returns the named context, or the current one when name is empty. ok is false when there
+// is none.
 func (s *Settings) Context(name string) (c Context, ok bool) {
 	if name == "" {
 		name = s.CurrentContext

@@ -17,7 +17,8 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// cluster prints where an agent is dialled, and what it tells of itself and its cluster; nothing of what it did not tell.
+// cluster prints where an agent is dialled, and what it tells of itself and its cluster; nothing of
+// what it did not tell.
 func cluster(w io.Writer, style Style, now time.Time, object *fleetv1.Cluster) error {
 	status := object.GetStatus()
 	report := status.GetReport()

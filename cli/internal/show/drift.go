@@ -10,7 +10,8 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 )
 
-// drift prints what others have changed of a service's objects, a field a line; nothing when there is none.
+// drift prints what others have changed of a service's objects, a field a line; nothing when there
+// is none.
 func drift(w io.Writer, style Style, objects []*distributorv1.ObjectDrift) error {
 	if len(objects) == 0 {
 		return nil

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package show prints objects of the fleet for people, as tables, and for programs, as JSON or YAML.
+// Package show prints objects of the fleet for people, as tables, and for programs, as JSON or
+// YAML.
 package show
 
 import (
@@ -121,13 +122,15 @@ func (s Style) Warn(text string) string { return s.paint(text, yellow) }
 // Faint is for what matters less.
 func (s Style) Faint(text string) string { return s.paint(text, faint) }
 
-// Rows is a table of one kind. It remembers column widths, so that rows which are printed later line up.
+// Rows is a table of one kind. It remembers column widths, so that rows which are printed later
+// line up.
 type Rows struct {
 	style   Style
 	columns []column
 	widths  []int
 	headed  bool
-	// followed is what Follow wrote last of each object, at the beginning of time: where nothing is any while ago.
+	// followed is what Follow wrote last of each object, at the beginning of time: where nothing is
+	// any while ago.
 	followed map[string]string
 }
 
@@ -158,8 +161,8 @@ func (r *Rows) Print(w io.Writer, now time.Time, objects []*fleetv1.Document) er
 	return r.write(w, rows)
 }
 
-// Follow writes an object that changed as a row, unless the change shows in none of the columns, or only in how long ago something
-// was: clusters change every second in what a table leaves out.
+// Follow writes an object that changed as a row, unless the change shows in none of the columns, or
+// only in how long ago something was: clusters change every second in what a table leaves out.
 func (r *Rows) Follow(w io.Writer, now time.Time, object *fleetv1.Document) error {
 	_, name := document.Identify(object)
 	says := fmt.Sprint(r.cells(object, time.Time{}))

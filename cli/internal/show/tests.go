@@ -14,7 +14,8 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// tests prints what came of a service's tests, and the end of the log of one that failed; nothing when there are none.
+// tests prints what came of a service's tests, and the end of the log of one that failed; nothing
+// when there are none.
 func tests(w io.Writer, style Style, reports []*distributorv1.TestReport) error {
 	if len(reports) == 0 {
 		return nil

@@ -16,11 +16,12 @@ import (
 // contextName is what the hub is called in its own config file.
 const contextName = "up"
 
-// configPath is the config file of this hub. It is a file of its own, which LEAT_CONFIG names: a person's own config,
-// and the hub that is the current one there, stay as they are.
+// configPath is the config file of this hub. It is a file of its own, which LEAT_CONFIG names: a
+// person's own config, and the hub that is the current one there, stay as they are.
 func (u *up) configPath() string { return u.dir.Path("config.yaml") }
 
-// writeAccess writes the config file, and a kubeconfig for each cluster that goes through the tunnel.
+// writeAccess writes the config file, and a kubeconfig for each cluster that goes through the
+// tunnel.
 func (u *up) writeAccess(context.Context) error {
 	var all settings.Settings
 	all.Put(settings.Context{Name: contextName, Server: u.hubURL(), Token: u.dir.AdminToken, CAFile: u.certs.CA})
@@ -48,7 +49,8 @@ func (u *up) writeAccess(context.Context) error {
 	return nil
 }
 
-// searchPath is the folder that a shell needs on its PATH to find this leat; empty when it finds it already.
+// searchPath is the folder that a shell needs on its PATH to find this leat; empty when it finds it
+// already.
 func (u *up) searchPath() string {
 	if found, err := u.LookPath("leat"); err == nil && sameFile(found, u.Command) {
 		return ""
@@ -62,7 +64,8 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// kubectlCommand is the kubectl to suggest: the one that was built with the control plane, because it has its version.
+// kubectlCommand is the kubectl to suggest: the one that was built with the control plane, because
+// it has its version.
 func (u *up) kubectlCommand() string {
 	if u.kubectl != "" {
 		return u.kubectl

@@ -53,7 +53,8 @@ func (u *up) listAll(ctx context.Context) ([]*fleetv1.Document, error) {
 	return all, nil
 }
 
-// remove deletes what an earlier start has made and this one does not want, unless somebody came to use it.
+// remove deletes what an earlier start has made and this one does not want, unless somebody came to
+// use it.
 func (u *up) remove(ctx context.Context, object *fleetv1.Document) error {
 	kind, name := document.Identify(object)
 	err := u.client.Delete(ctx, kind, name)

@@ -23,8 +23,8 @@ import (
 // stopKubeTimeout is how long a control plane may take to stop.
 const stopKubeTimeout = 15 * time.Second
 
-// startClusters runs a control plane and an agent for each cluster of the plan, or the agent alone on a cluster that a
-// person has brought.
+// startClusters runs a control plane and an agent for each cluster of the plan, or the agent alone
+// on a cluster that a person has brought.
 func (u *up) startClusters(ctx context.Context) error {
 	if u.Options.Kubeconfig != "" {
 		return u.join(ctx, u.plan.clusters[0], u.Options.Kubeconfig)
@@ -74,7 +74,8 @@ func (u *up) buildKube(ctx context.Context) (localkube.Binaries, error) {
 	return binaries, err
 }
 
-// startKube runs a control plane until the group stops it, and returns the path of its administrator's kubeconfig.
+// startKube runs a control plane until the group stops it, and returns the path of its
+// administrator's kubeconfig.
 func (u *up) startKube(ctx context.Context, name string, binaries localkube.Binaries) (string, error) {
 	part := "cluster " + name
 	u.tell(part, "starting a Kubernetes control plane")
@@ -149,7 +150,8 @@ func (u *up) startAgent(ctx context.Context, name, kubeconfig string) error {
 	return nil
 }
 
-// joinToken returns a token for an agent that has no identity yet, and nothing for one that is to go on with its own.
+// joinToken returns a token for an agent that has no identity yet, and nothing for one that is to
+// go on with its own.
 func (u *up) joinToken(ctx context.Context, cluster, dataDir string) (string, error) {
 	response, err := u.client.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: cluster})
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// patience is how long a failure must stand before it is taken for more than a passing one. Right after a start a
-// repository may not be fetched yet, and an agent not connected.
+// patience is how long a failure must stand before it is taken for more than a passing one. Right
+// after a start a repository may not be fetched yet, and an agent not connected.
 const patience = 10 * time.Second
 
-// deliver watches the services and tells every change until ctx ends. Once it is clear what became of the first delivery,
-// and the clusters are reached through the tunnel, it shows the summary.
+// deliver watches the services and tells every change until ctx ends. Once it is clear what became
+// of the first delivery, and the clusters are reached through the tunnel, it shows the summary.
 func (u *up) deliver(ctx context.Context) error {
 	u.tell("leat up", "waiting for the first delivery")
 	changes, reached := make(chan *fleetv1.WatchFleetResponse), make(chan struct{})
@@ -156,8 +156,8 @@ func (t *tracker) forget(kind, name string) {
 	}
 }
 
-// observeRepository reports whether a repository's problem is another than before, or gone. As long as what it held before
-// is served, nothing else tells of a problem.
+// observeRepository reports whether a repository's problem is another than before, or gone. As long
+// as what it held before is served, nothing else tells of a problem.
 func (t *tracker) observeRepository(repository *fleetv1.Repository) (text string, changed bool) {
 	name, told := repository.GetMetadata().GetName(), ""
 	if problem := repository.GetStatus().GetProblem(); problem != nil {
@@ -185,8 +185,8 @@ func same(a, b report.Service) bool {
 		(!a.Delivered || a.Objects == b.Objects && a.Healthy == b.Healthy)
 }
 
-// judged tells whether it is clear what became of every planned service: it was delivered, or it has been failing for a
-// while.
+// judged reports whether it is clear what became of every planned service: it was delivered, or it
+// has been failing for a while.
 func (t *tracker) judged(now time.Time) bool {
 	for _, name := range t.planned {
 		s, known := t.seen[name]

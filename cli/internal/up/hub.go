@@ -142,8 +142,8 @@ func (u *up) startGitcache(ctx context.Context, redisURL string) error {
 		"LEAT_REDIS_URL":              redisURL,
 		"LEAT_GITCACHE_DATA_DIR":      u.dir.Path("gitcache"),
 		"LEAT_GITCACHE_ADVERTISE_URL": u.gitcacheURL(),
-		// The embedded Redis begins empty, and a lease is given out only once a holder from before would have lost it. There is
-		// none here: this lets the first fetch of a restart come soon.
+		// The embedded Redis begins empty, and a lease is given out only once a holder from before
+		// would have lost it. There is none here: this lets the first fetch of a restart come soon.
 		"LEAT_GITCACHE_LEASE_TTL": soloLease.String(),
 		"LEAT_GITCACHE_FOLLOWERS": "0",
 	})
@@ -194,7 +194,8 @@ func (u *up) startTunnel(ctx context.Context, redisURL string) error {
 		func(ctx context.Context) error { return tunnel.Run(ctx, cfg) })
 }
 
-// configureHub is [up.configure] for a service of the hub, which must prove its identity to the others.
+// configureHub is [up.configure] for a service of the hub, which must prove its identity to the
+// others.
 func (u *up) configureHub(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
 	keys, err := u.dir.ServiceKeys()
 	if err != nil {
@@ -204,8 +205,9 @@ func (u *up) configureHub(service string, cfg interface{ Bind(*config.Set) }, en
 	return u.configure(service, cfg, env)
 }
 
-// configure fills a service's config as its own process would: from its environment, which is env and the standard
-// OTEL_ variables of this process. A name in env that the service does not ask for is a defect of this package.
+// configure fills a service's config as its own process would: from its environment, which is env
+// and the standard OTEL_ variables of this process. A name in env that the service does not ask for
+// is a defect of this package.
 func (u *up) configure(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
 	env["LEAT_LOG_FORMAT"] = "text"
 	env["LEAT_DRAIN_TIMEOUT"] = drainTimeout.String()

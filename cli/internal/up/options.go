@@ -35,7 +35,8 @@ type Options struct {
 // DefaultListen is where the distributor listens.
 const DefaultListen = "127.0.0.1:8700"
 
-// DefaultDataDir is where everything is kept, below the working directory: easy to find, easy to remove.
+// DefaultDataDir is where everything is kept, below the working directory: easy to find, easy to
+// remove.
 const DefaultDataDir = ".leat/up"
 
 const maxClusters = 9
@@ -89,7 +90,8 @@ func checkRepoURL(text string) error {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// repoName makes a name of the last part of a URL: "https://example.com/team/My_Shop.git" is "my-shop".
+// repoName makes a name of the last part of a URL: "https://example.com/team/My_Shop.git" is
+// "my-shop".
 func repoName(repoURL string) string {
 	trimmed := strings.TrimSuffix(strings.TrimRight(repoURL, "/"), ".git")
 	last := trimmed[strings.LastIndexAny(trimmed, "/:")+1:]

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// planAnnotation marks the objects that leat up has made, and says from which wish. As long as the wish stays the
-	// same, what a person changed in the object since then stays, too.
+	// planAnnotation marks the objects that leat up has made, and says from which wish. As long as
+	// the wish stays the same, what a person changed in the object since then stays, too.
 	planAnnotation = "leat.dev/up-plan"
 
 	demoName = "demo"
@@ -111,8 +111,9 @@ func metadataOf(object *fleetv1.Document) *typev1.Metadata {
 	}
 }
 
-// changes compares the plan with what the fleet holds: what is to be applied, and which services and repositories were
-// made for an earlier plan and are to go. Clusters stay: their agents are enrolled, and somebody may use them.
+// changes compares the plan with what the fleet holds: what is to be applied, and which services
+// and repositories were made for an earlier plan and are to go. Clusters stay: their agents are
+// enrolled, and somebody may use them.
 func (p *plan) changes(existing []*fleetv1.Document) (apply, remove []*fleetv1.Document) {
 	planned, found := byID(p.objects), byID(existing)
 	for _, object := range p.objects {

@@ -16,14 +16,15 @@ import (
 // extraPorts is how many ports after the distributor's are used.
 const extraPorts = 3
 
-// listeners are the ports of a hub, taken before anything is started: a port that is not free is the most common reason
-// why a hub cannot start, and the cheapest one to find.
+// listeners are the ports of a hub, taken before anything is started: a port that is not free is
+// the most common reason why a hub cannot start, and the cheapest one to find.
 type listeners struct {
 	distributor, tunnel, gitcache, git net.Listener
 }
 
-// listen takes the distributor's port and those after it. Port 0 lets the kernel choose all of them. The git server is
-// on the loopback interface wherever the others are, because it asks nobody for a password.
+// listen takes the distributor's port and those after it. Port 0 lets the kernel choose all of
+// them. The git server is on the loopback interface wherever the others are, because it asks nobody
+// for a password.
 func listen(ctx context.Context, address string) (*listeners, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

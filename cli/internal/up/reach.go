@@ -16,11 +16,13 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// reachTimeout bounds how long a cluster's agent may take to connect to the tunnel before it is only mentioned.
+// reachTimeout bounds how long a cluster's agent may take to connect to the tunnel before it is
+// only mentioned.
 const reachTimeout = 90 * time.Second
 
-// reachClusters waits until every cluster answers through the tunnel. What was printed as a next command has to work
-// when it is pasted; and what the catalog says of a service counts only once its agent is there.
+// reachClusters waits until every cluster answers through the tunnel. What was printed as a next
+// command has to work when it is pasted; and what the catalog says of a service counts only once
+// its agent is there.
 func (u *up) reachClusters(ctx context.Context) error {
 	token, err := u.client.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
 	if err != nil {
@@ -66,8 +68,8 @@ func (u *up) reach(ctx context.Context, c *http.Client, token, cluster string) e
 	}
 }
 
-// connected asks the catalog for the agent. The tunnel remembers for a while what it was told of a cluster, so it is not
-// asked before there is something good to remember.
+// connected asks the catalog for the agent. The tunnel remembers for a while what it was told of a
+// cluster, so it is not asked before there is something good to remember.
 func (u *up) connected(ctx context.Context, cluster string) error {
 	response, err := u.client.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: cluster})
 	if err != nil {

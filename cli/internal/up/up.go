@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package up is `leat up`: a whole hub, clusters with their agents and a repository in one process, to try Leat out on a
-// laptop and to develop against.
+// Package up is `leat up`: a whole hub, clusters with their agents and a repository in one process,
+// to try Leat out on a laptop and to develop against.
 //
-// The services are the real ones, run by the same Run functions as in production; only Redis and SQL are embedded ones,
-// behind the same ports. Everything is kept in one folder, and the next start goes on from there: the same tokens, the
-// same clusters, agents that are enrolled already.
+// The services are the real ones, run by the same Run functions as in production; only Redis and
+// SQL are embedded ones, behind the same ports. Everything is kept in one folder, and the next
+// start goes on from there: the same tokens, the same clusters, agents that are enrolled already.
 package up
 
 import (
@@ -37,8 +37,8 @@ type Params struct {
 	LogOutput io.Writer                         // receives the logs, too, when Options.Verbose is set
 }
 
-// Run starts everything, tells what became of it, and goes on until ctx ends or a part fails. Then it stops everything
-// again. It returns nil when ctx has ended it.
+// Run starts everything, tells what became of it, and goes on until ctx ends or a part fails. Then
+// it stops everything again. It returns nil when ctx has ended it.
 func Run(ctx context.Context, p Params) (err error) {
 	if err := p.Options.Check(); err != nil {
 		return err

@@ -273,7 +273,8 @@ func nobodyListens(t *testing.T, url string) {
 	}
 }
 
-// The control plane's binaries are built before the tests, so that these do not wait for minutes in silence.
+// The control plane's binaries are built before the tests, so that these do not wait for minutes in
+// silence.
 func TestMain(m *testing.M) {
 	source, err := localkube.FindSource(".")
 	if err == nil {

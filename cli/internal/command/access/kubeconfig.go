@@ -173,8 +173,8 @@ func tunnelOf(ctx context.Context, s *session.Session, c *client.Client) (string
 	return tunnel, err
 }
 
-// tokenArgs make leat find the same hub and the same token when kubectl runs it, wherever that is. A token that stands in
-// the environment stays there.
+// tokenArgs make leat find the same hub and the same token when kubectl runs it, wherever that is.
+// A token that stands in the environment stays there.
 func tokenArgs(s *session.Session, endpoint session.Endpoint) ([]string, error) {
 	args := []string{"token", "--exec-credential"}
 	config, err := s.ConfigPath()

@@ -132,5 +132,5 @@ func (a *apply) print(response *fleetv1.ApplyResponse) error {
 	return errors.Join(errs...)
 }
 
-// isNotFound tells whether the hub does not know what was asked for.
+// isNotFound reports whether the hub does not know what was asked for.
 func isNotFound(err error) bool { return connect.CodeOf(err) == connect.CodeNotFound }

@@ -81,7 +81,7 @@ func setPaused(ctx context.Context, s *session.Session, name string, paused bool
 	return err
 }
 
-// changePaused reads the service and stores it anew, again if somebody else stores it in between.
+// changePaused reads the service and stores it again, again if somebody else stores it in between.
 func changePaused(ctx context.Context, c *client.Client, name string, paused bool) (changed bool, err error) {
 	const tries = 5
 	for range tries {

@@ -70,8 +70,8 @@ func (w *waiter) sync(ctx context.Context, name string, wait bool) error {
 	return err
 }
 
-// notFetched fails a sync that brought nothing new, however well the service is: who has just pushed would take it for the
-// push having arrived.
+// notFetched fails a sync that brought nothing new, however well the service is: who has just
+// pushed would take it for the push having arrived.
 func notFetched(name string, problem *typev1.Problem) error {
 	reason := strings.TrimPrefix(problem.GetReason().String(), "REASON_")
 	return failure.New(fmt.Sprintf("service/%s was synced to what was known before, because its repositories were not fetched: %s: %s",

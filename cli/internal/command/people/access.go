@@ -84,7 +84,8 @@ func (a *review) args(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// attributes reads a resource as kubectl does: deployments.apps, with the subresource behind a slash; or a path.
+// attributes reads a resource as kubectl does: deployments.apps, with the subresource behind a
+// slash; or a path.
 func attributes(verb, resource, namespace string) *fleetv1.AccessAttributes {
 	if strings.HasPrefix(resource, "/") {
 		return &fleetv1.AccessAttributes{Verb: verb, NonResourcePath: resource, Namespace: namespace}

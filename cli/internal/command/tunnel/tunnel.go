@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel holds the commands about the tunnel itself: who is connected, and what was recorded.
+// Package tunnel holds the commands about the tunnel itself: who is connected, and what was
+// recorded.
 package tunnel
 
 import (

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package impersonation lets the tunnel's callers do something in a cluster. The agent passes their requests on as
-// themselves, in the groups leat:admins, leat:operators and leat:viewers; without a binding these may do nothing.
+// Package impersonation lets the tunnel's callers do something in a cluster. The agent passes their
+// requests on as themselves, in the groups leat:admins, leat:operators and leat:viewers; without a
+// binding these may do nothing.
 package impersonation
 
 import (
@@ -31,8 +32,9 @@ func bindings() map[string]string {
 	return map[string]string{"leat:admins": "cluster-admin", "leat:operators": "edit", "leat:viewers": "view"}
 }
 
-// Grant binds Leat's groups in the cluster that a kubeconfig names, and returns the names of the bindings and the
-// cluster's version. It uses the file's current context. Doing it again changes nothing.
+// Grant binds Leat's groups in the cluster that a kubeconfig names, and returns the names of the
+// bindings and the cluster's version. It uses the file's current context. Doing it again changes
+// nothing.
 func Grant(ctx context.Context, kubeconfig string) (granted, version string, err error) {
 	restConfig, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -78,8 +80,8 @@ func (c cluster) version(ctx context.Context) (string, error) {
 	return info.GitVersion, nil
 }
 
-// bind applies a ClusterRoleBinding. Rules of a control plane that starts arrive one after the other, so a refusal at
-// first is none for good.
+// bind applies a ClusterRoleBinding. Rules of a control plane that starts arrive one after the
+// other, so a refusal at first is none permanently.
 func (c cluster) bind(ctx context.Context, name, group, role string) error {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1",

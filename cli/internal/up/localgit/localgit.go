@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localgit serves bare repositories over smart HTTP on one machine, for reading and for pushing, with the git
-// that is installed there. Nobody is asked for a password, so it is for the loopback interface only.
+// Package localgit serves bare repositories over smart HTTP on one machine, for reading and for
+// pushing, with the git that is installed there. Nobody is asked for a password, so it is for the
+// loopback interface only.
 package localgit
 
 import (
@@ -53,8 +54,9 @@ func New(p Params) (*Server, error) {
 	return &Server{Params: p, git: git}, nil
 }
 
-// environment keeps the configuration of the machine and of the person out: hooks, signing, credential helpers. The
-// repositories may belong to another user where folders are mounted into a container, hence safe.directory.
+// environment keeps the configuration of the machine and of the person out: hooks, signing,
+// credential helpers. The repositories may belong to another user where folders are mounted into a
+// container, hence safe.directory.
 func (s *Server) environment() []string {
 	return []string{
 		"GIT_CONFIG_NOSYSTEM=1",
@@ -119,7 +121,8 @@ func (s *Server) run(ctx context.Context, args ...string) error {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !loopback(r.Host) {
-		// A web page that a browser on this machine shows must not reach the repositories under a name of its own.
+		// A web page that a browser on this machine shows must not reach the repositories under a
+		// name of its own.
 		http.Error(w, "only for this machine", http.StatusForbidden)
 		return
 	}
@@ -150,8 +153,8 @@ func loopback(hostport string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// bufferBody gives a body of unknown length one: CGI programs are told the length beforehand, and git sends pushes of
-// more than a megabyte in chunks.
+// bufferBody gives a body of unknown length one: CGI programs are told the length beforehand, and
+// git sends pushes of more than a megabyte in chunks.
 func bufferBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength >= 0 {
 		return nil

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localredis is a Redis for a hub on one machine, in this process and in memory. Nothing in Redis has to outlive
-// the hub: leases and events are rebuilt at every start.
+// Package localredis is a Redis for a hub on one machine, in this process and in memory. Nothing in
+// Redis has to outlive the hub: leases and events are rebuilt at every start.
 package localredis
 
 import (
@@ -24,7 +24,8 @@ type Server struct {
 	password string
 }
 
-// Start listens on a free port. The password, new at every start, keeps other users of the machine out.
+// Start listens on a free port. The password, new at every start, keeps other users of the machine
+// out.
 func Start() (*Server, error) {
 	s := &Server{redis: miniredis.NewMiniRedis(), password: rand.Text()}
 	s.redis.RequireAuth(s.password)
@@ -40,8 +41,8 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Run lets time pass in the server until ctx ends, and then closes it. Without this no key would ever expire: miniredis
-// has no clock of its own.
+// Run lets time pass in the server until ctx ends, and then closes it. Without this no key would
+// ever expire: miniredis has no clock of its own.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.redis.Close()
 	ticker := time.NewTicker(tick)
@@ -59,7 +60,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// elapsed counts the time that the machine was suspended, which the monotonic clock leaves out, as a real Redis would.
+// elapsed counts the time that the machine was suspended, which the monotonic clock leaves out, as
+// a real Redis would.
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)), 0)
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localtls gives a hub on one machine certificates of its own. kubectl sends credentials to https servers only,
-// so even a tunnel on the loopback interface needs one.
+// Package localtls gives a hub on one machine certificates of its own. kubectl sends credentials to
+// https servers only, so even a tunnel on the loopback interface needs one.
 package localtls
 
 import (
@@ -35,8 +35,8 @@ const (
 	serverLife    = 365 * 24 * time.Hour // a new one is made at every start
 )
 
-// Ensure makes a certificate in dir for the given host names and addresses, besides the loopback ones. The authority is
-// made once: kubeconfigs hold it.
+// Ensure makes a certificate in dir for the given host names and addresses, besides the loopback
+// ones. The authority is made once: kubeconfigs hold it.
 func Ensure(dir string, hosts ...string) (Files, error) {
 	files := Files{
 		CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "tunnel.pem"), Key: filepath.Join(dir, "tunnel-key.pem"),

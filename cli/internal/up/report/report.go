@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report tells what leat up is doing: as lines for a person, or as JSON, one event a line, for a script.
+// Package report tells what leat up is doing: as lines for a person, or as JSON, one event a line,
+// for a script.
 package report
 
 import (
@@ -44,7 +45,8 @@ type Service struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	Advice  string `json:"advice,omitempty"`
-	// Delivered says that what its sources hold is applied and healthy, Failed that it needs a person.
+	// Delivered says that what its sources hold is applied and healthy, Failed that it needs a
+	// person.
 	Delivered bool `json:"delivered"`
 	Failed    bool `json:"failed"`
 }

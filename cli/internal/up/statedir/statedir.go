@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statedir is the folder in which leat up keeps everything: who runs on it, its secrets, and where each part's
-// files are.
+// Package statedir is the folder in which leat up keeps everything: who runs on it, its secrets,
+// and where each part's files are.
 package statedir
 
 import (
@@ -39,11 +39,11 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("another leat up is running on %s (process %s)", e.Dir, e.PID)
 }
 
-// Secrets are made once and stay for good.
+// Secrets are made once and stay permanently.
 type Secrets struct {
 	AdminToken string `json:"adminToken"`
-	// HubSecret is the distributor's secret. It seals the catalog, and the secrets of the other services are derived
-	// from it.
+	// HubSecret is the distributor's secret. It seals the catalog, and the secrets of the other
+	// services are derived from it.
 	HubSecret string `json:"serviceSecret"`
 }
 
@@ -78,8 +78,8 @@ type Dir struct {
 	lock *flock.Flock
 }
 
-// Open takes hold of the folder at path and makes what is missing in it. The error is an *InUseError when somebody else
-// holds it.
+// Open takes hold of the folder at path and makes what is missing in it. The error is an
+// *InUseError when somebody else holds it.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervise runs the parts of a program beside each other and stops them one after the other, the last one that
-// was started first.
+// Package supervise runs the parts of a program beside each other and stops them one after the
+// other, the last one that was started first.
 package supervise
 
 import (
@@ -33,8 +33,8 @@ func (f *Failure) Unwrap() error { return f.Err }
 // errEnded is the failure of a part that returned although nobody asked it to.
 var errEnded = errors.New("it ended by itself")
 
-// Group is a set of running parts. Its methods may be called concurrently, except that nothing may be started once Stop
-// was called.
+// Group is a set of running parts. Its methods may be called concurrently, except that nothing may
+// be started once Stop was called.
 type Group struct {
 	failed chan struct{}
 
@@ -56,8 +56,9 @@ func New() *Group {
 	return &Group{failed: make(chan struct{})}
 }
 
-// Go runs a part until Stop: it has the values of ctx but not its end. run returns when its context ends; returning
-// before that is a failure, with or without an error. log is where a person finds more about it.
+// Go runs a part until Stop: it has the values of ctx but not its end. run returns when its context
+// ends; returning before that is a failure, with or without an error. log is where a person finds
+// more about it.
 func (g *Group) Go(ctx context.Context, name, log string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &part{name: name, cancel: cancel, done: make(chan struct{})}
@@ -103,7 +104,8 @@ func (g *Group) Err() error {
 	return g.err
 }
 
-// Stop ends all parts, the last one first, each when those after it are gone. It says which did not stop in time.
+// Stop ends all parts, the last one first, each when those after it are gone. It says which did not
+// stop in time.
 func (g *Group) Stop() error {
 	g.mu.Lock()
 	parts := g.parts
