@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arch holds the rules of the house as data: who may import whom, and why not. Its tests hold them against the
-// code, and fail as well when a rule names something that no longer exists.
+// Package arch holds the rules of the house as data: who may import whom, and why not. Its tests
+// hold them against the code, and fail as well when a rule names something that no longer exists.
 package arch
 
 // module is the prefix of every import path of ours.

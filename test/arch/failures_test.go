@@ -18,8 +18,9 @@ const notShown = "not shown yet"
 // failureCases is how many cases docs/tunnel-failures.md has to have a row for.
 const failureCases = 48
 
-// TestTunnelFailures holds the table of the tunnel's failure cases against the tests that it names: each case has one row, and a
-// row names tests that exist where it says, or says that there is none.
+// TestTunnelFailures holds the table of the tunnel's failure cases against the tests that it names:
+// each case has one row, and a row names tests that exist where it says, or says that there is
+// none.
 func TestTunnelFailures(t *testing.T) {
 	t.Parallel()
 	top := root(t)

@@ -17,9 +17,10 @@ import (
 	"testing"
 )
 
-// TestSecHandlersHaveTheHousesOptions finds every Connect handler outside of tests, and requires options that bound its
-// messages. By default Connect reads and inflates messages of any size. A handler made with a server's options must be
-// mounted behind that server's guard, unless its callers are already authenticated (Trusted).
+// TestSecHandlersHaveTheHousesOptions finds every Connect handler outside of tests, and requires
+// options that bound its messages. By default Connect reads and inflates messages of any size. A
+// handler made with a server's options must be mounted behind that server's guard, unless its
+// callers are already authenticated (Trusted).
 func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 	t.Parallel()
 	handler := regexp.MustCompile(`^New\w*Handler(V1|V1Alpha|Simple)?$`)
@@ -89,8 +90,8 @@ func source(t *testing.T, files *token.FileSet, node any) string {
 	return out.String()
 }
 
-// TestSecurityPageNamesTests compares docs/security.md with the tests: each test in a row exists, and each TestSec… has
-// a row.
+// TestSecurityPageNamesTests compares docs/security.md with the tests: each test in a row exists,
+// and each TestSec… has a row.
 func TestSecurityPageNamesTests(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root(t), "docs", "security.md"))

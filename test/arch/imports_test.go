@@ -97,7 +97,8 @@ func anyMatch(packages map[string]goPackage, pattern string) bool {
 	return false
 }
 
-// matches knows exact paths, "…/..." for a path and all below it, and "./" for our own module prefix.
+// matches knows exact paths, "…/..." for a path and all below it, and "./" for our own module
+// prefix.
 func matches(pattern, path string) bool {
 	if own, ok := strings.CutPrefix(pattern, "./"); ok {
 		pattern = module + "/" + own

@@ -214,8 +214,8 @@ func (r *room) against(order []int) [][2]int {
 	return back
 }
 
-// The limits of a package. Each is there because a file limit alone does not help: an object that is
-// spread over many files, each of which calls all others, has short files.
+// The limits of a package. Each is there because a file limit alone does not help: an object that
+// is spread over many files, each of which calls all others, has short files.
 const (
 	maxFields  = 20
 	maxMethods = 40
@@ -254,8 +254,8 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// TestCallsRunOneWay holds the files of packages to an order: what a file names stands in files below
-// it.
+// TestCallsRunOneWay holds the files of packages to an order: what a file names stands in files
+// below it.
 func TestCallsRunOneWay(t *testing.T) {
 	t.Parallel()
 	for _, r := range rooms(t) {

@@ -23,8 +23,8 @@ import (
 // hostileCluster is the cluster whose agent is hostile.
 const hostileCluster = "hostile"
 
-// hostileAttacks are made by an agent with a valid token. It speaks HTTP/2 as a server on its connection to the tunnel,
-// while users send requests to its cluster.
+// hostileAttacks are made by an agent with a valid token. It speaks HTTP/2 as a server on its
+// connection to the tunnel, while users send requests to its cluster.
 func hostileAttacks() []attack {
 	hostile := func(name, sends string, answer func(a *agentConn, stream uint32) error) attack {
 		return attack{
@@ -87,7 +87,8 @@ func hostileAttacks() []attack {
 // pauseOfPeople is how long users wait after a failed request.
 const pauseOfPeople = 20 * time.Millisecond
 
-// agentConn is an agent's connection to the tunnel. One goroutine reads the requests and writes the answers.
+// agentConn is an agent's connection to the tunnel. One goroutine reads the requests and writes the
+// answers.
 type agentConn struct {
 	*http2.Framer
 
@@ -106,7 +107,8 @@ func (a *agentConn) head(status string, fields ...string) []byte {
 	return a.block.Bytes()
 }
 
-// hostileAgent connects as an agent and answers every request for its cluster with answer, while users send requests.
+// hostileAgent connects as an agent and answers every request for its cluster with answer, while
+// users send requests.
 func hostileAgent(answer func(a *agentConn, stream uint32) error) func(context.Context, *victim) {
 	return func(ctx context.Context, v *victim) {
 		var people sync.WaitGroup

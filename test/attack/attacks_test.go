@@ -19,23 +19,25 @@ type attack struct {
 	ports ports
 	// only lists the attacked programs. Empty: all four, and the peer.
 	only []string
-	// asAgent gives the attack an agent's token, and the token of a user with access to its cluster.
+	// asAgent gives the attack an agent's token, and the token of a user with access to its
+	// cluster.
 	asAgent bool
 	// secure attacks only the servers with TLS.
 	secure bool
-	// absolute says that net/http is not comparable, because its handler does not do what is attacked. Only the
-	// service's limit applies.
+	// absolute says that net/http is not comparable, because its handler does not do what is
+	// attacked. Only the service's limit applies.
 	absolute bool
 	// conns is how many connections or requests an attack holds at once at each port.
 	conns int
-	// megabytes bounds what is sent to each port in the short form. The long form may send the same amount again every
-	// lasts.
+	// megabytes bounds what is sent to each port in the short form. The long form may send the same
+	// amount again every lasts.
 	megabytes int64
 	// lasts is how long the short form takes. Zero: a second.
 	lasts time.Duration
 	// probe returns the normal request that is sent beside this attack. Nil: that of [rig.normal].
 	probe func(t *testing.T, r *rig, s *server) ask
-	// during requires that more than half of the normal requests are answered during the attack, and not only after it.
+	// during requires that more than half of the normal requests are answered during the attack,
+	// and not only after it.
 	during bool
 	// run attacks until ctx ends.
 	run func(ctx context.Context, v *victim)

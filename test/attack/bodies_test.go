@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// largestMessage is slightly less than the largest body that any procedure reads. The attacks never send its end.
+// largestMessage is slightly less than the largest body that any procedure reads. The attacks never
+// send its end.
 const largestMessage = 8<<20 - 1<<10
 
 // unfinished uploads bodies without a token, and never sends their ends.
@@ -32,7 +33,8 @@ func dripped(overHTTP2 bool) func(context.Context, *victim) {
 	}
 }
 
-// uploads runs one upload at a time in each goroutine. Over HTTP/2 the goroutines share connections.
+// uploads runs one upload at a time in each goroutine. Over HTTP/2 the goroutines share
+// connections.
 func (v *victim) uploads(ctx context.Context, overHTTP2 bool, body func(context.Context) io.Reader) {
 	procedures := everyProcedure(v)
 	shared := v.client(ctx, overHTTP2)

@@ -17,7 +17,8 @@ import (
 	"sync"
 )
 
-// member is 8 MiB of zeros, compressed: about 8 KB. Several members in a row form a valid gzip stream.
+// member is 8 MiB of zeros, compressed: about 8 KB. Several members in a row form a valid gzip
+// stream.
 var member = sync.OnceValue(func() []byte {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -42,8 +43,8 @@ func enveloped(message []byte) []byte {
 	return append(head, message...)
 }
 
-// bombProcedures sends bombs over HTTP/2 to all procedures that pick returns for the server, as messages of gRPC and of
-// Connect.
+// bombProcedures sends bombs over HTTP/2 to all procedures that pick returns for the server, as
+// messages of gRPC and of Connect.
 func bombProcedures(pick func(v *victim) []procedure) func(context.Context, *victim) {
 	return func(ctx context.Context, v *victim) {
 		procedures := pick(v)

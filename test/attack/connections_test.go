@@ -94,7 +94,8 @@ func halfHandshakes(ctx context.Context, v *victim) {
 	})
 }
 
-// upgrades requests WebSockets: half of the requests are never finished, and the others send nothing after the upgrade.
+// upgrades requests WebSockets: half of the requests are never finished, and the others send
+// nothing after the upgrade.
 func upgrades(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
 		for _, path := range []string{"/tunnel/v1/connect", "/clusters/probe/api/v1/namespaces/default/pods/x/exec?command=sh"} {

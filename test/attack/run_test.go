@@ -20,13 +20,13 @@ import (
 const (
 	// peerShare is the factor for net/http's memory that a service may use, in addition to its own.
 	peerShare = 1.5
-	// floor is how much a service may use in any case: its handlers do more than net/http's, and the time of garbage
-	// collections varies.
+	// floor is how much a service may use in any case: its handlers do more than net/http's, and
+	// the time of garbage collections varies.
 	floor = 96 << 20
 )
 
-// headroom returns how much a program's heap may grow beyond its own size before a collection: see their main
-// functions.
+// headroom returns how much a program's heap may grow beyond its own size before a collection: see
+// their main functions.
 func headroom(program string) int64 {
 	if program == "distributor" {
 		return 256 << 20
@@ -60,8 +60,9 @@ type outcome struct {
 	diedOf       string
 }
 
-// TestSecAttacks attacks every service as an unauthenticated caller could, and the peer in the same way. In the short
-// form all servers are attacked at once. In the long form they are attacked one after the other, each in a new process.
+// TestSecAttacks attacks every service as an unauthenticated caller could, and the peer in the same
+// way. In the short form all servers are attacked at once. In the long form they are attacked one
+// after the other, each in a new process.
 func TestSecAttacks(t *testing.T) {
 	long := longForm(t)
 	r := startRig(t)

@@ -33,8 +33,8 @@ import (
 // leak is one secret that an attacker holds.
 type leak struct {
 	name string
-	// bearers returns what the holder can send to a program as a bearer token: the secret itself, and tokens made from
-	// it.
+	// bearers returns what the holder can send to a program as a bearer token: the secret itself,
+	// and tokens made from it.
 	bearers func(t *testing.T, program string) []string
 	// passwords are what the holder can try at Redis.
 	passwords []string
@@ -48,8 +48,9 @@ type door struct {
 	opens func(ctx context.Context, token string) (bool, error)
 }
 
-// TestSecLeakedSecrets tries every secret of a hub at every door of all its services. It compares the doors that open
-// with the table in testdata, which the documentation shows. It fails if a secret opens more than before.
+// TestSecLeakedSecrets tries every secret of a hub at every door of all its services. It compares
+// the doors that open with the table in testdata, which the documentation shows. It fails if a
+// secret opens more than before.
 func TestSecLeakedSecrets(t *testing.T) {
 	r := startRig(t)
 	leaks, doors := r.leaks(t), r.doors()
@@ -172,7 +173,8 @@ func (r *rig) doors() []door {
 	return all
 }
 
-// tryAll reports for each door whether any of the tokens opens it. It fails the test if a door does not answer.
+// tryAll reports for each door whether any of the tokens opens it. It fails the test if a door does
+// not answer.
 func (r *rig) tryAll(t *testing.T, doors []door, tokens []string) []bool {
 	t.Helper()
 	open := make([]bool, len(doors))
@@ -238,8 +240,8 @@ func summary(doors []door, open []bool) string {
 // refusals are the codes for a caller without permission, and for a procedure that does not exist.
 var refusals = []string{"unauthenticated", "permission_denied", "unimplemented"}
 
-// message returns the request for a procedure: empty, unless the procedure refuses an empty one before it checks the
-// caller.
+// message returns the request for a procedure: empty, unless the procedure refuses an empty one
+// before it checks the caller.
 func message(p procedure) string {
 	switch path.Base(p.path) {
 	case "CreateRepository", "UpdateRepository":
@@ -276,7 +278,8 @@ func (s *server) opensProcedure(ctx context.Context, p procedure, token string) 
 	return true, nil
 }
 
-// streamWait is how long a stream may send nothing before it counts as open: it is then waiting for an event.
+// streamWait is how long a stream may send nothing before it counts as open: it is then waiting for
+// an event.
 const streamWait = 5 * time.Second
 
 // opensStream reads the first message of a stream and reports whether the caller was allowed.

@@ -23,8 +23,9 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// These are the source addresses of attacks and of normal requests, so that bounds per address affect only attacks. A
-// service behind a load balancer gets the first of each pair; otherwise the second, on loopback, is enough.
+// These are the source addresses of attacks and of normal requests, so that bounds per address
+// affect only attacks. A service behind a load balancer gets the first of each pair; otherwise the
+// second, on loopback, is enough.
 const (
 	attackerAddress, attackerLoopback = "203.0.113.66", "127.0.0.1"
 	normalAddress, normalLoopback     = "198.51.100.10", "127.0.0.2"
@@ -32,9 +33,9 @@ const (
 	balancer = "127.0.0.3"
 )
 
-// dial opens a connection to a port from a client address. Services allow loopback addresses more than others. So
-// connections to the public port come through a load balancer that speaks the PROXY protocol, if the service supports
-// it.
+// dial opens a connection to a port from a client address. Services allow loopback addresses more
+// than others. So connections to the public port come through a load balancer that speaks the PROXY
+// protocol, if the service supports it.
 func (s *server) dial(ctx context.Context, addr, address, loopback string) (net.Conn, error) {
 	proxied := s.proxied && addr == s.public
 	if proxied {
@@ -66,8 +67,9 @@ type victim struct {
 	conns atomic.Int64 // connections that were opened
 }
 
-// each runs do repeatedly until ctx ends, in as many goroutines as the attack has connections. A goroutine pauses when
-// do returns an error, so that all goroutines together reconnect at most a thousand times a second.
+// each runs do repeatedly until ctx ends, in as many goroutines as the attack has connections. A
+// goroutine pauses when do returns an error, so that all goroutines together reconnect at most a
+// thousand times a second.
 func (v *victim) each(ctx context.Context, do func(ctx context.Context) error) {
 	pause := time.Second * time.Duration(max(20, v.attack.conns)) / 1000
 	var group sync.WaitGroup
@@ -117,8 +119,8 @@ func (v *victim) dial(ctx context.Context) (net.Conn, error) {
 	return w, nil
 }
 
-// Write sends p. If the attack has used up its megabytes, Write blocks until the attack ends and leaves the connection
-// open.
+// Write sends p. If the attack has used up its megabytes, Write blocks until the attack ends and
+// leaves the connection open.
 func (w *wire) Write(p []byte) (int, error) {
 	if w.victim.left.Add(-int64(len(p))) < 0 {
 		<-w.ctx.Done()
@@ -167,7 +169,8 @@ func (v *victim) http1(ctx context.Context, text string) (net.Conn, error) {
 	return conn, nil
 }
 
-// client returns a client that speaks well-formed HTTP, over HTTP/2 only or over HTTP/1.1 only. The caller closes its idle connections.
+// client returns a client that speaks well-formed HTTP, over HTTP/2 only or over HTTP/1.1 only. The
+// caller closes its idle connections.
 func (v *victim) client(ctx context.Context, overHTTP2 bool) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!overHTTP2)
@@ -176,7 +179,8 @@ func (v *victim) client(ctx context.Context, overHTTP2 bool) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			Protocols: protocols, TLSClientConfig: v.tls, DisableCompression: true, WriteBufferSize: 64 << 10,
-			// Connections last as long as the attack, not only as long as the request that opened them.
+			// Connections last as long as the attack, not only as long as the request that opened
+			// them.
 			DialContext: func(context.Context, string, string) (net.Conn, error) { return v.dial(ctx) },
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -191,8 +195,8 @@ func (v *victim) url(path string) string {
 	return "http://" + v.addr + path
 }
 
-// frames is a connection on which an attack sends arbitrary HTTP/2 frames. One goroutine sends, and the one that
-// [frames.answer] starts reads.
+// frames is a connection on which an attack sends arbitrary HTTP/2 frames. One goroutine sends, and
+// the one that [frames.answer] starts reads.
 type frames struct {
 	net.Conn
 	*http2.Framer
@@ -205,7 +209,8 @@ type frames struct {
 	host   string
 }
 
-// http2 opens a connection, sends the preface and the settings, and waits for the server's settings.
+// http2 opens a connection, sends the preface and the settings, and waits for the server's
+// settings.
 func (v *victim) http2(ctx context.Context, settings ...http2.Setting) (*frames, error) {
 	conn, err := v.open(ctx, "h2")
 	if err != nil {
@@ -260,8 +265,8 @@ func (f *frames) queue(write func() error) error {
 	return write()
 }
 
-// answer starts a goroutine that reads everything the server sends, and answers its PINGs, until the connection ends.
-// The returned channel is then closed.
+// answer starts a goroutine that reads everything the server sends, and answers its PINGs, until
+// the connection ends. The returned channel is then closed.
 func (f *frames) answer() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
@@ -314,8 +319,8 @@ func (f *frames) request(endStream bool, method, path string, fields ...string) 
 	})
 }
 
-// trickle reads a few bytes now and then until ctx or the connection ends, often enough that the server does not
-// consider its peer stalled.
+// trickle reads a few bytes now and then until ctx or the connection ends, often enough that the
+// server does not consider its peer stalled.
 func trickle(ctx context.Context, conn net.Conn) error {
 	few := make([]byte, 512)
 	for {
@@ -329,7 +334,8 @@ func trickle(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// narrow makes the kernel buffer little of what a connection receives, so that the server must keep it.
+// narrow makes the kernel buffer little of what a connection receives, so that the server must keep
+// it.
 func narrow(conn net.Conn) {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()

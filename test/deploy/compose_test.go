@@ -56,7 +56,8 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 	}
 }
 
-// checkComposeSecrets fails if a service has another service's secret, or a connection without a password.
+// checkComposeSecrets fails if a service has another service's secret, or a connection without a
+// password.
 func checkComposeSecrets(t *testing.T, name string, s types.ServiceConfig) {
 	t.Helper()
 	service := strings.TrimRight(name, "-12")

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deploy holds what deploys Leat against what Leat is: settings exist, manifests are accepted by a real API server.
+// Package deploy holds what deploys Leat against what Leat is: settings exist, manifests are
+// accepted by a real API server.
 package deploy_test
 
 import (

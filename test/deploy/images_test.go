@@ -13,7 +13,8 @@ import (
 	"github.com/leatdev/leat/test/supply"
 )
 
-// TestSecImages checks the form of every image reference, and that Leat's own image contains only the program.
+// TestSecImages checks the form of every image reference, and that Leat's own image contains only
+// the program.
 func TestSecImages(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(top, "deploy", "kubernetes", "*.yaml"))

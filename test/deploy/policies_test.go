@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// peer is the source of a connection: a pod with labels in a namespace, or a client outside the cluster.
+// peer is the source of a connection: a pod with labels in a namespace, or a client outside the
+// cluster.
 type peer struct {
 	namespace labels.Set
 	pod       labels.Set
@@ -56,7 +57,8 @@ func allows(t *testing.T, policies []networkingv1.NetworkPolicy, from peer, to p
 	return !isolated
 }
 
-// TestSecNetworkPolicies checks for every kind of peer and every port whether the policies allow the connection.
+// TestSecNetworkPolicies checks for every kind of peer and every port whether the policies allow
+// the connection.
 func TestSecNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	m := readManifests(t, "hub.yaml", "agent.yaml")

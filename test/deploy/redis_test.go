@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestSecRedisHasUsersAndPasswords compares what the manifests ship with what package redistest starts for the
-// services' own tests.
+// TestSecRedisHasUsersAndPasswords compares what the manifests ship with what package redistest
+// starts for the services' own tests.
 func TestSecRedisHasUsersAndPasswords(t *testing.T) {
 	t.Parallel()
 	shipped := readManifests(t, "hub.yaml").configMaps["leat-redis"].Data

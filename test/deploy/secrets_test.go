@@ -46,7 +46,8 @@ fi
 	return string(out)
 }
 
-// composeSecrets returns the variables that docker-compose.yml needs, made by the documented command.
+// composeSecrets returns the variables that docker-compose.yml needs, made by the documented
+// command.
 func composeSecrets(t *testing.T) []string {
 	t.Helper()
 	return strings.Split(strings.TrimSpace(makeSecrets(t, "compose")), "\n")

@@ -101,7 +101,8 @@ func (m *manifests) add(t *testing.T, file string, document []byte) {
 	}
 }
 
-// TestSecPodsAreLockedDown requires that every pod follows the rules of the profile "restricted", and some of our own.
+// TestSecPodsAreLockedDown requires that every pod follows the rules of the profile "restricted",
+// and some of our own.
 func TestSecPodsAreLockedDown(t *testing.T) {
 	t.Parallel()
 	m := readManifests(t, "hub.yaml", "agent.yaml")
@@ -161,7 +162,8 @@ func checkContainer(t *testing.T, name string, c corev1.Container) {
 // sensitive matches the names of settings that hold a secret.
 var sensitive = regexp.MustCompile(`SECRET|PASSWORD|TOKEN|DATABASE_URL|REDIS_URL`)
 
-// TestSecNoProbeOnThePublicPort requires that health, metrics and the port for peers are not reachable from outside.
+// TestSecNoProbeOnThePublicPort requires that health, metrics and the port for peers are not
+// reachable from outside.
 func TestSecNoProbeOnThePublicPort(t *testing.T) {
 	t.Parallel()
 	m := readManifests(t, "hub.yaml")

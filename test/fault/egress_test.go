@@ -16,11 +16,12 @@ import (
 	"time"
 )
 
-// upstreamHost is the name under which replicas know the Git server. It resolves nowhere: only their proxies know the way.
+// upstreamHost is the name under which replicas know the Git server. It resolves nowhere: only
+// their proxies know the way.
 const upstreamHost = "git.upstream.test"
 
-// egress sees everything that any replica sends upstream, because each replica has an HTTP proxy of its own and no other
-// way out. It holds the first promise against it: one fetcher.
+// egress sees everything that any replica sends upstream, because each replica has an HTTP proxy of
+// its own and no other way out. It holds the first promise against it: one fetcher.
 type egress struct {
 	mu     sync.Mutex
 	repos  map[string]*traffic
@@ -58,7 +59,8 @@ func (e *egress) proxy(t *testing.T, replica, upstream string) string {
 		listing := strings.HasSuffix(r.URL.Path, "/info/refs")
 		e.begin(replica, repo, listing)
 		status := &statusRecorder{ResponseWriter: w, code: http.StatusOK}
-		// Runs when the replica is killed in mid-request, too: ReverseProxy panics with ErrAbortHandler then.
+		// Runs when the replica is killed in mid-request, too: ReverseProxy panics with
+		// ErrAbortHandler then.
 		defer func() { e.end(replica, repo, listing && status.code == http.StatusOK) }()
 		e.linger(r.Context())
 		forward.ServeHTTP(status, r)

@@ -37,7 +37,8 @@ type scale struct {
 	hold                 time.Duration // how long the upstream takes to answer once all is cloned
 }
 
-// chosenScale is the short form, or with LEAT_FAULT_LONG the long one, with the leases of production.
+// chosenScale is the short form, or with LEAT_FAULT_LONG the long one, with the leases of
+// production.
 func chosenScale() scale {
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		return scale{repositories: 20, faults: 10, lease: 15 * time.Second, poll: 5 * time.Second, quiet: 20 * time.Second}
@@ -124,7 +125,8 @@ func (f *fleet) client(t *testing.T, replica int) gitcachev1connect.GitCacheServ
 	return gitcachev1connect.NewGitCacheServiceClient(client.HTTP, client.BaseURL, client.Options...)
 }
 
-// waitFetchedSince waits until each repository was fetched after the moment, as long as the scale allows.
+// waitFetchedSince waits until each repository was fetched after the moment, as long as the scale
+// allows.
 func (f *fleet) waitFetchedSince(t *testing.T, moment time.Time) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -155,8 +157,8 @@ func (f *fleet) digests(t *testing.T, replica int) map[string]string {
 	return found
 }
 
-// TestOneFetcherThroughKills kills replicas at random: no repository is ever fetched by two at once, each is fetched again in
-// time, and every digest stays what it was.
+// TestOneFetcherThroughKills kills replicas at random: no repository is ever fetched by two at
+// once, each is fetched again in time, and every digest stays what it was.
 func TestOneFetcherThroughKills(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chosenScale(), 2)
@@ -182,8 +184,8 @@ func TestOneFetcherThroughKills(t *testing.T) {
 	}
 }
 
-// TestOneFetcherThroughFreezes stops a replica for longer than its leases live and wakes it up: it must notice before
-// anything reaches the upstream.
+// TestOneFetcherThroughFreezes stops a replica for longer than its leases live and wakes it up: it
+// must notice before anything reaches the upstream.
 func TestOneFetcherThroughFreezes(t *testing.T) {
 	t.Parallel()
 	sc := chosenScale()

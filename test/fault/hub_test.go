@@ -47,8 +47,8 @@ type hub struct {
 	services int
 }
 
-// newHub starts two replicas of gitcache and so many of the distributor, and writes a catalog: every cluster runs every
-// repository's folder app, and the folder other, which no commit touches.
+// newHub starts two replicas of gitcache and so many of the distributor, and writes a catalog:
+// every cluster runs every repository's folder app, and the folder other, which no commit touches.
 func newHub(t *testing.T, sc scale, distributors, clusters int, resync time.Duration) *hub {
 	t.Helper()
 	h := &hub{

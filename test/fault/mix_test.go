@@ -82,8 +82,8 @@ func faults() []fault {
 	}
 }
 
-// failOver makes a replica of Redis the primary. For an instant the old one goes on and acknowledges what will be lost: that is
-// how asynchronous replication fails over.
+// failOver makes a replica of Redis the primary. For an instant the old one goes on and
+// acknowledges what will be lost: that is how asynchronous replication fails over.
 func (f *fleet) failOver(t *testing.T) {
 	t.Helper()
 	next := redistest.StartReplica(t, f.redis)
@@ -113,8 +113,8 @@ func rest(d time.Duration) {
 	<-timer.C
 }
 
-// mixScale is the short form, or with LEAT_FAULT_LONG the one that the promise is measured by: 300 faults, 50 repositories,
-// about half an hour.
+// mixScale is the short form, or with LEAT_FAULT_LONG the one that the promise is measured by: 300
+// faults, 50 repositories, about half an hour.
 func mixScale() scale {
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		return scale{
@@ -128,15 +128,17 @@ func mixScale() scale {
 	}
 }
 
-// TestOneFetcherThroughAnything breaks three replicas and their Redis at random. No repository is ever fetched by two at once, no
-// event of an older epoch is accepted after one of a newer, and after the faults, in the long form after every tenth too, each
-// repository is fetched again in time.
+// TestOneFetcherThroughAnything breaks three replicas and their Redis at random. No repository is
+// ever fetched by two at once, no event of an older epoch is accepted after one of a newer, and
+// after the faults, in the long form after every tenth too, each repository is fetched again in
+// time.
 func TestOneFetcherThroughAnything(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, mixScale(), 3)
 	want, kinds := f.digests(t, 0), faults()
 	for replica := range f.replicas {
-		// A replica that first hears of a repository from a Redis that has just lost its memory cannot know that another one fetches it.
+		// A replica that first hears of a repository from a Redis that has just lost its memory
+		// cannot know that another one fetches it.
 		f.digests(t, replica)
 	}
 	rand.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })

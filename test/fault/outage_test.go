@@ -27,7 +27,8 @@ type answer struct {
 	freshAt        time.Time
 }
 
-// ask resolves a folder at one replica and downloads it from there, and makes sure that the content has the digest.
+// ask resolves a folder at one replica and downloads it from there, and makes sure that the content
+// has the digest.
 func (f *fleet) ask(t *testing.T, replica int, repository string) (answer, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), outageTimeout)
@@ -70,9 +71,10 @@ func (f *fleet) ask(t *testing.T, replica int, repository string) (answer, error
 	return a, nil
 }
 
-// TestOutageInAnyOrder takes the upstream, the owner of each repository in turn, and Redis away, in every order. After each of
-// these steps whoever is left answers for everything that was mirrored, says how old it is, and hands the content out. So does
-// a replica that is started again while all the rest is gone.
+// TestOutageInAnyOrder takes the upstream, the owner of each repository in turn, and Redis away, in
+// every order. After each of these steps whoever is left answers for everything that was mirrored,
+// says how old it is, and hands the content out. So does a replica that is started again while all
+// the rest is gone.
 func TestOutageInAnyOrder(t *testing.T) {
 	t.Parallel()
 	sc := chosenScale()
@@ -115,8 +117,8 @@ func TestOutageInAnyOrder(t *testing.T) {
 	}
 }
 
-// waitHealedSince waits until each repository was fetched after the moment. Leases may have ended while Redis was gone, so that
-// it gives none before another lease's time has passed.
+// waitHealedSince waits until each repository was fetched after the moment. Leases may have ended
+// while Redis was gone, so that it gives none before another lease's time has passed.
 func (f *fleet) waitHealedSince(t *testing.T, moment time.Time) {
 	t.Helper()
 	eventually(t, f.scale.quiet+f.scale.lease, "every repository is fetched again", func() bool {

@@ -23,11 +23,12 @@ const (
 	nobody = 65534
 )
 
-// startPostgres runs a PostgreSQL until the test ends, and returns the URL of its one database. It may not answer yet:
-// replicas wait for it.
+// startPostgres runs a PostgreSQL until the test ends, and returns the URL of its one database. It
+// may not answer yet: replicas wait for it.
 func startPostgres(t *testing.T) string {
 	t.Helper()
-	// Not t.TempDir: its parents are closed to other users, and the path may be too long for a socket.
+	// Not t.TempDir: its parents are closed to other users, and the path may be too long for a
+	// socket.
 	dir := filepath.Join(os.TempDir(), "leat-fault-postgres-"+rand.Text())
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -120,7 +120,8 @@ func (p *process) signal(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// eventually asks again and again until the condition holds, and fails the test when it does not in time.
+// eventually asks again and again until the condition holds, and fails the test when it does not in
+// time.
 func eventually(t *testing.T, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

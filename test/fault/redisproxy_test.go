@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// wire is the way of one replica to Redis: a TCP proxy that can be cut, slowed down and led elsewhere.
+// wire is the way of one replica to Redis: a TCP proxy that can be cut, slowed down and led
+// elsewhere.
 type wire struct {
 	listener net.Listener
 

@@ -70,10 +70,11 @@ func troubles() []trouble {
 
 func (h *hub) anyDistributor() *process { return h.distributors[rand.IntN(len(h.distributors))] }
 
-// TestNoAgentGoesBackThroughAStorm has agents ask any of three replicas by turns while commits storm, people edit, Redis is
-// flushed, replicas are killed and others frozen. No agent is ever sent an older commit than it saw, no service vanishes
-// from a plan or loses its content, and after the storm every replica has every plan right within a resync interval and
-// the time that gitcache takes to fetch again.
+// TestNoAgentGoesBackThroughAStorm has agents ask any of three replicas by turns while commits
+// storm, people edit, Redis is flushed, replicas are killed and others frozen. No agent is ever
+// sent an older commit than it saw, no service vanishes from a plan or loses its content, and after
+// the storm every replica has every plan right within a resync interval and the time that gitcache
+// takes to fetch again.
 func TestNoAgentGoesBackThroughAStorm(t *testing.T) {
 	t.Parallel()
 	const resync = 5 * time.Second

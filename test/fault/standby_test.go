@@ -28,7 +28,7 @@ func (f *fleet) owners(t *testing.T, at int) map[string]string {
 	return found
 }
 
-// resolved tells whether one replica answers for every repository.
+// resolved reports whether one replica answers for every repository.
 func (f *fleet) resolved(t *testing.T, at int) bool {
 	t.Helper()
 	client := f.client(t, at)
@@ -45,8 +45,9 @@ func (f *fleet) resolved(t *testing.T, at int) bool {
 	return true
 }
 
-// TestOwnerDiesWhileUpstreamIsDown kills one of two replicas without a word, with the upstream stopped: the other one answers
-// for every repository, and owns them all before the upstream is back.
+// TestOwnerDiesWhileUpstreamIsDown kills one of two replicas without a word, with the upstream
+// stopped: the other one answers for every repository, and owns them all before the upstream is
+// back.
 func TestOwnerDiesWhileUpstreamIsDown(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chosenScale(), 2)
@@ -78,12 +79,13 @@ func TestOwnerDiesWhileUpstreamIsDown(t *testing.T) {
 	}
 }
 
-// TestReplicasComeAndGoWithoutClones replaces both replicas by two others, one after the other, by kills and in good order.
+// TestReplicasComeAndGoWithoutClones replaces both replicas by two others, one after the other, by
+// kills and in good order.
 func TestReplicasComeAndGoWithoutClones(t *testing.T) {
 	t.Parallel()
 	sc := chosenScale()
-	// Who should own what is a matter of hashed addresses, and ports are free ones: with so many repositories a third replica
-	// that should own none of them does not happen.
+	// Who should own what is a matter of hashed addresses, and ports are free ones: with so many
+	// repositories a third replica that should own none of them does not happen.
 	sc.repositories = 40
 	f := newFleet(t, sc, 2)
 	f.awaitFollowedBy(t, f.replicas)

@@ -20,7 +20,8 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 )
 
-// wanderer is a cluster's agent that asks another replica each time, and holds them to it that it never goes back.
+// wanderer is a cluster's agent that asks another replica each time, and holds them to it that it
+// never goes back.
 type wanderer struct {
 	hub     *hub
 	cluster string
@@ -147,7 +148,7 @@ func (w *wanderer) breaches() []string {
 	return append([]string(nil), w.faults...)
 }
 
-// right tells whether a replica has the plan as Git has it now.
+// right reports whether a replica has the plan as Git has it now.
 func (w *wanderer) right(ctx context.Context, replica int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

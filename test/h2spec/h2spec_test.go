@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package h2spec holds our HTTP/2 against h2spec, a public suite for how an endpoint answers a peer that breaks the protocol. net/http
-// is held against it, too, to tell what the suite is wrong about.
+// Package h2spec holds our HTTP/2 against h2spec, a public suite for how an endpoint answers a peer
+// that breaks the protocol. net/http is held against it, too, to tell what the suite is wrong
+// about.
 package h2spec
 
 import (
@@ -30,7 +31,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// patience is how long a case waits for what the protocol asks for. Nothing waits for it unless it fails.
+// patience is how long a case waits for what the protocol asks for. Nothing waits for it unless it
+// fails.
 const patience = 10 * time.Second
 
 const (
@@ -218,7 +220,8 @@ func report(t *testing.T, what, requirement string, err error) {
 	case errors.Is(err, spec.ErrSkipped):
 		t.Skip("the case does not apply to this endpoint, as it has found out itself")
 	case errors.As(err, &failed) && strings.Contains(failed.Actual, "connection reset by peer") && slices.Contains(failed.Expected, spec.ExpectedConnectionClosed):
-		// The kernel resets a connection that is closed with something unread. h2spec does not know how Go says so today.
+		// The kernel resets a connection that is closed with something unread. h2spec does not know
+		// how Go says so today.
 	case errors.As(err, &failed):
 		t.Errorf("%s: got %s, want one of %q: %s", what, failed.Actual, failed.Expected, requirement)
 	default:

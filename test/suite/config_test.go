@@ -40,7 +40,8 @@ func (h *hub) password(t *testing.T) string {
 	return string(plain)
 }
 
-// TestConfiguration takes secrets from a document into a cluster, with every part real, and looks for them everywhere else.
+// TestConfiguration takes secrets from a document into a cluster, with every part real, and looks
+// for them everywhere else.
 func TestConfiguration(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")

@@ -95,7 +95,8 @@ func diff(t *testing.T, client agentv1connect.AgentServiceClient, bundles []*dis
 	return found, text
 }
 
-// TestDiff compares a cluster with what its service follows, and with another branch, with every part real.
+// TestDiff compares a cluster with what its service follows, and with another branch, with every
+// part real.
 func TestDiff(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")

@@ -58,7 +58,8 @@ func (h *hub) kubePost(t *testing.T, path, body string) {
 	}
 }
 
-// grantAdmins lets the group that administrators are impersonated in do everything, as deploy/kubernetes/agent.yaml does.
+// grantAdmins lets the group that administrators are impersonated in do everything, as
+// deploy/kubernetes/agent.yaml does.
 func (h *hub) grantAdmins(t *testing.T) {
 	t.Helper()
 	h.kubePost(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{

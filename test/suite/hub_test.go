@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package suite runs all of Leat in one process, as `leat up` does, against real Git, Redis and Kubernetes, and follows
-// commits from the push to the cluster.
+// Package suite runs all of Leat in one process, as `leat up` does, against real Git, Redis and
+// Kubernetes, and follows commits from the push to the cluster.
 package suite_test
 
 import (
@@ -40,7 +40,8 @@ import (
 
 const (
 	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	// patience is how long anything may take that normally takes a second or two: machines that run tests are busy.
+	// patience is how long anything may take that normally takes a second or two: machines that run
+	// tests are busy.
 	patience = 2 * time.Minute
 )
 
@@ -54,7 +55,8 @@ type hub struct {
 	gitcache, distributor, tunnel, agent *member
 }
 
-// member is one service that a test can stop and start again at the same address with the same data.
+// member is one service that a test can stop and start again at the same address with the same
+// data.
 type member struct {
 	name string
 	addr string
@@ -130,7 +132,8 @@ func startServices(t *testing.T, settings map[string]string) *hub {
 		return gitcache.Run(ctx, cfg)
 	}}
 	h.gitcache.start(t)
-	// The distributor tells agents where the tunnel is, and the tunnel asks the distributor: one address comes first.
+	// The distributor tells agents where the tunnel is, and the tunnel asks the distributor: one
+	// address comes first.
 	h.tunnel = &member{name: "tunnel", addr: loopback.Addr(t)}
 	h.distributor = &member{name: "distributor", run: func(ctx context.Context, listener net.Listener) error {
 		cfg := distributor.Config{}
@@ -290,7 +293,8 @@ func repository(name, url string) *fleetv1.Document {
 	}}}
 }
 
-// service is a document: the folder at main, on the cluster demo, in a namespace named like the service.
+// service is a document: the folder at main, on the cluster demo, in a namespace named like the
+// service.
 func service(name, repo, path string) *fleetv1.Document {
 	return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{
 		Metadata: &typev1.Metadata{Name: name},
@@ -300,13 +304,15 @@ func service(name, repo, path string) *fleetv1.Document {
 	}}}
 }
 
-// kubeGet asks the cluster's API server directly, as its administrator, and returns status and body.
+// kubeGet asks the cluster's API server directly, as its administrator, and returns status and
+// body.
 func (h *hub) kubeGet(t *testing.T, path string) (int, string) {
 	t.Helper()
 	return get(t, h.cluster.HTTPClient(), h.cluster.Host()+path, "")
 }
 
-// eventually asks again and again until the condition holds; on giving up it tells what it last saw.
+// eventually asks again and again until the condition holds; on giving up it tells what it last
+// saw.
 func eventually(t *testing.T, what string, condition func() (bool, string)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

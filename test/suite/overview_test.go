@@ -50,7 +50,7 @@ func TestClusterView(t *testing.T) {
 		return r.GetOverview().GetPods().GetRunning() == 1 && r.GetOverview().GetNodes().GetCount() == 1
 	})
 
-	// An agent that starts anew says what there is now.
+	// An agent that starts again says what there is now.
 	h.agent.stop()
 	h.kubeDelete(t, pods+"/b")
 	eventually(t, "the pod is gone", func() (bool, string) {

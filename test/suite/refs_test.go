@@ -47,8 +47,8 @@ func (h *hub) notify(t *testing.T, url, what string) {
 	}
 }
 
-// TestRefsThatMoveAndVanish lets nothing but webhooks tell of what happens upstream. Whatever happens there, the service
-// follows or keeps what it has; nothing is pruned.
+// TestRefsThatMoveAndVanish lets nothing but webhooks tell of what happens upstream. Whatever
+// happens there, the service follows or keeps what it has; nothing is pruned.
 func TestRefsThatMoveAndVanish(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")

@@ -12,8 +12,9 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// TestSelectionIsWhatArrives delivers a part of a repository: what an exclude pattern or an ignore file leaves out never
-// reaches the cluster, and taking it out of the selection later takes it away from there.
+// TestSelectionIsWhatArrives delivers a part of a repository: what an exclude pattern or an ignore
+// file leaves out never reaches the cluster, and taking it out of the selection later takes it away
+// from there.
 func TestSelectionIsWhatArrives(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")

@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/signtest"
 )
 
-// TestOnlySignedCommitsAreDelivered pushes what nobody signed: the service keeps what it has, and its source says why.
+// TestOnlySignedCommitsAreDelivered pushes what nobody signed: the service keeps what it has, and
+// its source says why.
 func TestOnlySignedCommitsAreDelivered(t *testing.T) {
 	h, signer := startHub(t), signtest.New(t)
 	repo := h.upstream.Repo(t, "shop")

@@ -37,7 +37,8 @@ spec:
       containers: [{name: web, image: registry.example/web:1}]
 `
 
-// notes are what makes a folder large enough for deltas: text that does not compress away, and no manifest.
+// notes are what makes a folder large enough for deltas: text that does not compress away, and no
+// manifest.
 func notes() string {
 	var text strings.Builder
 	for n := range 200 {
@@ -46,7 +47,8 @@ func notes() string {
 	return text.String()
 }
 
-// TestSpine follows one repository through its life: pushed, changed, shrunk, its upstream gone, every part restarted.
+// TestSpine follows one repository through its life: pushed, changed, shrunk, its upstream gone,
+// every part restarted.
 func TestSpine(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")
@@ -162,7 +164,8 @@ func testTunnel(t *testing.T, h *hub) {
 	token := h.tunnelToken(t)
 	base := h.tunnel.url() + "/clusters/demo"
 	settings := base + "/api/v1/namespaces/web/configmaps/settings"
-	// The impersonated group needs rights in the cluster, as deploy/kubernetes/agent.yaml grants them.
+	// The impersonated group needs rights in the cluster, as deploy/kubernetes/agent.yaml grants
+	// them.
 	h.grantAdmins(t)
 	eventually(t, "the tunnel answers", func() (bool, string) {
 		code, body := get(t, http.DefaultClient, settings, token)

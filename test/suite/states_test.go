@@ -30,8 +30,9 @@ func failedWith(reason errorsv1.Reason, words ...string) func(*fleetv1.ServiceSt
 	}
 }
 
-// TestBadInputIsAState gives the hub what people give it by mistake. Each mistake appears as a state with a reason and a message
-// that tells what to do, the last good state stays applied, and mending the mistake heals the service.
+// TestBadInputIsAState gives the hub what people give it by mistake. Each mistake appears as a
+// state with a reason and a message that tells what to do, the last good state stays applied, and
+// mending the mistake heals the service.
 func TestBadInputIsAState(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")
@@ -122,7 +123,8 @@ func TestBadInputIsAState(t *testing.T) {
 	})
 }
 
-// testPruneGuard takes most manifests away at once: the objects stay until a person agrees, and then go.
+// testPruneGuard takes most manifests away at once: the objects stay until a person agrees, and
+// then go.
 func testPruneGuard(t *testing.T, h *hub, repo *gittest.Repo) {
 	t.Helper()
 	const objects = 10

@@ -35,7 +35,8 @@ func (s *seen) with(path string) []*http.Request {
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r *http.Request) bool { return r.URL.Path != path })
 }
 
-// overhear puts something between the agent, which has these settings, too, and its API server that notes what people ask.
+// overhear puts something between the agent, which has these settings, too, and its API server that
+// notes what people ask.
 func (h *hub) overhear(t *testing.T, settings map[string]string) *seen {
 	t.Helper()
 	s := &seen{}
@@ -107,8 +108,9 @@ func changes(t *testing.T, response *http.Response, last string) []change {
 	}
 }
 
-// TestTunnelToARealAPIServer holds what many viewers of one watch see against a watch of the API server itself, and
-// follows a trace to it. It is not parallel: exporters are set up by the environment.
+// TestTunnelToARealAPIServer holds what many viewers of one watch see against a watch of the API
+// server itself, and follows a trace to it. It is not parallel: exporters are set up by the
+// environment.
 func TestTunnelToARealAPIServer(t *testing.T) {
 	collected, traced := otlptest.Traces(t), map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}
 	h := startServices(t, traced)
@@ -188,7 +190,8 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 		}
 	})
 
-	// A viewer of a streamed list sees the state of its own time, whoever watches already, and all that follows.
+	// A viewer of a streamed list sees the state of its own time, whoever watches already, and all
+	// that follows.
 	t.Run("streamed lists", func(t *testing.T) {
 		const path = "/api/v1/namespaces/default/secrets"
 		const watch = path + "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
@@ -225,7 +228,8 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 	})
 }
 
-// above returns the services whose spans are between a request and the last span that nobody has exported, and that one.
+// above returns the services whose spans are between a request and the last span that nobody has
+// exported, and that one.
 func above(collected *otlptest.Collector, traceparent string) (services []string, top string) {
 	traced := map[string]otlptest.Span{}
 	for _, s := range collected.Spans() {

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supply checks what Leat is built from: it compares its modules with advisories, writes an inventory (SBOM) of
-// each program, and pins the digests of the images from which it is built and run.
+// Package supply checks what Leat is built from: it compares its modules with advisories, writes an
+// inventory (SBOM) of each program, and pins the digests of the images from which it is built and
+// run.
 //
-// It does not check which functions a program calls, as govulncheck does, so it reports more. It finds only advisories
-// that its databases contain.
+// It does not check which functions a program calls, as govulncheck does, so it reports more. It
+// finds only advisories that its databases contain.
 package supply
 
 import (
@@ -31,8 +32,8 @@ func Programs() []string {
 	}
 }
 
-// Modules returns the modules from which the packages are built for Linux, including the standard library. root is the
-// root of a checkout.
+// Modules returns the modules from which the packages are built for Linux, including the standard
+// library. root is the root of a checkout.
 func Modules(ctx context.Context, root string, packages ...string) ([]Module, error) {
 	list := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-json=ImportPath,Standard,Module"}, packages...)...)
 	list.Dir, list.Env = root, append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")

@@ -21,8 +21,8 @@ import (
 // maxAdvisory bounds one advisory, in bytes.
 const maxAdvisory = 4 << 20
 
-// Advisory holds the fields that this package needs of an advisory in OSV's format, as in the Go vulnerability
-// database.
+// Advisory holds the fields that this package needs of an advisory in OSV's format, as in the Go
+// vulnerability database.
 type Advisory struct {
 	ID        string     `json:"id"`
 	Aliases   []string   `json:"aliases"`
@@ -53,8 +53,8 @@ type Range struct {
 	Events []Event `json:"events"`
 }
 
-// Event is a version from which a module is affected, or no longer affected. Versions have no leading "v"; "0" precedes
-// all versions.
+// Event is a version from which a module is affected, or no longer affected. Versions have no
+// leading "v"; "0" precedes all versions.
 type Event struct {
 	Introduced string `json:"introduced"`
 	Fixed      string `json:"fixed"`
@@ -84,7 +84,8 @@ func (e Event) version() string {
 	return "v0.0.0-0" // precedes every version
 }
 
-// Module is a module that a program is built from. The standard library is the module "stdlib", with the version of Go.
+// Module is a module that a program is built from. The standard library is the module "stdlib",
+// with the version of Go.
 type Module struct {
 	Path    string
 	Version string
@@ -96,14 +97,16 @@ type Module struct {
 type Finding struct {
 	ID, Summary string
 	Module      Module
-	// Packages are the affected packages that the program contains; empty if the advisory affects the whole module.
+	// Packages are the affected packages that the program contains; empty if the advisory affects
+	// the whole module.
 	Packages []string
 	// Fixed is the lowest later version with a fix; empty if there is none.
 	Fixed string
 }
 
-// Check returns the advisories that affect the modules, sorted by ID. It omits an advisory about packages that the
-// program does not contain. It does not check whether the program calls the affected functions.
+// Check returns the advisories that affect the modules, sorted by ID. It omits an advisory about
+// packages that the program does not contain. It does not check whether the program calls the
+// affected functions.
 func Check(advisories []Advisory, modules []Module) []Finding {
 	byPath := make(map[string]Module, len(modules))
 	for _, m := range modules {
@@ -153,12 +156,12 @@ func check(a Advisory, affected Affected, m Module) (Finding, bool) {
 	return f, true
 }
 
-// errNoAdvisories means that a location holds no advisories. It is then not a database, and a check against it would
-// find nothing.
+// errNoAdvisories means that a location holds no advisories. It is then not a database, and a check
+// against it would find nothing.
 var errNoAdvisories = errors.New("holds no advisories in OSV's format")
 
-// ReadDatabase reads every advisory below a folder or in a zip file, in the layout of https://vuln.go.dev/vulndb.zip.
-// The location is a path or a file:// URL.
+// ReadDatabase reads every advisory below a folder or in a zip file, in the layout of
+// https://vuln.go.dev/vulndb.zip. The location is a path or a file:// URL.
 func ReadDatabase(location string) ([]Advisory, error) {
 	name := strings.TrimPrefix(location, "file://")
 	info, err := os.Stat(name)

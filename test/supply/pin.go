@@ -61,8 +61,8 @@ func (i Image) String() string {
 // IsOwn reports whether the image is built from this repository.
 func (i Image) IsOwn() bool { return i.Registry == "" && strings.HasPrefix(i.Name, "leat/") }
 
-// Images returns the image references in a Dockerfile, a Compose file or a manifest. It omits stages of the same
-// Dockerfile, and "scratch".
+// Images returns the image references in a Dockerfile, a Compose file or a manifest. It omits
+// stages of the same Dockerfile, and "scratch".
 func Images(content string) []string {
 	stages := map[string]bool{"scratch": true}
 	for _, m := range regexp.MustCompile(`(?mi)^FROM .* AS +(\S+)`).FindAllStringSubmatch(content, -1) {
@@ -84,7 +84,8 @@ type Registries struct {
 	Scheme string
 }
 
-// Pin returns the content with the current digest of every image that is not Leat's own, and the pinned images.
+// Pin returns the content with the current digest of every image that is not Leat's own, and the
+// pinned images.
 func (r Registries) Pin(ctx context.Context, content string) (pinned string, images []Image, err error) {
 	for _, text := range Images(content) {
 		image, err := ParseImage(text)

@@ -59,8 +59,9 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn"`
 }
 
-// WriteSBOM writes the inventory of a program that Go built, as CycloneDX 1.5 in JSON: its own hash, and each module
-// with the version and checksum that the linker recorded in it. The same program gives the same document.
+// WriteSBOM writes the inventory of a program that Go built, as CycloneDX 1.5 in JSON: its own
+// hash, and each module with the version and checksum that the linker recorded in it. The same
+// program gives the same document.
 func WriteSBOM(w io.Writer, program string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -120,8 +121,8 @@ func inventory(info *debug.BuildInfo, sum string) bom {
 	return document
 }
 
-// library returns the component of a Go module. Its checksum is a hash over the hashes of its files (h1), so it is a
-// property and not a hash of one file.
+// library returns the component of a Go module. Its checksum is a hash over the hashes of its files
+// (h1), so it is a property and not a hash of one file.
 func library(name, version, sum string) component {
 	c := component{Type: "library", Name: name, Version: version}
 	segments := strings.Split(name, "/")
@@ -139,7 +140,8 @@ func library(name, version, sum string) component {
 	return c
 }
 
-// serial returns a UUID (version 8) derived from the program's hash, so that the same program gets the same one.
+// serial returns a UUID (version 8) derived from the program's hash, so that the same program gets
+// the same one.
 func serial(sum string) string {
 	b, _ := hex.DecodeString(sum[:32])
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80

@@ -112,7 +112,8 @@ func TestVulnerableModulesAreFound(t *testing.T) {
 	}
 }
 
-// TestSecDependenciesAreNotKnownBad checks the modules of every program against the advisories of this repository.
+// TestSecDependenciesAreNotKnownBad checks the modules of every program against the advisories of
+// this repository.
 func TestSecDependenciesAreNotKnownBad(t *testing.T) {
 	t.Parallel()
 	modules, err := supply.Modules(t.Context(), "../..", supply.Programs()...)
@@ -126,8 +127,8 @@ func TestSecDependenciesAreNotKnownBad(t *testing.T) {
 	for _, f := range supply.Check(known, modules) {
 		t.Errorf("%s %s: %s (%s), fixed in %s", f.Module.Path, f.Module.Version, f.ID, f.Summary, f.Fixed)
 	}
-	// With modules as old as the advisory, each advisory must be found: it must not be misspelt, or name a module or
-	// package that is not in use.
+	// With modules as old as the advisory, each advisory must be found: it must not be misspelt, or
+	// name a module or package that is not in use.
 	inUse := map[string]supply.Module{}
 	for _, m := range modules {
 		inUse[m.Path] = m
@@ -218,7 +219,8 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// registry answers as registries do: it returns a manifest to callers that have obtained a token from it.
+// registry answers as registries do: it returns a manifest to callers that have obtained a token
+// from it.
 func registry(t *testing.T, lie bool) (host, digest string) {
 	t.Helper()
 	manifest := []byte(`{"schemaVersion":2}`)

@@ -23,9 +23,9 @@ import (
 	"github.com/leatdev/leat/internal/testkit/chaos"
 )
 
-// TestF28WebSocketOnlyProxy uses pods where both the agent and the caller are behind a proxy that speaks HTTP/1.1 alone and knows no
-// upgrade but that to WebSocket. The agent finds by itself what passes. kubectl's WebSocket passes, and its SPDY does not: that is the
-// proxy's doing.
+// TestF28WebSocketOnlyProxy uses pods where both the agent and the caller are behind a proxy that
+// speaks HTTP/1.1 alone and knows no upgrade but that to WebSocket. The agent finds by itself what
+// passes. kubectl's WebSocket passes, and its SPDY does not: that is the proxy's doing.
 func TestF28WebSocketOnlyProxy(t *testing.T) {
 	r := theRig(t)
 	r.startAgentBehind(t, "http1", (*chaos.Proxy).HTTP1Only, "websocket")
@@ -39,15 +39,17 @@ func TestF28WebSocketOnlyProxy(t *testing.T) {
 	usePod(t, w, "WebSocket")
 }
 
-// TestF28HTTP2OnlyProxy uses pods where the agent is behind a proxy that speaks HTTP/2 to the hub and therefore lets no upgrade pass.
-// The caller is not: kubectl has nothing that would pass such a proxy.
+// TestF28HTTP2OnlyProxy uses pods where the agent is behind a proxy that speaks HTTP/2 to the hub
+// and therefore lets no upgrade pass. The caller is not: kubectl has nothing that would pass such a
+// proxy.
 func TestF28HTTP2OnlyProxy(t *testing.T) {
 	r := theRig(t)
 	r.startAgentBehind(t, "http2", (*chaos.Proxy).H2Only, "connect")
 	usePod(t, r.newWay(t, "http2", "http2"), "SPDY")
 }
 
-// startAgentBehind starts an agent that may use every transport, behind an intermediary, and checks which one it came by.
+// startAgentBehind starts an agent that may use every transport, behind an intermediary, and checks
+// which one it came by.
 func (r *rig) startAgentBehind(t *testing.T, name string, intermediary func(*chaos.Proxy), want string) {
 	t.Helper()
 	intermediary(r.door)
@@ -90,13 +92,15 @@ func usePod(t *testing.T, w *way, protocol string) {
 	}
 }
 
-// TestF34OpenAPIBelowThePath reads OpenAPI v3 as kubectl does: from the links of its index, which must lead back below the path.
+// TestF34OpenAPIBelowThePath reads OpenAPI v3 as kubectl does: from the links of its index, which
+// must lead back below the path.
 func TestF34OpenAPIBelowThePath(t *testing.T) {
 	t.Parallel()
 	readOpenAPI(t, transports()[0].name)
 }
 
-// TestF34OpenAPIAtTheHostOfACluster reads it where the cluster has a host of its own, and the links may lead to the top of that.
+// TestF34OpenAPIAtTheHostOfACluster reads it where the cluster has a host of its own, and the links
+// may lead to the top of that.
 func TestF34OpenAPIAtTheHostOfACluster(t *testing.T) {
 	t.Parallel()
 	readOpenAPI(t, byHost+transports()[0].name)
@@ -120,7 +124,8 @@ func readOpenAPI(t *testing.T, name string) {
 	}
 }
 
-// TestF09CancelsThroughHubAndAgent gives requests up at random points, and looks for what they left.
+// TestF09CancelsThroughHubAndAgent gives requests up at random points, and looks for what they
+// left.
 func TestF09CancelsThroughHubAndAgent(t *testing.T) {
 	r := theRig(t)
 	var serving atomic.Int64

@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// front is an API server of which one part is a double: below /double/ tests say what is answered. The rest is the real one, so
-// that an agent can live on it.
+// front is an API server of which one part is a double: below /double/ tests say what is answered.
+// The rest is the real one, so that an agent can live on it.
 type front struct {
 	url        string
 	kubeconfig string

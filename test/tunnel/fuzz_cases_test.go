@@ -106,7 +106,8 @@ func randomHeader(random *rand.Rand) http.Header {
 	return header
 }
 
-// request makes the request for one way. The number and the way are in the path, where the double finds them.
+// request makes the request for one way. The number and the way are in the path, where the double
+// finds them.
 func (a *ask) request(ctx context.Context, base, way string) (*http.Request, error) {
 	u, err := opaque(base, doublePrefix+"fidelity/"+strconv.Itoa(a.n)+"/"+way+a.path, a.query, a.mark)
 	if err != nil {

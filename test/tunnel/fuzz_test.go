@@ -30,12 +30,14 @@ const (
 	fuzzCasesLong = 20_000
 )
 
-// tunneled are the ways that are compared with the direct one: through the replica that the agent is connected to, and another.
+// tunneled are the ways that are compared with the direct one: through the replica that the agent
+// is connected to, and another.
 func tunneled() []string { return []string{frontCluster, overHop + frontCluster} }
 
-// TestF37Fidelity sends random requests to a double of an API server, directly and through hub and agent, without and with a hop
-// between replicas, and compares what the double was asked and what the caller was told. Both are decided by the number of the case alone, so that a failure can be had
-// again.
+// TestF37Fidelity sends random requests to a double of an API server, directly and through hub and
+// agent, without and with a hop between replicas, and compares what the double was asked and what
+// the caller was told. Both are decided by the number of the case alone, so that a failure can be
+// had again.
 func TestF37Fidelity(t *testing.T) {
 	t.Parallel()
 	r := theRig(t)
@@ -101,7 +103,8 @@ func d2clients(t *testing.T, r *rig) map[string]*http.Client {
 			transport := &http.Transport{
 				TLSClientConfig: r.ca.client(), Protocols: new(http.Protocols), DisableCompression: true,
 				ExpectContinueTimeout: 10 * time.Second, MaxResponseHeaderBytes: 1 << 20,
-				// A server may end a connection behind an early answer, just as the next request is sent on it.
+				// A server may end a connection behind an early answer, just as the next request is
+				// sent on it.
 				DisableKeepAlives: version == "1",
 			}
 			transport.Protocols.SetHTTP1(version == "1")
@@ -189,7 +192,8 @@ func (d *differential) send(ctx context.Context, ask *ask, way string) (told, as
 		answer.Broken, answer.Body, answer.Trailer = true, "", nil
 	}
 	if len(body) == 0 && err == nil && answer.Length <= 0 {
-		// HTTP/2 does not tell an empty body of unknown length from one of length zero, and HTTP/1.1 behind it learns the latter.
+		// HTTP/2 does not tell an empty body of unknown length from one of length zero, and
+		// HTTP/1.1 behind it learns the latter.
 		answer.Length = 0
 		delete(answer.Header, "Content-Length")
 	}
@@ -216,8 +220,8 @@ func sum(body []byte) string {
 	return fmt.Sprintf("%d bytes %s", len(body), hex.EncodeToString(hash[:8]))
 }
 
-// unequal are headers that may differ: those of one hop, Expect, which each hop of HTTP/2 answers for itself, those that hub and agent
-// are documented to set or remove, and the time.
+// unequal are headers that may differ: those of one hop, Expect, which each hop of HTTP/2 answers
+// for itself, those that hub and agent are documented to set or remove, and the time.
 var unequal = []string{
 	"Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade", "Te", "Trailer", "Expect", "Date",
 	"Authorization", "Traceparent", "Leat-Error-Origin", "Proxy-Connection",

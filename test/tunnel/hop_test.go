@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Ways are named for the cluster that they lead to. These prefixes lead to the same cluster in another manner.
+// Ways are named for the cluster that they lead to. These prefixes lead to the same cluster in
+// another manner.
 const (
 	overHop = "hop-"  // by the replica of the hub that no agent is connected to, which passes requests on to the other one
 	byHost  = "host-" // by the cluster's own host instead of a path of the hub
@@ -33,7 +34,8 @@ func (r *rig) url(way string) string {
 	return "https://" + r.hub + "/clusters/" + way
 }
 
-// lifetime gives helpers the rig's life instead of a test's; the test is who they tell that they cannot.
+// lifetime gives helpers the rig's life instead of a test's; the test is who they tell that they
+// cannot.
 type lifetime struct {
 	testing.TB
 
@@ -53,8 +55,8 @@ func (l lifetime) TempDir() string {
 	return dir
 }
 
-// startResolver is how programs find the hosts of clusters, for which no name server knows an address: a proxy that knows CONNECT
-// alone and leads to the hub, whatever is asked for.
+// startResolver is how programs find the hosts of clusters, for which no name server knows an
+// address: a proxy that knows CONNECT alone and leads to the hub, whatever is asked for.
 func (r *rig) startResolver() error {
 	listener, err := listen()
 	if err != nil {

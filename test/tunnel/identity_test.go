@@ -21,7 +21,8 @@ type subject struct {
 	Extra    map[string][]string `json:"extra"`
 }
 
-// whoami is what the cluster takes a person for who comes through the tunnel. Whoever goes straight impersonates that.
+// whoami is what the cluster takes a person for who comes through the tunnel. Whoever goes straight
+// impersonates that.
 func (r *rig) whoami(t *testing.T) subject {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// names are the ways to try, by transport: the first alone, or all of them, and the first over a hop. When there is time, it is always
-// everything.
+// names are the ways to try, by transport: the first alone, or all of them, and the first over a
+// hop. When there is time, it is always everything.
 func names(all, hop bool) []string {
 	long := os.Getenv("LEAT_FAULT_LONG") == "1"
 	var names []string
@@ -139,7 +139,8 @@ func TestKubectl(t *testing.T) {
 		k("rollout", "undo", "deployment/web"),
 		k("rollout", "status", "deployment/web", "--timeout=60s").mute(),
 		k("scale", "deployment/web", "--replicas=3"),
-		// It ends with the first state that it sees to be rolled out: what it is shown must not be older than the change before it.
+		// It ends with the first state that it sees to be rolled out: what it is shown must not be
+		// older than the change before it.
 		k("rollout", "status", "deployment/web", "--timeout=60s").mute(),
 		k("get", "deployment", "web", "--subresource=scale", "--output=yaml"),
 		k("label", "configmap", "settings", "tier=front"),

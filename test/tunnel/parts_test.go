@@ -174,7 +174,8 @@ const (
 	podSays = "pod.attach"
 )
 
-// kubeletConfig says what kwok does for pods. Commands of exec run on this machine, in a folder of the rig.
+// kubeletConfig says what kwok does for pods. Commands of exec run on this machine, in a folder of
+// the rig.
 func kubeletConfig(dir string, echo net.Addr) (string, error) {
 	work := filepath.Join(dir, podDir)
 	if err := os.Mkdir(work, 0o700); err != nil {

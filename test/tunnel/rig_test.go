@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel shows that the tunnel cannot be seen: what real clients and random requests get through it is what they get
-// from the API server itself.
+// Package tunnel shows that the tunnel cannot be seen: what real clients and random requests get
+// through it is what they get from the API server itself.
 package tunnel_test
 
 import (
@@ -37,12 +37,13 @@ const (
 	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
 	// drainTimeout is short: nobody is left to be waited for when the rig ends.
 	drainTimeout = "2s"
-	// patience is how long anything may take that normally takes a second or two: machines that run tests are busy.
+	// patience is how long anything may take that normally takes a second or two: machines that run
+	// tests are busy.
 	patience = 2 * time.Minute
 )
 
-// rig is a hub of two replicas, a real cluster, and one agent for each way to reach it. All tests of the package share one, since an API server
-// takes seconds to start.
+// rig is a hub of two replicas, a real cluster, and one agent for each way to reach it. All tests
+// of the package share one, since an API server takes seconds to start.
 type rig struct {
 	dir         string
 	cluster     *localkube.ControlPlane
@@ -61,13 +62,15 @@ type rig struct {
 	ends        []func()
 }
 
-// transport is a way in which an agent reaches the hub. Each has a cluster of its name, and all these clusters are one.
+// transport is a way in which an agent reaches the hub. Each has a cluster of its name, and all
+// these clusters are one.
 type transport struct {
 	name string
 	env  map[string]string // settings of its agent
 }
 
-// transports are all ways; the first is what agents choose by themselves where nothing is in between.
+// transports are all ways; the first is what agents choose by themselves where nothing is in
+// between.
 func transports() []transport {
 	const setting = "LEAT_AGENT_TUNNEL_TRANSPORTS"
 	return []transport{
@@ -77,7 +80,8 @@ func transports() []transport {
 	}
 }
 
-// frontCluster is the cluster whose API server is a front: a double for some paths, the real one for the rest.
+// frontCluster is the cluster whose API server is a front: a double for some paths, the real one
+// for the rest.
 const frontCluster = "front"
 
 var shared struct {
@@ -164,8 +168,8 @@ func (r *rig) start(t *testing.T) error {
 	return r.startAgent(ctx, frontCluster, r.front.kubeconfig, nil)
 }
 
-// startCluster runs a control plane with a kubelet, and lets the hub's administrators do everything, as
-// deploy/kubernetes/agent.yaml does.
+// startCluster runs a control plane with a kubelet, and lets the hub's administrators do
+// everything, as deploy/kubernetes/agent.yaml does.
 func (r *rig) startCluster(ctx context.Context) error {
 	var err error
 	if r.echo, err = startEcho(); err != nil {
@@ -196,7 +200,8 @@ func (r *rig) startCluster(ctx context.Context) error {
 		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "leat:admins"}]}`)
 }
 
-// startHub runs a distributor and two replicas of the tunnel. Nothing is delivered here, so that there is no gitcache.
+// startHub runs a distributor and two replicas of the tunnel. Nothing is delivered here, so that
+// there is no gitcache.
 func (r *rig) startHub(ctx context.Context, redis string) error {
 	distributorAt, err := listen()
 	if err != nil {
@@ -278,7 +283,8 @@ func (r *rig) startReplica(redis string) (string, error) {
 	return address, nil
 }
 
-// startAgent enrols an agent for a cluster of its own and waits until requests reach its API server through both replicas.
+// startAgent enrols an agent for a cluster of its own and waits until requests reach its API server
+// through both replicas.
 func (r *rig) startAgent(ctx context.Context, name, kubeconfig string, settings map[string]string) error {
 	if _, err := r.fleet.Apply(ctx, &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{{
 		Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: &typev1.Metadata{Name: name}}},
@@ -293,7 +299,8 @@ func (r *rig) startAgent(ctx context.Context, name, kubeconfig string, settings 
 		"LEAT_AGENT_HUB_URL": r.distributor, "LEAT_AGENT_HUB_CA_FILE": r.ca.caFile,
 		"LEAT_AGENT_JOIN_TOKEN": joined.GetJoinToken(), "LEAT_AGENT_DATA_DIR": filepath.Join(r.dir, "agent-"+name),
 		"LEAT_AGENT_KUBECONFIG": kubeconfig, "LEAT_LOG_LEVEL": "error",
-		// Several agents share the cluster: each keeps to itself what the cluster has place for but once.
+		// Several agents share the cluster: each keeps to itself what the cluster has place for but
+		// once.
 		"LEAT_AGENT_LOCAL_IDENTITY": "true", "LEAT_AGENT_CLUSTER_VIEW": "false",
 	}
 	for key, value := range settings {

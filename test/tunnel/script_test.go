@@ -20,10 +20,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// stepPatience bounds one command. A tunnel that loses the end of a stream shows as a command that never ends.
+// stepPatience bounds one command. A tunnel that loses the end of a stream shows as a command that
+// never ends.
 const stepPatience = time.Minute
 
-// way is how a script reaches the cluster: straight, or through the tunnel and one kind of connection of an agent.
+// way is how a script reaches the cluster: straight, or through the tunnel and one kind of
+// connection of an agent.
 type way struct {
 	name      string
 	rig       *rig
@@ -60,10 +62,12 @@ func (r *rig) newWay(t *testing.T, name, namespace string) *way {
 	return w
 }
 
-// direct is the way that goes straight to the API server, under the same identity as through the tunnel.
+// direct is the way that goes straight to the API server, under the same identity as through the
+// tunnel.
 const direct = "direct"
 
-// compare runs a script over all ways at once, and compares what each step says over each with what it says directly.
+// compare runs a script over all ways at once, and compares what each step says over each with what
+// it says directly.
 func compare(t *testing.T, r *rig, script string, ways []string, steps []step) {
 	t.Helper()
 	said := make(map[string][]string)
@@ -230,7 +234,8 @@ var volatile = []struct {
 	{regexp.MustCompile(`-{4,}`), "----"},
 }
 
-// longText is how much of it is compared by its sum: nothing in it may differ, and nobody would read it.
+// longText is how much of it is compared by its sum: nothing in it may differ, and nobody would
+// read it.
 const longText = 64 << 10
 
 // normal replaces what differs between ways and from run to run.
@@ -246,8 +251,8 @@ func (w *way) normal(text string) string {
 	return text
 }
 
-// kubeconfig leads to the cluster: straight with an administrator's certificate and the impersonation that the tunnel does, or
-// through the tunnel with a person's token.
+// kubeconfig leads to the cluster: straight with an administrator's certificate and the
+// impersonation that the tunnel does, or through the tunnel with a person's token.
 func (r *rig) kubeconfig(t *testing.T, w *way) map[string]any {
 	t.Helper()
 	cluster, user := map[string]any{"server": w.server}, map[string]any{}

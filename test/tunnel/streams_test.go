@@ -27,7 +27,8 @@ var protocols = map[string][]string{
 	"SPDY":      {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"},
 }
 
-// TestStreams uses a pod: exec, attach, logs, cp and port-forward, by every way and in both protocols.
+// TestStreams uses a pod: exec, attach, logs, cp and port-forward, by every way and in both
+// protocols.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	r := theRig(t)
@@ -57,7 +58,8 @@ func streamSteps(protocol string, env []string) []step {
 		k("exec", "box", "--", "sh", "-c", "echo out; echo err >&2; exit 3").with(env...).fails(1), // kwok reports any end but 0 as an internal error
 		k("exec", "box", "--", "/nonexistent").with(env...).fails(1),
 		k("exec", "absent", "--", "true").with(env...).fails(1),
-		// kwok does not pass the end of standard input on, so that commands here know themselves where it ends.
+		// kwok does not pass the end of standard input on, so that commands here know themselves
+		// where it ends.
 		k("exec", "-i", "box", "--", "head", "-c", "10").with(env...).reads("to and fro"),
 		k("exec", "-i", "box", "--", "sh", "-c", fmt.Sprintf("head -c %d | sha256sum", copySize)).with(env...).reads(string(large)),
 		k("exec", "box", "--", "sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x").with(env...),
@@ -66,8 +68,8 @@ func streamSteps(protocol string, env []string) []step {
 		{name: "port-forward, " + protocol, do: func(ctx context.Context, w *way) (string, error) { return w.portForward(ctx, large, env) }},
 	}
 	for i := range steps {
-		// In SPDY the end of the connection may overtake, inside kubectl, what came before it: directly, too, in one of some
-		// hundred runs on a busy machine.
+		// In SPDY the end of the connection may overtake, inside kubectl, what came before it:
+		// directly, too, in one of some hundred runs on a busy machine.
 		steps[i].lossy = protocol == "SPDY" && steps[i].until == ""
 	}
 	return steps
@@ -88,8 +90,9 @@ func keepLogGoing(t *testing.T, r *rig) {
 	})
 }
 
-// copy brings a file into the pod and copies it back. On the way in, kubectl cp relies on a tar that reads to the end of standard input,
-// of which kwok does not tell it, so that this is done by hand.
+// copy brings a file into the pod and copies it back. On the way in, kubectl cp relies on a tar
+// that reads to the end of standard input, of which kwok does not tell it, so that this is done by
+// hand.
 func (w *way) copy(ctx context.Context, content []byte, env []string) (string, error) {
 	down, name := filepath.Join(w.dir, "down"), w.namespace+".copy"
 	var said strings.Builder

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command peer is the server with which Leat's services are compared under attack: net/http, the limits that the
-// services set on a connection, and handlers that do almost nothing. It prints the addresses of its two ports, and
-// serves until it is killed.
+// Command peer is the server with which Leat's services are compared under attack: net/http, the
+// limits that the services set on a connection, and handlers that do almost nothing. It prints the
+// addresses of its two ports, and serves until it is killed.
 //
 // With the arguments CERTIFICATE and KEY, the names of two PEM files, it serves TLS.
 package main
@@ -77,7 +77,8 @@ func newServer() *http.Server {
 	}
 }
 
-// handler answers each kind of request that the attacks send, as a service without any back end does.
+// handler answers each kind of request that the attacks send, as a service without any back end
+// does.
 func handler() http.Handler {
 	small, large := strings.Repeat("x", smallBytes), strings.Repeat("x", largeBytes)
 	mux := http.NewServeMux() // redirects unclean paths, as the services' mux does
