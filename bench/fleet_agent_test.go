@@ -41,7 +41,8 @@ type change struct {
 	plan *distributorv1.Plan
 }
 
-// connect has every agent obtain a token, report once, and watch its plan. It returns when all have the whole plan.
+// connect has every agent obtain a token, report once, and watch its plan. It returns when all have
+// the whole plan.
 func (h *hub) connect(b *testing.B) {
 	b.Helper()
 	h.agents = make([]*agent, *fleetClusters)
@@ -134,7 +135,8 @@ func (a *agent) watch(ctx context.Context, first chan<- error) {
 	close(a.changes)
 }
 
-// complete tells whether everything in the plan was resolved, which takes a moment after the hub's start.
+// complete reports whether everything in the plan was resolved, which takes a moment after the
+// hub's start.
 func complete(plan *distributorv1.Plan) bool {
 	for _, service := range plan.GetServices() {
 		if len(service.GetBundles()) == 0 {
@@ -201,7 +203,8 @@ func (h *hub) messages() int64 {
 	return n
 }
 
-// download has every agent fetch the bundle of the folder that was committed to, and returns its size as sent.
+// download has every agent fetch the bundle of the folder that was committed to, and returns its
+// size as sent.
 func (h *hub) download(b *testing.B) int64 {
 	b.Helper()
 	var size atomic.Int64

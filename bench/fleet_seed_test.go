@@ -37,8 +37,8 @@ func keyOf(cluster string) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// seed fills the catalog and enrols the agents through the calls that people and agents use, except for the clusters that
-// an earlier run left behind.
+// seed fills the catalog and enrols the agents through the calls that people and agents use, except
+// for the clusters that an earlier run left behind.
 func (h *hub) seed(b *testing.B) {
 	b.Helper()
 	admin := edge.Connect(b, h.distributor.url, edge.AdminToken)

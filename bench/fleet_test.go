@@ -35,7 +35,8 @@ var (
 )
 
 const (
-	// settle is how long the fleet is left alone after it connected, so that what follows is not measured.
+	// settle is how long the fleet is left alone after it connected, so that what follows is not
+	// measured.
 	settle = 20 * time.Second
 	// sharedFolder is the folder in which the commit of BenchmarkFleet changes a file.
 	sharedFolder = "app-00"
@@ -43,7 +44,8 @@ const (
 	filesPerFolder, fileNoise = 20, 500
 )
 
-// hub is the distributor and gitcache, each in a process of its own, with Redis, SQLite and a Git server beside them.
+// hub is the distributor and gitcache, each in a process of its own, with Redis, SQLite and a Git
+// server beside them.
 type hub struct {
 	distributor, gitcache *process
 	repository            *gittest.Repo
@@ -52,9 +54,10 @@ type hub struct {
 	disconnect func()
 }
 
-// BenchmarkFleet connects a fleet, each agent over a connection of its own, looks at what the hub costs while nothing
-// happens, and then commits to a folder that every cluster uses: how long until the last agent knows, and how many
-// bundles gitcache is asked for when all agents download theirs. Last, the agents go over to a tunnel.
+// BenchmarkFleet connects a fleet, each agent over a connection of its own, looks at what the hub
+// costs while nothing happens, and then commits to a folder that every cluster uses: how long until
+// the last agent knows, and how many bundles gitcache is asked for when all agents download theirs.
+// Last, the agents go over to a tunnel.
 func BenchmarkFleet(b *testing.B) {
 	begun := time.Now()
 	h := startHub(b)

@@ -19,8 +19,8 @@ import (
 // pingAfter is the silence after which an agent pings the tunnel, and the tunnel the agent.
 const pingAfter = 20 * time.Second
 
-// measureTunnel holds a connection of each agent open to a tunnel that nobody uses. The agents' plans are not watched
-// meanwhile: one process may not have so many connections.
+// measureTunnel holds a connection of each agent open to a tunnel that nobody uses. The agents'
+// plans are not watched meanwhile: one process may not have so many connections.
 func (h *hub) measureTunnel(b *testing.B) {
 	h.disconnect()
 	tunnel := startService(b, "tunnel", "LEAT_DISTRIBUTOR_URL="+h.distributor.url, "LEAT_LOG_LEVEL=error")

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench measures Leat beside its peers and its physical limits. RESULTS.md holds what was found, with the command
-// and the machine of each figure. Nothing here is timed in CI.
+// Package bench measures Leat beside its peers and its physical limits. RESULTS.md holds what was
+// found, with the command and the machine of each figure. Nothing here is timed in CI.
 package bench_test
 
 import (
@@ -33,10 +33,11 @@ const (
 	steadyRate = 2000
 )
 
-// BenchmarkGetPlanUnchanged asks a distributor for a plan that did not change, through a generated client with a token that is
-// verified each time, over each way that agents may come. The limit beside each is a bare net/http handler with a small
-// answer, asked over the same version of HTTP. Both are processes of their own: req/core-s is what one core of the server
-// would answer in a second, whatever the clients cost.
+// BenchmarkGetPlanUnchanged asks a distributor for a plan that did not change, through a generated
+// client with a token that is verified each time, over each way that agents may come. The limit
+// beside each is a bare net/http handler with a small answer, asked over the same version of HTTP.
+// Both are processes of their own: req/core-s is what one core of the server would answer in a
+// second, whatever the clients cost.
 func BenchmarkGetPlanUnchanged(b *testing.B) {
 	hub, bare := startDistributor(b), startBare(b)
 	for _, way := range []struct {
@@ -57,7 +58,8 @@ func BenchmarkGetPlanUnchanged(b *testing.B) {
 	}
 }
 
-// BenchmarkGetPlanSteady asks 2 000 times a second, however fast the answers come, and counts each from when it was due.
+// BenchmarkGetPlanSteady asks 2 000 times a second, however fast the answers come, and counts each
+// from when it was due.
 func BenchmarkGetPlanSteady(b *testing.B) {
 	hub, bare := startDistributor(b), startBare(b)
 	client := overHTTP2()

@@ -33,7 +33,8 @@ func build(tb testing.TB, command string) string {
 	return binary
 }
 
-// process is a server in a process of its own, so that what it costs can be told from what its clients cost.
+// process is a server in a process of its own, so that what it costs can be told from what its
+// clients cost.
 type process struct {
 	cmd *exec.Cmd
 	url string

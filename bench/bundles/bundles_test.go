@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundles measures how fast a distributor hands out bundles, beside nginx with the same bytes in a file.
+// Package bundles measures how fast a distributor hands out bundles, beside nginx with the same
+// bytes in a file.
 package bundles_test
 
 import (
@@ -42,8 +43,8 @@ const (
 	clients = 64
 )
 
-// serveFiles is the variable that makes this program a bare file server: of the folder that it names, on the address that the
-// first argument is.
+// serveFiles is the variable that makes this program a bare file server: of the folder that it
+// names, on the address that the first argument is.
 const serveFiles = "LEAT_BENCH_SERVE_FILES"
 
 func TestMain(m *testing.M) {
@@ -55,10 +56,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// BenchmarkBundleThroughput downloads a bundle over HTTP/1.1 with 64 clients that keep their connections: from a distributor, which
-// has it in its cache and checks a token each time, and from nginx, which has the same bytes in a file and lets everybody in.
-// The limit of what can be had from Go's own server is its bare file server. All are processes of their own. The processors' time
-// that a server spent is there for machines that do other things besides.
+// BenchmarkBundleThroughput downloads a bundle over HTTP/1.1 with 64 clients that keep their
+// connections: from a distributor, which has it in its cache and checks a token each time, and from
+// nginx, which has the same bytes in a file and lets everybody in. The limit of what can be had
+// from Go's own server is its bare file server. All are processes of their own. The processors'
+// time that a server spent is there for machines that do other things besides.
 func BenchmarkBundleThroughput(b *testing.B) {
 	sizes := []int{64 << 10, 1 << 20, 16 << 20}
 	git := &gitcache{}
@@ -95,7 +97,8 @@ func BenchmarkBundleThroughput(b *testing.B) {
 	}
 }
 
-// measure downloads from all clients. What they do costs the same for either server, and as little as it can.
+// measure downloads from all clients. What they do costs the same for either server, and as little
+// as it can.
 func measure(b *testing.B, from server, path string, size int) {
 	request := []byte("GET " + path + " HTTP/1.1\r\nHost: " + from.addr + "\r\nAuthorization: Bearer " + from.token + "\r\n\r\n")
 	before := from.cpu(b)
@@ -215,7 +218,8 @@ func (g *gitcache) DownloadBundle(_ context.Context, r *gitcachev1.DownloadBundl
 	return connect.NewError(connect.CodeNotFound, errors.New("no such bundle"))
 }
 
-// startHub runs a distributor whose one cluster uses all of gitcache's folders, and returns once the bundles are in its cache.
+// startHub runs a distributor whose one cluster uses all of gitcache's folders, and returns once
+// the bundles are in its cache.
 func startHub(b *testing.B, git *gitcache) server {
 	b.Helper()
 	mux := http.NewServeMux()

@@ -38,16 +38,17 @@ const (
 // reconnect is how agents space their attempts.
 var reconnect = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
 
-// light is an agent without a cluster: it holds one connection to the tunnel, again when it is lost, and answers whatever the
-// hub asks. Thousands fit into one process.
+// light is an agent without a cluster: it holds one connection to the tunnel, again when it is
+// lost, and answers whatever the hub asks. Thousands fit into one process.
 type light struct {
 	cluster, token string
-	// replicas are the hub's at the moment; each attempt begins with any, as behind a balancer, and one that refuses
-	// connections is passed over.
+	// replicas are the hub's at the moment; each attempt begins with any, as behind a balancer, and
+	// one that refuses connections is passed over.
 	replicas func() []string
 	tls      *tls.Config  // nil: the hub is spoken to without
 	handler  http.Handler // the same for all
-	// connected is told each time a connection is up, and refused each time a replica that listens gave none. Either may be nil.
+	// connected is told each time a connection is up, and refused each time a replica that listens
+	// gave none. Either may be nil.
 	connected, refused func()
 }
 
@@ -122,8 +123,8 @@ func (a *light) open(ctx context.Context, raw net.Conn) (*taken, error) {
 	return &taken{Conn: conn, reader: reader}, raw.SetDeadline(time.Time{})
 }
 
-// serve answers until the connection or ctx ends, or the hub asks to leave. In the last case the connection goes on for as long as
-// the hub holds it.
+// serve answers until the connection or ctx ends, or the hub asks to leave. In the last case the
+// connection goes on for as long as the hub holds it.
 func (a *light) serve(ctx context.Context, conn *taken) {
 	v := &visit{token: a.token, leave: make(chan time.Duration, 1)}
 	served := make(chan struct{})

@@ -31,8 +31,9 @@ const (
 	heartbeat    = 20 * time.Second
 )
 
-// distributor is the double that lives in the benchmark's process: it issues tokens, lets everybody reach every cluster, and
-// has a plan without a service for each agent. Requests on their way to a cluster do not pass it.
+// distributor is the double that lives in the benchmark's process: it issues tokens, lets everybody
+// reach every cluster, and has a plan without a service for each agent. Requests on their way to a
+// cluster do not pass it.
 type distributor struct {
 	distributorv1connect.UnimplementedDistributorServiceHandler
 

@@ -16,9 +16,9 @@ var (
 	settling = flag.Duration("tunnel.settle", 20*time.Second, "how long agents that have connected are left alone before anything counts")
 )
 
-// BenchmarkIdle connects many agents to one replica, and looks at what they cost it while nobody asks for anything: pings and
-// heartbeats only. "Per operation" is what it takes to connect
-// one. Run it with -benchtime 1x.
+// BenchmarkIdle connects many agents to one replica, and looks at what they cost it while nobody
+// asks for anything: pings and heartbeats only. "Per operation" is what it takes to connect one.
+// Run it with -benchtime 1x.
 func BenchmarkIdle(b *testing.B) {
 	shared := newBench(b)
 	b.Run("tls=on", func(b *testing.B) { shared.measureIdle(b, true) })

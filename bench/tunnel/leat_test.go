@@ -27,8 +27,9 @@ type replica struct {
 	restart      func(b *testing.B)
 }
 
-// hub starts a replica, which writes its audit log into a file as it would beside a collector, and returns when it is ready.
-// It is one of several where they share a Redis. Settings are added to its environment.
+// hub starts a replica, which writes its audit log into a file as it would beside a collector, and
+// returns when it is ready. It is one of several where they share a Redis. Settings are added to
+// its environment.
 func (s *bench) hub(b *testing.B, d *distributor, encrypted bool, redis string, settings ...string) *replica {
 	b.Helper()
 	binary := s.service(b, "tunnel")
@@ -66,7 +67,8 @@ func (s *bench) ready(b *testing.B, client *http.Client, url string) bool {
 	return err == nil && status == http.StatusOK
 }
 
-// agent starts a real agent for a cluster whose API server is the double. It does not wait for its connection.
+// agent starts a real agent for a cluster whose API server is the double. It does not wait for its
+// connection.
 func (s *bench) agent(b *testing.B, binary string, d *distributor, cluster, api string) *process.Process {
 	b.Helper()
 	dir := b.TempDir()

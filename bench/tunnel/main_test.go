@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel measures the way through the tunnel: from a person over the hub and the agent to an API server, beside plain
-// reverse proxies and rancher/remotedialer; and what many agents cost, idle and when a replica dies.
+// Package tunnel measures the way through the tunnel: from a person over the hub and the agent to
+// an API server, beside plain reverse proxies and rancher/remotedialer; and what many agents cost,
+// idle and when a replica dies.
 //
-// Whoever asks, the hub, the agent and the API server's double are processes of their own, with TLS between them, on one machine.
-// Where a round trip's time is stated, a link between hub and agent delays every byte by half of it.
+// Whoever asks, the hub, the agent and the API server's double are processes of their own, with TLS
+// between them, on one machine. Where a round trip's time is stated, a link between hub and agent
+// delays every byte by half of it.
 package tunnel_test
 
 import (

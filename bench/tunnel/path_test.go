@@ -42,8 +42,9 @@ type figure struct {
 
 var errDone = errors.New("measured for long enough")
 
-// BenchmarkPath (run it with -benchtime 1x) measures requests and bulk transfers, at each round trip's time, in rounds in which Leat and its peers take
-// turns. "Per operation" is the median of a small GET, the time of one request of many, or of one MiB.
+// BenchmarkPath (run it with -benchtime 1x) measures requests and bulk transfers, at each round
+// trip's time, in rounds in which Leat and its peers take turns. "Per operation" is the median of a
+// small GET, the time of one request of many, or of one MiB.
 func BenchmarkPath(b *testing.B) {
 	figures := []figure{
 		{"get", false, measureLatency},
@@ -144,7 +145,8 @@ func measureRate(b *testing.B, s *side) {
 	reportCPU(b, hubAfter-hub, agentAfter-agent, float64(n), "req")
 }
 
-// askOften asks for a small object so many times, or until enough, which is told how long each answer took, says so.
+// askOften asks for a small object so many times, or until enough, which is told how long each
+// answer took, says so.
 func (s *side) askOften(ctx context.Context, client *http.Client, times int, enough func(took time.Duration) bool) error {
 	buffer := make([]byte, 32<<10)
 	for range times {
@@ -168,7 +170,8 @@ func isClosed(done <-chan struct{}) bool {
 	}
 }
 
-// reportCPU tells what one operation cost, in hub and agent, and how many of them a core of the two together does.
+// reportCPU tells what one operation cost, in hub and agent, and how many of them a core of the two
+// together does.
 func reportCPU(b *testing.B, hub, agent time.Duration, n float64, unit string) {
 	b.Helper()
 	if hub+agent == 0 {
@@ -190,8 +193,9 @@ func measureBulk(b *testing.B, s *side, streams int, move transfer) {
 	var group errgroup.Group
 	for range streams {
 		client := s.client(b)
-		// A client that has not heard the server's settings yet sends the whole of its first body in the smallest frames. Whether it has
-		// would be a matter of chance, so that each has asked for something before.
+		// A client that has not heard the server's settings yet sends the whole of its first body
+		// in the smallest frames. Whether it has would be a matter of chance, so that each has
+		// asked for something before.
 		if err := unexpected(get(b.Context(), client, s.url+parts.PathSmall, s.token, make([]byte, 32<<10))); err != nil {
 			b.Fatal(err)
 		}

@@ -28,17 +28,19 @@ var (
 const (
 	// rollClients ask in each of the two ways, for each agent.
 	rollClients = 2
-	// unready is how long a replica is out of the balancer before it is stopped, as with a pod's preStop pause.
+	// unready is how long a replica is out of the balancer before it is stopped, as with a pod's
+	// preStop pause.
 	unready = time.Second
 	// told is how many failures are printed.
 	told = 5
 )
 
-// BenchmarkRolling restarts one replica after the other while small objects are asked for, and counts the requests that fail.
-// Nothing asks a second time: half of the clients open a connection for each request. The others keep one until the hub says
-// goodbye on it, as kubectl does; HTTP/2 tells them which requests came too late to be looked at, and these they send over the
-// next connection. Agents and clients find replicas through a balancer, which a replica leaves a second before it is stopped and
-// enters again when it is ready. Run it with -benchtime 1x.
+// BenchmarkRolling restarts one replica after the other while small objects are asked for, and
+// counts the requests that fail. Nothing asks a second time: half of the clients open a connection
+// for each request. The others keep one until the hub says goodbye on it, as kubectl does; HTTP/2
+// tells them which requests came too late to be looked at, and these they send over the next
+// connection. Agents and clients find replicas through a balancer, which a replica leaves a second
+// before it is stopped and enters again when it is ready. Run it with -benchtime 1x.
 func BenchmarkRolling(b *testing.B) {
 	shared := newBench(b)
 	d := startDistributor(b)
@@ -117,7 +119,8 @@ func (s *side) once(way http.RoundTripper) error {
 	return err
 }
 
-// fresh opens a connection for each request, so that there is none to find dead and nothing to ask again.
+// fresh opens a connection for each request, so that there is none to find dead and nothing to ask
+// again.
 func (s *bench) fresh() http.RoundTripper {
 	return &http.Transport{TLSClientConfig: s.trusted.Clone(), DisableKeepAlives: true}
 }

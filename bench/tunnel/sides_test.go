@@ -24,7 +24,8 @@ type side struct {
 	// url leads to the API server.
 	url   string
 	token string
-	// others returns the token of another person, where persons have limits. Nil: nobody is told apart.
+	// others returns the token of another person, where persons have limits. Nil: nobody is told
+	// apart.
 	others func(b *testing.B) string
 	// hub and agent are what stands between; nil where there is nothing.
 	hub, agent *process.Process
@@ -32,7 +33,8 @@ type side struct {
 	getsOnly bool
 }
 
-// sides starts Leat and its peers in front of one API server. Leat comes first, and the peer that it is held against second.
+// sides starts Leat and its peers in front of one API server. Leat comes first, and the peer that
+// it is held against second.
 func (s *bench) sides(b *testing.B, rtt time.Duration) []*side {
 	b.Helper()
 	api := s.apiServer(b)
@@ -75,9 +77,10 @@ func (s *bench) twoProxies(b *testing.B, name, api, inner string, rtt time.Durat
 	return &side{bench: s, name: "peer=" + name, url: "https://" + front, hub: hub, agent: agent}
 }
 
-// remotedialer is Rancher's tunnel, whose agent carries bytes: HTTP and TLS of the API server end in the hub. An inner HTTP/2
-// connection stands still for good in a large answer: an end that pauses its peer cannot write either, HTTP/2 cannot read
-// on before it has written, and only reading ends the pause.
+// remotedialer is Rancher's tunnel, whose agent carries bytes: HTTP and TLS of the API server end
+// in the hub. An inner HTTP/2 connection stands still permanently in a large answer: an end that
+// pauses its peer cannot write either, HTTP/2 cannot read on before it has written, and only
+// reading ends the pause.
 func (s *bench) remotedialer(b *testing.B, name, api, inner string, rtt time.Duration) *side {
 	b.Helper()
 	binary := s.binary(b, "remotedialer", func() string { return process.BuildPeer(s.owner, "../../tools/peers/remotedialer") })

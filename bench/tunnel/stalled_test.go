@@ -21,13 +21,15 @@ const (
 	stallBuffer = 64 << 10
 	// joining is how many connections are opened at once.
 	joining = 32
-	// filling is how long stalled downloads may take to fill every buffer on the way: a hub may end them some time later.
+	// filling is how long stalled downloads may take to fill every buffer on the way: a hub may end
+	// them some time later.
 	filling = 12 * time.Second
 )
 
-// BenchmarkStalled asks for a small object while others have begun large downloads over the same agent and do not read on. It
-// tells by how much the slowest hundredth is slower than with nobody stalled, and what hub and agent hold for them. How long it
-// measures is bounded: a hub may end downloads that stand still for long. Run it with -benchtime 1x.
+// BenchmarkStalled asks for a small object while others have begun large downloads over the same
+// agent and do not read on. It tells by how much the slowest hundredth is slower than with nobody
+// stalled, and what hub and agent hold for them. How long it measures is bounded: a hub may end
+// downloads that stand still for long. Run it with -benchtime 1x.
 func BenchmarkStalled(b *testing.B) {
 	sides := newBench(b).sides(b, 0)
 	for _, s := range sides {
@@ -77,8 +79,8 @@ func (s *side) measureBeside(b *testing.B, stalled int) time.Duration {
 	return p99
 }
 
-// stall begins downloads that nobody reads. Each has a connection of its own; all belong to a person who asks for nothing else,
-// since persons have limits. They end with ctx.
+// stall begins downloads that nobody reads. Each has a connection of its own; all belong to a
+// person who asks for nothing else, since persons have limits. They end with ctx.
 func (s *side) stall(ctx context.Context, b *testing.B, n int) {
 	b.Helper()
 	token := s.token
@@ -123,7 +125,8 @@ func (s *side) settle(b *testing.B) {
 	b.Logf("%s has not come to rest within %v", s.name, filling)
 }
 
-// narrow makes connections that take little of what is not read, by HTTP/1.1, which has no windows of its own.
+// narrow makes connections that take little of what is not read, by HTTP/1.1, which has no windows
+// of its own.
 func (s *side) narrow() *http.Transport {
 	return &http.Transport{
 		TLSClientConfig: s.trusted.Clone(), DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,

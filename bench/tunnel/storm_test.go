@@ -16,9 +16,9 @@ import (
 
 var stormAgents = flag.Int("tunnel.storm", 5_000, "agents on the replica that dies in BenchmarkStorm")
 
-// BenchmarkStorm kills one of two replicas, and tells when all of its agents are connected to the other, how many connections
-// that one accepted in each second, and how many attempts it turned away. "Per operation" is the time until
-// all are back. Run it with -benchtime 1x.
+// BenchmarkStorm kills one of two replicas, and tells when all of its agents are connected to the
+// other, how many connections that one accepted in each second, and how many attempts it turned
+// away. "Per operation" is the time until all are back. Run it with -benchtime 1x.
 func BenchmarkStorm(b *testing.B) {
 	shared := newBench(b)
 	d := startDistributor(b)

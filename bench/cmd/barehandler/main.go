@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command barehandler is the limit that benchmarks of small answers are held against: net/http with a handler that reads
-// the request and answers 200 bytes. It prints its address, and serves until it is killed.
+// Command barehandler is the limit that benchmarks of small answers are held against: net/http with
+// a handler that reads the request and answers 200 bytes. It prints its address, and serves until
+// it is killed.
 package main
 
 import (

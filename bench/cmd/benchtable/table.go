@@ -30,7 +30,8 @@ type result struct {
 	values    map[string][]float64 // by unit, one for each run
 }
 
-// lineForm leaves out the number by which go test tells apart what one benchmark runs several times, taking turns with others.
+// lineForm leaves out the number by which go test tells apart what one benchmark runs several
+// times, taking turns with others.
 var lineForm = regexp.MustCompile(`^Benchmark(\S+?)(?:#\d+)?(?:-\d+)?\s+\d+\s+(.+)$`)
 
 // read collects results in the order in which they come, and fails where a benchmark did.

@@ -31,8 +31,8 @@ func Connect(tb testing.TB, url, token string) rpc.Client {
 	return client
 }
 
-// Enrol puts a cluster with a service for each folder of one repository into the catalog, and returns an access token of the
-// cluster's agent.
+// Enrol puts a cluster with a service for each folder of one repository into the catalog, and
+// returns an access token of the cluster's agent.
 func Enrol(tb testing.TB, url string, folders []string) string {
 	tb.Helper()
 	admin := Connect(tb, url, AdminToken)

@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// What the API server's double answers to. A GET of PathBulk with the parameter "bytes" is answered with so many, in a body of
-// unknown length as those of lists and logs are; a PUT swallows its body and answers its length.
+// What the API server's double answers to. A GET of PathBulk with the parameter "bytes" is answered
+// with so many, in a body of unknown length as those of lists and logs are; a PUT swallows its body
+// and answers its length.
 const (
 	PathSmall = "/api/v1/namespaces/default/configmaps/small"
 	PathBulk  = "/api/v1/namespaces/default/configmaps/bulk"
@@ -26,8 +27,8 @@ const (
 	chunk        = 128 << 10
 )
 
-// APIServer returns the handler of a Kubernetes API server that knows no more than these benchmarks ask of it. It asks nobody
-// who they are.
+// APIServer returns the handler of a Kubernetes API server that knows no more than these benchmarks
+// ask of it. It asks nobody who they are.
 func APIServer() http.Handler {
 	small := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"small","namespace":"default",`+
 		`"uid":"7c7e5b9e-0f0c-4b0f-9c39-1a6f6a4f1f11","resourceVersion":"123456","creationTimestamp":"2026-01-01T00:00:00Z"},`+

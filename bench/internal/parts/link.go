@@ -15,13 +15,14 @@ const (
 	// readAhead is what is read at once, and block what is allocated for several reads.
 	readAhead = 256 << 10
 	block     = 4 * readAhead
-	// inFlight is how many reads may be under way on one connection in one direction: far more than the fastest sender has.
+	// inFlight is how many reads may be under way on one connection in one direction: far more than
+	// the fastest sender has.
 	inFlight = 1 << 16
 )
 
-// ServeLink passes TCP connections to address on to target. Every byte takes half the round trip's time in each direction and
-// stays in order; how many bytes pass is not limited. Only the bytes are late: connections are still opened as fast as
-// the machine can.
+// ServeLink passes TCP connections to address on to target. Every byte takes half the round trip's
+// time in each direction and stays in order; how many bytes pass is not limited. Only the bytes are
+// late: connections are still opened as fast as the machine can.
 func ServeLink(ctx context.Context, address, target string, rtt time.Duration) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parts holds what stands around a tunnel in its benchmarks: an API server's double, a plain reverse proxy, and a link
-// on which bytes take their time. Each is to run in a process of its own.
+// Package parts holds what stands around a tunnel in its benchmarks: an API server's double, a
+// plain reverse proxy, and a link on which bytes take their time. Each is to run in a process of
+// its own.
 package parts
 
 import (
@@ -43,8 +44,8 @@ func Run(ctx context.Context, args []string) error {
 	}
 }
 
-// Windows of servers. The API server has those of a kube-apiserver; a proxy's are as large as those of Go's clients, so that in neither
-// direction they are what holds it up.
+// Windows of servers. The API server has those of a kube-apiserver; a proxy's are as large as those
+// of Go's clients, so that in neither direction they are what holds it up.
 var (
 	ofAPIServer = http.HTTP2Config{
 		MaxConcurrentStreams: 100, MaxReadFrameSize: 256 << 10,

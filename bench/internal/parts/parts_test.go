@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// TestLink sends bytes through a link to somebody who sends them back: they arrive in order, a round trip later, and the end
-// arrives behind them.
+// TestLink sends bytes through a link to somebody who sends them back: they arrive in order, a
+// round trip later, and the end arrives behind them.
 func TestLink(t *testing.T) {
 	t.Parallel()
 	const rtt = 40 * time.Millisecond

@@ -19,8 +19,8 @@ const (
 	idleConnections = 128
 )
 
-// Proxy returns httputil.ReverseProxy in front of a server, with a pool of buffers and connections that are kept, and no other
-// duty. It speaks HTTP/2 to the server, or HTTP/1.1.
+// Proxy returns httputil.ReverseProxy in front of a server, with a pool of buffers and connections
+// that are kept, and no other duty. It speaks HTTP/2 to the server, or HTTP/1.1.
 func Proxy(target, certificate string, http2 bool) (http.Handler, error) {
 	to, err := url.Parse(target)
 	if err != nil {

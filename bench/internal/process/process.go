@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs the parts of a benchmark in processes of their own, so that what each costs can be told from what its
-// callers cost.
+// Package process runs the parts of a benchmark in processes of their own, so that what each costs
+// can be told from what its callers cost.
 package process
 
 import (
@@ -27,7 +27,8 @@ func Build(tb testing.TB, command string) string {
 	return compile(tb, exec.CommandContext(tb.Context(), "go", "build"), path.Base(command), module+command)
 }
 
-// BuildPeer compiles a peer, which has a module of its own outside of the workspace, in a folder relative to the caller's.
+// BuildPeer compiles a peer, which has a module of its own outside of the workspace, in a folder
+// relative to the caller's.
 func BuildPeer(tb testing.TB, dir string) string {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), "go", "build")
@@ -85,7 +86,8 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
-// Stop asks it to end, and returns when it has. It fails the benchmark when that takes longer than a minute.
+// Stop asks it to end, and returns when it has. It fails the benchmark when that takes longer than
+// a minute.
 func (p *Process) Stop(tb testing.TB) {
 	tb.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -101,7 +103,8 @@ func (p *Process) Stop(tb testing.TB) {
 // clockTick is the unit of time in /proc, the same on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// CPU returns the processors' time that the process has used, of its own and in the kernel. A nil process uses none.
+// CPU returns the processors' time that the process has used, of its own and in the kernel. A nil
+// process uses none.
 func (p *Process) CPU(tb testing.TB) time.Duration {
 	tb.Helper()
 	if p == nil {
