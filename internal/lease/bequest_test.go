@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/internal/lease/leasemem"
 )
 
-// TestHoldHandsOver ends a tenure with a bequest while two others wait: the heir has the lease as
-// soon as it is woken, and the other one, which would have asked earlier, does not get it.
+// TestHoldHandsOver ends a tenure with a bequest while two others wait: the heir gets the lease as
+// soon as it is woken, and the other one, which would have asked earlier, does not.
 func TestHoldHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := leasemem.New()

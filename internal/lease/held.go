@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Held is a lease that [Hold] keeps alive, as the work under it sees it. Its methods may be called
+// Held is a lease that [Hold] keeps alive, as seen by the work under it. Its methods may be called
 // concurrently.
 type Held struct {
 	mu    sync.Mutex
@@ -19,8 +19,8 @@ type Held struct {
 	keep  time.Duration // how long the lease is reserved for heir
 }
 
-// Bequeath makes [Hold] reserve the lease for heir, for that long, when it gives it back after work
-// has returned. An empty heir takes an earlier call back.
+// Bequeath makes [Hold] reserve the lease for heir for the given time when it releases the lease
+// after work has returned. An empty heir cancels an earlier call.
 func (h *Held) Bequeath(heir string, reserve time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -33,14 +33,14 @@ func (h *Held) bequest() (heir string, reserve time.Duration) {
 	return h.heir, h.keep
 }
 
-// Epoch returns the fencing number. It is the same for the whole call of the work.
+// Epoch returns the fencing number. It does not change during one call of the work.
 func (h *Held) Epoch() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lease.Epoch
 }
 
-// Lease returns the lease as it was last renewed.
+// Lease returns the lease as last renewed.
 func (h *Held) Lease() Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,9 +49,9 @@ func (h *Held) Lease() Lease {
 
 // Check reports whether the lease may still be relied on. It returns an error that matches
 // [ErrLost] once the lease is known to be lost or its deadline has passed, and from then on always.
-// It asks nobody and costs next to nothing: call it right before anything that only the holder may
-// do, because the context of the work is cancelled by a timer, and a process that was frozen and
-// woke up may run on for an instant before its timers do.
+// It makes no request and costs almost nothing. Call it right before anything that only the holder
+// may do, because the context of the work is cancelled by a timer, and a process that was frozen
+// and woke up may run on for an instant before its timers do.
 func (h *Held) Check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,8 +61,8 @@ func (h *Held) Check() error {
 	return h.lost
 }
 
-// renewed takes over a renewed lease, unless this one was lost in the meantime: what work may have
-// seen as lost must not come back.
+// renewed stores a renewed lease, unless the lease was lost in the meantime: a loss that the work
+// may have seen is final.
 func (h *Held) renewed(l Lease) error {
 	if err := h.Check(); err != nil {
 		return err

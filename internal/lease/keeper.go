@@ -15,36 +15,36 @@ import (
 
 const (
 	defaultTTL = 15 * time.Second
-	// maxWait bounds the wait for a lease that another one holds: it may be released long before it
-	// would expire.
+	// maxWait bounds the wait for a lease that another owner holds: it may be released long before
+	// it would expire.
 	maxWait = 3 * time.Second
 	// releaseTimeout bounds the last call of a holder that is leaving. Without an answer the lease
-	// ends by itself.
+	// expires.
 	releaseTimeout = 2 * time.Second
 )
 
-// KeeperParams says which lease [Hold] holds, and how.
+// KeeperParams sets which lease [Hold] holds, and how.
 type KeeperParams struct {
-	// Store, Key and Owner say which lease, and in whose name; see AcquireParams. Required.
+	// Store, Key and Owner identify the lease and its owner; see AcquireParams. Required.
 	Store Store
 	Key   string
 	Owner string
-	// TTL is how long the lease outlives its last renewal: how long others wait for the work of a
-	// dead holder. Zero: 15 s.
+	// TTL is how long the lease outlives its last renewal, and thus how long others wait after a
+	// holder has died. Zero: 15 s.
 	TTL time.Duration
 	// RenewEvery is the time between renewals. Zero: TTL/3, so that two renewals may fail before
 	// the lease is lost.
 	RenewEvery time.Duration
-	// MinEpoch is the highest epoch known from before. Hold itself remembers those it sees. Zero:
-	// none.
+	// MinEpoch is the highest epoch that the caller remembers. Hold itself remembers those it sees.
+	// Zero: none.
 	MinEpoch uint64
-	// Backoff spaces the calls of a store that fails. The zero policy: 100 ms growing to a fifth of
-	// TTL.
+	// Backoff spaces the retries while the store fails. The zero policy: 100 ms growing to a fifth
+	// of TTL.
 	Backoff backoff.Policy
-	// Wake makes a waiting Hold ask for the lease at once: somebody told that it is free. Nil:
-	// nobody tells.
+	// Wake makes a waiting Hold ask for the lease at once, because the caller was notified that it
+	// is free. Nil: Hold only polls.
 	Wake <-chan struct{}
-	// Logger hears of leases won and lost, and of a store that does not answer. Nil: nobody does.
+	// Logger records leases won and lost, and a store that does not answer. Nil: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -65,21 +65,21 @@ func (p KeeperParams) withDefaults() KeeperParams {
 	return p
 }
 
-// Hold runs work while it holds the lease, and starts it again whenever it has lost the lease and
-// won it back.
+// Hold runs work while it holds the lease, and runs it again whenever it has lost the lease and
+// acquired it again.
 //
 // It waits until the lease is free, acquires it, calls work, and renews the lease until work
 // returns. The context of work is cancelled, with a cause that matches [ErrLost], as soon as the
 // lease is known to be lost or its deadline passes without renewal, however long the store takes to
-// answer; it is also cancelled when ctx is. Hold then waits for work to return, for as long as that
-// takes: it never acquires the lease again, nor returns, while work is running. So at any instant
-// at most one work of one Hold runs, and no other holder's starts before the deadline of this
-// one's.
+// answer. It is also cancelled when ctx is. Hold then waits for work to return, for as long as that
+// takes: it never acquires the lease again, nor returns, while work is running. At any time one
+// Hold therefore runs at most one work, and no other holder's work starts before the deadline of
+// this one's lease.
 //
-// When work returns while the lease is held, Hold releases it and returns what work returned. What
-// work returns after the lease was lost, success included, is dropped, because others may have
-// begun the same work by then. When ctx is done, Hold returns its cause. It returns at once with an
-// error for params that no store accepts.
+// When work returns while the lease is held, Hold releases it and returns the result of work. A
+// result that comes after the lease was lost, even success, is dropped, because another holder may
+// have begun the same work by then. When ctx is done, Hold returns its cause. Hold returns an error
+// at once for params that no store accepts.
 func Hold(ctx context.Context, p KeeperParams, work func(ctx context.Context, held *Held) error) error {
 	k := &keeper{params: p.withDefaults(), work: work}
 	k.minEpoch = k.params.MinEpoch
@@ -101,12 +101,12 @@ func Hold(ctx context.Context, p KeeperParams, work func(ctx context.Context, he
 	}
 }
 
-// keeper is one call of Hold; only the goroutine of that call uses it.
+// keeper is the state of one call of Hold. Only the goroutine of that call uses it.
 type keeper struct {
 	params   KeeperParams
 	work     func(context.Context, *Held) error
 	minEpoch uint64 // the highest epoch seen
-	reclaim  bool   // the store has forgotten a lease that this one held
+	reclaim  bool   // the store has forgotten a lease that this keeper held
 }
 
 func (k *keeper) acquireParams() AcquireParams {
@@ -126,7 +126,8 @@ func (k *keeper) acquire(ctx context.Context) (Lease, error) {
 			k.minEpoch = max(k.minEpoch, held.Epoch)
 			k.reclaim = k.reclaim && held.Owner == ""
 			failures = 0
-			// A little later than its end, so that it is over, and not all waiters at once.
+			// Wait slightly longer, so that the lease is over, and jitter it, so that not all
+			// waiters ask at once.
 			wait = min(held.Remaining+backoff.Jitter(k.params.TTL/50, 1), backoff.Jitter(maxWait, 0.25))
 		} else {
 			if failures == 0 && ctx.Err() == nil {
@@ -141,8 +142,8 @@ func (k *keeper) acquire(ctx context.Context) (Lease, error) {
 	}
 }
 
-// await waits that long, or until somebody tells that the lease is free. The error is the context's
-// cause.
+// await blocks for that long, or until Wake reports that the lease is free. The error is the
+// context's cause.
 func (k *keeper) await(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -155,7 +156,7 @@ func (k *keeper) await(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// acquireOnce asks once. A lease that is over when the answer comes is given back and reported as
+// acquireOnce asks once. A lease that is over when the answer arrives is released and reported as
 // lost.
 func (k *keeper) acquireOnce(ctx context.Context) (Lease, error) {
 	asking, cancel := context.WithTimeout(ctx, k.params.TTL)
@@ -173,16 +174,16 @@ func (k *keeper) acquireOnce(ctx context.Context) (Lease, error) {
 	return l, nil
 }
 
-// tenure runs work once under the lease, and returns when work has. lost reports whether the lease
-// was lost before that.
+// tenure runs work once under the lease, and returns when work has returned. lost reports whether
+// the lease was lost before that.
 func (k *keeper) tenure(ctx context.Context, l Lease) (result error, lost bool) {
 	held := &Held{lease: l}
 	working, cancel := context.WithCancelCause(ctx)
 	done := make(chan error, 1)
 	go func() { done <- k.work(working, held) }()
 
-	// Renewal goes on while work shuts down after ctx is done: until it has returned nobody else
-	// may begin.
+	// Renewal continues while work shuts down after ctx is done: until work has returned no other
+	// holder may begin.
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	renewed := make(chan struct{})
 	go func() {
@@ -203,13 +204,13 @@ func (k *keeper) tenure(ctx context.Context, l Lease) (result error, lost bool) 
 	}
 	<-renewed
 	held.lose(fmt.Errorf("%q at epoch %d: released: %w", l.Key, l.Epoch, ErrLost))
-	// Given back even when lost: the store may have extended it with its answer on the way, and
-	// nobody uses it now.
+	// Release the lease even when it was lost: the store may have extended it with its answer on
+	// the way, and this holder no longer uses it.
 	k.giveBack(ctx, l, held)
 	return result, reason != nil
 }
 
-// watch blocks until work is done or the lease is lost. ended tells that work is done, with the
+// watch blocks until work is done or the lease is lost. ended reports that work is done, with the
 // result.
 func watch(held *Held, done <-chan error, renewed <-chan struct{}) (result error, ended bool) {
 	for held.Check() == nil {
@@ -237,7 +238,7 @@ func (k *keeper) renew(ctx context.Context, held *Held) {
 		case err == nil:
 			wait, failures = k.params.RenewEvery, 0
 		case errors.Is(err, ErrLost):
-			k.reclaim = held.Check() == nil // nobody else can have had it
+			k.reclaim = held.Check() == nil // no other owner can have held it since
 			held.lose(err)
 			return
 		default:
@@ -250,8 +251,8 @@ func (k *keeper) renew(ctx context.Context, held *Held) {
 	}
 }
 
-// renewOnce asks once. It does not wait for the whole of what the lease has left, so that a
-// connection that swallows one request leaves time for another.
+// renewOnce asks once. It waits for less than the remaining time of the lease, so that a connection
+// that swallows one request leaves time for another.
 func (k *keeper) renewOnce(ctx context.Context, held *Held) error {
 	asking, cancel := context.WithTimeout(ctx, min(k.params.TTL/3, time.Until(held.Lease().Deadline)))
 	defer cancel()
@@ -262,7 +263,7 @@ func (k *keeper) renewOnce(ctx context.Context, held *Held) error {
 	return held.renewed(l)
 }
 
-// awaitWork waits for work that has been told to stop, and complains once when that takes longer
+// awaitWork waits for work whose context is cancelled, and logs an error once if that takes longer
 // than a lease lasts.
 func (k *keeper) awaitWork(ctx context.Context, held *Held, done <-chan error) error {
 	patience := time.NewTimer(k.params.TTL)
@@ -271,14 +272,14 @@ func (k *keeper) awaitWork(ctx context.Context, held *Held, done <-chan error) e
 	case result := <-done:
 		return result
 	case <-patience.C:
-		k.params.Logger.LogAttrs(ctx, slog.LevelError, "work goes on without its lease",
+		k.params.Logger.LogAttrs(ctx, slog.LevelError, "work continues without its lease",
 			slog.Uint64("lease.epoch", held.Epoch()))
 		return <-done
 	}
 }
 
-// giveBack releases the lease, to the heir if there is one. Where that fails it expires, and then
-// anybody may have it.
+// giveBack releases the lease, to the heir if there is one. If that fails the lease expires, and
+// then anybody may acquire it.
 func (k *keeper) giveBack(ctx context.Context, l Lease, held *Held) {
 	heir, reserve := held.bequest()
 	if heir == "" {
@@ -288,8 +289,8 @@ func (k *keeper) giveBack(ctx context.Context, l Lease, held *Held) {
 	k.leave(ctx, l, func(ctx context.Context) error { return k.params.Store.Bequeath(ctx, l, heir, reserve) })
 }
 
-// release gives the lease back. Nothing depends on it but how long others wait, so its failure is
-// only worth a word.
+// release releases the lease. A failure only makes others wait for the lease to expire, so it is
+// only logged.
 func (k *keeper) release(ctx context.Context, l Lease) {
 	k.leave(ctx, l, func(ctx context.Context) error { return k.params.Store.Release(ctx, l) })
 }

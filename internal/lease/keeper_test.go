@@ -19,7 +19,7 @@ const ttl = 15 * time.Second
 
 var errWork = errors.New("work failed")
 
-// double passes calls to a leasemem store, unless a function stands in their way.
+// double forwards calls to a leasemem store, unless a function intercepts them.
 type double struct {
 	*leasemem.Store
 	mu     sync.Mutex
@@ -31,7 +31,7 @@ func newDouble() *double {
 	return &double{Store: leasemem.New(), calls: make(map[string]int)}
 }
 
-// set makes f decide about every further call: an error takes its place.
+// set makes f decide every further call: an error that it returns replaces the call.
 func (d *double) set(f func(ctx context.Context, call string) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,7 +180,7 @@ func TestHoldSurvivesFailedRenewals(t *testing.T) {
 		err := lease.Hold(t.Context(), params(store, "a"), func(ctx context.Context, held *lease.Held) error {
 			for range 20 {
 				store.set(func(context.Context, string) error { return errors.New("down") })
-				rest(ctx, 8*time.Second) // shorter than what a lease that misses one renewal has left
+				rest(ctx, 8*time.Second) // shorter than the remaining time of a lease that misses one renewal
 				store.set(nil)
 				rest(ctx, 6*time.Second)
 			}
@@ -203,7 +203,7 @@ func TestHoldCancelsAtOnceWhenTheStoreForgets(t *testing.T) {
 		err := lease.Hold(t.Context(), p, func(ctx context.Context, held *lease.Held) error {
 			epochs = append(epochs, held.Epoch())
 			if waited := time.Since(lost); len(epochs) > 1 && waited > 0 {
-				t.Errorf("got the lease back after %s, want at once: nobody but this holder can have had it", waited)
+				t.Errorf("got the lease back after %s, want at once: no other holder can have had it", waited)
 			}
 			if len(epochs) == 3 {
 				return nil
@@ -231,7 +231,7 @@ func TestHoldKeepsTheLeaseUntilWorkHasStopped(t *testing.T) {
 		err := lease.Hold(ctx, params(store, "a"), func(ctx context.Context, held *lease.Held) error {
 			cancel(errWork)
 			<-ctx.Done()
-			rest(context.WithoutCancel(ctx), time.Minute) // it takes its time to drain
+			rest(context.WithoutCancel(ctx), time.Minute) // it takes time to drain
 			if err := held.Check(); err != nil {
 				t.Errorf("lease while draining: got %v, want it held", err)
 			}
@@ -258,7 +258,7 @@ func TestHoldNeverReacquiresWhileWorkRuns(t *testing.T) {
 			store.Forget()
 			<-ctx.Done()
 			acquired := store.count("acquire")
-			rest(context.WithoutCancel(ctx), 10*time.Minute) // deaf to its context
+			rest(context.WithoutCancel(ctx), 10*time.Minute) // ignores its context
 			if got := store.count("acquire"); got != acquired {
 				t.Errorf("acquired while work still ran: got %d calls, want %d", got, acquired)
 			}
@@ -299,7 +299,7 @@ func TestHoldEndsWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestLateAnswerIsNoLease lets the answer to Acquire arrive after the lease it gives has ended.
+// TestLateAnswerIsNoLease delays the answer to Acquire until the lease it grants has ended.
 func TestLateAnswerIsNoLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

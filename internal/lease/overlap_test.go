@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/internal/lease/leasemem"
 )
 
-// unreliable is one owner's way to the shared store: at random a call is refused, hangs, is late,
-// or is done and its answer lost.
+// unreliable is one owner's connection to the shared store: at random a call is refused, hangs, is
+// late, or succeeds and its answer is lost.
 type unreliable struct {
 	*leasemem.Store
 	mu     sync.Mutex
@@ -63,7 +63,7 @@ func (u *unreliable) Acquire(ctx context.Context, p lease.AcquireParams) (l leas
 		l, err = u.Store.Acquire(context.WithoutCancel(ctx), p)
 		return err
 	})
-	l.Deadline = sent.Add(p.TTL) // as an adapter does: from before the request was sent
+	l.Deadline = sent.Add(p.TTL) // like an adapter: from before the request was sent
 	return l, err
 }
 
@@ -82,7 +82,7 @@ func (u *unreliable) Release(ctx context.Context, l lease.Lease) error {
 	return u.through(ctx, func() error { return u.Store.Release(context.WithoutCancel(ctx), l) })
 }
 
-// record notes what the works of all owners did, and judges it.
+// record records the works of all owners, and checks them.
 type record struct {
 	mu       sync.Mutex
 	running  map[string]bool
@@ -110,9 +110,9 @@ func (r *record) end(owner string) {
 	delete(r.running, owner)
 }
 
-// TestNoTwoWorksOverlap lets three owners contend for one key over connections that fail in every
-// way, with works that obey their context: no two may ever run at once, epochs only grow, and the
-// work goes on.
+// TestNoTwoWorksOverlap has three owners contend for one key over connections that fail in every
+// way, with works that obey their context: no two may ever run at once, epochs only grow, and work
+// continues.
 func TestNoTwoWorksOverlap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -124,7 +124,7 @@ func TestNoTwoWorksOverlap(t *testing.T) {
 				t.Errorf("seed %d: %s", seed, problem)
 			}
 			if r.tenures < 5 {
-				t.Errorf("seed %d: got %d tenures in half an hour, want the work to go on", seed, r.tenures)
+				t.Errorf("seed %d: got %d tenures in half an hour, want the work to continue", seed, r.tenures)
 			}
 		})
 	})

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leasemem keeps leases in memory: one process, or one test, is the whole world. It
-// measures time with time.Now, so that it follows the virtual clock of testing/synctest.
+// Package leasemem keeps leases in memory, for one process or one test. It measures time with
+// time.Now, so it follows the virtual clock of testing/synctest.
 package leasemem
 
 import (
@@ -22,7 +22,7 @@ type Store struct {
 	heirs  map[string]bequest
 }
 
-// bequest reserves a key that nobody holds.
+// bequest reserves a free key.
 type bequest struct {
 	heir  string
 	until time.Time
@@ -36,12 +36,12 @@ type holding struct {
 
 var _ lease.Store = (*Store)(nil)
 
-// New returns a store in which nothing is held.
+// New returns a store without leases.
 func New() *Store {
 	return &Store{held: make(map[string]holding), epochs: make(map[string]uint64), heirs: make(map[string]bequest)}
 }
 
-// Forget drops everything, epochs included: what FLUSHALL does to Redis. For tests.
+// Forget drops everything, including the epochs, as FLUSHALL does in Redis. It is for tests.
 func (s *Store) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Store) Holder(ctx context.Context, key string) (lease.Holder, error) {
 	return lease.Holder{Owner: h.owner, Epoch: h.epoch, Remaining: h.until.Sub(now)}, nil
 }
 
-// current returns the live holding of a key, and forgets an expired one.
+// current returns the live holding of a key, and deletes an expired one.
 func (s *Store) current(key string, now time.Time) (holding, bool) {
 	h, ok := s.held[key]
 	if ok && !now.Before(h.until) {

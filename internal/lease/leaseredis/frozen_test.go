@@ -50,8 +50,8 @@ func writeFenced(ctx context.Context, client *redis.Client, epoch uint64) error 
 }
 
 // holdAndWrite holds the lease and writes under it as fast as it can, until it notices that the
-// lease is lost. It prints what happens, a line each: "held" after the first write, then "lost" and
-// the number of refused writes.
+// lease is lost. It prints one line each: "held" after the first write, then "lost" and the number
+// of refused writes.
 func holdAndWrite(ctx context.Context, addr string, out io.Writer) error {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
@@ -68,7 +68,7 @@ func holdAndWrite(ctx context.Context, addr string, out io.Writer) error {
 				_, _ = fmt.Fprintln(out, "held")
 			}
 		}
-		<-working.Done() // must come by itself
+		<-working.Done() // must end without help
 		_, err := fmt.Fprintln(out, "lost", refused)
 		return err
 	})
@@ -78,9 +78,9 @@ func holdAndWrite(ctx context.Context, addr string, out io.Writer) error {
 	return err
 }
 
-// TestFrozenHolderNotices stops a process with SIGSTOP in the middle of its writes, lets another
-// one take the lease and write, and wakes the first one up. From then on no write of the old epoch
-// may get through, and the old holder must stop.
+// TestFrozenHolderNotices stops a process with SIGSTOP in the middle of its writes, has another one
+// acquire the lease and write, and resumes the first one. From then on no write of the old epoch
+// may succeed, and the old holder must stop.
 func TestFrozenHolderNotices(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -4,19 +4,20 @@
 // Package leaseredis keeps leases in Redis: one server, Sentinel or Cluster.
 //
 // A lease is two keys: one with the holder, which Redis expires, and one with the last epoch, which
-// stays. A third, which Redis expires too, names the heir for whom a lease that was given up is
-// reserved, and a fourth reports whether Redis may have lost its memory. All have the lease's key
-// in braces, so that a cluster keeps them in one slot. An adapter that fences its writes with the
-// epoch in a script of its own (see [FenceLua]) needs its keys in that slot too: either it names
-// them with the same braces, or the prefix given to [New] has braces of its own
-// ("leat:{gitcache}:"), which then decide for every key below it.
+// stays. A third, which Redis also expires, names the heir for whom a released lease is reserved,
+// and a fourth shows whether Redis may have lost its memory. All have the lease's key in braces, so
+// that a cluster keeps them in one slot. An adapter that fences its writes with the epoch in a
+// script of its own (see [FenceLua]) needs its keys in that slot too: either it names them with the
+// same braces, or the prefix given to [New] has braces of its own ("leat:{gitcache}:"), which then
+// decide for every key below it.
 //
-// Redis replicates asynchronously: a fail-over may forget a lease or an epoch that was just given.
-// The process of Redis that gave an epoch is therefore kept with it, and one that takes over gives
-// no free lease before AcquireParams.Grace is over; a lease that it still knows goes on. Epochs are
-// times, in milliseconds since 1970, that never stand still, so they do not fall behind those that
-// were forgotten; where clocks disagree, holders that remember their epoch pass it as
-// AcquireParams.MinEpoch, and FenceLua raises the last epoch to what writers bring.
+// Redis replicates asynchronously, so a fail-over may forget a lease or an epoch that was just
+// granted. The id of the Redis process that granted an epoch is therefore stored with it. A process
+// that takes over grants no free lease before AcquireParams.Grace is over; a lease that it still
+// knows continues. Epochs are times, in milliseconds since 1970, that always grow, so new ones do
+// not fall behind those that were forgotten. In case clocks disagree, holders that remember their
+// epoch pass it as AcquireParams.MinEpoch, and FenceLua raises the last epoch to that of the
+// writers.
 package leaseredis
 
 import (
@@ -33,8 +34,7 @@ import (
 	"github.com/leatdev/leat/internal/lease"
 )
 
-// Store is a [lease.Store] in Redis. It has no state of its own but the client, which its maker
-// closes.
+// Store is a [lease.Store] in Redis. It has no state besides the client, which its maker closes.
 type Store struct {
 	client redis.UniversalClient
 	prefix string
@@ -45,9 +45,9 @@ type Store struct {
 var _ lease.Store = (*Store)(nil)
 
 // New returns a store whose keys begin with prefix, for instance "leat:gitcache:". The client
-// should be made with ContextTimeoutEnabled: without it go-redis waits for its own ReadTimeout,
-// times its retries, where the caller's deadline is sooner, and a holder that is leaving takes so
-// much longer.
+// should be made with ContextTimeoutEnabled. Without it go-redis waits for its own ReadTimeout,
+// times its retries, even if the caller's deadline is earlier, which delays a holder that is
+// leaving.
 func New(client redis.UniversalClient, prefix string) *Store {
 	return &Store{
 		client: client, prefix: prefix,
@@ -67,14 +67,14 @@ func EpochKey(prefix, key string) string {
 	return prefix + "epoch:{" + key + "}"
 }
 
-// HeirKey is the Redis key that names who alone may acquire a lease that was bequeathed.
+// HeirKey is the Redis key that names the only owner that may acquire a bequeathed lease.
 func HeirKey(prefix, key string) string {
 	return prefix + "heir:{" + key + "}"
 }
 
-// givenKey is the Redis key with the last epoch that was given by Redis itself, and the process of
-// Redis that gave it: "epoch server". Unlike EpochKey nobody else raises it, so that it reports
-// whether Redis may have lost its memory.
+// givenKey is the Redis key with the last epoch that Redis itself granted, and the id of the Redis
+// process that granted it: "epoch server". Unlike EpochKey no writer raises it, so it shows whether
+// Redis may have lost its memory.
 func givenKey(prefix, key string) string {
 	return prefix + "given:{" + key + "}"
 }
@@ -84,8 +84,8 @@ func (s *Store) Acquire(ctx context.Context, p lease.AcquireParams) (lease.Lease
 	if err := p.Check(); err != nil {
 		return lease.Lease{}, err
 	}
-	// The client may send a script again when the connection breaks before the answer. The nonce
-	// lets the second run recognise that the lease it finds is the one that the first run gave.
+	// The client may send a script again when the connection breaks before the answer arrives. With
+	// the nonce the second run recognises the lease that the first run granted.
 	nonce := rand.Text()
 	deadline := time.Now().Add(p.TTL)
 	keys := []string{LeaseKey(s.prefix, p.Key), EpochKey(s.prefix, p.Key), HeirKey(s.prefix, p.Key), givenKey(s.prefix, p.Key)}
@@ -135,8 +135,8 @@ func (s *Store) Bequeath(ctx context.Context, l lease.Lease, heir string, reserv
 	return nil
 }
 
-// ifHeld runs a script that does something to a lease only if it is still exactly this one. The
-// lease's key comes before the further keys, its epoch and owner before the further args.
+// ifHeld runs a script that changes a lease only if it is still exactly this one. The lease's key
+// precedes the further keys, and its epoch and owner precede the further args.
 func (s *Store) ifHeld(ctx context.Context, script *redis.Script, l lease.Lease, keys []string, args ...any) error {
 	args = append([]any{strconv.FormatUint(l.Epoch, 10), l.Owner}, args...)
 	done, err := script.Run(ctx, s.client, append([]string{LeaseKey(s.prefix, l.Key)}, keys...), args...).Bool()
@@ -153,7 +153,7 @@ func (s *Store) ifHeld(ctx context.Context, script *redis.Script, l lease.Lease,
 func (s *Store) Holder(ctx context.Context, key string) (lease.Holder, error) {
 	var value *redis.StringCmd
 	var remaining *redis.DurationCmd
-	// One transaction, or the lease could change hands between the two answers.
+	// Use one transaction, or the lease could change hands between the two answers.
 	_, err := s.client.TxPipelined(ctx, func(tx redis.Pipeliner) error {
 		value = tx.Get(ctx, LeaseKey(s.prefix, key))
 		remaining = tx.PTTL(ctx, LeaseKey(s.prefix, key))
@@ -172,13 +172,13 @@ func (s *Store) Holder(ctx context.Context, key string) (lease.Holder, error) {
 	return h.Holder, nil
 }
 
-// holder is what a lease's key says.
+// holder is the parsed value of a lease's key.
 type holder struct {
 	lease.Holder
 	nonce string
 }
 
-// parseHolder reads the value "epoch nonce owner" and the remaining milliseconds.
+// parseHolder parses the value "epoch nonce owner" and the remaining milliseconds.
 func parseHolder(reply []string) (holder, error) {
 	if len(reply) != 2 {
 		return holder{}, fmt.Errorf("unexpected reply of %d values", len(reply))

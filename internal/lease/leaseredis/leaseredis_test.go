@@ -29,7 +29,7 @@ func TestStoreOnRedis(t *testing.T) {
 	var stores atomic.Int64
 	leasetest.Run(t, func(t *testing.T) leasetest.Subject {
 		t.Helper()
-		own := prefix + strconv.FormatInt(stores.Add(1), 10) + ":" // one server for all, each with keys of its own
+		own := prefix + strconv.FormatInt(stores.Add(1), 10) + ":" // one server for all tests, with a prefix for each
 		return leasetest.Subject{Store: leaseredis.New(server.Client(t), own)}
 	})
 }
@@ -88,8 +88,7 @@ func TestFlushAll(t *testing.T) {
 	}
 }
 
-// TestForgottenEpochsAreNotGivenAgain empties Redis while nobody is left who remembers the last
-// epoch.
+// TestForgottenEpochsAreNotGivenAgain empties Redis when no process remembers the last epoch.
 func TestForgottenEpochsAreNotGivenAgain(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)
@@ -98,7 +97,7 @@ func TestForgottenEpochsAreNotGivenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	timer := time.NewTimer(2 * time.Millisecond) // Redis tells milliseconds apart
+	timer := time.NewTimer(2 * time.Millisecond) // Redis' clock has milliseconds
 	<-timer.C
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
@@ -108,10 +107,10 @@ func TestForgottenEpochsAreNotGivenAgain(t *testing.T) {
 	}
 }
 
-// TestFailOverLosesALease promotes a replica that has not heard of the last lease. Its holder may
-// go on until the lease would have ended, so nobody gets another one before, and then under an
-// epoch that the lost one cannot have had. A lease that the replica has heard of is renewed as if
-// nothing had happened.
+// TestFailOverLosesALease promotes a replica that has not received the last lease. Its holder may
+// continue until the lease would have ended, so no other owner gets a lease before then, and its
+// epoch must be one that the lost lease cannot have had. A lease that the replica has received is
+// renewed normally.
 func TestFailOverLosesALease(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
@@ -154,7 +153,7 @@ func TestFailOverLosesALease(t *testing.T) {
 	}
 }
 
-// acquireAfter acquires a lease that is said to be free in a while.
+// acquireAfter acquires a lease that becomes free after a while.
 func acquireAfter(t *testing.T, store lease.Store, p lease.AcquireParams, wait time.Duration) lease.Lease {
 	t.Helper()
 	for {
@@ -173,13 +172,13 @@ func acquireAfter(t *testing.T, store lease.Store, p lease.AcquireParams, wait t
 }
 
 // TestRepeatedRequestIsRecognised cuts the connection after Redis has run the script and before its
-// answer arrives: the client sends the script again, and the second run must not mistake the first
-// one's lease for another's.
+// answer arrives: the client sends the script again, and the second run must not take the first
+// one's lease for another owner's.
 func TestRepeatedRequestIsRecognised(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	if _, err := leaseredis.New(server.Client(t), prefix).Acquire(t.Context(), params("warm-up", 0)); err != nil {
-		t.Fatal(err) // the script is known now, and the cut hits its run
+		t.Fatal(err) // Redis has cached the script, so the cut hits its run
 	}
 	if err := server.Client(t).Del(t.Context(), leaseredis.LeaseKey(prefix, "k")).Err(); err != nil {
 		t.Fatal(err)
@@ -207,7 +206,7 @@ func TestRepeatedRequestIsRecognised(t *testing.T) {
 	}
 }
 
-// cuttingConn breaks once, when the answer to an EVALSHA comes.
+// cuttingConn breaks once, when the answer to an EVALSHA arrives.
 type cuttingConn struct {
 	net.Conn
 	cuts  *atomic.Int64

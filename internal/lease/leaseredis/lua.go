@@ -7,13 +7,13 @@ package leaseredis
 // milliseconds for 285 000 years - and are printed with %.0f because tostring would turn a large
 // one into 1e+15.
 
-// ServerLua defines a Lua function that tells lives of Redis apart:
+// ServerLua defines a Lua function that distinguishes the processes of Redis:
 //
 //	leat_server()
 //
-// It returns the id of the process that runs the script, which a restart and a fail-over change;
-// "-" where Redis does not tell. What was written under another id may not be all that was
-// acknowledged. Prepend it to a script as FenceLua.
+// It returns the id of the process that runs the script, which changes with a restart and a
+// fail-over, or "-" if Redis does not report it. A value that was written under another id may be
+// older than the last acknowledged one. Prepend ServerLua to a script like FenceLua.
 const ServerLua = `
 local function leat_server()
   local info = redis.pcall('INFO', 'server')
@@ -22,15 +22,15 @@ end
 `
 
 // acquireLua takes KEYS lease, epoch, heir, given and ARGV nonce, owner, ttl in ms, floor of the
-// epoch, grace in ms, whether it is reclaimed ("1"). It returns the value of the lease as it is
-// now, whoever holds it, and the milliseconds it has left. For a lease that is reserved for another
-// these are "epoch - heir", because no nonce is "-", and what the reservation has left. Where the
-// floor was never given, or another process of Redis gave the last epoch, Redis may have lost some
-// of its memory, and the lease is reserved for nobody: for the heir "", who cannot ask, but whoever
-// reclaims may have it.
+// epoch, grace in ms, whether it is reclaimed ("1"). It returns the current value of the lease,
+// even if it has another owner, and the remaining milliseconds. For a lease that is reserved for
+// another owner these are "epoch - heir", because no nonce is "-", and the remaining time of the
+// reservation. If the floor was never granted, or another process of Redis granted the last epoch,
+// Redis may have lost some of its memory. The lease is then reserved for the heir "", which no
+// owner is called, and only a reclaiming owner can acquire it.
 //
-// An epoch is the time in milliseconds, or one more than the last where that is not less. What was
-// given and forgotten was given earlier, and so is lower, even if nobody is left who remembers it.
+// An epoch is the time in milliseconds, or the last epoch plus one if that is not less. A forgotten
+// epoch was granted earlier, and is therefore lower, even if nobody remembers it.
 const acquireLua = ServerLua + `
 local value = redis.call('GET', KEYS[1])
 if not value then
@@ -73,22 +73,22 @@ local function held(key, epoch, owner)
 end
 `
 
-// renewLua takes KEYS lease and ARGV epoch, owner, ttl in ms. It returns 1 when the lease was held
-// and now is for longer.
+// renewLua takes KEYS lease and ARGV epoch, owner, ttl in ms. It returns 1 if the lease was held,
+// which it has extended.
 const renewLua = heldLua + `
 if not held(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[3])
 `
 
-// releaseLua takes KEYS lease and ARGV epoch, owner. It returns 1 when the lease was held and now
-// is not.
+// releaseLua takes KEYS lease and ARGV epoch, owner. It returns 1 if the lease was held, which it
+// has ended.
 const releaseLua = heldLua + `
 if not held(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
 return redis.call('DEL', KEYS[1])
 `
 
 // bequeathLua takes KEYS lease, heir and ARGV epoch, owner, heir, reservation in ms. It returns 1
-// when the lease was held and now is reserved.
+// if the lease was held, which it has reserved.
 const bequeathLua = heldLua + `
 if not held(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
 redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
@@ -99,10 +99,10 @@ return redis.call('DEL', KEYS[1])
 //
 //	leat_fence(epoch_key, epoch)
 //
-// with the key that [EpochKey] names, which the script must receive among its KEYS, and the
-// writer's epoch as decimal digits. It returns true when the write may go on, and false when a
-// newer epoch has been given and the writer must stop. Where the counter is behind the writer's
-// epoch, because Redis has lost it, it is raised to that. Prepend FenceLua to the script:
+// with the key that [EpochKey] names, which must be among the script's KEYS, and the writer's epoch
+// as decimal digits. It returns true if the write may proceed, and false if a newer epoch has been
+// granted and the writer must stop. If the counter is behind the writer's epoch, because Redis has
+// lost it, the function raises it. Prepend FenceLua to the script:
 //
 //	redis.NewScript(leaseredis.FenceLua + `if not leat_fence(KEYS[1], ARGV[1]) then return redis.error_reply('STALE') end …`)
 const FenceLua = `

@@ -36,7 +36,7 @@ func onlyTheHeirInherits(t *testing.T, s Subject) {
 	if err := s.Store.Release(t.Context(), inherited); err != nil {
 		t.Fatal(err)
 	}
-	acquire(t, s, "k", "b", long) // what was inherited is not reserved any more
+	acquire(t, s, "k", "b", long) // the inherited lease is no longer reserved
 }
 
 func bequestEnds(t *testing.T, s Subject) {
@@ -63,8 +63,8 @@ func badBequests(t *testing.T, s Subject) {
 	}
 }
 
-// graceAfterAmnesia comes with an epoch that the store never gave: somebody from before may still
-// hold the lease.
+// graceAfterAmnesia passes an epoch that the store never granted: an earlier owner may still hold
+// the lease.
 func graceAfterAmnesia(t *testing.T, s Subject) {
 	t.Helper()
 	p := lease.AcquireParams{Key: "k", Owner: "a", TTL: long, MinEpoch: 7, Grace: s.short()}
@@ -84,15 +84,14 @@ func graceAfterAmnesia(t *testing.T, s Subject) {
 	if err := s.Store.Release(t.Context(), lease.Lease{Key: "k", Owner: "b", Epoch: holder.Epoch}); err != nil {
 		t.Fatal(err)
 	}
-	p.MinEpoch, p.TTL = holder.Epoch, long // given by the store itself
+	p.MinEpoch, p.TTL = holder.Epoch, long // granted by the store itself
 	if _, err := s.Store.Acquire(t.Context(), p); err != nil {
 		t.Errorf("acquire above an epoch that was given: got %v", err)
 	}
 }
 
-// reclaimAfterAmnesia lets the holder from before ask: it need not wait for itself, not even where
-// another one has asked before. It does not take what somebody holds, or what is reserved for an
-// heir.
+// reclaimAfterAmnesia has the earlier holder ask: it need not wait for itself, even if another
+// owner has asked before. It does not get a lease that is held, or reserved for an heir.
 func reclaimAfterAmnesia(t *testing.T, s Subject) {
 	t.Helper()
 	other := lease.AcquireParams{Key: "k", Owner: "other", TTL: long, MinEpoch: 5, Grace: long}
@@ -116,7 +115,7 @@ func reclaimAfterAmnesia(t *testing.T, s Subject) {
 	}
 }
 
-// awaitAcquired asks for the lease until it is given.
+// awaitAcquired asks for the lease until it is granted.
 func awaitAcquired(t *testing.T, s Subject, key, owner string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package leasetest proves that a [lease.Store] keeps its promises. Every implementation runs it.
+// Package leasetest is the test suite that every implementation of [lease.Store] must pass.
 package leasetest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/lease"
 )
 
-// Subject is a store to prove, in which nothing is held.
+// Subject is a store under test, in which nothing is held.
 type Subject struct {
 	Store lease.Store
 	// Advance makes time pass for the store. Nil: it follows the real clock, and the suite waits
@@ -39,7 +39,7 @@ func (s Subject) short() time.Duration {
 	return 50 * time.Millisecond
 }
 
-// Run proves the stores that newSubject makes.
+// Run tests the stores that newSubject makes.
 func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 	t.Helper()
 	for name, prove := range map[string]func(*testing.T, Subject){
@@ -84,7 +84,7 @@ func acquire(t *testing.T, s Subject, key, owner string, ttl time.Duration) leas
 	return l
 }
 
-// awaitFree returns when nobody holds the key any more.
+// awaitFree returns when the key is free.
 func awaitFree(t *testing.T, s Subject, key string) {
 	t.Helper()
 	if s.Advance != nil {
@@ -189,7 +189,7 @@ func renewal(t *testing.T, s Subject) {
 		s.Advance(long / 2)
 	}
 	checkHolder(t, s, l, long)
-	if _, err := s.Store.Renew(t.Context(), l, long); err != nil { // the old value renews as well
+	if _, err := s.Store.Renew(t.Context(), l, long); err != nil { // the old value renews the lease, too
 		t.Errorf("renew with the value from before: got %v, want nil", err)
 	}
 }
@@ -205,7 +205,7 @@ func renewalShortens(t *testing.T, s Subject) {
 func lostAfterTakeover(t *testing.T, s Subject) {
 	old := acquire(t, s, "k", "a", s.short())
 	awaitFree(t, s, "k")
-	l := acquire(t, s, "k", "a", long) // the same owner: only the epoch tells the two apart
+	l := acquire(t, s, "k", "a", long) // the same owner: only the epoch distinguishes the two
 	checkLost(t, s, old)
 	checkHolder(t, s, l, long)
 }
@@ -284,7 +284,7 @@ func oddOwners(t *testing.T, s Subject) {
 	}
 }
 
-// deadline checks that a holder's own time ends no later than the store's.
+// deadline checks that the holder's deadline is no later than the store's.
 func deadline(t *testing.T, s Subject) {
 	before := time.Now()
 	l := acquire(t, s, "k", "a", long)
