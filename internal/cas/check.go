@@ -13,14 +13,12 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// DefaultMaxContentBytes is the largest content a store takes unless it is configured otherwise:
-// the largest bundle.
+// DefaultMaxContentBytes is the default bound on one content: the largest bundle.
 const DefaultMaxContentBytes int64 = 256 << 20
 
-// Check copies the zstd bytes of r to w and proves on the way that they decompress to the content
-// called want, of at most maxContent bytes. It is the gate of every implementation of [Store]:
-// before Put publishes what w got, and again when bytes come back from a disk that may have changed
-// them.
+// Check copies the zstd bytes of r to w and verifies on the way that they decompress to the content
+// called want, of at most maxContent bytes. Every implementation of [Store] calls it: before Put
+// publishes the bytes of w, and again when bytes come back from a disk that may have changed them.
 //
 // Errors match digest.ErrMismatch, [ErrCorrupt] or [ErrTooLarge], or are those of r, w and ctx,
 // wrapped. w has then received some of the bytes.
@@ -46,7 +44,7 @@ func maxStored(maxContent int64) int64 {
 	return maxContent + maxContent/1024 + 64<<10
 }
 
-// translate puts the words of this package on the errors of bundle.
+// translate maps the errors of package bundle to those of this package.
 func translate(err error) error {
 	switch {
 	case errors.Is(err, bundle.ErrTooLarge):
@@ -58,7 +56,7 @@ func translate(err error) error {
 	}
 }
 
-// meter counts and bounds what is read, and stops when the context is done.
+// meter counts and bounds the bytes that are read, and stops when the context is done.
 type meter struct {
 	ctx context.Context //nolint:containedctx // io.Reader has no other way to be cancelled
 	in  io.Reader

@@ -13,51 +13,54 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// HoldBack is how many of the bytes written last a [Draft] keeps from its readers until the whole
-// is proven: nobody who got an end got wrong bytes. A blob that is no larger is not read while it
-// grows at all, so whoever waits for its first byte still learns in time that it failed.
+// HoldBack is how many of the most recently written bytes a [Draft] withholds from its readers
+// until the whole blob is verified, so a reader that reaches EOF has read only verified bytes. A
+// blob of at most this size cannot be read while it grows, so a reader that waits for its first
+// byte learns in time if it fails.
 const HoldBack = 64 << 10
 
 // Draft is a blob on its way into a [Store], which can be read while it grows. [Store.Begin] makes
-// it; whoever did calls Fill or Fail, once. One that nobody fills costs nothing but the wait of its
-// readers. All methods may be called concurrently.
+// it, and its caller must call Fill or Fail once. A draft that is never filled costs nothing but
+// the wait of its readers. All methods may be called concurrently.
 type Draft struct {
 	fill func(context.Context, io.Reader, Growth) (Info, error)
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when one of the following changes
 	source  Source        // of the bytes; nil before there are any
-	size    int64         // bytes that source has
+	size    int64         // bytes that can be read from source
 	users   int           // of source: readers, and Fill while it runs
 	ended   bool
-	info    Info  // of the blob, once ended well
-	err     error // once ended badly
+	info    Info  // of the blob, once the draft succeeded
+	err     error // once the draft failed
 }
 
 // Source is where a draft's bytes can be read. It is closed after its last reader, which may be
-// long after the blob has been stored, or has failed.
+// long after the blob was stored or failed.
 type Source interface {
 	io.ReaderAt
 	io.Closer
 }
 
-// Growth is how an implementation of [Store] tells its draft's readers what they can read.
+// Growth is how an implementation of [Store] reports to a draft's readers which bytes they can
+// read.
 type Growth struct {
 	draft *Draft
 }
 
-// NewDraft is for implementations of [Store]: fill does the work of [Draft.Fill]. It begins the
+// NewDraft is for implementations of [Store]. fill does the work of [Draft.Fill]: it begins the
 // growth and adds to it as it writes.
 func NewDraft(fill func(context.Context, io.Reader, Growth) (Info, error)) *Draft {
 	return &Draft{fill: fill, changed: make(chan struct{})}
 }
 
-// Begin says where the bytes will be, and hands the source over. To be called once, before Add.
+// Begin sets where the bytes will be, and transfers ownership of the source. It must be called
+// once, before Add.
 func (g Growth) Begin(source Source) {
 	g.draft.change(func(d *Draft) { d.source = source })
 }
 
-// Add says that the source has n more bytes, which will not change.
+// Add reports that the source has n more bytes, which will not change.
 func (g Growth) Add(n int) {
 	g.draft.change(func(d *Draft) { d.size += int64(n) })
 }
@@ -71,7 +74,7 @@ func (d *Draft) change(how func(*Draft)) {
 }
 
 // Fill stores the zstd bytes of r, with the promises and the errors of [Store.Put]. Unlike Put it
-// reads r whatever the store holds, and what it stores takes the place of what was there.
+// reads r regardless of what the store holds, and its blob replaces an earlier one.
 func (d *Draft) Fill(ctx context.Context, r io.Reader) (Info, error) {
 	d.mu.Lock()
 	d.users++
@@ -82,7 +85,7 @@ func (d *Draft) Fill(ctx context.Context, r io.Reader) (Info, error) {
 	return info, err
 }
 
-// Fail gives a draft up that nobody has begun to fill; its readers get err.
+// Fail abandons a draft whose Fill was not called. Its readers get err.
 func (d *Draft) Fail(err error) {
 	d.end(Info{}, err)
 }
@@ -97,7 +100,7 @@ func (d *Draft) leave() {
 	defer d.mu.Unlock()
 	d.users--
 	if d.users == 0 && d.ended && d.source != nil {
-		_ = d.source.Close() // of bytes that are synced, or not wanted
+		_ = d.source.Close() // its bytes are synced, or not wanted
 		d.source = nil
 	}
 }
@@ -109,18 +112,18 @@ func (d *Draft) Ended() bool {
 	return d.ended
 }
 
-// Ready waits until there is something to read or the draft has ended. stored tells that it has
-// ended well: the store has the blob, which is better opened there. The error is Fill's, or the
+// Ready blocks until there is something to read or the draft has ended. stored reports that it
+// succeeded: the blob is now in the store, and is better opened there. The error is Fill's, or the
 // context's.
 func (d *Draft) Ready(ctx context.Context) (stored bool, err error) {
 	now, err := d.await(ctx, 0)
 	return now.ended && err == nil, err
 }
 
-// Follow returns a reader of the bytes from the first one on, which waits for those that are not
-// there yet. The last ones come when Fill has succeeded, and are checked as they are read; when it
-// fails, so does the reader, with its error. It is for one goroutine; the caller closes it. The
-// reader of a draft that has ended finds nothing: see Ready.
+// Follow returns a reader of the blob's bytes from the first one on, which waits for bytes that
+// have not been written yet. The last bytes come when Fill has succeeded, and are verified as they
+// are read. When Fill fails, the reader returns its error. The reader is for one goroutine, and the
+// caller closes it. Following a draft that has ended fails: see Ready.
 func (d *Draft) Follow(ctx context.Context) io.ReadCloser {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,7 +131,7 @@ func (d *Draft) Follow(ctx context.Context) io.ReadCloser {
 	return &follower{ctx: ctx, draft: d, hasher: digest.NewHasher()}
 }
 
-// progress is how far a draft has come.
+// progress is how much of a draft can be read, and whether it has ended.
 type progress struct {
 	source   Source
 	readable int64 // bytes
@@ -136,7 +139,7 @@ type progress struct {
 	info     Info
 }
 
-// await waits until more than offset bytes can be read, or the draft has ended.
+// await blocks until more than offset bytes can be read, or the draft has ended.
 func (d *Draft) await(ctx context.Context, offset int64) (progress, error) {
 	for {
 		now, changed, err := d.progress()
@@ -166,7 +169,7 @@ type follower struct {
 	ctx    context.Context //nolint:containedctx // io.Reader has no other way to be cancelled
 	draft  *Draft
 	offset int64
-	hasher *digest.Hasher // of what was read
+	hasher *digest.Hasher // of the bytes read so far
 	closed sync.Once
 }
 

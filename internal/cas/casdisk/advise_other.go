@@ -5,5 +5,6 @@
 
 package casdisk
 
-// forget does nothing: what is read may come from memory, where there is no way to say otherwise.
+// forget does nothing, because these systems have no call to drop cached pages. A read may be
+// served from memory.
 func (f *file) forget() {}

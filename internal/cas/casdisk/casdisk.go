@@ -10,15 +10,15 @@
 //	blobs/ab/abcd….1234                 one file per blob: its digest, and its content's size in bytes
 //
 // A blob is written to tmp, synced, read back, and renamed into place, so a file under blobs is
-// whole unless the disk damaged it. Against that, the first Open of a blob that an earlier process
-// wrote decompresses and hashes it, any Open does so that finds the file changed since, and
-// scrubbing does it now and then; damage removes the file and looks like absence. What nobody can
-// notice is a disk that begins to return other bytes between two such checks. Whoever receives a
-// bundle therefore checks it again.
+// whole unless the disk damaged it. To detect damage, the first Open of a blob that an earlier
+// process wrote decompresses and hashes it, as does every Open that finds the file changed since,
+// and periodic scrubbing. A damaged file is removed, and looks absent to callers. A disk that
+// begins to return other bytes between two such checks goes unnoticed, so the receiver of a bundle
+// verifies it again.
 //
-// The time of the last read is kept in the file's modification time, which makes the order of
-// eviction survive a restart, and which tells that the file was changed when it is not what the
-// store set.
+// The time of the last read is kept as the file's modification time. The order of eviction
+// therefore survives a restart, and a modification time that the store did not set shows that the
+// file was changed.
 package casdisk
 
 import (
@@ -42,53 +42,52 @@ const defaultMaxBytes = 10 << 30
 // ErrInUse means that another process uses the folder.
 var ErrInUse = errors.New("store folder is in use by another process")
 
-// Config says where blobs are kept and how much.
+// Config sets where blobs are kept and how many.
 type Config struct {
-	// Dir is the folder; made if absent. It must be the store's alone, on a local file system.
-	// Required.
+	// Dir is the folder; it is created if absent. It must be the store's alone, on a local file
+	// system. Required.
 	Dir string
-	// MaxBytes bounds the sum of the stored sizes, of blobs that are being written too. Files that
-	// were evicted while somebody reads them use disk beyond it until they are closed. Zero: 10
-	// GiB. Run begins to evict at 90 % of it, and goes on to 80 %.
+	// MaxBytes bounds the sum of the stored sizes, including blobs that are being written. Files
+	// that were evicted while they are being read use disk beyond it until they are closed. Run
+	// begins to evict at 90 % of it, and stops at 80 %. Zero: 10 GiB.
 	MaxBytes int64
-	// MinFreeBytes is what Run leaves free of the file system, by evicting when there is less,
-	// until there is twice as much. Zero: 1 GiB, or 5 % of the file system if that is less.
-	// Negative: Run does not look.
+	// MinFreeBytes is how much of the file system Run keeps free. When less is free, Run evicts
+	// until twice as much is. Zero: 1 GiB, or 5 % of the file system if that is less. Negative: Run
+	// does not check.
 	MinFreeBytes int64
 	// MaxContentBytes bounds the decompressed size of one blob. Zero: cas.DefaultMaxContentBytes.
 	MaxContentBytes int64
-	// Pinned tells which blobs must not be evicted. It is called with the store locked, so it must
-	// be quick and must not call the store. Nil: none.
+	// Pinned reports whether a blob must not be evicted. It is called with the store locked, so it
+	// must be quick and must not call the store. Nil: no blob is pinned.
 	Pinned func(digest.Digest) bool
-	// ScrubEvery is how often Run reads a blob again, give or take. Zero: 24 h.
+	// ScrubEvery is roughly how often Run reads a blob again. Zero: 24 h.
 	ScrubEvery time.Duration
-	// ScrubRate bounds how many bytes it reads per second, give or take a quarter. Zero: 4 MiB.
+	// ScrubRate bounds how many bytes a second scrubbing reads, within a quarter. Zero: 4 MiB.
 	ScrubRate int64
-	// Logger gets a warning for each damaged blob. Nil: none.
+	// Logger receives a warning for each damaged blob. Nil: damage is not logged.
 	Logger *slog.Logger
-	// Hooks are called as things happen; for metrics and for tests.
+	// Hooks are called as things happen, for metrics and for tests.
 	Hooks Hooks
 }
 
-// Hooks let others watch a Store, and let tests break it. Each may be nil. They may be called
+// Hooks allow others to observe a Store, and tests to break it. Each may be nil. They may be called
 // concurrently and with the store locked, so they must be quick and must not call the store.
 type Hooks struct {
 	// Evicted is called after a blob has been removed to make room.
 	Evicted func(cas.Info)
 	// Corrupt is called after a damaged blob has been removed.
 	Corrupt func(digest.Digest, error)
-	// Scrubbed is called after a blob has been read again and found right; StoredDigest may be
+	// Scrubbed is called after a blob has been read again and found intact. StoredDigest may be
 	// missing.
 	Scrubbed func(cas.Info)
-	// Fault is called before each operation on the disk; an error it returns takes the place of the
+	// Fault is called before each operation on the disk. An error that it returns replaces the
 	// operation.
 	Fault func(op Op, path string) error
-	// Damage is given the bytes of each OpWrite, OpRead and OpServe, and returns those that take
-	// their place: others, or fewer. It may change them where they are. The kernel's copies, see
-	// cas.Blob, do not pass it.
+	// Damage receives the bytes of each OpWrite, OpRead and OpServe, and returns those that replace
+	// them: others, or fewer. It may change them in place. Copies made by the kernel, see cas.Blob,
+	// bypass it.
 	Damage func(op Op, path string, p []byte) []byte
-	// Space takes the place of asking the file system how many bytes are free, and how many there
-	// are in all.
+	// Space replaces the call that asks the file system for its free and total bytes.
 	Space func() (free, total int64)
 }
 
@@ -106,8 +105,8 @@ type Store struct {
 var _ cas.Store = (*Store)(nil)
 
 // Open takes possession of the folder, clears what a crash left half-written, and lists the blobs
-// it holds; it does not read them. The error is [ErrInUse] while another Store has the folder.
-// Nothing is evicted before the first Put, so that whoever pins has the time to know what.
+// it holds without reading them. The error is [ErrInUse] while another Store has the folder.
+// Nothing is evicted before the first Put, so the owner has time to decide which blobs to pin.
 func Open(cfg Config) (*Store, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = defaultMaxBytes
@@ -150,7 +149,7 @@ func newStore(cfg Config) *Store {
 	return s
 }
 
-// Close gives the folder up for another process. Open blobs stay readable.
+// Close releases the folder for another process. Open blobs stay readable.
 func (s *Store) Close() error {
 	return s.lock.Close()
 }

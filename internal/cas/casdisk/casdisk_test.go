@@ -46,7 +46,7 @@ func reopen(t testing.TB, old *casdisk.Store, cfg casdisk.Config) *casdisk.Store
 	return open(t, cfg)
 }
 
-// files lists what is under a folder of the store, by path.
+// files lists the paths under a folder of the store.
 func files(t testing.TB, dir string) []string {
 	t.Helper()
 	var found []string
@@ -112,7 +112,7 @@ func TestStoredDigestIsKnownOnceRead(t *testing.T) {
 	}
 	store = reopen(t, store, cfg)
 	if info, err := store.Stat(t.Context(), d); err != nil || !info.StoredDigest.IsZero() {
-		t.Errorf("stat of unread bytes: got %+v, %v, want no digest of them", info, err)
+		t.Errorf("stat of unread bytes: got %+v, %v, want no digest", info, err)
 	}
 	castest.Check(t, store, []byte("content"))
 	if info, err := store.Stat(t.Context(), d); err != nil || info != want {
@@ -217,7 +217,7 @@ func TestCrashLeftoversAreSwept(t *testing.T) {
 	castest.Check(t, store, []byte("content"))
 }
 
-// TestFolderEmptiedWhileRunning removes everything, as people do who need room.
+// TestFolderEmptiedWhileRunning removes everything, as an operator who needs room might.
 func TestFolderEmptiedWhileRunning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -241,7 +241,7 @@ func TestFolderHasOneUser(t *testing.T) {
 	reopen(t, store, cfg)
 }
 
-// sizeOf is the stored size of a content of one byte, whichever.
+// sizeOf returns the stored size of any content of one byte.
 func sizeOf(t testing.TB) int64 {
 	t.Helper()
 	return int64(len(castest.Zstd(t, []byte("a"))))
@@ -261,7 +261,7 @@ func TestEvictsByLastRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	castest.Check(t, store, []byte("a"))
-	castest.Put(t, store, []byte("d")) // c was read longest ago
+	castest.Put(t, store, []byte("d")) // c was read least recently
 	castest.Put(t, store, []byte("e")) // then b, which is still open
 	if want := []digest.Digest{c, b}; !slices.Equal(evicted, want) {
 		t.Errorf("evicted: got %v, want %v", evicted, want)
@@ -283,7 +283,7 @@ func TestEvictionOrderSurvivesRestart(t *testing.T) {
 	cfg := casdisk.Config{Dir: t.TempDir(), MaxBytes: 3 * sizeOf(t)}
 	store := open(t, cfg)
 	now := time.Now()
-	for n, content := range []string{"b", "c", "a"} { // from the last read one to the first
+	for n, content := range []string{"b", "c", "a"} { // from the most recently read one to the first
 		d := castest.Put(t, store, []byte(content))
 		at := now.Add(-time.Duration(n+1) * time.Hour)
 		if err := os.Chtimes(fileOf(t, cfg.Dir, d), at, at); err != nil {
@@ -291,7 +291,7 @@ func TestEvictionOrderSurvivesRestart(t *testing.T) {
 		}
 	}
 	store = reopen(t, store, cfg)
-	castest.Check(t, store, []byte("a")) // the oldest one is read, which sets its time
+	castest.Check(t, store, []byte("a")) // read the oldest one, which sets its time
 	store = reopen(t, store, cfg)
 	castest.Put(t, store, []byte("d"))
 	castest.CheckAbsent(t, store, digest.FromBytes([]byte("c")))
@@ -332,7 +332,7 @@ func withFaults(inject *faults.Injector) casdisk.Hooks {
 }
 
 // TestEveryFailedOperation fails each step of Put once. Nothing may be visible, counted or left on
-// disk; the next Put succeeds.
+// disk, and the next Put succeeds.
 func TestEveryFailedOperation(t *testing.T) {
 	t.Parallel()
 	for _, op := range []casdisk.Op{casdisk.OpCreate, casdisk.OpWrite, casdisk.OpSync, casdisk.OpRename, casdisk.OpSyncDir} {
@@ -370,7 +370,7 @@ func TestFullDiskEvicts(t *testing.T) {
 	castest.Put(t, store, []byte("a"))
 	castest.Put(t, store, []byte("b"))
 	inject.FailTimes(string(casdisk.OpWrite), 1, syscall.ENOSPC)
-	castest.Put(t, store, []byte("c")) // makes room and goes on
+	castest.Put(t, store, []byte("c")) // makes room and succeeds
 	castest.Check(t, store, []byte("c"))
 	if evicted == 0 {
 		t.Error("evicted: got none, want room to be made")

@@ -15,7 +15,7 @@ import (
 // Op names an operation on the disk.
 type Op string
 
-// The operations that pass Hooks.Fault: there are no others.
+// The operations that pass Hooks.Fault. The store makes no others.
 const (
 	OpMkdir   Op = "mkdir"
 	OpLock    Op = "lock"    // the folder
@@ -27,14 +27,14 @@ const (
 	OpSyncDir Op = "syncdir" // a folder in which something has been made
 	OpOpen    Op = "open"    // for reading
 	OpStat    Op = "stat"
-	OpRead    Op = "read"  // a piece of a blob, to prove it
-	OpServe   Op = "serve" // a piece of a blob, for whoever opened it
+	OpRead    Op = "read"  // a piece of a blob, to verify it
+	OpServe   Op = "serve" // a piece of a blob, for a caller of Open
 	OpRemove  Op = "remove"
 	OpTouch   Op = "touch" // set a file's time
 	OpSpace   Op = "space" // ask how much room the file system has
 )
 
-// disk is the store's only way to the file system. Each operation passes the hooks.
+// disk is the store's only access to the file system. Each operation passes the hooks.
 type disk struct {
 	hooks Hooks
 }
@@ -46,7 +46,7 @@ func (d *disk) fault(op Op, path string) error {
 	return d.hooks.Fault(op, path)
 }
 
-// damage returns what becomes of bytes on their way to or from the disk.
+// damage returns the bytes that replace p on its way to or from the disk.
 func (d *disk) damage(op Op, path string, p []byte) []byte {
 	if d.hooks.Damage == nil {
 		return p
@@ -122,8 +122,8 @@ func (d *disk) syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// remove removes a file, which others may go on reading if they have it open. One that is not there
-// is no error.
+// remove removes a file. Readers that have it open can continue. Removing an absent file is not an
+// error.
 func (d *disk) remove(path string) error {
 	if err := d.fault(OpRemove, path); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (d *disk) touch(path string, at time.Time) error {
 	return os.Chtimes(path, at, at)
 }
 
-// space returns the bytes that may still be written to the file system, and those it has in all.
+// space returns the free and the total bytes of the file system.
 func (d *disk) space(path string) (free, total int64, err error) {
 	if err := d.fault(OpSpace, path); err != nil {
 		return 0, 0, err
@@ -197,7 +197,7 @@ func (f *file) Write(p []byte) (int, error) {
 	if n, err := f.os.Write(f.disk.damage(OpWrite, f.path, append([]byte(nil), p...))); err != nil {
 		return n, err
 	}
-	return len(p), nil // whatever came of it: that is what damage is
+	return len(p), nil // also if Hooks.Damage dropped bytes: the writer must not notice
 }
 
 func (f *file) sync() error {

@@ -27,13 +27,13 @@ func (s *Store) blobDir() string {
 	return filepath.Join(s.cfg.Dir, "blobs")
 }
 
-// path is where a blob's file is: 256 folders keep each of them short.
+// path returns where a blob's file is. 256 folders keep each folder small.
 func (s *Store) path(info cas.Info) string {
 	name := info.Digest.Hex()
 	return filepath.Join(s.blobDir(), name[:2], name+"."+strconv.FormatInt(info.ContentSize, 10))
 }
 
-// parseName reads what path wrote.
+// parseName parses the name that path wrote.
 func parseName(name string) (d digest.Digest, contentSize int64, ok bool) {
 	hexDigits, size, found := strings.Cut(name, ".")
 	if !found {
@@ -47,7 +47,7 @@ func parseName(name string) (d digest.Digest, contentSize int64, ok bool) {
 	return d, contentSize, err == nil && contentSize >= 0 && strconv.FormatInt(contentSize, 10) == size
 }
 
-// sweep makes the folders and removes what was being written when an earlier process ended.
+// sweep creates the folders and removes what an earlier process had not finished writing.
 func (s *Store) sweep() error {
 	if err := s.disk.removeAll(s.tempDir()); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *Store) sweep() error {
 	return errors.Join(s.disk.makeDirs(s.tempDir()), s.disk.makeDirs(s.blobDir()))
 }
 
-// scan lists the blobs that earlier processes left, the last read one last.
+// scan lists the blobs that earlier processes left, the most recently read one last.
 func (s *Store) scan() error {
 	shards, err := s.disk.list(s.blobDir())
 	if err != nil {
@@ -102,8 +102,8 @@ func (s *Store) scanShard(shard string) ([]*entry, error) {
 	return found, nil
 }
 
-// scanned removes what the disk cannot read any more: it would take room that nobody counts. Other
-// errors pass.
+// scanned removes a file that the disk can no longer read, because it would take room that is not
+// counted. Other errors are returned.
 func (s *Store) scanned(path string, err error) error {
 	if !errors.Is(err, syscall.EIO) {
 		return err
@@ -112,7 +112,7 @@ func (s *Store) scanned(path string, err error) error {
 	return s.disk.removeAll(path)
 }
 
-// scanFile returns no entry for what is not the store's.
+// scanFile returns the file's entry, or nil for a file that is not the store's.
 func (s *Store) scanFile(path string, item fs.DirEntry) (*entry, error) {
 	d, contentSize, ok := parseName(item.Name())
 	if !ok || !item.Type().IsRegular() || path != s.path(cas.Info{Digest: d, ContentSize: contentSize}) {

@@ -12,9 +12,9 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// index knows which blobs there are, how much room they take, which was read last and which was
-// checked last. It touches no disk itself: where the disk has to change together with it, it calls
-// a function that runs under its lock.
+// index tracks which blobs exist, how much room they take, and when each was last read and last
+// checked. It does not touch the disk itself: where the disk has to change together with it, it
+// calls a function while it holds its lock.
 type index struct {
 	limit  int64 // of used
 	pinned func(digest.Digest) bool
@@ -24,14 +24,14 @@ type index struct {
 
 	mu      sync.Mutex
 	entries map[digest.Digest]*entry
-	recency *list.List // of *entry, the last read one in front
-	checks  *list.List // of *entry, the one whose bytes were read longest ago in front, and before it those never read
+	recency *list.List // of *entry, the most recently read one in front
+	checks  *list.List // of *entry, ordered by the last check: those never checked first, then the oldest check
 	used    int64      // bytes of blobs, of reservations and of litter
-	// litter is files that nobody wants any more and that could not be removed, with their sizes.
+	// litter holds unwanted files that could not be removed, with their sizes.
 	litter map[string]int64
 }
 
-// entry is a blob. The pointer is its identity: what is put in its place is another entry.
+// entry is a blob. The pointer is its identity: a blob that replaces it is another entry.
 type entry struct {
 	info cas.Info // without StoredDigest; never changes
 	facts
@@ -39,15 +39,15 @@ type entry struct {
 	recency, checks *list.Element
 }
 
-// facts are what is known of a blob; they change under the index's lock.
+// facts is what is known of a blob. It changes under the index's lock.
 type facts struct {
 	stored   digest.Digest // of the stored bytes; zero until they have been read
-	verified bool          // whether this process has seen the right bytes
-	checked  time.Time     // when it saw them, or tried to; zero: never
-	modified time.Time     // the file's time when it saw them, or when it was last set; its bytes have changed if it differs
+	verified bool          // whether this process has verified the bytes
+	checked  time.Time     // when it verified them, or tried to; zero: never
+	modified time.Time     // the file's time when it verified them, or when it was last set; if it differs, the bytes have changed
 }
 
-// describe returns the blob's Info by what is known.
+// describe returns the blob's Info from the known facts.
 func (e *entry) describe(known facts) cas.Info {
 	info := e.info
 	info.StoredDigest = known.stored
@@ -68,7 +68,7 @@ func of(element *list.Element) *entry {
 	return element.Value.(*entry) //nolint:errcheck // the lists hold nothing else
 }
 
-// get returns a blob and what is known of it right now.
+// get returns a blob and its current facts.
 func (x *index) get(d digest.Digest) (*entry, facts, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -84,8 +84,8 @@ func (x *index) has(e *entry) bool {
 	return x.entries[e.info.Digest] == e
 }
 
-// add lists a blob, as the last read one. It replaces another of the same digest, and does not
-// count the bytes of the new one: for those there is a reservation.
+// add lists a blob as the most recently read one. It replaces another blob of the same digest. It
+// does not count the bytes of the new blob, because a reservation already does.
 func (x *index) add(e *entry) (replaced *entry) {
 	replaced = x.entries[e.info.Digest]
 	if replaced != nil {
@@ -101,8 +101,8 @@ func (x *index) add(e *entry) (replaced *entry) {
 	return replaced
 }
 
-// adopt lists a blob that an earlier process left. Where there is another of its name, one of the
-// two names lies about the content's size; the one before is unlisted, and verifying finds out
+// adopt lists a blob that an earlier process left. If there is another of its name, one of the two
+// names has a wrong content size. The earlier one is unlisted, and verifying the later one shows
 // whether that was right.
 func (x *index) adopt(e *entry) {
 	x.mu.Lock()
@@ -113,8 +113,8 @@ func (x *index) adopt(e *entry) {
 	}
 }
 
-// publish runs place, which moves a file to where it belongs, and lists the blob if that succeeds.
-// The file's bytes have been reserved before and stay counted.
+// publish runs place, which moves a file into place, and lists the blob if that succeeds. The
+// file's bytes have been reserved before and stay counted.
 func (x *index) publish(e *entry, place func(path string) error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -125,13 +125,13 @@ func (x *index) publish(e *entry, place func(path string) error) error {
 	x.used -= x.litter[path] // it was overwritten
 	delete(x.litter, path)
 	replaced := x.add(e)
-	if replaced != nil && x.path(replaced.info) != path { // whose name lied about the content's size
+	if replaced != nil && x.path(replaced.info) != path { // whose name had a wrong content size
 		x.discardFile(x.path(replaced.info), replaced.info.StoredSize)
 	}
 	return nil
 }
 
-// remove unlists exactly this blob if its file can be removed.
+// remove unlists exactly this blob, if its file can be removed.
 func (x *index) remove(e *entry) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -176,7 +176,7 @@ func (x *index) drop(e *entry) {
 	x.used -= e.info.StoredSize
 }
 
-// update changes what is known of a blob, if it is still there.
+// update changes the facts of a blob, if it is still there.
 func (x *index) update(e *entry, change func(*facts)) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -187,7 +187,7 @@ func (x *index) update(e *entry, change func(*facts)) bool {
 	return true
 }
 
-// read notes a read.
+// read records a read.
 func (x *index) read(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -201,8 +201,8 @@ func (x *index) present(e *entry) bool {
 	return x.update(e, func(*facts) {})
 }
 
-// checkedNow notes that a blob's bytes were read, or that this could not be done; others come first
-// the next time.
+// checkedNow records that a blob's bytes were read, or could not be read, so that other blobs are
+// checked first next time.
 func (x *index) checkedNow(e *entry, change func(*facts)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -213,7 +213,7 @@ func (x *index) checkedNow(e *entry, change func(*facts)) {
 	}
 }
 
-// stalest returns the blob that was checked longest ago.
+// stalest returns the blob whose last check is oldest.
 func (x *index) stalest() (*entry, facts, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

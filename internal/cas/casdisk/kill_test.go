@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 const (
 	// fills is how many blobs are put at once.
 	fills = 1000
-	// roomForFills is more than all of them take while they are written, and less than those of
+	// roomForFills is more than all of them take while they are written, and less than the blobs of
 	// three rounds.
 	roomForFills = 48 << 20
 )
@@ -87,9 +87,9 @@ func fillUntilKilled(dir, seed string) error {
 	return nil
 }
 
-// TestKilledWhileFilling kills a process with SIGKILL while it puts a thousand blobs, again and
-// again, at any of its operations on the disk. The next one finds whole blobs and nothing else. (It
-// is the process that dies here; a machine that loses its power is what the syncs are for.)
+// TestKilledWhileFilling repeatedly kills a process with SIGKILL while it puts a thousand blobs, at
+// any of its operations on the disk. The next process must find whole blobs and nothing else. (Only
+// the process dies here. The syncs are for a machine that loses its power.)
 func TestKilledWhileFilling(t *testing.T) {
 	t.Parallel()
 	rounds := 3
@@ -108,8 +108,8 @@ func TestKilledWhileFilling(t *testing.T) {
 	}
 }
 
-// killAfter lets a process fill the store in dir, and kills it when it comes to its nth operation
-// on the disk, if it does.
+// killAfter has a process fill the store in dir, and kills it at its nth operation on the disk, if
+// it gets that far.
 func killAfter(t *testing.T, dir string, seed uint64, n int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], fillArgument, dir, strconv.FormatUint(seed, 10))
@@ -124,13 +124,13 @@ func killAfter(t *testing.T, dir string, seed uint64, n int) {
 	}
 	_, failed := io.CopyN(io.Discard, progress, int64(n))
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // tells that it was killed
+	_ = cmd.Wait() // the error only reports that it was killed
 	if (failed != nil && !errors.Is(failed, io.EOF)) || complaints.Len() > 0 {
 		t.Fatalf("the process that fills: got %v and %.500q, want it killed after %d operations", failed, complaints.String(), n)
 	}
 }
 
-// opensClean opens the store in dir, and everything in it.
+// opensClean opens the store in dir, and every blob in it.
 func opensClean(t *testing.T, dir string) {
 	t.Helper()
 	store := open(t, casdisk.Config{Dir: dir, MaxBytes: roomForFills, Hooks: casdisk.Hooks{
@@ -155,7 +155,7 @@ func opensClean(t *testing.T, dir string) {
 	}
 }
 
-// readAll proves a blob, and returns its stored size.
+// readAll verifies a blob, and returns its stored size.
 func readAll(t *testing.T, store cas.Store, d digest.Digest) int64 {
 	t.Helper()
 	blob, err := store.Open(t.Context(), d)

@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// lockFile only makes the file: where there is no flock, the folder is protected by who may start
-// the process.
+// lockFile only creates the file. On systems without flock, the operator must start only one
+// process per folder.
 func lockFile(path string) (io.Closer, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a file of the store
 }

@@ -12,8 +12,7 @@ import (
 	"syscall"
 )
 
-// lockFile takes an exclusive lock, which the kernel gives back when the process ends, however it
-// ends.
+// lockFile takes an exclusive lock. The kernel releases it when the process ends, even by a crash.
 func lockFile(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -28,11 +27,11 @@ func lockFile(path string) (io.Closer, error) {
 	return fileLock{file}, nil
 }
 
-// fileLock is a lock that is held.
+// fileLock is a held lock.
 type fileLock struct{ *os.File }
 
-// Close releases the lock. A child that was forked in this moment, and has not executed its program
-// yet, shares the open file: without the explicit release it would hold the lock until then.
+// Close releases the lock explicitly. A child that was forked at this moment, and has not executed
+// its program yet, shares the open file and would otherwise hold the lock until then.
 func (l fileLock) Close() error {
 	return errors.Join(syscall.Flock(int(l.Fd()), syscall.LOCK_UN), l.File.Close())
 }

@@ -22,15 +22,15 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// fault is what goes wrong at one operation of a store.
+// fault is a failure of one operation of a store.
 type fault struct {
 	kind  string // one of faultKinds
-	after int    // operations that go well before
+	after int    // operations that succeed before
 }
 
 var faultKinds = []string{"none", "EIO", "ENOSPC", "EMFILE", "flip", "cut"}
 
-// chaos makes one planned thing go wrong.
+// chaos makes one planned fault happen.
 type chaos struct {
 	plan fault
 	ops  int
@@ -53,7 +53,7 @@ func (c *chaos) fail(op casdisk.Op, _ string) error {
 	return errno
 }
 
-// damage leaves alone what is on its way to whoever opened a blob: no store could notice.
+// damage spares bytes on their way to a caller of Open: no store could notice that.
 func (c *chaos) damage(op casdisk.Op, _ string, p []byte) []byte {
 	if op == casdisk.OpServe || (c.plan.kind != "flip" && c.plan.kind != "cut") {
 		return p
@@ -68,13 +68,13 @@ func (c *chaos) damage(op casdisk.Op, _ string, p []byte) []byte {
 	return p
 }
 
-// machine runs a store through anything, and knows what it may do.
+// machine runs a store through arbitrary actions, and models what the store may do.
 type machine struct {
 	tb       testing.TB // of the whole test
 	rt       *rapid.T   // of this run
 	cfg      casdisk.Config
 	chaos    *chaos
-	store    *casdisk.Store // nil where it could not be opened
+	store    *casdisk.Store // nil if it could not be opened
 	refused  error          // why it could not
 	contents [][]byte
 	stored   [][]byte // zstd of the contents
@@ -118,7 +118,7 @@ func (m *machine) close() {
 	}
 }
 
-// expected reports whether an error is one of those that a fault may cause.
+// expected reports whether a fault may cause the error.
 func expected(err error) bool {
 	return err == nil || errors.Is(err, cas.ErrNotFound) || errors.Is(err, cas.ErrFull) ||
 		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENOSPC)
@@ -134,8 +134,8 @@ func (m *machine) put(i int) {
 	}
 }
 
-// fill stores a blob that somebody follows. A follower that comes to an end has the right bytes. It
-// reads them in the end, so that a run can be repeated.
+// fill stores a blob with a follower. A follower that reaches the end must have the right bytes. It
+// reads only after the fill, so that a run can be repeated.
 func (m *machine) fill(i int) {
 	if m.store == nil {
 		return
@@ -149,11 +149,11 @@ func (m *machine) fill(i int) {
 	}
 	got, followed := io.ReadAll(follower)
 	if followed == nil && (err != nil || !bytes.Equal(got, m.stored[i])) {
-		m.rt.Errorf("follow: came to an end with %d bytes and %v", len(got), err)
+		m.rt.Errorf("follow: reached the end with %d bytes and %v", len(got), err)
 	}
 }
 
-// read reads a blob. What comes to an end is right.
+// read reads a blob. Bytes read to the end must be right.
 func (m *machine) read(i int) {
 	if m.store == nil {
 		return
@@ -170,7 +170,7 @@ func (m *machine) read(i int) {
 	if err != nil {
 		return
 	}
-	// There are bits in zstd that mean nothing.
+	// Some bits of zstd have no meaning.
 	if got, err := cas.Check(m.tb.Context(), io.Discard, bytes.NewReader(stored), blob.Digest, 1<<20); err != nil || got != blob.Info {
 		m.rt.Errorf("read: got %+v, %v, want %+v", got, err, blob.Info)
 	}
@@ -216,8 +216,8 @@ func blobFiles(tb testing.TB, dir string) []string {
 	return files(tb, filepath.Join(dir, "blobs"))
 }
 
-// recovered ends all faults, and makes sure that the store then works and has forgotten nothing it
-// should remember.
+// recovered ends all faults, and checks that the store then works and has lost nothing that it
+// should have kept.
 func (m *machine) recovered() {
 	m.chaos.plan = fault{}
 	if m.store == nil {
@@ -226,7 +226,7 @@ func (m *machine) recovered() {
 	if m.store == nil {
 		m.rt.Fatalf("got a store that does not open without faults: %v", m.refused)
 	}
-	for i := range m.contents { // which finds whatever is damaged
+	for i := range m.contents { // which finds any damage
 		m.read(i)
 	}
 	info, err := m.store.Put(m.tb.Context(), digest.FromBytes(m.contents[0]), bytes.NewReader(m.stored[0]))
@@ -251,11 +251,11 @@ func (m *machine) usageIsRight() {
 		want.Blobs++
 	}
 	if got, err := m.store.Usage(m.tb.Context()); err != nil || got != want || got.Bytes > got.MaxBytes {
-		m.rt.Errorf("usage: got %+v, %v, want what is on the disk: %+v", got, err, want)
+		m.rt.Errorf("usage: got %+v, %v, want the sums of the disk: %+v", got, err, want)
 	}
 }
 
-// act does what the numbers say.
+// act performs the action that the numbers select.
 func (m *machine) act(action string, i int, f fault) {
 	m.chaos.plan, m.chaos.ops = f, 0
 	switch action {
@@ -276,9 +276,9 @@ func (m *machine) act(action string, i int, f fault) {
 
 var actions = []string{"put", "fill", "read", "delete", "restart", "flip", "truncate", "remove"}
 
-// TestModel lets every operation of the store fail, lie or lose bytes, and lets its files rot, in
-// any order. It must never hand out a wrong byte, and once the disk is well again everything works
-// and is counted.
+// TestModel makes any operation of the store fail, return wrong bytes or lose bytes, and damages
+// its files, in any order. The store must never return a wrong byte, and once the disk works again
+// everything works and is counted.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	contents := [][]byte{

@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// shedBytes is how much more than what is missing right now a full disk makes us evict, so that the
-// next few writes do not meet it again at once.
+// shedBytes is how much more than the missing bytes a full disk makes the store evict, so that the
+// next few writes do not fail again at once.
 const shedBytes = 4 << 20
 
 // Put implements [cas.Store]. A blob that an earlier process left and that has not been verified
@@ -59,13 +59,13 @@ func (s *Store) put(ctx context.Context, want digest.Digest, r io.Reader, growth
 		return cas.Info{}, err
 	}
 	err = s.publish(info, modified, draft)
-	if errors.Is(err, fs.ErrNotExist) { // somebody emptied the folder; this time it is made again
+	if errors.Is(err, fs.ErrNotExist) { // somebody emptied the folder; publish again, which creates it
 		err = s.publish(info, modified, draft)
 	}
 	return info, err
 }
 
-// publish moves a complete draft to its place. From here on others see the blob; it is durable when
+// publish moves a complete draft into place. From here on others see the blob. It is durable when
 // publish returns.
 func (s *Store) publish(info cas.Info, modified time.Time, draft *draft) error {
 	shard := filepath.Dir(s.path(info))
@@ -86,12 +86,12 @@ func (s *Store) publish(info cas.Info, modified time.Time, draft *draft) error {
 	}
 	select {
 	case s.stored <- struct{}{}:
-	default: // it has been told, and has not looked yet
+	default: // keepRoom has a wake-up pending
 	}
 	return nil
 }
 
-// makeShard makes the folder a blob goes to, durably.
+// makeShard creates the folder of a blob, durably.
 func (s *Store) makeShard(shard string) error {
 	if _, durable := s.shards.Load(shard); durable {
 		return nil
@@ -99,7 +99,8 @@ func (s *Store) makeShard(shard string) error {
 	if err := s.disk.makeDirs(shard); err != nil {
 		return err
 	}
-	// Also where they were there: whoever made them may not have come to this.
+	// Sync even if the directory already existed: a crash may have interrupted its creator before
+	// the sync.
 	if err := errors.Join(s.disk.syncDir(s.blobDir()), s.disk.syncDir(s.cfg.Dir)); err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (s *Store) makeShard(shard string) error {
 // draft is a blob being written: a temporary file, and the room reserved for it.
 type draft struct {
 	store    *Store
-	file     *file // nil once it is published; cas.Draft closes it, after its last reader
+	file     *file // nil once it is published; cas.Draft closes it after its last reader
 	growth   cas.Growth
 	reserved int64
 }
@@ -130,7 +131,7 @@ func (s *Store) newDraft(growth cas.Growth) (*draft, error) {
 	return &draft{store: s, file: f, growth: growth}, nil
 }
 
-// Write reserves room for p and writes it. When the disk is full it evicts and goes on, until
+// Write reserves room for p and writes it. When the disk is full it evicts and retries, until
 // nothing is left to evict.
 func (d *draft) Write(p []byte) (int, error) {
 	if err := d.store.index.reserve(int64(len(p))); err != nil {
@@ -151,9 +152,9 @@ func (d *draft) Write(p []byte) (int, error) {
 	}
 }
 
-// finish makes the bytes durable, and sees that they are those which were to be written: they were
-// proven on their way to the disk, not on it. It returns the file's time, which is of the store's
-// making, so that any later change shows.
+// finish makes the bytes durable and verifies them on the disk, because they were verified only on
+// their way to it. It returns the file's time, which the store has set, so that any later change
+// shows.
 func (d *draft) finish(info cas.Info) (modified time.Time, err error) {
 	if err := d.store.disk.touch(d.file.path, time.Now()); err != nil {
 		return time.Time{}, err
@@ -167,7 +168,7 @@ func (d *draft) finish(info cas.Info) (modified time.Time, err error) {
 	}
 	back := digest.NewVerifier(io.NewSectionReader(d.file, 0, stat.Size()), info.StoredDigest)
 	if _, err := io.Copy(io.Discard, back); err != nil {
-		if errors.Is(err, digest.ErrMismatch) { // which would blame the source
+		if errors.Is(err, digest.ErrMismatch) { // an error of digest would blame the source
 			err = fmt.Errorf("%w: bytes read back differ from those that were written", syscall.EIO)
 		}
 		return time.Time{}, err
@@ -175,14 +176,14 @@ func (d *draft) finish(info cas.Info) (modified time.Time, err error) {
 	return stat.ModTime(), nil
 }
 
-// abandon removes whatever there is of a draft that was not published.
+// abandon removes a draft that was not published.
 func (d *draft) abandon() {
 	if d.file != nil {
 		d.store.index.discardReserved(d.file.path, d.reserved)
 	}
 }
 
-// full adds cas.ErrFull to an error that says so.
+// full wraps an error that means a full disk in cas.ErrFull.
 func full(err error) error {
 	if noSpace(err) {
 		return fmt.Errorf("%w: %w", cas.ErrFull, err)

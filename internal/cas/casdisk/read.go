@@ -22,16 +22,16 @@ const (
 	// touchEvery limits how often reads of one blob write its modification time; eviction order
 	// after a restart is that precise.
 	touchEvery = time.Minute
-	// maxChecks bounds how often one Open checks a blob that somebody goes on changing.
+	// maxChecks bounds how often one Open checks a blob whose file keeps changing.
 	maxChecks = 3
 )
 
 var (
-	// errDamaged is how damage is told that shows while a blob is read.
+	// errDamaged is the error of a read that finds damage.
 	errDamaged = errors.New("stored blob is damaged; it was dropped")
-	// errReplaced means that there is another blob of that name now, or none.
+	// errReplaced means that the blob of that name was replaced or removed.
 	errReplaced = errors.New("blob was replaced")
-	// errUnproven means that a blob's bytes have to be checked before anybody gets them.
+	// errUnproven means that a blob's bytes have to be verified before they are returned.
 	errUnproven = errors.New("blob is not proven")
 )
 
@@ -64,8 +64,8 @@ func (s *Store) open(ctx context.Context, d digest.Digest) (*cas.Blob, error) {
 	}
 }
 
-// openTrusted opens a blob whose bytes were seen to be right, and have not been changed since.
-// Otherwise the error is errUnproven.
+// openTrusted opens a blob whose bytes were verified and have not changed since. Otherwise the
+// error is errUnproven.
 func (s *Store) openTrusted(ctx context.Context, e *entry, known facts) (*cas.Blob, error) {
 	if !known.verified {
 		return nil, errUnproven
@@ -77,7 +77,7 @@ func (s *Store) openTrusted(ctx context.Context, e *entry, known facts) (*cas.Bl
 	err = errReplaced
 	s.index.update(e, func(now *facts) {
 		known, err = *now, nil
-		// Asked under the lock, so that nobody sets the time at this moment.
+		// Compare under the lock, so that no other goroutine sets the time at this moment.
 		if stat, failed := f.stat(); failed != nil || !known.verified || !stat.ModTime().Equal(known.modified) {
 			err = errUnproven
 		}
@@ -90,7 +90,7 @@ func (s *Store) openTrusted(ctx context.Context, e *entry, known facts) (*cas.Bl
 	return &cas.Blob{Info: e.describe(known), ReadSeekCloser: &reader{file: f, store: s, entry: e}}, nil
 }
 
-// openFile opens a blob's file. One that is gone or has another length than it had is dropped.
+// openFile opens a blob's file. It drops a blob whose file is gone or has changed its length.
 func (s *Store) openFile(ctx context.Context, e *entry) (*file, error) {
 	f, err := s.disk.open(s.path(e.info))
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) openFile(ctx context.Context, e *entry) (*file, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// unopened tells damage from passing trouble, such as too many open files.
+// unopened distinguishes damage from passing trouble, such as too many open files.
 func (s *Store) unopened(ctx context.Context, e *entry, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -122,7 +122,8 @@ func (s *Store) unopened(ctx context.Context, e *entry, err error) error {
 	return err
 }
 
-// touch makes the blob the last one to be evicted, now and, now and then, after a restart.
+// touch makes the blob the last one to be evicted: immediately in memory, and at most once every
+// touchEvery for the order after a restart.
 func (s *Store) touch(e *entry, f *file) {
 	s.index.read(e)
 	s.index.update(e, func(known *facts) {
@@ -140,8 +141,8 @@ func (s *Store) touch(e *entry, f *file) {
 	})
 }
 
-// checkOnce reads a blob. However many callers ask, it is read once; a caller that goes away does
-// not stop it for the others. The error is cas.ErrNotFound for damage, which was dropped.
+// checkOnce reads a blob. Concurrent callers share one read, and a caller that gives up does not
+// stop it for the others. The error is cas.ErrNotFound for a damaged blob, which has been dropped.
 func (s *Store) checkOnce(ctx context.Context, d digest.Digest) error {
 	detached := context.WithoutCancel(ctx)
 	done := s.checking.DoChan(d.Hex(), func() (any, error) {
@@ -159,7 +160,8 @@ func (s *Store) checkOnce(ctx context.Context, d digest.Digest) error {
 	}
 }
 
-// check reads a blob through what through returns, and drops it unless its bytes are right.
+// check reads a blob through the reader that through returns, and drops it unless its bytes are
+// right.
 func (s *Store) check(ctx context.Context, e *entry, through func(*file) io.Reader) error {
 	f, err := s.openFile(ctx, e)
 	if err != nil {
@@ -183,8 +185,9 @@ func (s *Store) check(ctx context.Context, e *entry, through func(*file) io.Read
 	return s.drop(ctx, e, err)
 }
 
-// seal returns the file's time, by which a change from here on shows. A time that the store did not
-// set says little: the kernel's clock for files may stand still for several changes.
+// seal returns the file's time, and any later change of the file changes that time. Where the store
+// did not set the time, seal sets it: the kernel's clock for files may stand still for several
+// changes.
 func (s *Store) seal(e *entry, f *file) (modified time.Time, err error) {
 	stat, err := f.stat()
 	if err != nil {
@@ -203,8 +206,8 @@ func (s *Store) seal(e *entry, f *file) (modified time.Time, err error) {
 	return stat.ModTime(), nil
 }
 
-// checkBytes proves the bytes of r, against their own digest where that is known, and else by their
-// content. It returns their own digest.
+// checkBytes verifies the bytes of r, by their own digest if it is known and by their content
+// otherwise. It returns their own digest.
 func (s *Store) checkBytes(ctx context.Context, e *entry, r io.Reader) (stored digest.Digest, err error) {
 	s.index.update(e, func(known *facts) { stored = known.stored })
 	if !stored.IsZero() {
@@ -218,9 +221,9 @@ func (s *Store) checkBytes(ctx context.Context, e *entry, r io.Reader) (stored d
 	return got.StoredDigest, err
 }
 
-// drop removes a blob whose bytes are not what they were, and returns cas.ErrNotFound, or
-// errReplaced where it was not there any more. A disk that cannot even remove them does not matter
-// here: the blob is not listed any more.
+// drop removes a blob whose bytes have changed, and returns cas.ErrNotFound, or errReplaced if it
+// was no longer there. It does not matter if the disk cannot remove the file, because the blob is
+// no longer listed.
 func (s *Store) drop(ctx context.Context, e *entry, damage error) error {
 	if !s.index.discard(e) {
 		return errReplaced
@@ -233,13 +236,13 @@ func (s *Store) drop(ctx context.Context, e *entry, damage error) error {
 	return cas.ErrNotFound
 }
 
-// reader is a blob that is open. Damage that shows while it is read makes the store drop the blob,
-// so that the next one who asks gets it again. The kernel can copy from it: see SyscallConn.
+// reader is an open blob. When a read finds damage, the store drops the blob, so the next caller
+// fetches it again. The kernel can copy from it: see SyscallConn.
 type reader struct {
 	file  *file
 	store *Store
 	entry *entry
-	// kernel tells that somebody may have read without Read.
+	// kernel reports that somebody may have read without Read.
 	kernel atomic.Bool
 }
 
@@ -255,8 +258,8 @@ func (r *reader) ReadAt(p []byte, offset int64) (int, error) {
 	return n, r.judge(err, func() (int64, error) { return offset + int64(n), nil })
 }
 
-// judge returns the error of a read that came to the position at, and drops the blob if that is no
-// good end.
+// judge returns the error of a read that reached the position at, and drops the blob if the read
+// ended early or failed.
 func (r *reader) judge(err error, at func() (int64, error)) error {
 	if err == nil {
 		return nil
@@ -265,7 +268,7 @@ func (r *reader) judge(err error, at func() (int64, error)) error {
 		if position, failed := at(); failed == nil && position >= r.entry.info.StoredSize {
 			return err
 		}
-		err = errors.New("file ends early") // not io.ErrUnexpectedEOF, by which some mean the end of a last piece
+		err = errors.New("file ends early") // not io.ErrUnexpectedEOF, which some readers take for the end of a last piece
 	}
 	_ = r.store.drop(context.Background(), r.entry, err)
 	return fmt.Errorf("%w: %w", errDamaged, err)
@@ -287,7 +290,7 @@ func (r *reader) SyscallConn() (syscall.RawConn, error) {
 func (r *reader) Close() error {
 	if r.kernel.Load() {
 		if position, err := r.Seek(0, io.SeekCurrent); err == nil && position < r.entry.info.StoredSize {
-			_, _ = r.ReadAt(make([]byte, 1), position) // for what it finds out
+			_, _ = r.ReadAt(make([]byte, 1), position) // its error drops a damaged blob
 		}
 	}
 	return r.file.Close()

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// highWater and lowWater are in percent of the bound: beyond the one eviction begins, at the
-	// other it ends. So the next blobs find room at once, and eviction comes in batches.
+	// highWater and lowWater are percentages of the bound: eviction begins above the first and
+	// stops at the second. The next blobs then find room at once, and eviction runs in batches.
 	highWater, lowWater = 90, 80
-	// defaultMinFree is what others need of the file system, and minFreeShare bounds it on a small
-	// one, in percent.
+	// defaultMinFree is what other users of the file system need, and minFreeShare bounds it on a
+	// small one, in percent.
 	defaultMinFree = 1 << 30
 	minFreeShare   = 5
-	// shedAtOnce bounds what is evicted while everybody else waits for the index.
+	// shedAtOnce bounds what is evicted while all other calls wait for the index.
 	shedAtOnce = 64 << 20
-	// roomEvery is how often the file system is asked how much room it has when nothing is written.
+	// roomEvery is how often the free room of the file system is checked while nothing is written.
 	roomEvery = time.Minute
 )
 
-// reserve counts n bytes that are about to be written, and evicts for them. When that is not enough
-// nothing is counted, and the error is cas.ErrFull; nothing is evicted either, where that could be
-// foreseen.
+// reserve counts n bytes that are about to be written, and evicts blobs for them. If that is not
+// enough, nothing is counted and the error is cas.ErrFull. Nothing is evicted either if that was
+// foreseeable.
 func (x *index) reserve(n int64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -46,7 +46,7 @@ func (x *index) reserve(n int64) error {
 	return nil
 }
 
-// shed evicts about n bytes, whatever the bound says, and returns how many it got.
+// shed evicts about n bytes regardless of the bound, and returns how many bytes it freed.
 func (x *index) shed(n int64) int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -55,7 +55,7 @@ func (x *index) shed(n int64) int64 {
 }
 
 // victims returns the least recently read blobs that are not pinned: enough of them for n bytes, if
-// there are, and a few to spare for those that cannot be removed.
+// there are that many, and a few more in case some cannot be removed.
 func (x *index) victims(n int64) (victims []*entry, sum int64) {
 	const spare = 8
 	enough := 0
@@ -73,7 +73,7 @@ func (x *index) victims(n int64) (victims []*entry, sum int64) {
 	return victims, sum
 }
 
-// evict removes blobs until n bytes are gone, and returns how many went.
+// evict removes blobs until n bytes are freed, and returns how many were.
 func (x *index) evict(victims []*entry, n int64) (sum int64) {
 	for _, e := range victims {
 		if sum >= n {
@@ -89,7 +89,8 @@ func (x *index) evict(victims []*entry, n int64) (sum int64) {
 	return sum
 }
 
-// discardFile removes a file that nobody wants, or else keeps it in mind, and its bytes counted.
+// discardFile removes an unwanted file. If that fails, it remembers the file and keeps its bytes
+// counted.
 func (x *index) discardFile(path string, size int64) {
 	if x.unlink(path) != nil {
 		x.litter[path] = size
@@ -97,7 +98,7 @@ func (x *index) discardFile(path string, size int64) {
 	}
 }
 
-// discardReserved does so for a file whose bytes are counted as a reservation.
+// discardReserved is discardFile for a file whose bytes are counted as a reservation.
 func (x *index) discardReserved(path string, size int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -105,7 +106,7 @@ func (x *index) discardReserved(path string, size int64) {
 	x.discardFile(path, size)
 }
 
-// tidy tries again to remove what could not be removed.
+// tidy tries again to remove the files that could not be removed.
 func (x *index) tidy() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -117,7 +118,8 @@ func (x *index) tidy() {
 	}
 }
 
-// keepRoom evicts when a mark is passed, whenever a blob has been stored and now and then.
+// keepRoom evicts when a mark is passed. It checks whenever a blob has been stored, and
+// periodically.
 func (s *Store) keepRoom(ctx context.Context) error {
 	for {
 		s.index.tidy()
@@ -147,7 +149,8 @@ func (s *Store) makeRoom(ctx context.Context) {
 	}
 }
 
-// overBound returns how many bytes there are beyond the low mark, once the high one is passed.
+// overBound returns how many bytes are stored above the low mark, or 0 unless the high mark is
+// passed.
 func (s *Store) overBound() int64 {
 	usage := s.index.usage()
 	if usage.Bytes <= usage.MaxBytes*highWater/100 {
@@ -156,15 +159,15 @@ func (s *Store) overBound() int64 {
 	return usage.Bytes - usage.MaxBytes*lowWater/100
 }
 
-// overDisk returns how many bytes the file system lacks to twice the minimum, once it has less than
-// the minimum.
+// overDisk returns how many bytes the file system lacks to twice the minimum, or 0 unless less than
+// the minimum is free.
 func (s *Store) overDisk(ctx context.Context) int64 {
 	if s.cfg.MinFreeBytes < 0 {
 		return 0
 	}
 	free, total, err := s.disk.space(s.cfg.Dir)
 	if err != nil {
-		s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "room on the disk is not known", slog.Any("error", err))
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "free space of the disk is unknown", slog.Any("error", err))
 		return 0
 	}
 	least := s.cfg.MinFreeBytes

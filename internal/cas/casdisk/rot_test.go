@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/faults"
 )
 
-// TestRotWhileServing changes files of blobs that this process has proven before.
+// TestRotWhileServing changes files of blobs that this process has already verified.
 func TestRotWhileServing(t *testing.T) {
 	t.Parallel()
 	content := castest.Noise(1, 100<<10)
@@ -60,7 +60,7 @@ func flip(path string, at int64) error {
 	return errors.Join(err, err2, f.Close())
 }
 
-// TestHarmlessTouch changes nothing but a file's time.
+// TestHarmlessTouch changes only a file's time.
 func TestHarmlessTouch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -74,13 +74,13 @@ func TestHarmlessTouch(t *testing.T) {
 		t.Fatal(err)
 	}
 	castest.Check(t, store, []byte("content"))
-	if err := flip(path, 5); err != nil { // perhaps in the same instant, as the kernel counts
+	if err := flip(path, 5); err != nil { // perhaps within the resolution of the kernel's clock
 		t.Fatal(err)
 	}
 	castest.CheckAbsent(t, store, digest.FromBytes([]byte("content")))
 }
 
-// TestRestlessFile has somebody who sets a file's time whenever the store looks.
+// TestRestlessFile changes a file's time whenever the store checks it.
 func TestRestlessFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -95,13 +95,13 @@ func TestRestlessFile(t *testing.T) {
 	castest.CheckAbsent(t, store, castest.Put(t, store, []byte("content")))
 }
 
-// TestReadErrorsDropTheBlob damages blobs that are open already.
+// TestReadErrorsDropTheBlob damages blobs that are already open.
 func TestReadErrorsDropTheBlob(t *testing.T) {
 	t.Parallel()
 	content := castest.Noise(1, 100<<10)
 	d := digest.FromBytes(content)
 	for name, test := range map[string]struct {
-		inject error // or else the file is truncated
+		inject error // inject an error, or otherwise truncate the file
 		read   func(*cas.Blob) error
 	}{
 		"read fails":        {syscall.EIO, func(b *cas.Blob) error { return drain(b) }},
@@ -206,8 +206,8 @@ func TestKernelCopiesABlob(t *testing.T) {
 	}
 }
 
-// TestDamageWhileFilling changes the temporary file while it is written. The fill fails, so do its
-// readers, and the next fill succeeds.
+// TestDamageWhileFilling changes the temporary file while it is written. The fill and its readers
+// fail, and the next fill succeeds.
 func TestDamageWhileFilling(t *testing.T) {
 	t.Parallel()
 	content := castest.Noise(1, 1<<20)
@@ -249,7 +249,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestUnremovableFilesStayCounted keeps the disk from removing anything for a while.
+// TestUnremovableFilesStayCounted prevents the disk from removing anything for a while.
 func TestUnremovableFilesStayCounted(t *testing.T) {
 	t.Parallel()
 	inject, dir := faults.New(), t.TempDir()

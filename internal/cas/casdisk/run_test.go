@@ -101,7 +101,7 @@ func TestLeavesRoomOnTheFileSystem(t *testing.T) {
 	})
 }
 
-// rotSilently changes a file in a way that only shows in its bytes.
+// rotSilently changes a file so that only its bytes show it.
 func rotSilently(t *testing.T, path string) {
 	t.Helper()
 	stat, err := os.Stat(path)
@@ -165,7 +165,7 @@ func TestScrubKeepsToItsRate(t *testing.T) {
 		store := open(t, cfg)
 		castest.Put(t, store, castest.Noise(1, size))
 		store = reopen(t, store, cfg)
-		inject.FailTimes(string(casdisk.OpOpen), 1, syscall.EMFILE) // it is tried again a day later
+		inject.FailTimes(string(casdisk.OpOpen), 1, syscall.EMFILE) // it is retried a day later
 		start := time.Now()
 		lost := keepHouse(t, store)
 		time.Sleep(48 * time.Hour)

@@ -18,17 +18,18 @@ import (
 const (
 	defaultScrubEvery = 24 * time.Hour
 	defaultScrubRate  = 4 << 20
-	// scrubIdle is how long scrubbing waits at most before it looks for work, and scrubStart how
-	// long it leaves a process that has just started alone.
+	// scrubIdle bounds how long scrubbing waits before it looks for work again, and scrubStart is
+	// how long it leaves a new process alone.
 	scrubIdle, scrubStart = 10 * time.Minute, time.Minute
-	// scrubPiece is read at once.
+	// scrubPiece is the number of bytes read at once.
 	scrubPiece = 128 << 10
 )
 
-// Run keeps house until ctx is done, and returns its cause: it evicts when a mark is passed, see
-// Config, and scrubs, which is to read every blob again now and then. lost is called with each blob
-// that scrubbing found damaged, after it has been dropped; whoever needs it may put it again. Nil:
-// nobody is told. A store works without Run, but evicts late and notices damage late.
+// Run maintains the store until ctx is done, and returns the context's cause. It evicts when a mark
+// is passed, see Config, and scrubs, which means that it periodically reads every blob again. It
+// calls lost with each blob that scrubbing found damaged, after dropping it, so that the owner can
+// put it again. A nil lost is not called. A store works without Run, but evicts late and notices
+// damage late.
 func (s *Store) Run(ctx context.Context, lost func(digest.Digest)) error {
 	if lost == nil {
 		lost = func(digest.Digest) {}
@@ -39,7 +40,7 @@ func (s *Store) Run(ctx context.Context, lost func(digest.Digest)) error {
 	return group.Wait()
 }
 
-// scrub reads the blob that was checked longest ago, as soon as it is due, and so on.
+// scrub repeatedly reads the blob that was checked longest ago, as soon as it is due.
 func (s *Store) scrub(ctx context.Context, lost func(digest.Digest)) error {
 	wait := scrubStart
 	for {
@@ -60,7 +61,8 @@ func (s *Store) scrub(ctx context.Context, lost func(digest.Digest)) error {
 	}
 }
 
-// scrubPause is the time of one piece: what opening a blob costs, if it is small.
+// scrubPause returns how long reading one piece takes at the rate, which is what opening a small
+// blob costs.
 func scrubPause(rate int64) time.Duration {
 	return time.Duration(scrubPiece * int64(time.Second) / rate)
 }
@@ -76,14 +78,14 @@ func (s *Store) scrubOne(ctx context.Context, e *entry, lost func(digest.Digest)
 			s.cfg.Hooks.Scrubbed(e.info)
 		}
 	case ctx.Err() != nil, errors.Is(err, errReplaced):
-	case s.index.present(e): // it could not be looked at
+	case s.index.present(e): // the blob could not be read
 		s.index.checkedNow(e, func(*facts) {})
 	default:
 		lost(e.info.Digest)
 	}
 }
 
-// slowReader reads at a rate.
+// slowReader reads at a limited rate.
 type slowReader struct {
 	ctx  context.Context //nolint:containedctx // io.Reader has no other way to be cancelled
 	in   io.Reader

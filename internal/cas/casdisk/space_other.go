@@ -7,7 +7,8 @@ package casdisk
 
 import "errors"
 
-// statSpace knows nothing here: a full disk shows when it is written to.
+// statSpace returns an error on systems without statfs. A full disk then shows only when it is
+// written to.
 func statSpace(string) (free, total int64, err error) {
 	return 0, 0, errors.ErrUnsupported
 }

@@ -25,8 +25,8 @@ type Config struct {
 	MaxBytes int64
 	// MaxContentBytes bounds the decompressed size of one blob. Zero: cas.DefaultMaxContentBytes.
 	MaxContentBytes int64
-	// Pinned tells which blobs must not be evicted. It is called with the store locked, so it must
-	// be quick and must not call the store. Nil: none.
+	// Pinned reports whether a blob must not be evicted. It is called with the store locked, so it
+	// must be quick and must not call the store. Nil: no blob is pinned.
 	Pinned func(digest.Digest) bool
 }
 
@@ -36,7 +36,7 @@ type Store struct {
 
 	mu      sync.Mutex
 	blobs   map[digest.Digest]*list.Element // of blob
-	recency *list.List                      // of blob, the last read one in front
+	recency *list.List                      // of blob, the most recently read one in front
 	used    int64                           // sum of the stored sizes
 }
 
@@ -89,7 +89,7 @@ func (s *Store) Begin(want digest.Digest) *cas.Draft {
 	})
 }
 
-// add stores a blob in the place of what there is of that name.
+// add stores a blob, in place of any earlier one of that name.
 func (s *Store) add(b blob) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (g *growing) ReadAt(p []byte, offset int64) (int, error) {
 // Close implements io.Closer.
 func (g *growing) Close() error { return nil }
 
-// makeRoom evicts until size more bytes fit, or evicts nothing when that is not possible.
+// makeRoom evicts until size more bytes fit, or evicts nothing if that is not possible.
 func (s *Store) makeRoom(size int64) error {
 	var victims []blob
 	free := s.cfg.MaxBytes - s.used

@@ -30,7 +30,7 @@ func TestEviction(t *testing.T) {
 	b := castest.Put(t, store, []byte("b"))
 	castest.Put(t, store, []byte("c"))
 	castest.Check(t, store, []byte("a"))
-	castest.Put(t, store, []byte("d")) // b was read longest ago
+	castest.Put(t, store, []byte("d")) // b was read least recently
 	castest.CheckAbsent(t, store, b)
 	pinned = a
 	for _, content := range []string{"e", "f", "g"} {

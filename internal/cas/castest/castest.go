@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package castest proves that a [cas.Store] keeps its promises. Every implementation runs it.
+// Package castest is the test suite that every implementation of [cas.Store] must pass.
 package castest
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// MaxContentBytes is what a store to prove must be configured to take at most for one content.
+// MaxContentBytes is the bound on one content that a store under test must be configured with.
 const MaxContentBytes = 4 << 20
 
-// Run proves the stores that newStore makes. Each must be empty, have room for 16 MiB, and take
+// Run tests the stores that newStore makes. Each must be empty, have room for 16 MiB, and accept
 // contents of up to exactly MaxContentBytes.
 func Run(t *testing.T, newStore func(t testing.TB) cas.Store) {
 	t.Helper()
@@ -192,7 +192,7 @@ func putAgain(t *testing.T, store cas.Store) {
 	}
 }
 
-// otherCompression stores one content from different zstd bytes: the first ones stay.
+// otherCompression stores one content from different zstd bytes. The first ones stay.
 func otherCompression(t *testing.T, store cas.Store) {
 	content := []byte(strings.Repeat("content ", 100))
 	d := Put(t, store, content)
@@ -238,7 +238,7 @@ func refusedContent(t *testing.T, store cas.Store) {
 		CheckAbsent(t, store, test.want)
 	}
 	checkEmpty(t, store)
-	Put(t, store, content) // a refusal must not stand in the way of the right bytes
+	Put(t, store, content) // a refusal must not block the right bytes
 	Check(t, store, content)
 }
 
@@ -324,8 +324,8 @@ func usage(t *testing.T, store cas.Store) {
 	}
 }
 
-// everybodyAtOnce lets many writers, readers and removers loose on few blobs. Whatever a reader
-// gets must be right.
+// everybodyAtOnce runs many writers, readers and removers on a few blobs at once. Every byte that a
+// reader gets must be right.
 func everybodyAtOnce(t *testing.T, store cas.Store) {
 	var all sync.WaitGroup
 	for n := range 8 {
@@ -340,7 +340,7 @@ func everybodyAtOnce(t *testing.T, store cas.Store) {
 				if err == nil {
 					checkBlob(t, blob, content)
 					_ = blob.Close()
-				} else if !errors.Is(err, cas.ErrNotFound) { // another one may have removed it
+				} else if !errors.Is(err, cas.ErrNotFound) { // another goroutine may have removed it
 					t.Errorf("open: %v", err)
 				}
 				if round%5 == 4 {

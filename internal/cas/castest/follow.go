@@ -16,14 +16,14 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// Noise returns n bytes that do not compress.
+// Noise returns n incompressible bytes.
 func Noise(seed uint64, n int) []byte {
 	content := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)}).Read(content)
 	return content
 }
 
-// gated is a source that ends where the test says, until the test says more.
+// gated is a source that ends where the test says, until the test allows more.
 type gated struct {
 	bytes []byte
 	pass  chan int   // how many more bytes may be read
@@ -60,7 +60,7 @@ func filling(t *testing.T, store cas.Store, want digest.Digest, stored []byte) (
 	return source, draft, func() error { return <-filled }
 }
 
-// follow reads a blob that grows, from its beginning and by many, and sees the last bytes only when
+// follow has many readers read a growing blob from its beginning. They see the last bytes only when
 // it is stored.
 func follow(t *testing.T, store cas.Store) {
 	content := Noise(1, 1<<20)
@@ -100,7 +100,7 @@ func follow(t *testing.T, store cas.Store) {
 		t.Fatal(err)
 	}
 	if rest, err := io.ReadAll(first); err != nil || !bytes.Equal(rest, stored[len(stored)-cas.HoldBack:]) {
-		t.Errorf("read to the end: got %d bytes and %v, want what was held back", len(rest), err)
+		t.Errorf("read to the end: got %d bytes and %v, want the held-back bytes", len(rest), err)
 	}
 	readers.Wait()
 	if stored, err := draft.Ready(t.Context()); !stored || err != nil || !draft.Ended() {
@@ -109,7 +109,7 @@ func follow(t *testing.T, store cas.Store) {
 	Check(t, store, content)
 }
 
-// readable returns what a draft lets its readers have right now.
+// readable returns what a draft's readers can read at this moment.
 func readable(t *testing.T, draft *cas.Draft) []byte {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,12 +118,12 @@ func readable(t *testing.T, draft *cas.Draft) []byte {
 	defer reader.Close()
 	got, err := io.ReadAll(reader)
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("read what is there: got %v, want to be waiting for more", err)
+		t.Errorf("read the available bytes: got %v, want to wait for more", err)
 	}
 	return got
 }
 
-// followFailure follows bytes that are not what they should be: no reader ever comes to an end.
+// followFailure follows a blob with wrong bytes. No reader may reach the end.
 func followFailure(t *testing.T, store cas.Store) {
 	content := Noise(2, 1<<20)
 	stored := Zstd(t, content)
@@ -188,7 +188,7 @@ func followCancelled(t *testing.T, store cas.Store) {
 	Check(t, store, content)
 }
 
-// smallDraft waits for a blob that is held back altogether.
+// smallDraft waits for a blob that is held back entirely.
 func smallDraft(t *testing.T, store cas.Store) {
 	content := []byte("content")
 	stored := Zstd(t, content)
@@ -212,7 +212,7 @@ func smallDraft(t *testing.T, store cas.Store) {
 	Check(t, store, content)
 }
 
-// fillReplaces fills a draft of a blob that the store has.
+// fillReplaces fills a draft of a blob that the store already has.
 func fillReplaces(t *testing.T, store cas.Store) {
 	content := Noise(4, 1000)
 	d := Put(t, store, content)
