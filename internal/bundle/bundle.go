@@ -4,12 +4,12 @@
 // Package bundle writes and reads the canonical form of a folder: one tar stream per content, byte
 // for byte.
 //
-// A folder has exactly one canonical tar, whoever writes it, wherever and whenever; the SHA-256 of
-// that tar is the folder's digest. The [Writer] refuses to write anything else, and the [Reader]
-// refuses to read anything else: it encodes again what it understood and compares. What a Reader
-// accepts is therefore both safe (no absolute names, no "..", nothing that leaves the folder
-// through a symbolic link) and canonical (no second archive with the same files and another
-// digest). The format is written down in docs/protocol/bundle.md.
+// A folder has exactly one canonical tar, no matter which writer makes it, on which machine, or
+// when. The SHA-256 of that tar is the folder's digest. The [Writer] refuses to write anything
+// else, and the [Reader] refuses to read anything else: it encodes again what it parsed and
+// compares the bytes. What a Reader accepts is therefore both safe (no absolute names, no "..",
+// nothing that leaves the folder through a symbolic link) and canonical (no second archive with the
+// same files and another digest). The format is written down in docs/protocol/bundle.md.
 //
 // On the wire and on disk the tar travels compressed; see [Compress] and [Decompress]. The
 // compressed bytes have no identity: another compressor, or another version of one, may produce
@@ -50,7 +50,7 @@ func DefaultLimits() Limits {
 	return Limits{Bytes: defaultBytes, Files: defaultFiles, FileBytes: defaultFileBytes}
 }
 
-// WithDefaults returns the limits that count.
+// WithDefaults returns the limits with each unset field replaced by its default.
 func (l Limits) WithDefaults() Limits {
 	fallback := DefaultLimits()
 	if l.Bytes <= 0 {
@@ -71,7 +71,8 @@ type Entry struct {
 	// Name is the path below the folder: UTF-8, elements separated by "/", without a leading slash,
 	// "." or "..".
 	Name string
-	// Executable tells mode 0755 from 0644. Always false for a symbolic link.
+	// Executable reports whether the mode is 0755 rather than 0644. Always false for a symbolic
+	// link.
 	Executable bool
 	// Size is the number of bytes of a file's content. Always 0 for a symbolic link.
 	Size int64
@@ -80,21 +81,21 @@ type Entry struct {
 	Target string
 }
 
-// IsSymlink tells a symbolic link from a regular file.
+// IsSymlink reports whether the entry is a symbolic link rather than a regular file.
 func (e Entry) IsSymlink() bool {
 	return e.Target != ""
 }
 
 var (
-	// ErrMalformed is matched by errors about content that no bundle may hold or bytes that are no
-	// canonical bundle; trying again with the same content cannot help. The error is an
-	// [*EntryError] where one entry is to blame.
+	// ErrMalformed is matched by errors about content that no bundle may hold, and about bytes that
+	// are not a canonical bundle. Retrying with the same content cannot help. The error is an
+	// [*EntryError] if a single entry is at fault.
 	ErrMalformed = errors.New("malformed bundle")
 	// ErrTooLarge is matched by every [*LimitError].
 	ErrTooLarge = errors.New("bundle too large")
 )
 
-// EntryError tells which entry of a bundle is not acceptable, and why. It matches [ErrMalformed].
+// EntryError reports which entry of a bundle is invalid, and why. It matches [ErrMalformed].
 type EntryError struct {
 	Name   string // the entry as it was named, possibly hostile: quote it
 	Reason string // what is wrong, as a phrase that follows the name
@@ -121,11 +122,11 @@ const (
 	LimitNameBytes Limit = "name bytes" // one name or link target; see MaxNameBytes
 )
 
-// LimitError tells which limit a bundle exceeds. It matches [ErrTooLarge].
+// LimitError reports which limit a bundle exceeds. It matches [ErrTooLarge].
 type LimitError struct {
 	Limit Limit
 	Max   int64  // the limit's value, in its own unit
-	Name  string // the entry that went past it; empty where no entry is to blame
+	Name  string // the entry that exceeded it; empty if no single entry did
 }
 
 // Error implements error.

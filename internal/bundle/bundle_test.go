@@ -26,7 +26,7 @@ type item struct {
 	target  string
 }
 
-// write makes a bundle of the items in the given order.
+// write writes a bundle of the items in the given order.
 func write(t testing.TB, items ...item) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -52,7 +52,7 @@ func writeTo(w io.Writer, limits bundle.Limits, items ...item) error {
 	return writer.Close()
 }
 
-// read takes a whole bundle apart.
+// read reads a whole bundle.
 func read(r io.Reader, limits bundle.Limits) ([]item, error) {
 	reader := bundle.NewReader(r, limits)
 	var items []item
@@ -72,8 +72,8 @@ func read(r io.Reader, limits bundle.Limits) ([]item, error) {
 	}
 }
 
-// tricky are entries for which tar leaves a choice. Their digests are the format: a change here
-// changes the digest of every such folder in the world.
+// tricky are entries for which tar permits several encodings. Their digests are the format:
+// changing one here changes the digest of every such folder in the world.
 func tricky() map[string]struct {
 	items  []item
 	length int
@@ -132,8 +132,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestArchiveTarAgrees reads our bytes with the standard library: they are a plain tar, and say
-// what we meant.
+// TestArchiveTarAgrees reads our bytes with the standard library: they must be a plain tar with the
+// intended content.
 func TestArchiveTarAgrees(t *testing.T) {
 	t.Parallel()
 	for name, test := range tricky() {
@@ -161,9 +161,9 @@ func TestArchiveTarAgrees(t *testing.T) {
 	}
 }
 
-// TestArchiveTarWritesTheSame holds our USTAR headers against those of the standard library: for
-// names that need no extended header the two are equal byte for byte, which the format's
-// description relies on.
+// TestArchiveTarWritesTheSame compares our USTAR headers with those of the standard library. For
+// names without an extended header they must be equal byte for byte, which the format's description
+// relies on.
 func TestArchiveTarWritesTheSame(t *testing.T) {
 	t.Parallel()
 	for name, test := range tricky() {

@@ -12,17 +12,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Windows bound the memory of both sides. HTTP clients must accept 8 MiB (RFC 9659) and need not
-// accept more; we write half of that, since the encoder of a hub that builds many bundles at once
-// holds it twice.
+// The window sizes bound the memory of both sides. HTTP clients must accept 8 MiB (RFC 9659) and
+// need not accept more. The encoder uses half of that, because a hub that builds many bundles at
+// once holds the window twice per bundle.
 const (
 	encoderWindow = 4 << 20
 	decoderWindow = 8 << 20
 )
 
 // Compress returns a writer that compresses to w with zstd, about level 3. It runs on the caller's
-// goroutine: a hub is parallel across bundles, not inside one. Close ends the stream and must be
-// called for it to be readable; it does not close w.
+// goroutine: a hub compresses many bundles in parallel, and none with several goroutines. Close
+// ends the stream and must be called for the stream to be readable. Close does not close w.
 func Compress(w io.Writer) (io.WriteCloser, error) {
 	return newEncoder(w)
 }
@@ -59,7 +59,7 @@ func (c *Compressor) Compress(w io.Writer) (io.WriteCloser, error) {
 	return &borrowed{from: c, encoder: encoder}, nil
 }
 
-// borrowed gives its encoder back when it is closed.
+// borrowed is a writer that returns its encoder to the pool when it is closed.
 type borrowed struct {
 	from    *Compressor
 	encoder *zstd.Encoder // nil once closed
@@ -81,17 +81,17 @@ func (b *borrowed) Close() error {
 	encoder := b.encoder
 	b.encoder = nil
 	err := encoder.Close()
-	encoder.Reset(nil) // lets go of the writer
+	encoder.Reset(nil) // releases the writer
 	b.from.free.Put(encoder)
 	return err
 }
 
-// Decompress returns a reader of the content that r, a zstd stream, holds. It reads r to its end,
-// on the caller's goroutine, and uses at most about 16 MiB of memory whatever the stream asks for.
-// Reads fail with
+// Decompress returns a reader of the content that the zstd stream r holds. It reads r to its end,
+// on the caller's goroutine, and uses at most about 16 MiB of memory whatever window the stream
+// requests. Reads fail with
 //
-//   - a [*LimitError] where the content is longer than limit bytes;
-//   - an error that matches [ErrMalformed] where r is no zstd stream, is damaged or is cut off;
+//   - a [*LimitError] if the content is longer than limit bytes;
+//   - an error that matches [ErrMalformed] if r is not a zstd stream, is damaged or is cut off;
 //   - the error of r, wrapped.
 //
 // Close frees the memory and does not close r.
@@ -116,8 +116,8 @@ type decompressor struct {
 }
 
 func (d *decompressor) Read(p []byte) (int, error) {
-	// One byte more than allowed is asked for, because only its presence tells "too long" from
-	// "exactly full".
+	// Ask for one byte more than allowed: only its presence distinguishes "too long" from "exactly
+	// full".
 	n, err := d.decoder.Read(p[:min(int64(len(p)), d.left+1)])
 	if int64(n) > d.left {
 		n = int(d.left)
@@ -126,7 +126,7 @@ func (d *decompressor) Read(p []byte) (int, error) {
 	}
 	d.left -= int64(n)
 	if errors.Is(err, io.EOF) && !d.source.any {
-		err = io.ErrUnexpectedEOF // the decoder takes no frame at all for an empty content
+		err = io.ErrUnexpectedEOF // the decoder reports no frame at all for empty content
 	}
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
@@ -139,10 +139,10 @@ func (d *decompressor) Close() error {
 	return nil
 }
 
-// watchedReader remembers its own failure, to tell a broken source from broken content.
+// watchedReader remembers its own failure, to distinguish a broken source from broken content.
 type watchedReader struct {
 	in     io.Reader
-	any    bool // whether there was anything to read
+	any    bool // whether the source had any byte
 	failed error
 }
 
@@ -155,7 +155,7 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// blame returns the source's failure if it had one, and else says that the content is at fault.
+// blame returns the source's failure if it had one, and otherwise an error that blames the content.
 func (w *watchedReader) blame(err error) error {
 	if w.failed != nil {
 		return w.failed

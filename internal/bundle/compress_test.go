@@ -88,7 +88,7 @@ func TestDecompressRefuses(t *testing.T) {
 	}
 }
 
-// hugeWindow is a small stream whose reader would have to keep 64 MiB.
+// hugeWindow returns a small stream whose reader would have to keep 64 MiB.
 func hugeWindow(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer

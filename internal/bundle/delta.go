@@ -14,19 +14,19 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// A delta leads from one bundle, the base, to another: it says entry by entry what stays, goes,
-// comes and changes, so that whoever holds the base rebuilds the other's canonical tar byte for
-// byte. The format is written down in docs/protocol/delta.md.
+// A delta leads from one bundle, the base, to another. It lists entry by entry what stays, goes, is
+// added and changes, so a client that has the base can rebuild the other bundle's canonical tar
+// byte for byte. The format is specified in docs/protocol/delta.md.
 
 // DeltaMediaType names a compressed delta in HTTP.
 const DeltaMediaType = "application/vnd.leat.bundle-delta.v1+zstd"
 
-// ErrWrongBase means that a delta cannot be applied to the base at hand: it was made from another,
-// or the base's content is not what its digest says, or cannot be read. With the right base the
-// same delta may be good.
+// ErrWrongBase means that a delta cannot be applied to the base at hand: the delta was made from
+// another base, or the base's content does not match its digest or cannot be read. With the right
+// base the same delta may be good.
 var ErrWrongBase = errors.New("wrong base of delta")
 
-// Tar is a canonical tar that nobody has checked yet, and what it should be.
+// Tar is an unverified canonical tar and the digest that it should have.
 type Tar struct {
 	Digest  digest.Digest
 	Content io.Reader
@@ -34,11 +34,11 @@ type Tar struct {
 
 const (
 	deltaMagic = "leat delta 1\n"
-	// deltaOverhead is how much longer a delta can be than the tar it leads to; in truth it is a
-	// few hundred bytes.
+	// deltaOverhead is how much longer than its target tar a delta can be. In practice it is a few
+	// hundred bytes.
 	deltaOverhead = 1 << 20
-	// maxDictionary is the largest file that another version of it is compressed against, and the
-	// largest such version. Two of that size fit into the window of every decoder.
+	// maxDictionary is the largest file that is compressed against another version of itself, and
+	// the largest such version. Two files of that size fit into the window of every decoder.
 	maxDictionary = decoderWindow / 2
 )
 
@@ -59,8 +59,8 @@ const (
 	kindSymlink    = 'l'
 )
 
-// DeltaLimit is how long a delta can be, uncompressed, that leads to a bundle within the limits;
-// see [Decompress].
+// DeltaLimit returns the largest uncompressed size of a delta whose target is a bundle within the
+// limits; see [Decompress].
 func DeltaLimit(limits Limits) int64 {
 	return limits.WithDefaults().Bytes + deltaOverhead
 }
@@ -81,22 +81,23 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// rawDictionary is the ID of dictionaries that are no more than content; frames do not name it.
+// rawDictionary is the ID of dictionaries that are plain content. Frames do not carry it.
 const rawDictionary = 0
 
-// dictionaryEncoder makes frames against one dictionary after another. Finding one changed line in
-// megabytes that do not compress takes the larger tables of a better level, which for small files
-// would cost more than they save.
+// dictionaryEncoder makes frames against one dictionary after another. It takes a higher
+// compression level for large files, because only larger tables find one changed line in megabytes
+// of incompressible data. For small files those tables would cost more than they save.
 type dictionaryEncoder struct {
 	small, large *zstd.Encoder // made when first needed
 	frame        bytes.Buffer
 }
 
-// smallDictionary is up to where the tables of the ordinary level find everything.
+// smallDictionary is the largest dictionary that the tables of the ordinary level cover completely.
 const smallDictionary = 64 << 10
 
-// encode returns a frame, which is valid until the next call. (EncodeAll would need the memory of a
-// second encoder beside that of the stream, which changing the dictionary sets up in any case.)
+// encode returns a frame, which is valid until the next call. It does not use EncodeAll, which
+// would need the memory of a second encoder beside that of the stream, and changing the dictionary
+// sets up a stream in any case.
 func (d *dictionaryEncoder) encode(dictionary, content []byte) ([]byte, error) {
 	encoder, level, window := &d.small, zstd.SpeedDefault, maxDictionary/4
 	if len(dictionary) > smallDictionary {

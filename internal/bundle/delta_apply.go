@@ -14,13 +14,13 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// ApplyDelta writes the canonical tar called to, made from the base and a delta that is not
-// compressed any more; see [Decompress]. It is made for deltas that nobody has checked: it obeys
-// the limits as a [Reader] does, reads both once, and holds no more of them than one file of 4 MiB
-// and a window. Only once it returns nil is what it wrote what it should be. Errors:
+// ApplyDelta writes to w the canonical tar called to, made from the base and an uncompressed delta;
+// see [Decompress]. It is safe for untrusted deltas: it obeys the limits as a [Reader] does, reads
+// both inputs once, and holds at most one file of 4 MiB and a window of them in memory. The written
+// bytes are verified only once it returns nil. Errors:
 //
-//   - one that matches [ErrWrongBase], where another base, or the same one undamaged, may help;
-//   - one that matches [ErrMalformed], [ErrTooLarge] or digest.ErrMismatch, where the delta is at fault;
+//   - one that matches [ErrWrongBase]if another base, or the same one undamaged may help;
+//   - one that matches [ErrMalformed], [ErrTooLarge] or digest.ErrMismatchif the delta is at fault;
 //   - the error of the delta's reader or of w, wrapped.
 func ApplyDelta(w io.Writer, from Tar, to digest.Digest, delta io.Reader, limits Limits) error {
 	hasher := digest.NewHasher()
@@ -63,7 +63,7 @@ func (a *deltaReader) readHead(from, to digest.Digest) error {
 		return err
 	}
 	if string(head[:len(deltaMagic)]) != deltaMagic {
-		return fmt.Errorf("%w: no delta of a known version", ErrMalformed)
+		return fmt.Errorf("%w: not a delta of a known version", ErrMalformed)
 	}
 	base, next := head[len(deltaMagic):][:digest.Size], head[len(deltaMagic)+digest.Size:]
 	if got := digest.FromSum([digest.Size]byte(base)); got != from {
@@ -75,7 +75,7 @@ func (a *deltaReader) readHead(from, to digest.Digest) error {
 	return nil
 }
 
-// follow carries out the instructions.
+// follow executes the instructions.
 func (a *deltaReader) follow() error {
 	for {
 		op, err := a.in.ReadByte()
@@ -112,7 +112,7 @@ func (a *deltaReader) repeat(do func() error) error {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: an instruction that does nothing", ErrMalformed)
 	}
-	for ; err == nil && n > 0; n-- { // not for long: the base ends
+	for ; err == nil && n > 0; n-- { // bounded: the base ends
 		err = do()
 	}
 	return err
@@ -147,7 +147,8 @@ func (a *deltaReader) add() error {
 		if e.Target, err = a.text(); err != nil {
 			return err
 		}
-		// An empty target is refused here: an entry with one would be taken for a file.
+		// An empty target is refused here, because WriteSymlink would take an entry with one for a
+		// file.
 		return a.out.WriteSymlink(e.Name, e.Target)
 	}
 	if e.Size, err = a.number(); err != nil {
@@ -195,7 +196,7 @@ func (a *deltaReader) splice() error {
 	))
 }
 
-// skipReader leaves out the first bytes of a reader.
+// skipReader skips the first bytes of a reader.
 type skipReader struct {
 	in   io.Reader
 	skip int64
@@ -212,7 +213,7 @@ func (s *skipReader) Read(p []byte) (int, error) {
 	return s.in.Read(p)
 }
 
-// patch decompresses a file with that of the base as dictionary.
+// patch decompresses a file with the base's file as dictionary.
 func (a *deltaReader) patch() error {
 	old, e, err := a.file()
 	if err != nil {
@@ -244,7 +245,7 @@ func (a *deltaReader) patch() error {
 	return frame.finish(e.Name)
 }
 
-// open begins to read a frame of that length, with the base's file as dictionary.
+// open starts reading a frame of the given length, with the base's file as dictionary.
 func (a *deltaReader) open(length int64) (*frameReader, error) {
 	source := &watchedReader{in: io.LimitReader(a, length)}
 	dictionary := zstd.WithDecoderDictRaw(rawDictionary, a.old)
@@ -261,14 +262,13 @@ func (a *deltaReader) open(length int64) (*frameReader, error) {
 	return &frameReader{source: source, decoder: a.decoder}, nil
 }
 
-// frameReader reads what a frame inside a delta holds.
+// frameReader reads the content of a frame inside a delta.
 type frameReader struct {
 	source  *watchedReader
 	decoder *zstd.Decoder
 }
 
-// Read reads content. Whoever reads knows how much there should be, so that an end is one that
-// comes too soon.
+// Read reads content. Its callers know how much to expect, so the end of the frame is an error.
 func (f *frameReader) Read(p []byte) (int, error) {
 	n, err := f.decoder.Read(p)
 	switch {
@@ -281,7 +281,7 @@ func (f *frameReader) Read(p []byte) (int, error) {
 	}
 }
 
-// finish makes sure that the frame holds no more than was read, and nothing follows it.
+// finish checks that the frame holds no more content than was read, and that nothing follows it.
 func (f *frameReader) finish(name string) error {
 	n, err := io.ReadFull(f.decoder, make([]byte, 1))
 	switch {
@@ -294,7 +294,7 @@ func (f *frameReader) finish(name string) error {
 	}
 }
 
-// end checks that everything has come to its end, and writes that of the tar.
+// end checks that the delta and the base have ended, and writes the end of the tar.
 func (a *deltaReader) end() error {
 	if _, err := a.base.tar.Next(); err == nil {
 		return fmt.Errorf("%w: it ends before its base", ErrMalformed)
@@ -320,9 +320,9 @@ func (a *deltaReader) kind() (byte, error) {
 	return kind, nil
 }
 
-// number reads a number: seven bits a byte, the lowest first, the eighth bit set in all bytes but
-// the last. There is one way to write it, and none is larger than 56 bits, so that a few of them
-// can be added up.
+// number reads a number: seven bits a byte, the lowest first, with the eighth bit set in every byte
+// except the last. Each number has a single encoding, and none is larger than 56 bits, so that
+// adding a few of them cannot overflow.
 func (a *deltaReader) number() (int64, error) {
 	var n int64
 	for shift := 0; shift < 56; shift += 7 {
@@ -355,8 +355,8 @@ func (a *deltaReader) text() (string, error) {
 	return string(text), err
 }
 
-// Read reads content from the delta. Its callers know how much there is, so that an end is one that
-// comes too soon.
+// Read reads content from the delta. Its callers know how much to expect, so the end of the delta
+// is an error.
 func (a *deltaReader) Read(p []byte) (int, error) {
 	n, err := a.in.Read(p)
 	if n > 0 || err == nil {
@@ -372,13 +372,13 @@ func deltaEnd(err error) error {
 	return fmt.Errorf("read delta: %w", err)
 }
 
-// baseReader reads the base, and says so where that fails.
+// baseReader reads the base, and wraps its errors to say that the base failed.
 type baseReader struct {
 	tar *Reader
 }
 
-// next returns the next entry; the base's end is an error of the delta, which asks for more than
-// there is.
+// next returns the next entry. The base's end is an error of the delta, which asks for more entries
+// than the base has.
 func (b *baseReader) next() (Entry, error) {
 	e, err := b.tar.Next()
 	if err == io.EOF { //nolint:errorlint // the bare value is the promise

@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// tarOf is a tar under its right digest.
+// tarOf returns a tar with its right digest.
 func tarOf(content []byte) bundle.Tar {
 	return bundle.Tar{Digest: digest.FromBytes(content), Content: bytes.NewReader(content)}
 }
@@ -41,7 +41,7 @@ func apply(from []byte, to digest.Digest, delta []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// noise does not compress.
+// noise returns n incompressible bytes.
 func noise(seed uint64, n int) string {
 	random := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
 	content := make([]byte, n)
@@ -94,8 +94,8 @@ func TestDelta(t *testing.T) {
 	}
 }
 
-// TestDeltaLeadsFromAnyFolderToAnyOther is the promise of the format. Half of the time the second
-// folder is made from the first.
+// TestDeltaLeadsFromAnyFolderToAnyOther checks the promise of the format. In half of the cases the
+// second folder is derived from the first.
 func TestDeltaLeadsFromAnyFolderToAnyOther(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -114,7 +114,7 @@ func TestDeltaLeadsFromAnyFolderToAnyOther(t *testing.T) {
 	})
 }
 
-// change makes what may become of a file.
+// change returns what becomes of a file.
 func change(t *rapid.T, old item, seed, fate int) item {
 	switch fate {
 	case 1:
@@ -171,7 +171,7 @@ func TestDeltaOfDamagedBundles(t *testing.T) {
 	}
 }
 
-// script builds a delta by hand.
+// script returns a delta made by hand.
 func script(from, to []byte, instructions string) []byte {
 	head := append([]byte("leat delta 1\n"), digest.FromBytes(from).Bytes()...)
 	return append(append(head, digest.FromBytes(to).Bytes()...), instructions...)
@@ -187,40 +187,40 @@ func TestHostileDelta(t *testing.T) {
 		instructions string
 		want         error
 	}{
-		"good":                    {"k\x01d\x01e", nil},
-		"no end":                  {"k\x01d\x01", bundle.ErrMalformed},
-		"early end":               {"k\x01e", bundle.ErrMalformed},
-		"bytes after the end":     {"k\x01d\x01ee", bundle.ErrMalformed},
-		"keep nothing":            {"k\x00k\x01d\x01e", bundle.ErrMalformed},
-		"longer number":           {"k\x81\x00d\x01e", bundle.ErrMalformed},
-		"endless number":          {"k\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", bundle.ErrMalformed},
-		"past the base":           {"k\x01d\x01d\x01e", bundle.ErrMalformed},
-		"keep without end":        {"k\xff\xff\xff\xff\xff\xff\x7f", bundle.ErrMalformed},
-		"unknown instruction":     {"z", bundle.ErrMalformed},
-		"unknown kind":            {"az", bundle.ErrMalformed},
-		"other content":           {"k\x02e", digest.ErrMismatch},
-		"wrong order":             {"k\x02af\x01b\x00e", bundle.ErrMalformed},
-		"twice":                   {"k\x01af\x01a\x00d\x01e", bundle.ErrMalformed},
-		"climbing name":           {"af\x04../b\x00", bundle.ErrMalformed},
-		"absolute name":           {"af\x02/b\x00", bundle.ErrMalformed},
-		"empty name":              {"af\x00\x00", bundle.ErrMalformed},
-		"endless name":            {"af\xff\x7f", bundle.ErrTooLarge},
-		"climbing link":           {"al\x01b\x04../b", bundle.ErrMalformed},
-		"empty target":            {"al\x01b\x00", bundle.ErrMalformed},
-		"below a file":            {"k\x01af\x03a/b\x00d\x01e", bundle.ErrMalformed},
-		"huge file":               {"d\x02af\x01b\xff\xff\xff\xff\x0f", bundle.ErrTooLarge},
-		"cut content":             {"d\x02af\x01b\x05abc", bundle.ErrMalformed},
-		"splice too much":         {"sf\x06\x00\x05d\x01e", bundle.ErrMalformed},
-		"splice overflow":         {"sf\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x01", bundle.ErrMalformed},
-		"splice huge":             {"sf\x00\xff\xff\xff\xff\xff\xff\xff\x7f\x00", bundle.ErrTooLarge},
-		"splice a link":           {"k\x01sf\x00\x00\x00e", bundle.ErrMalformed},
-		"splice into a link":      {"sl\x00\x00\x00d\x01e", bundle.ErrMalformed},
-		"patch too large":         {"pf\xff\xff\xff\x0f\x00", bundle.ErrMalformed},
-		"patch longer than told":  {"pf\x0a\x0b", bundle.ErrMalformed},
-		"patch without a frame":   {"pf\x0a\x00d\x01e", bundle.ErrMalformed},
-		"patch that is no frame":  {"pf\x0a\x04abcd", bundle.ErrMalformed},
-		"patch that is too short": {"pf\x7f" + string(rune(len(frame))) + frame + "d\x01e", bundle.ErrMalformed},
-		"patch that is a bomb":    {"pf\x7f" + string(rune(len(bomb))) + bomb + "d\x01e", bundle.ErrMalformed},
+		"good":                      {"k\x01d\x01e", nil},
+		"no end":                    {"k\x01d\x01", bundle.ErrMalformed},
+		"early end":                 {"k\x01e", bundle.ErrMalformed},
+		"bytes after the end":       {"k\x01d\x01ee", bundle.ErrMalformed},
+		"keep nothing":              {"k\x00k\x01d\x01e", bundle.ErrMalformed},
+		"longer number":             {"k\x81\x00d\x01e", bundle.ErrMalformed},
+		"endless number":            {"k\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", bundle.ErrMalformed},
+		"past the base":             {"k\x01d\x01d\x01e", bundle.ErrMalformed},
+		"keep without end":          {"k\xff\xff\xff\xff\xff\xff\x7f", bundle.ErrMalformed},
+		"unknown instruction":       {"z", bundle.ErrMalformed},
+		"unknown kind":              {"az", bundle.ErrMalformed},
+		"other content":             {"k\x02e", digest.ErrMismatch},
+		"wrong order":               {"k\x02af\x01b\x00e", bundle.ErrMalformed},
+		"twice":                     {"k\x01af\x01a\x00d\x01e", bundle.ErrMalformed},
+		"climbing name":             {"af\x04../b\x00", bundle.ErrMalformed},
+		"absolute name":             {"af\x02/b\x00", bundle.ErrMalformed},
+		"empty name":                {"af\x00\x00", bundle.ErrMalformed},
+		"endless name":              {"af\xff\x7f", bundle.ErrTooLarge},
+		"climbing link":             {"al\x01b\x04../b", bundle.ErrMalformed},
+		"empty target":              {"al\x01b\x00", bundle.ErrMalformed},
+		"below a file":              {"k\x01af\x03a/b\x00d\x01e", bundle.ErrMalformed},
+		"huge file":                 {"d\x02af\x01b\xff\xff\xff\xff\x0f", bundle.ErrTooLarge},
+		"cut content":               {"d\x02af\x01b\x05abc", bundle.ErrMalformed},
+		"splice too much":           {"sf\x06\x00\x05d\x01e", bundle.ErrMalformed},
+		"splice overflow":           {"sf\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x01", bundle.ErrMalformed},
+		"splice huge":               {"sf\x00\xff\xff\xff\xff\xff\xff\xff\x7f\x00", bundle.ErrTooLarge},
+		"splice a link":             {"k\x01sf\x00\x00\x00e", bundle.ErrMalformed},
+		"splice into a link":        {"sl\x00\x00\x00d\x01e", bundle.ErrMalformed},
+		"patch too large":           {"pf\xff\xff\xff\x0f\x00", bundle.ErrMalformed},
+		"patch longer than told":    {"pf\x0a\x0b", bundle.ErrMalformed},
+		"patch without a frame":     {"pf\x0a\x00d\x01e", bundle.ErrMalformed},
+		"patch that is not a frame": {"pf\x0a\x04abcd", bundle.ErrMalformed},
+		"patch that is too short":   {"pf\x7f" + string(rune(len(frame))) + frame + "d\x01e", bundle.ErrMalformed},
+		"patch that is a bomb":      {"pf\x7f" + string(rune(len(bomb))) + bomb + "d\x01e", bundle.ErrMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -251,8 +251,8 @@ func TestDeltaObeysLimits(t *testing.T) {
 	}
 }
 
-// TestDeltaOfCutReaders has every reader fail after each number of bytes: the failure comes out,
-// and never a wrong tar as a right one.
+// TestDeltaOfCutReaders makes every reader fail after each number of bytes: the failure must be
+// returned, and no wrong tar may pass as the right one.
 func TestDeltaOfCutReaders(t *testing.T) {
 	t.Parallel()
 	content := noise(1, 6000)
@@ -280,8 +280,7 @@ func TestDeltaOfCutReaders(t *testing.T) {
 	}
 }
 
-// FuzzApplyDelta looks for panics, for errors without a type, and for a tar that is no canonical
-// one.
+// FuzzApplyDelta looks for panics, for errors without a type, and for a tar that is not canonical.
 func FuzzApplyDelta(f *testing.F) {
 	content := strings.Repeat(noise(1, 1000), 10)
 	from := write(f, item{name: "a", content: content}, item{name: "b", exec: true}, item{name: "l", target: "a"})
@@ -301,7 +300,7 @@ func FuzzApplyDelta(f *testing.F) {
 			t.Fatalf("wrote %d bytes, want at most %d", out.Len(), limits.Bytes)
 		}
 		switch {
-		case errors.Is(err, digest.ErrMismatch): // only this error comes after the end
+		case errors.Is(err, digest.ErrMismatch): // only this error is found after the last byte
 			if _, err := read(&out, limits); err != nil {
 				t.Fatalf("wrote a tar that is not canonical: %v", err)
 			}
@@ -312,7 +311,7 @@ func FuzzApplyDelta(f *testing.F) {
 	})
 }
 
-// BenchmarkDelta changes one file of a folder of many.
+// BenchmarkDelta changes one of many files in a folder.
 func BenchmarkDelta(b *testing.B) {
 	items := manifests()
 	from := write(b, items...)
@@ -340,10 +339,8 @@ func BenchmarkDelta(b *testing.B) {
 	})
 }
 
-// TestDeltaTakesLittleMemory makes and applies a delta between bundles of 31 MiB, which nobody ever
-// holds. What is allocated in all bounds what is held at once.
-//
-//nolint:paralleltest // counts what the whole process allocates
+// TestDeltaTakesLittleMemory makes and applies a delta between bundles of 31 MiB, which are never
+// held in memory. The total of all allocations bounds what is held at once.
 func TestDeltaTakesLittleMemory(t *testing.T) {
 	block := noise(1, 4<<20)
 	stream := func(changed string) io.Reader {

@@ -12,15 +12,15 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// fewBytes is up to how many bytes of a file are sent as they are: next to the rest of the delta
-// they compress as well as against the file's other version, at less cost.
+// fewBytes is the largest piece of a file that is sent as is. Next to the rest of the delta so few
+// bytes compress as well as against the file's other version, and at less cost.
 const fewBytes = 4 << 10
 
-// WriteDelta writes the delta that leads from one bundle to another, not compressed; see
-// [Compress]. It reads both once, side by side, and holds no more of them than two files of 4 MiB.
-// Errors match [ErrMalformed] or [ErrTooLarge] where one of the two is no bundle within the limits,
-// and digest.ErrMismatch where one is not what its digest says; others are those of the readers and
-// of w. After an error what was written is worth nothing.
+// WriteDelta writes the uncompressed delta that leads from one bundle to another; see [Compress].
+// It reads both once, side by side, and holds at most two files of 4 MiB of them in memory. Errors
+// match [ErrMalformed] or [ErrTooLarge] if one of the two is not a bundle within the limits, and
+// digest.ErrMismatch if one does not match its digest. Other errors are those of the readers and of
+// w. After an error the written bytes are useless.
 func WriteDelta(w io.Writer, from, to Tar, limits Limits) error {
 	d := &deltaWriter{
 		out:  w,
@@ -39,7 +39,7 @@ func WriteDelta(w io.Writer, from, to Tar, limits Limits) error {
 type deltaWriter struct {
 	out        io.Writer
 	base, next *Reader
-	run        byte // the latest instruction, when it may become longer: opKeep, opDrop or 0
+	run        byte // the latest instruction if it can still be extended: opKeep, opDrop or 0
 	runs       uint64
 	buffer     []byte // instructions that are not written yet
 	old, new   []byte // contents of a file
@@ -87,8 +87,9 @@ func step(r *Reader) (Entry, bool, error) {
 	return e, err == nil, err
 }
 
-// instruct writes what becomes of the entry old if it is next in the base, and how the entry comes
-// about that is next in the other bundle; with both, they have the same name.
+// instruct writes what happens to old, the next entry of the base, if there is one, and how entry,
+// the next entry of the other bundle, is made, if there is one. If both are given, they have the
+// same name.
 func (d *deltaWriter) instruct(old, entry Entry, before, after bool) error {
 	switch {
 	case before && after && old.IsSymlink() && old == entry:
@@ -106,7 +107,7 @@ func (d *deltaWriter) instruct(old, entry Entry, before, after bool) error {
 	return nil
 }
 
-// count makes a run one longer.
+// count extends the current run by one.
 func (d *deltaWriter) count(op byte) {
 	if d.run != op {
 		d.flushRun()
@@ -139,7 +140,7 @@ func (d *deltaWriter) add(e Entry) error {
 	return d.copyRest()
 }
 
-// copyRest writes what is buffered, and then what is left of the next bundle's current file.
+// copyRest writes the buffered instructions, and then the rest of the next bundle's current file.
 func (d *deltaWriter) copyRest() error {
 	if err := d.flush(); err != nil {
 		return err
@@ -148,7 +149,7 @@ func (d *deltaWriter) copyRest() error {
 	return err
 }
 
-// change tells how a file of the base becomes another of the same name.
+// change writes how a file of the base becomes the file of the same name.
 func (d *deltaWriter) change(old, entry Entry) error {
 	if old.Size > maxDictionary || entry.Size > maxDictionary {
 		return d.changeLarge(old, entry)
@@ -197,7 +198,7 @@ func (d *deltaWriter) splice(e Entry, lengths ...int64) {
 	}
 }
 
-// changeLarge is change for files that are not held in memory: what both begin with is left out.
+// changeLarge is change for files that are not held in memory: it omits the common prefix.
 func (d *deltaWriter) changeLarge(old, entry Entry) error {
 	d.old, d.new = resize(d.old, copyBytes), resize(d.new, copyBytes)
 	for head := int64(0); ; {
@@ -225,7 +226,7 @@ func (d *deltaWriter) changeLarge(old, entry Entry) error {
 	}
 }
 
-// readInto reads a file of that size, into the memory of an earlier one where it has room.
+// readInto reads a file of the given size, and reuses buffer if it is large enough.
 func readInto(buffer []byte, r io.Reader, size int64) ([]byte, error) {
 	buffer = resize(buffer, int(size))
 	_, err := io.ReadFull(r, buffer)
@@ -239,7 +240,7 @@ func resize(buffer []byte, n int) []byte {
 	return buffer[:n]
 }
 
-// readFull fills p but for the end of the file, which is no error.
+// readFull fills p as far as the file reaches. The end of the file is not an error.
 func readFull(r io.Reader, p []byte) (int, error) {
 	n, err := io.ReadFull(r, p)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestDocumentIsTrue runs the example of docs/protocol/bundle.md as a person would, and holds every
-// digest in it against the goldens.
+// TestDocumentIsTrue runs the example of docs/protocol/bundle.md as a reader would, and compares
+// every digest in it with the goldens.
 func TestDocumentIsTrue(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../docs/protocol/bundle.md")
@@ -43,12 +43,12 @@ func TestDocumentIsTrue(t *testing.T) {
 	}
 	for _, d := range digests {
 		if !golden[d] {
-			t.Errorf("digest %s of the document is none of the goldens", d)
+			t.Errorf("digest %s of the document is not one of the goldens", d)
 		}
 	}
 }
 
-// TestDeltaDocumentIsTrue makes the delta of the example in docs/protocol/delta.md.
+// TestDeltaDocumentIsTrue makes the example delta of docs/protocol/delta.md.
 func TestDeltaDocumentIsTrue(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../docs/protocol/delta.md")

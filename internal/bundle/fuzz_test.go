@@ -16,9 +16,9 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 )
 
-// FuzzWriter looks for entries that the writer takes and a reader does not give back, ours or the
-// standard library's. Each line of the input is an entry: "name", "name\tcontent", "name\t!content"
-// for an executable or "name\t@target".
+// FuzzWriter looks for entries that the writer accepts and a reader, ours or the standard
+// library's, does not return. Each line of the input is an entry: "name", "name\tcontent",
+// "name\t!content" for an executable or "name\t@target".
 func FuzzWriter(f *testing.F) {
 	for _, test := range tricky() {
 		var text strings.Builder
@@ -45,7 +45,7 @@ func FuzzWriter(f *testing.F) {
 		}
 		back, err := read(bytes.NewReader(out.Bytes()), limits)
 		if err != nil {
-			t.Fatalf("read what was written: %v", err)
+			t.Fatalf("read the written bundle: %v", err)
 		}
 		if diff := gocmp.Diff(items, back, gocmp.AllowUnexported(item{})); diff != "" {
 			t.Fatalf("read back (-want +got):\n%s", diff)

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// The header is written by hand rather than with archive/tar: its bytes are the identity of every
-// bundle there will ever be, and a standard library may change what it leaves to the writer's
-// choice. Tests hold the two against each other.
+// The header is encoded by hand rather than with archive/tar: its bytes are the identity of every
+// bundle that will ever exist, and a standard library may change whatever the format leaves open.
+// Tests compare the two.
 
 const (
 	blockSize   = 512
 	trailerSize = 2 * blockSize
 )
 
-// field is where a field of a USTAR header begins, and in the low ten bits how long it is.
+// field is the offset of a field of a USTAR header, with its length in the low ten bits.
 type field uint32
 
 const (
@@ -61,13 +61,13 @@ func (f field) put(block []byte, text string) {
 	copy(f.of(block), text)
 }
 
-// putOctal writes a number as octal digits that fill the field but for the NUL at its end.
+// putOctal writes a number as octal digits that fill the field except for the NUL at its end.
 func (f field) putOctal(block []byte, value int64) {
 	putDigits(f.of(block)[:f.length()-1], value)
 }
 
-// putDigits fills a piece of a block with octal digits; a NUL follows already. The value fits:
-// sizes are bounded.
+// putDigits fills a piece of a block with octal digits. A NUL already follows them. The value fits,
+// because sizes are bounded.
 func putDigits(digits []byte, value int64) {
 	for i := len(digits) - 1; i >= 0; i-- {
 		digits[i] = '0' + byte(value&7)
@@ -115,7 +115,7 @@ func appendHeader(dst []byte, e Entry) []byte {
 	return h.append(dst)
 }
 
-// rawHeader is one 512-byte header block; what it does not name is zero or a constant.
+// rawHeader is one 512-byte header block. Fields that it does not name are zero or constant.
 type rawHeader struct {
 	kind         byte
 	mode, size   int64
@@ -143,8 +143,9 @@ func (h rawHeader) append(dst []byte) []byte {
 	return dst
 }
 
-// putChecksum sets the sum of all bytes of the block, taken with spaces in the checksum's own
-// field: six octal digits, a NUL and a space, the one number of a header with another ending.
+// putChecksum sets the sum of all bytes of the block, computed with spaces in the checksum's own
+// field. It is written as six octal digits, a NUL and a space: no other number of a header ends
+// like that.
 func putChecksum(block []byte) {
 	fieldChecksum.put(block, "        ")
 	var sum int64
@@ -157,8 +158,9 @@ func putChecksum(block []byte) {
 }
 
 // splitName divides a name between the prefix and the name field. A short name stays whole;
-// otherwise the prefix takes as many leading elements as it can. ok is false where no slash divides
-// it so that both parts fit, and for names that are not ASCII, whose encoding USTAR leaves open.
+// otherwise the prefix takes as many leading elements as it can. ok is false if no slash divides
+// the name into parts that both fit, and for names that are not ASCII, because USTAR does not
+// define their encoding.
 func splitName(name string) (prefix, rest string, ok bool) {
 	if fits(name, fieldName.length()) {
 		return "", name, true
@@ -186,7 +188,7 @@ func isASCII(text string) bool {
 	return true
 }
 
-// head returns at most the first length bytes, not caring where a character ends.
+// head returns at most the first length bytes, and may cut a character in two.
 func head(text string, length int) string {
 	return text[:min(length, len(text))]
 }

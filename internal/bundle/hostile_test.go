@@ -83,7 +83,7 @@ func TestWriterRefuses(t *testing.T) {
 	big := strings.Repeat("x", 1001)
 	tests := map[string]struct {
 		items []item
-		limit bundle.Limit // empty: ErrMalformed is wanted
+		limit bundle.Limit // empty: want ErrMalformed
 	}{
 		"wrong order":        {[]item{{name: "b"}, {name: "a"}}, ""},
 		"folder order":       {[]item{{name: "a/b"}, {name: "a.b"}}, ""},
@@ -163,7 +163,7 @@ func TestWriterTakesOnlyTheSize(t *testing.T) {
 	}
 }
 
-// foreign writes a tar with the standard library, which allows what a bundle does not.
+// foreign writes a tar with the standard library, which permits more than a bundle does.
 func foreign(t *testing.T, headers ...*tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// CheckName reports whether an entry may have this name; the error is an [*EntryError] or a
+// CheckName returns nil if an entry may have this name. The error is an [*EntryError] or a
 // [*LimitError].
 //
 // A name is valid UTF-8 of at most [MaxNameBytes] bytes, made of elements separated by single
@@ -35,14 +35,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckTarget reports whether the symbolic link called name, itself a valid name, may point to
-// target; the error is an [*EntryError] or a [*LimitError].
+// CheckTarget returns nil if the symbolic link called name, itself a valid name, may point to
+// target. The error is an [*EntryError] or a [*LimitError].
 //
 // A target is relative, and ".." comes only before every other element and never climbs above the
 // bundle's folder. A ".." after an element is refused even where it looks harmless, because that
-// element may be a symbolic link itself and the ".." would then start from where that one points.
-// With this rule no chain of links can leave the folder. Whether the target exists does not matter.
-// A trailing slash, "." and doubled slashes are kept as they are.
+// element may be a symbolic link itself and the ".." would then start from that link's target. With
+// this rule no chain of links can leave the folder. Whether the target exists does not matter. A
+// trailing slash, "." and doubled slashes are kept as they are.
 func CheckTarget(name, target string) error {
 	if reason := textFault(target); reason != "" {
 		return &EntryError{Name: name, Reason: "links to a target that " + reason}
@@ -75,7 +75,7 @@ func checkClimb(name, target string) error {
 	return nil
 }
 
-// textFault returns what is wrong with the text of a name or a target, or "".
+// textFault returns why the text of a name or a target is invalid, or "" if it is valid.
 func textFault(text string) string {
 	switch {
 	case text == "":
@@ -91,14 +91,14 @@ func textFault(text string) string {
 	}
 }
 
-// sequence checks what no entry can tell alone: that names come in strictly rising bytewise order,
-// and that no entry lies below another one that is a file or a symbolic link. The zero sequence is
-// ready.
+// sequence checks what a single entry cannot show: that names come in strictly rising bytewise
+// order, and that no entry lies below another one that is a file or a symbolic link. The zero
+// sequence is ready to use.
 type sequence struct {
 	last string
 	// stems are the names accepted so far that the latest name begins with, each a prefix of the
 	// next. In sorted order every name between "a" and "a/b" begins with "a", so this short stack
-	// is all that has to be remembered.
+	// suffices.
 	stems []string
 }
 

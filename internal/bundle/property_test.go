@@ -35,8 +35,8 @@ func folder() *rapid.Generator[[]item] {
 	return rapid.Map(rapid.SliceOfN(one, 0, 12), withoutConflicts)
 }
 
-// withoutConflicts drops entries that could not be in one folder together, with the plainest
-// algorithm there is.
+// withoutConflicts drops entries that cannot be in one folder together, with the simplest possible
+// algorithm.
 func withoutConflicts(items []item) []item {
 	var kept []item
 	for _, candidate := range items {
@@ -74,7 +74,7 @@ func TestWrittenIsRead(t *testing.T) {
 	})
 }
 
-// TestConflictsAreFound holds the writer's short memory against the plain algorithm.
+// TestConflictsAreFound compares the writer's small state with the simple algorithm.
 func TestConflictsAreFound(t *testing.T) {
 	t.Parallel()
 	element := rapid.StringMatching(`[ab.\-0]`).Filter(func(s string) bool { return s != "." })

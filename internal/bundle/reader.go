@@ -15,13 +15,13 @@ import (
 // lengths.
 const maxPAXBytes = 2 * (MaxNameBytes + 32)
 
-// Reader reads one canonical tar and nothing else. It is made for bytes that nobody has checked: it
-// holds no more than a header in memory, stops at the first limit, and refuses whatever a [Writer]
-// would not have written. It is not safe for concurrent use.
+// Reader reads one canonical tar and nothing else. It is safe for untrusted bytes: it holds no more
+// than a header in memory, stops at the first limit, and refuses anything that a [Writer] would not
+// have written. It is not safe for concurrent use.
 //
-// Reader does not verify a digest; put it behind a digest.NewVerifier for that. What it returns
-// before [Reader.Next] has returned io.EOF may be the beginning of a damaged bundle, so a caller
-// acts on it only after that.
+// Reader does not verify a digest; put it behind a digest.NewVerifier for that. Until [Reader.Next]
+// has returned io.EOF, the entries may be the beginning of a damaged bundle, so a caller must not
+// act on them before.
 type Reader struct {
 	in      io.Reader
 	limits  Limits
@@ -31,7 +31,7 @@ type Reader struct {
 	left    int64  // bytes of the current file not read yet
 	pad     int64  // zero bytes after the current file
 	raw     []byte // the header of the current entry as it came
-	again   []byte // the same header as it has to be
+	again   []byte // the same header in its canonical encoding
 	current Entry
 	failed  error // sticks, io.EOF included
 }
@@ -41,10 +41,10 @@ func NewReader(r io.Reader, limits Limits) *Reader {
 	return &Reader{in: r, limits: limits.WithDefaults()}
 }
 
-// Next skips what is left of the current file and moves to the next entry. At the end of the
-// bundle, which it has then read to the very last byte of the underlying reader, it returns io.EOF.
-// Other errors match [ErrMalformed] or [ErrTooLarge], or are those of the underlying reader,
-// wrapped (a *digest.MismatchError among them). Errors stick.
+// Next skips the rest of the current file and moves to the next entry. At the end of the bundle it
+// returns io.EOF, and has then read the underlying reader to its last byte. Other errors match
+// [ErrMalformed] or [ErrTooLarge], or are those of the underlying reader, wrapped (a
+// *digest.MismatchError among them). Errors stick.
 func (r *Reader) Next() (Entry, error) {
 	if r.failed != nil {
 		return Entry{}, r.failed
@@ -116,7 +116,7 @@ func (r *Reader) finish() error {
 	return nil
 }
 
-// end checks that the archive ends here: a second zero block, and then nothing.
+// end checks that the archive ends here: a second zero block, followed by nothing.
 func (r *Reader) end() error {
 	block, err := r.take(blockSize)
 	if err != nil {
@@ -135,8 +135,8 @@ func (r *Reader) end() error {
 	return fmt.Errorf("read bundle: %w", err)
 }
 
-// parse reads an entry's header, whose first block has been taken. It is lenient about everything
-// that accept finds by encoding the entry again.
+// parse reads an entry's header, whose first block has already been taken. It is lenient about
+// everything that accept finds by encoding the entry again.
 func (r *Reader) parse(block []byte) (Entry, error) {
 	var records map[string]string
 	if fieldType.of(block)[0] == typePAX {
@@ -193,8 +193,8 @@ func parseLink(e Entry, block []byte, records map[string]string) (Entry, error) 
 	return e, CheckTarget(e.Name, e.Target)
 }
 
-// parsePAX reads the records of an extended header; those of other keys are left for accept to
-// stumble over.
+// parsePAX reads the records of an extended header. Records with other keys are left for accept to
+// refuse.
 func parsePAX(data []byte) (map[string]string, error) {
 	records := make(map[string]string, 2)
 	for len(data) > 0 {
@@ -210,7 +210,7 @@ func parsePAX(data []byte) (map[string]string, error) {
 	return records, nil
 }
 
-// accept checks the entry by the rules a Writer follows, and its header byte for byte.
+// accept checks the entry against the rules of a Writer, and its header byte for byte.
 func (r *Reader) accept(e Entry) error {
 	if err := CheckName(e.Name); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (r *Reader) take(n int64) ([]byte, error) {
 	return r.raw[start:], nil
 }
 
-// cut turns an end of the underlying reader that comes too soon into a malformed bundle.
+// cut turns a premature end of the underlying reader into a malformed bundle.
 func (r *Reader) cut(err error) error {
 	if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // the bare values say it is the reader's own end
 		return fmt.Errorf("%w: it ends after %d bytes: %w", ErrMalformed, r.read, io.ErrUnexpectedEOF)

@@ -9,11 +9,11 @@ import (
 	"io"
 )
 
-// copyBytes is how much of a file is held at once.
+// copyBytes is how much of a file is held in memory at once.
 const copyBytes = 32 << 10
 
-// onlyWriter hides how else a writer can be written to, which would take buffers of its own for
-// every file.
+// onlyWriter hides a writer's other methods, because io.Copy would use them and allocate buffers
+// for every file.
 type onlyWriter struct{ io.Writer }
 
 var errClosed = errors.New("bundle writer is closed")
@@ -22,8 +22,8 @@ var errClosed = errors.New("bundle writer is closed")
 // names, which the Writer enforces along with every other rule of the format and the limits. It is
 // not safe for concurrent use.
 //
-// The first error sticks: every later call returns it, since what has been written cannot become a
-// bundle any more.
+// The first error sticks: every later call returns it, because the written bytes can no longer
+// become a bundle.
 type Writer struct {
 	out      io.Writer
 	limits   Limits
@@ -37,8 +37,8 @@ type Writer struct {
 	complete bool
 }
 
-// NewWriter returns a Writer to w. It writes many small pieces, so a file or a connection wants a
-// buffer or [Compress] in between. To get the digest write to an io.MultiWriter with a
+// NewWriter returns a Writer to w. It writes many small pieces, so put a buffer or [Compress] in
+// front of a file or a connection. To get the digest, write to an io.MultiWriter with a
 // digest.Hasher.
 func NewWriter(w io.Writer, limits Limits) *Writer {
 	return &Writer{out: onlyWriter{w}, limits: limits.WithDefaults()}
@@ -78,7 +78,7 @@ func (w *Writer) Close() error {
 	return w.put(w.zeros[:])
 }
 
-// begin checks an entry against everything that came before, and writes its header.
+// begin checks an entry against everything before it, and writes its header.
 func (w *Writer) begin(e Entry) error {
 	if err := w.usable(); err != nil {
 		return err
