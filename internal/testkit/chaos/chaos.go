@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package chaos is a TCP proxy between two parties of a test that does to their connections what
-// networks, load balancers and ingresses do: it delays, slows down, cuts idle connections, resets
-// them, goes silent, eats keep-alive frames, or understands less HTTP than it should. Every fault
+// networks, load balancers and ingresses do: it delays, throttles, cuts idle connections, resets
+// them, goes silent, drops keep-alive frames, or supports less of HTTP than it should. Every fault
 // is a method that may be called while connections are open:
 //
 //	proxy := chaos.Start(t, chaos.Params{Target: server.Listener.Addr().String()})
@@ -12,8 +12,8 @@
 //	proxy.IdleCut(30 * time.Second)
 //	… connect to proxy.Addr() …
 //
-// Inside a testing/synctest bubble sockets cannot be used, since time stands still only while
-// everybody waits on something of the bubble. There, New with a Dial that hands out one end of a
+// Inside a testing/synctest bubble sockets cannot be used, because time advances only while every
+// goroutine waits on something of the bubble. There, New with a Dial that returns one end of a
 // net.Pipe, and [Proxy.Pipe] to connect, make a proxy whose idle minutes cost nothing.
 package chaos
 
@@ -27,21 +27,21 @@ import (
 	"time"
 )
 
-// Params say where a proxy leads.
+// Params set where a proxy leads.
 type Params struct {
 	// Target is the address, host:port, to which connections are passed on. Not needed with Dial.
 	Target string
 	// Dial opens the connection to the target. Nil: TCP to Target.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// TLS ends TLS at the HTTP hop, as an ingress does. Nil: plain text. Its NextProtos are set by
-	// the hop.
+	// TLS terminates TLS at the HTTP hop, as an ingress does. Nil: plain text. The hop sets its
+	// NextProtos.
 	TLS *tls.Config
 	// TargetTLS is how the HTTP hop speaks TLS to the target. Nil: plain text.
 	TargetTLS *tls.Config
 }
 
-// Proxy passes connections on and does to them what its methods say. They are safe for concurrent
-// use.
+// Proxy forwards connections and applies the faults that its methods set. They are safe for
+// concurrent use.
 type Proxy struct {
 	params   Params
 	listener net.Listener           // nil when only Pipe is used
@@ -54,15 +54,15 @@ type Proxy struct {
 	changed  chan struct{} // closed and replaced when faults change
 	links    map[*link]struct{}
 	accepted int
-	hop      *hop // nil: bytes are passed on as they are
+	hop      *hop // nil: bytes are forwarded unchanged
 	retired  []*hop
 	closed   bool
 }
 
-// faults are what is wrong at present.
+// faults are the current faults.
 type faults struct {
 	rtt, jitter time.Duration
-	rate        int // bytes a second and direction; 0: any
+	rate        int // bytes a second and direction; 0: unlimited
 	idle        time.Duration
 	halfOpen    bool
 	frozen      bool
@@ -80,7 +80,7 @@ func Start(t testing.TB, p Params) *Proxy {
 	return proxy
 }
 
-// Listen takes connections on a loopback port of its own, which Addr tells. It is called once.
+// Listen accepts connections on its own loopback port, which Addr returns. It is called once.
 func (p *Proxy) Listen() error {
 	listener, err := (&net.ListenConfig{}).Listen(p.base(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -105,7 +105,7 @@ func New(p Params) *Proxy {
 	}
 }
 
-// Addr is where the proxy listens, host:port.
+// Addr returns where the proxy listens, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Pipe opens a connection through the proxy that uses no sockets on this side.
@@ -115,7 +115,7 @@ func (p *Proxy) Pipe() net.Conn {
 	return near
 }
 
-// Close ends all connections and waits until nothing of the proxy runs any more.
+// Close ends all connections and blocks until all of the proxy's goroutines have ended.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -141,20 +141,19 @@ func (p *Proxy) Delay(rtt, jitter time.Duration) {
 	p.change(func(f *faults) { f.rtt, f.jitter = rtt, jitter })
 }
 
-// Cap lets no more than so many bytes a second through a connection, in each direction. 0 ends it.
+// Cap limits each direction of a connection to so many bytes a second. 0 ends it.
 func (p *Proxy) Cap(bytesPerSecond int) { p.change(func(f *faults) { f.rate = bytesPerSecond }) }
 
-// IdleCut closes a connection on which no byte was passed on in either direction for d, as a load
-// balancer does. Bytes that EatPings ate do not count. 0 ends it.
+// IdleCut closes a connection on which no byte was forwarded in either direction for d, as a load
+// balancer does. Bytes that EatPings dropped do not count. 0 ends it.
 func (p *Proxy) IdleCut(d time.Duration) { p.change(func(f *faults) { f.idle = d }) }
 
 // EatPings drops, from now on and in both directions, the PING frames of HTTP/2 and the ping and
-// pong frames of WebSocket, also where they begin after an Upgrade. What is inside TLS it cannot
-// see.
+// pong frames of WebSocket, including those after an Upgrade. It cannot see frames inside TLS.
 func (p *Proxy) EatPings() { p.change(func(f *faults) { f.eatPings = true }) }
 
-// HalfOpen makes all connections, present and to come, go silent: bytes vanish, and neither end
-// hears that the other has closed or died. Those of now stay so for ever.
+// HalfOpen silences all connections, present and future: bytes vanish, and neither end learns that
+// the other has closed or died. Present connections stay silent for ever.
 func (p *Proxy) HalfOpen() {
 	p.change(func(f *faults) { f.halfOpen = true })
 	for _, l := range p.snapshot() {
@@ -162,11 +161,11 @@ func (p *Proxy) HalfOpen() {
 	}
 }
 
-// Heal lets new connections work again after HalfOpen.
+// Heal makes new connections work again after HalfOpen.
 func (p *Proxy) Heal() { p.change(func(f *faults) { f.halfOpen = false }) }
 
-// Freeze stops the proxy reading and writing, so that the buffers of both ends fill up. Thaw goes
-// on where it stopped.
+// Freeze stops the proxy reading and writing, so that the buffers of both ends fill up. Thaw
+// resumes.
 func (p *Proxy) Freeze() { p.change(func(f *faults) { f.frozen = true }) }
 
 // Thaw ends Freeze.
@@ -186,21 +185,21 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Open is how many connections are open at present.
+// Open returns the number of open connections.
 func (p *Proxy) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.links)
 }
 
-// Accepted is how many connections have come so far.
+// Accepted returns the number of connections so far.
 func (p *Proxy) Accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.accepted
 }
 
-// accept takes connections until the listener is closed.
+// accept accepts connections until the listener is closed.
 func (p *Proxy) accept() {
 	for {
 		conn, err := p.listener.Accept()
@@ -213,7 +212,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// carry connects the client with the target and returns when both are done with each other.
+// carry connects the client with the target and returns when both have finished.
 func (p *Proxy) carry(client net.Conn) {
 	p.mu.Lock()
 	dial, silent := p.params.Dial, p.faults.halfOpen
@@ -223,7 +222,7 @@ func (p *Proxy) carry(client net.Conn) {
 	p.mu.Unlock()
 	server, err := dial(p.base())
 	if err != nil {
-		reset(client) // what a client sees of a port that nobody listens on, as nearly as can be
+		reset(client) // as close as possible to a port without a listener
 		return
 	}
 	l := newLink(p, client, server)
@@ -241,7 +240,7 @@ func (p *Proxy) carry(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// now returns what is wrong at present, and a channel that is closed when that changes.
+// now returns the current faults, and a channel that is closed when they change.
 func (p *Proxy) now() (faults, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -40,7 +40,8 @@ func pipes(t *testing.T) (*chaos.Proxy, net.Conn, net.Conn) {
 	return proxy, client, server
 }
 
-// sockets returns both ends of a TCP connection through a proxy, which already knows of it.
+// sockets returns both ends of a TCP connection through a proxy that has already forwarded bytes on
+// it.
 func sockets(t *testing.T) (*chaos.Proxy, net.Conn, net.Conn) {
 	t.Helper()
 	proxy, client, server := fresh(t)
@@ -48,7 +49,7 @@ func sockets(t *testing.T) (*chaos.Proxy, net.Conn, net.Conn) {
 	return proxy, client, server
 }
 
-// fresh is the same without a byte passed on so far.
+// fresh is sockets without any forwarded byte.
 func fresh(t *testing.T) (*chaos.Proxy, net.Conn, net.Conn) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -80,7 +81,7 @@ func echoOnce(t *testing.T, from, to net.Conn) {
 	}
 }
 
-// transfer sends n bytes and returns how long it took until the last was there.
+// transfer sends n bytes and returns how long it took until the last one arrived.
 func transfer(t *testing.T, from, to net.Conn, n int) time.Duration {
 	t.Helper()
 	sent, began := bytes.Repeat([]byte("leat"), n/4), time.Now()
@@ -151,7 +152,7 @@ func TestHalfOpen(t *testing.T) {
 		transfer(t, client, server, 4)
 		proxy.HalfOpen()
 		if _, err := client.Write(make([]byte, 1<<20)); err != nil {
-			t.Errorf("write: got %v, want success: nobody knows yet", err)
+			t.Errorf("write: got %v, want success: no end can know yet", err)
 		}
 		for name, conn := range map[string]net.Conn{"client": client, "server": server} {
 			_ = conn.SetReadDeadline(time.Now().Add(time.Hour))
@@ -180,7 +181,7 @@ func TestFreeze(t *testing.T) {
 		proxy.Freeze()
 		_ = client.SetWriteDeadline(time.Now().Add(time.Hour))
 		if n, err := client.Write(make([]byte, 1<<20)); !isTimeout(err) || n > 128<<10 {
-			t.Errorf("write: got %d bytes and %v, want it to stand still", n, err)
+			t.Errorf("write: got %d bytes and %v, want it to block", n, err)
 		}
 		proxy.Thaw()
 		if _, err := server.Read(make([]byte, 1)); err != nil {

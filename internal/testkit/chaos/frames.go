@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// The marks by which protocols are told apart.
+// The marks that distinguish the protocols.
 const (
 	http2Head   = "PRI * HTTP/2.0\r\n\r\n" // which is followed by
 	http2Rest   = "SM\r\n\r\n"
@@ -19,7 +19,7 @@ const (
 	largestHead = 1 << 20
 )
 
-// Sizes and types of the frames that are looked at.
+// Sizes and types of the inspected frames.
 const (
 	http2Header = 9
 	http2Ping   = 6
@@ -27,19 +27,19 @@ const (
 	wsPong      = 10
 )
 
-// framer follows the bytes of one direction well enough to leave out keep-alive frames: a head of
-// HTTP/1.1 that may ask for or grant an Upgrade, then HTTP/2 or WebSocket. Anything else it passes
-// on as it is.
+// framer follows the bytes of one direction far enough to drop keep-alive frames: a head of
+// HTTP/1.1 that may request or grant an Upgrade, then HTTP/2 or WebSocket. It forwards anything
+// else unchanged.
 type framer struct {
 	state  func(f *framer, in []byte) []byte // consumes some of in; nil: begin
 	head   []byte                            // the part of a head or header read so far
 	out    []byte
-	left   int // of the payload under way
+	left   int // of the current payload
 	eat    bool
 	opaque bool
 }
 
-// feed takes bytes and returns those to pass on, in memory of their own.
+// feed takes bytes and returns those to forward, in newly allocated memory.
 func (f *framer) feed(in []byte, eat bool) []byte {
 	f.out, f.eat = make([]byte, 0, len(in)+http2Header), eat
 	if f.state == nil {
@@ -55,8 +55,8 @@ func (f *framer) feed(in []byte, eat bool) []byte {
 	return f.out
 }
 
-// begin tells HTTP/2 from a head. The length of a first frame of HTTP/2 begins with a zero, a head
-// with a capital.
+// begin distinguishes HTTP/2 from a head. The length of a first HTTP/2 frame begins with a zero, a
+// head with a capital letter.
 func (f *framer) begin(in []byte) []byte {
 	switch first := in[0]; {
 	case first == 0:
@@ -69,7 +69,7 @@ func (f *framer) begin(in []byte) []byte {
 	return in
 }
 
-// text passes a head on as it comes, and looks for its end.
+// text forwards a head unchanged, and looks for its end.
 func (f *framer) text(in []byte) []byte {
 	before := len(f.head)
 	f.head = append(f.head, in...)
@@ -104,7 +104,7 @@ func (f *framer) after() {
 	}
 }
 
-// upgradeOf is the protocol that a request asks for or a 101 grants, empty otherwise.
+// upgradeOf returns the protocol that a request asks for or a 101 grants, or "".
 func upgradeOf(head []byte) string {
 	reader := bufio.NewReader(bytes.NewReader(head))
 	if bytes.HasPrefix(head, []byte("HTTP/")) {
@@ -186,7 +186,7 @@ func (f *framer) frame(drop bool, then func(*framer, []byte) []byte) {
 	f.payload(drop, then)
 }
 
-// payload takes f.left bytes and goes on with then.
+// payload takes f.left bytes and continues with then.
 func (f *framer) payload(drop bool, then func(*framer, []byte) []byte) {
 	if f.left == 0 {
 		f.next(then)

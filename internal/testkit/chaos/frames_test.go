@@ -18,12 +18,12 @@ const (
 	preface        = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 )
 
-// http2Frame has a payload of n bytes that look like anything.
+// http2Frame returns a frame with a payload of n arbitrary bytes.
 func http2Frame(kind byte, n int) string {
 	return string([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, 0, 0, 0, 0, 0}) + noise(n)
 }
 
-// wsFrame is final and, like those of clients, masked.
+// wsFrame returns a frame that is final and, like those of clients, masked.
 func wsFrame(opcode byte, n int) string {
 	head := []byte{0x80 | opcode, 0x80 | byte(n)}
 	switch {
@@ -43,7 +43,7 @@ func noise(n int) string {
 	return string(out)
 }
 
-// dialogue is what one party sends, in parts; those marked are keep-alives.
+// dialogue is what one party sends, in parts. The marked parts are keep-alives.
 type dialogue []struct {
 	bytes string
 	ping  bool
@@ -110,7 +110,7 @@ func TestEatPings(t *testing.T) {
 	}
 }
 
-// sendInPieces ends by closing its side.
+// sendInPieces sends text and closes its side.
 func sendInPieces(conn net.Conn, text string) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	for len(text) > 0 {

@@ -15,28 +15,28 @@ import (
 	"sync"
 )
 
-// hopRules are what an HTTP hop understands and lets pass.
+// hopRules are what an HTTP hop supports and forwards.
 type hopRules struct {
 	http1, http2 bool                    // what clients may speak
 	upgrade      func(token string) bool // which protocols may be switched to
-	headerLimit  int                     // bytes of a request's header; 0: any
+	headerLimit  int                     // bytes of a request's header; 0: unlimited
 }
 
-// HTTP1Only makes new connections pass a hop that speaks HTTP/1.1 alone, and knows no protocol to
-// switch to but WebSocket: it removes any other Upgrade, offers no h2 in TLS, and does not
-// understand the preface of HTTP/2.
+// HTTP1Only routes new connections through a hop that supports only HTTP/1.1, and no upgrade except
+// WebSocket: it removes any other Upgrade, offers no h2 in TLS, and does not understand the preface
+// of HTTP/2.
 func (p *Proxy) HTTP1Only() {
 	p.setHop(hopRules{http1: true, upgrade: func(token string) bool { return strings.EqualFold(token, "websocket") }})
 }
 
-// H2Only makes new connections pass a hop that takes HTTP/1.1 and HTTP/2 from clients, speaks
-// HTTP/2 to the target, and for that reason lets no Upgrade pass.
+// H2Only routes new connections through a hop that accepts HTTP/1.1 and HTTP/2 from clients, speaks
+// HTTP/2 to the target, and therefore forwards no Upgrade.
 func (p *Proxy) H2Only() {
 	p.setHop(hopRules{http1: true, http2: true, upgrade: func(string) bool { return false }})
 }
 
-// HeaderLimit makes new connections pass a hop that answers 431 to a request whose header has more
-// than n bytes. Without another hop before, it lets everything else pass.
+// HeaderLimit routes new connections through a hop that answers 431 to a request whose header has
+// more than n bytes. Unless another hop is set, it forwards everything else.
 func (p *Proxy) HeaderLimit(n int) {
 	p.mu.Lock()
 	rules := hopRules{http1: true, upgrade: func(string) bool { return true }}
@@ -48,7 +48,7 @@ func (p *Proxy) HeaderLimit(n int) {
 	p.setHop(rules)
 }
 
-// NoHop makes new connections be passed on byte by byte again.
+// NoHop makes the proxy forward new connections byte by byte again.
 func (p *Proxy) NoHop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *Proxy) NoHop() {
 	}
 }
 
-// setHop begins a hop and leaves the one before to the connections that it has.
+// setHop starts a hop. The previous one keeps its connections.
 func (p *Proxy) setHop(rules hopRules) {
 	h := newHop(p, rules)
 	p.mu.Lock()
@@ -114,7 +114,7 @@ func newHop(p *Proxy, rules hopRules) *hop {
 	return h
 }
 
-// filter is what a hop does besides passing on.
+// filter applies the hop's rules to requests before next forwards them.
 func (h *hop) filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.rules.headerLimit > 0 && headerSize(r) > h.rules.headerLimit {

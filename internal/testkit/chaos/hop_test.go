@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/chaos"
 )
 
-// target tells which protocol it was spoken to in, and grants every upgrade with one line of
+// target answers with the protocol of the request, and grants every upgrade with one line of
 // greeting.
 func target(t *testing.T) *httptest.Server {
 	t.Helper()
@@ -51,7 +51,7 @@ func greet(w http.ResponseWriter, token string) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
-// upgrade asks for a protocol and returns the status and the first line of what follows.
+// upgrade requests an upgrade and returns the status and the first line that follows.
 func upgrade(t *testing.T, addr, token string) (int, string) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
@@ -91,7 +91,7 @@ func TestHTTP1Only(t *testing.T) {
 	}
 	defer conn.Close()
 	_, _ = io.WriteString(conn, preface)
-	answer, _ := io.ReadAll(conn) // a reset behind the answer is no matter here
+	answer, _ := io.ReadAll(conn) // a reset after the answer does not matter
 	if !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
 		t.Errorf("preface of HTTP/2: got %q, want an answer in HTTP/1.1", answer)
 	}
@@ -147,7 +147,7 @@ func TestH2Only(t *testing.T) {
 	want := "HTTP/2.0 /held?a=1;b&a=2"
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(response.Body, got); err != nil || string(got) != want {
-		t.Errorf("got %q %v, want %q while the answer goes on", got, err, want)
+		t.Errorf("got %q %v, want %q while the answer continues", got, err, want)
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// largestChunk is what is read at once.
+	// largestChunk is the most that is read at once.
 	largestChunk = 32 << 10
-	// What may be on its way in one direction. A link without delay holds little, so that a reader
-	// who stands still is felt.
+	// The bytes in transit in one direction are bounded. A link without delay holds few of them, so
+	// that a reader that stops is noticed.
 	room      = 64 << 10
 	roomDelay = 8 << 20
 )
@@ -38,7 +38,7 @@ func newLink(p *Proxy, client, server net.Conn) *link {
 	return &link{proxy: p, client: client, server: server, done: make(chan struct{}), lastByte: time.Now()}
 }
 
-// run passes bytes on until both directions have ended.
+// run forwards bytes until both directions have ended.
 func (l *link) run() {
 	var group sync.WaitGroup
 	for _, d := range []*direction{newDirection(l, l.client, l.server), newDirection(l, l.server, l.client)} {
@@ -66,7 +66,7 @@ func (l *link) reset() {
 	})
 }
 
-// reset closes with RST where there is such a thing.
+// reset closes with RST if the connection supports it.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -86,7 +86,7 @@ func (l *link) quietSince() time.Time {
 	return l.lastByte
 }
 
-// watchIdle closes the link when the time without bytes is over.
+// watchIdle closes the link when it has been idle for too long.
 func (l *link) watchIdle() {
 	for {
 		f, changed := l.proxy.now()
@@ -114,7 +114,7 @@ func (l *link) watchIdle() {
 	}
 }
 
-// pass waits while the proxy is frozen. It is false when the link is over.
+// pass blocks while the proxy is frozen. It returns false when the link is over.
 func (l *link) pass() (faults, bool) {
 	for {
 		f, changed := l.proxy.now()
@@ -129,14 +129,13 @@ func (l *link) pass() (faults, bool) {
 	}
 }
 
-// direction carries bytes one way: read puts them on their way, write delivers them when they are
-// due.
+// direction carries bytes one way: read accepts them, write delivers them when they are due.
 type direction struct {
 	link     *link
 	from, to net.Conn
 	frames   framer
 	transit  transit
-	free     time.Time // when the line has room for the next byte
+	free     time.Time // when the line can accept the next byte
 	lastDue  time.Time
 }
 
@@ -173,14 +172,14 @@ func (d *direction) read() {
 	}
 }
 
-// broken passes on that a party is gone, unless nobody may know.
+// broken forwards that a party is gone, unless the link is silent.
 func (d *direction) broken() {
 	if !d.link.silent.Load() {
 		d.link.reset()
 	}
 }
 
-// chunkSize keeps a slow line from moving in leaps.
+// chunkSize limits chunks so that a slow line does not move in bursts.
 func chunkSize(rate int) int {
 	if rate == 0 {
 		return largestChunk
@@ -188,7 +187,7 @@ func chunkSize(rate int) int {
 	return min(largestChunk, max(512, rate/50))
 }
 
-// due is when n bytes that leave now arrive.
+// due returns when n bytes that leave now arrive.
 func (d *direction) due(n int, f faults) time.Time {
 	now := time.Now()
 	if d.free.Before(now) {
@@ -234,11 +233,11 @@ func (d *direction) write() {
 	}
 }
 
-// leave passes the end of one direction on. A connection that cannot close by halves, such as
-// net.Pipe, closes as a whole.
+// leave forwards the end of one direction. A connection without half-close, such as net.Pipe,
+// closes as a whole.
 func (d *direction) leave() {
 	if d.link.silent.Load() {
-		<-d.link.done // nobody hears of it
+		<-d.link.done // a silent link does not forward it
 		return
 	}
 	if half, ok := d.to.(interface{ CloseWrite() error }); ok {
@@ -248,7 +247,7 @@ func (d *direction) leave() {
 	_ = d.to.Close()
 }
 
-// wait is false when the link was over before.
+// wait blocks until due. It returns false if the link ends first.
 func (d *direction) wait(due time.Time) bool {
 	left := time.Until(due)
 	if left <= 0 {
@@ -264,23 +263,23 @@ func (d *direction) wait(due time.Time) bool {
 	}
 }
 
-// chunk is some bytes and when they arrive.
+// chunk is some bytes and their time of arrival.
 type chunk struct {
 	data []byte
 	due  time.Time
 }
 
-// transit is what is on its way in one direction, in order.
+// transit is the queue of bytes in transit in one direction.
 type transit struct {
 	mu       sync.Mutex
-	arrived  sync.Cond // something was put, taken, or the end came
+	arrived  sync.Cond // a chunk was put or taken, or the end came
 	chunks   []chunk
 	bytes    int
 	finished bool // nothing more comes
 	deaf     bool // nothing more is taken
 }
 
-// put waits for room.
+// put blocks until there is room.
 func (t *transit) put(c chunk, f faults) {
 	limit := room
 	if f.rtt > 0 || f.jitter > 0 {
@@ -295,7 +294,7 @@ func (t *transit) put(c chunk, f faults) {
 	t.arrived.Broadcast()
 }
 
-// take waits for a chunk; it is false at the end.
+// take blocks until there is a chunk. It returns false at the end.
 func (t *transit) take() (chunk, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

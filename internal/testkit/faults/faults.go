@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults lets a test make one labelled operation fail, wait, or call back, and count how
-// often it ran.
+// Package faults allows a test to make one labelled operation fail, wait, or call back, and to
+// count its runs.
 //
 // The code under test offers a hook that is called with a label before each operation ("write",
-// "fetch"); the test gives it [Injector.Check] and then says what happens at which label:
+// "fetch"). The test sets it to [Injector.Check] and then configures what happens at which label:
 //
 //	inject := faults.New()
 //	store, err := casdisk.Open(casdisk.Config{Hooks: casdisk.Hooks{Fault: func(op casdisk.Op, _ string) error {
@@ -23,19 +23,19 @@ type Injector struct {
 	rules  map[string]*rule
 }
 
-// rule says what Check does at one label.
+// rule is what Check does at one label.
 type rule struct {
 	skip  int // calls to let pass first
 	times int // calls to act on after that; negative: all
 	act   func() error
 }
 
-// New returns an Injector that lets everything pass.
+// New returns an Injector that passes everything.
 func New() *Injector {
 	return &Injector{counts: make(map[string]int), rules: make(map[string]*rule)}
 }
 
-// Check is the hook: it returns the error planned for the label, or nil.
+// Check is the hook. It returns the error planned for the label, or nil.
 func (i *Injector) Check(label string) error {
 	i.mu.Lock()
 	i.counts[label]++
@@ -44,7 +44,7 @@ func (i *Injector) Check(label string) error {
 	if act == nil {
 		return nil
 	}
-	return act() // unlocked, since it may block or call back
+	return act() // unlocked, because it may block or call back
 }
 
 func (i *Injector) due(label string) func() error {
@@ -71,20 +71,20 @@ func (i *Injector) FailTimes(label string, times int, err error) {
 	i.set(label, &rule{times: times, act: func() error { return err }})
 }
 
-// FailAfter lets skip operations with this label pass, and makes the one after them fail.
+// FailAfter passes the next skip operations with this label, and makes the one after them fail.
 func (i *Injector) FailAfter(label string, skip int, err error) {
 	i.set(label, &rule{skip: skip, times: 1, act: func() error { return err }})
 }
 
-// Do calls act at every further operation with this label and lets it decide. It may block: a slow
-// or hanging disk.
+// Do calls act at every further operation with this label, and returns its result. act may block,
+// like a slow or hanging disk.
 func (i *Injector) Do(label string, act func() error) {
 	i.set(label, &rule{times: -1, act: act})
 }
 
 // Block makes every further operation with this label wait until the returned function is called,
-// which also clears the label. entered receives a value for each operation that begins to wait, as
-// far as it has room.
+// which also clears the label. entered receives a value for each operation that begins to wait,
+// unless its buffer is full.
 func (i *Injector) Block(label string) (entered <-chan struct{}, release func()) {
 	waiting, gate := make(chan struct{}, 16), make(chan struct{})
 	i.Do(label, func() error {
@@ -109,7 +109,7 @@ func (i *Injector) Clear(label string) {
 	i.set(label, nil)
 }
 
-// Count returns how often an operation with this label has been checked, failed ones included.
+// Count returns how often an operation with this label has been checked, including failures.
 func (i *Injector) Count(label string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -25,23 +25,24 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// Server is a running Gitea with two users, of whom only the first is told to repositories. It ends
+// Server is a running Gitea with two users. Only the first may see repositories. It ends
 // with the test.
 type Server struct {
 	// URL is its root, without a slash at its end.
 	URL string
 	// SSHAddr is the host:port of its SSH side.
 	SSHAddr string
-	// Owner owns what [Server.Repository] makes, and Stranger may see none of it.
+	// Owner owns the repositories that [Server.Repository] makes, and Stranger may see none of
+	// them.
 	Owner, Stranger Account
 
 	program, work string
 }
 
-// Account is a user with an access token, which is good as a password too.
+// Account is a user with an access token, which also works as a password.
 type Account struct{ Name, Token string }
 
-// sshUser is whom everybody logs in as.
+// sshUser is the SSH user for every login.
 const sshUser = "git"
 
 const config = `APP_NAME = giteatest
@@ -93,7 +94,7 @@ ISSUE_INDEXER_TYPE = db
 DISABLE_REGISTRATION = true
 `
 
-// Start runs a Gitea, compiling it first where that was never done, and returns once it serves.
+// Start runs a Gitea, compiles it first if necessary, and returns once it serves.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	home := build(t)
@@ -125,7 +126,7 @@ func build(t testing.TB) string {
 		script := filepath.Join(at, "tools", "gitea", "build.sh")
 		if _, err := os.Stat(script); err == nil {
 			command := exec.CommandContext(t.Context(), script)
-			command.Stderr = os.Stderr // it tells that this takes a while
+			command.Stderr = os.Stderr // it reports that this takes a while
 			out, err := command.Output()
 			if err != nil {
 				t.Fatalf("build Gitea: %v", err)
@@ -145,7 +146,7 @@ func (s *Server) command(ctx context.Context, args ...string) *exec.Cmd {
 	return command
 }
 
-// gitea runs one of its commands, and returns what it prints.
+// gitea runs a gitea command, and returns its output.
 func (s *Server) gitea(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := s.command(t.Context(), args...).CombinedOutput()
@@ -204,13 +205,13 @@ func (s *Server) Repository(t testing.TB, name string) string {
 	return s.Owner.Name + "/" + name
 }
 
-// AddKey lets a public key, in the form of a line of authorized_keys, log in as that user.
+// AddKey permits a public key, in the form of a line of authorized_keys, to log in as that user.
 func (s *Server) AddKey(t testing.TB, of Account, line string) {
 	t.Helper()
 	s.post(t, of, "/api/v1/user/keys", map[string]any{"title": "test", "key": strings.TrimSpace(line)})
 }
 
-// AddWebhook makes a repository tell target of events, such as "push", signed with the secret.
+// AddWebhook makes a repository notify target of events, such as "push", signed with the secret.
 func (s *Server) AddWebhook(t testing.TB, repository, target, secret string, events ...string) {
 	t.Helper()
 	s.post(t, s.Owner, "/api/v1/repos/"+repository+"/hooks", map[string]any{
@@ -219,8 +220,8 @@ func (s *Server) AddWebhook(t testing.TB, repository, target, secret string, eve
 	})
 }
 
-// CloneURL returns where a repository is reached over HTTP. With an account it holds that one's
-// token, for a push.
+// CloneURL returns the repository's URL over HTTP. With an account it holds that account's token,
+// for a push.
 func (s *Server) CloneURL(repository string, as Account) string {
 	root := s.URL
 	if as != (Account{}) {
@@ -229,7 +230,7 @@ func (s *Server) CloneURL(repository string, as Account) string {
 	return root + "/" + repository + ".git"
 }
 
-// SSHURL returns where a repository is reached over SSH.
+// SSHURL returns the repository's URL over SSH.
 func (s *Server) SSHURL(repository string) string {
 	return "ssh://" + sshUser + "@" + s.SSHAddr + "/" + repository + ".git"
 }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package gittest serves real Git repositories to a test: smart HTTP by git's own http-backend, SSH
-// by git's own upload-pack and receive-pack. It counts who fetches what and how many at once, and
-// fails or slows down on demand.
+// by git's own upload-pack and receive-pack. It counts the fetches of each repository and their
+// concurrency, and fails or slows down on demand.
 //
 //	server := gittest.New(t)
 //	repo := server.Repo(t, "demo")
@@ -55,7 +55,7 @@ type Server struct {
 // Option changes a Server before it starts.
 type Option func(t testing.TB, s *Server)
 
-// WithBasicAuth makes HTTP ask for this user and password; see also [Server.SetBasicAuth].
+// WithBasicAuth makes HTTP require this user and password; see also [Server.SetBasicAuth].
 func WithBasicAuth(user, password string) Option {
 	return func(_ testing.TB, s *Server) { s.user, s.password = user, password }
 }
@@ -68,7 +68,7 @@ func WithTLS() Option {
 	}
 }
 
-// WithSSHHostKey makes the SSH side show this key instead of one of its own making.
+// WithSSHHostKey makes the SSH side present this key instead of a generated one.
 func WithSSHHostKey(key crypto.Signer) Option {
 	return func(t testing.TB, s *Server) {
 		t.Helper()
@@ -80,7 +80,7 @@ func WithSSHHostKey(key crypto.Signer) Option {
 	}
 }
 
-// New starts a server without repositories. Where git is missing the test fails.
+// New starts a server without repositories. If git is missing the test fails.
 func New(t testing.TB, options ...Option) *Server {
 	t.Helper()
 	git, err := exec.LookPath("git")
@@ -101,8 +101,8 @@ func New(t testing.TB, options ...Option) *Server {
 	return s
 }
 
-// Start begins to serve, on the same addresses as before a Stop. Starting a running server does
-// nothing.
+// Start begins to serve, on the same addresses as before a Stop. It does nothing if the server
+// runs.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
-// Stop ends all connections at once and refuses new ones: an upstream that is down. The
+// Stop ends all connections at once and refuses new ones, like an upstream that is down. The
 // repositories stay.
 func (s *Server) Stop() {
 	s.mu.Lock()
@@ -134,7 +134,7 @@ func (s *Server) Stop() {
 	s.stop = nil
 	s.mu.Unlock()
 	if stop != nil {
-		stop() // unlocked, since requests that end take the lock
+		stop() // unlocked, because ending requests take the lock
 	}
 }
 
@@ -145,7 +145,7 @@ func listen(t testing.TB, addr *string) (net.Listener, error) {
 	if *addr != "" {
 		return config.Listen(context.Background(), "tcp", *addr)
 	}
-	const tries = 10 // somebody else may be faster at what was free a moment ago
+	const tries = 10 // another process may have taken a port that was free a moment ago
 	var err error
 	for range tries {
 		var listener net.Listener
@@ -184,8 +184,8 @@ func (s *Server) CertificatePEM() []byte {
 	return s.tls.pem
 }
 
-// SetBasicAuth makes HTTP ask for this user and password from now on; an empty user asks for none.
-// Changing them is how credentials are revoked.
+// SetBasicAuth makes HTTP require this user and password from now on. An empty user requires none.
+// Changing them revokes the old credentials.
 func (s *Server) SetBasicAuth(user, password string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,8 +200,8 @@ func (s *Server) SetLatency(d time.Duration) {
 	s.latency = d
 }
 
-// Intercept shows every HTTP request to handle first, after authentication and latency; where
-// handle returns true it has answered, with a 429 and Retry-After for instance. Nil ends it.
+// Intercept passes every HTTP request to handle first, after authentication and latency. If handle
+// returns true it has answered, for instance with a 429 and Retry-After. Nil ends it.
 func (s *Server) Intercept(handle func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *Server) CutFetches(after int) {
 	s.cut = after
 }
 
-// delay waits for the latency, or until ctx is done.
+// delay blocks for the latency, or until ctx is done.
 func (s *Server) delay(ctx context.Context) {
 	s.mu.Lock()
 	latency := s.latency

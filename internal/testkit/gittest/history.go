@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// HistoryParams says what [Repo.History] makes.
+// HistoryParams sets what [Repo.History] makes.
 type HistoryParams struct {
 	// Seed makes another history of the same kind.
 	Seed uint64
-	// Commits is how many there will be at least; a merge may add two.
+	// Commits is the minimum number of commits. A merge may add two.
 	Commits int
 }
 
@@ -26,8 +26,8 @@ type HistoryParams struct {
 // links, some of them leading out of the tree; submodules; merges, criss-cross and of several
 // branches, also of unrelated ones; empty commits; a blob of some MiB; and names that are long,
 // sort in surprising ways, or are not what programs expect of a name. Everything below the folder
-// "tidy" can be in a bundle; below "wild" anything can stand. The same parameters make the same ids
-// everywhere.
+// "tidy" can be in a bundle; below "wild" anything is possible. The same parameters make the same
+// ids everywhere.
 func (r *Repo) History(t testing.TB, p HistoryParams) {
 	t.Helper()
 	h := &historian{rand: rand.New(rand.NewPCG(p.Seed, 0))}
@@ -48,7 +48,7 @@ type historian struct {
 	imports int
 }
 
-// made is a commit that stands in the script.
+// made is a commit that the script contains.
 type made struct{ tree tree }
 
 type branch struct {
@@ -56,7 +56,7 @@ type branch struct {
 	mark int
 }
 
-// tree is a whole worktree by path. One that belongs to a commit is not changed any more.
+// tree is a whole worktree by path. The tree of a commit does not change any more.
 type tree map[string]File
 
 const (
@@ -64,7 +64,7 @@ const (
 	fewest, most  = 12, 45 // entries of a tree, roughly
 )
 
-// set puts an entry at path, in place of whatever stands in its way.
+// set puts an entry at path, and removes entries that conflict with it.
 func (w tree) set(path string, f File) {
 	maps.DeleteFunc(w, func(other string, _ File) bool {
 		return strings.HasPrefix(path, other+"/") || strings.HasPrefix(other, path+"/")
@@ -137,7 +137,7 @@ func (h *historian) merge(parents int) {
 	b.mark = h.commit(b.name, h.blend(marks), marks...)
 }
 
-// crissCross merges two branches into each other, both as they were.
+// crissCross merges two branches into each other, each as it was before.
 func (h *historian) crissCross() {
 	if len(h.heads) < 2 {
 		h.advance()
@@ -150,7 +150,7 @@ func (h *historian) crissCross() {
 	b.mark = h.commit(b.name, h.blend(theirs), theirs...)
 }
 
-// blend takes some of every parent, which is what people who resolve conflicts do.
+// blend takes some entries of every parent, as people who resolve conflicts do.
 func (h *historian) blend(marks []int) tree {
 	w := maps.Clone(h.commits[marks[0]-1].tree)
 	for _, mark := range marks[1:] {
@@ -165,7 +165,7 @@ func (h *historian) blend(marks []int) tree {
 	return w
 }
 
-// commit writes a commit whose tree is w, as the difference to its first parent, and returns its
+// commit writes a commit with the tree w, as the difference to its first parent, and returns its
 // mark.
 func (h *historian) commit(name string, w tree, parents ...int) int {
 	mark := len(h.commits) + 1

@@ -28,7 +28,7 @@ func wildNames() []string {
 	return []string{`back\slash`, `..\up`, "\xff\xfe", "latin1-\xe9", "cut-\xe6\x97", "\xed\xa0\x80"}
 }
 
-// change does one thing to a tree.
+// change makes one change to a tree.
 func (h *historian) change(w tree) {
 	if len(w) > most {
 		h.shrink(w)
@@ -69,7 +69,7 @@ func (h *historian) shrink(w tree) {
 	}
 }
 
-// pick returns the path of an entry, "" where there is none.
+// pick returns the path of an entry, or "" if there is none.
 func (h *historian) pick(w tree) string {
 	if len(w) == 0 {
 		return ""
@@ -77,7 +77,7 @@ func (h *historian) pick(w tree) string {
 	return slices.Sorted(maps.Keys(w))[h.rand.IntN(len(w))]
 }
 
-// name makes up a path, often within a folder that is there already.
+// name makes up a path, often within an existing folder.
 func (h *historian) name(w tree) string {
 	folder := "tidy"
 	if h.rand.IntN(4) == 0 {
@@ -103,7 +103,7 @@ func (h *historian) name(w tree) string {
 	return folder + "/" + names[h.rand.IntN(len(names))]
 }
 
-// text makes up a content; some of it occurs again and again.
+// text makes up a content. Some of it recurs.
 func (h *historian) text() string {
 	switch h.rand.IntN(6) {
 	case 0:
@@ -156,7 +156,7 @@ func (h *historian) move(w tree, keep bool) {
 	w.set(to, f)
 }
 
-// tidy reports whether an entry may stand below "tidy", whatever its name.
+// tidy reports whether an entry may be below "tidy", whatever its name.
 func tidy(at string, f File) bool {
 	switch f.mode {
 	case modeSubmodule:
@@ -167,7 +167,7 @@ func tidy(at string, f File) bool {
 	return true
 }
 
-// moveFolder renames the folder of an entry with all that is in it.
+// moveFolder renames the folder of an entry with its content.
 func (h *historian) moveFolder(w tree) {
 	from := path.Dir(h.pick(w))
 	if from == "." || from == "tidy" || from == "wild" {
@@ -240,8 +240,8 @@ func (h *historian) swap(w tree) {
 	}
 }
 
-// large is a blob that nobody wants in memory. It is seldom, and gone soon: the next such change
-// takes it away.
+// large is a blob that is too large to hold in memory. It is rare and short-lived: the next such
+// change removes it.
 func (h *historian) large(w tree) {
 	const at, size = "tidy/large", 5 << 20
 	if _, there := w[at]; there {

@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 )
 
-// TestHistory wants the same history every time, sound in git's own eyes, with what it is there
-// for.
+// TestHistory requires the same history every time, valid by git's own checks, with every kind of
+// entry that it promises.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t)

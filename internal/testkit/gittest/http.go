@@ -54,7 +54,7 @@ func (s *Server) handleHTTP(w http.ResponseWriter, r *http.Request) {
 	s.delay(r.Context())
 	if !s.authorized(r) && !s.hasTicket(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
-		http.Error(w, "who are you?", http.StatusUnauthorized)
+		http.Error(w, "authentication required", http.StatusUnauthorized)
 		return
 	}
 	s.mu.Lock()
@@ -86,13 +86,13 @@ func (w *cutWriter) Write(p []byte) (int, error) {
 	}
 	_, _ = w.ResponseWriter.Write(p[:w.left])
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
-	panic(http.ErrAbortHandler) // how net/http is told to break a connection
+	panic(http.ErrAbortHandler) // makes net/http break the connection
 }
 
 // serveBackend runs git http-backend for one request.
 func (s *Server) serveBackend(w http.ResponseWriter, r *http.Request, body *bufio.Reader) {
 	r.Body = io.NopCloser(body)
-	if r.ContentLength < 0 { // CGI has to know the length, and git sends a large push in chunks
+	if r.ContentLength < 0 { // CGI requires the length, and git sends a large push in chunks
 		whole, err := io.ReadAll(body)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -123,8 +123,8 @@ func (s *Server) authorized(r *http.Request) bool {
 	return ok && user == s.user && password == s.password
 }
 
-// classify tells what a request is for. In protocol version 2 both kinds of reading are a POST,
-// which its first line tells apart.
+// classify returns the kind of a request. In protocol version 2 both kinds of reads are a POST,
+// which its first line distinguishes.
 func classify(r *http.Request, body *bufio.Reader) kind {
 	switch {
 	case r.URL.Query().Get("service") == "git-upload-pack":

@@ -23,8 +23,8 @@ const (
 )
 
 // LFS is the Git LFS server of a repository: the Batch API with basic transfers, at the
-// repository's URL, with its authentication. Objects are downloaded with a ticket that the batch
-// answer gives instead of a password. All methods may be called concurrently.
+// repository's URL, with its authentication. Objects are downloaded with a ticket from the batch
+// answer instead of a password. All methods may be called concurrently.
 type LFS struct {
 	server *Server
 	name   string
@@ -36,13 +36,13 @@ type LFS struct {
 	stats   LFSStats
 }
 
-// LFSStats counts what an LFS server saw.
+// LFSStats counts the requests of an LFS server.
 type LFSStats struct {
-	Batches   int // answered requests for the places of objects
+	Batches   int // answered batch requests
 	Downloads int // of objects
 }
 
-// LFS makes the server offer Git LFS for this repository, or returns what it offers.
+// LFS makes the server offer Git LFS for this repository, or returns the LFS server that it offers.
 func (r *Repo) LFS() *LFS {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *Repo) LFS() *LFS {
 	return l
 }
 
-// LFSPointer returns the file that stands for content in Git.
+// LFSPointer returns the pointer file of content in Git.
 func LFSPointer(content string) string {
 	return fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", LFSOID(content), len(content))
 }
@@ -65,7 +65,7 @@ func LFSOID(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Put makes the server hold an object, and returns the file that stands for it in Git.
+// Put adds an object to the server, and returns its pointer file in Git.
 func (l *LFS) Put(content string) (pointer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,21 +73,21 @@ func (l *LFS) Put(content string) (pointer string) {
 	return LFSPointer(content)
 }
 
-// Spoil makes the server send something else instead of an object.
+// Spoil makes the server send other content instead of an object.
 func (l *LFS) Spoil(content, instead string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.objects[LFSOID(content)] = instead
 }
 
-// SetStore makes answers name another place for objects: prefix followed by the oid.
+// SetStore makes answers name another location for objects: prefix followed by the oid.
 func (l *LFS) SetStore(prefix string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.store = prefix
 }
 
-// Ticket is the header that a download has to carry, with its value.
+// Ticket returns the header that a download has to carry, with its value.
 func (l *LFS) Ticket() (header, value string) { return ticketHeader, l.ticket }
 
 // Stats returns what the server has seen.
@@ -97,7 +97,7 @@ func (l *LFS) Stats() LFSStats {
 	return l.stats
 }
 
-// lfsOf returns the LFS server that a request is for, and the rest of its path; nil where there is
+// lfsOf returns the LFS server that a request is for, and the rest of its path, or nil if there is
 // none.
 func (s *Server) lfsOf(r *http.Request) (*LFS, string) {
 	name, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), lfsInfix)
@@ -115,7 +115,7 @@ func (s *Server) hasTicket(r *http.Request) bool {
 	return l != nil && r.Header.Get(ticketHeader) == l.ticket
 }
 
-// serveLFS answers what is for an LFS server. False: it is for Git.
+// serveLFS answers a request for an LFS server. It returns false for a request for Git.
 func (s *Server) serveLFS(w http.ResponseWriter, r *http.Request) bool {
 	l, rest := s.lfsOf(r)
 	if l == nil {
@@ -161,7 +161,7 @@ func (l *LFS) serveBatch(w http.ResponseWriter, r *http.Request) {
 		l.offerLocked(&question.Objects[i])
 	}
 	w.Header().Set("Content-Type", lfsMediaType)
-	_ = json.NewEncoder(w).Encode(map[string]any{"transfer": "basic", "objects": question.Objects}) // a client that is gone
+	_ = json.NewEncoder(w).Encode(map[string]any{"transfer": "basic", "objects": question.Objects}) // an error means that the client is gone
 }
 
 func (l *LFS) offerLocked(o *lfsObject) {
@@ -188,11 +188,11 @@ func (l *LFS) serveObject(w http.ResponseWriter, oid string) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	_, _ = w.Write([]byte(content)) // a client that is gone
+	_, _ = w.Write([]byte(content)) // an error means that the client is gone
 }
 
-// authenticateLFS answers git-lfs-authenticate. False: the command is another, or the repository
-// has no LFS.
+// authenticateLFS answers git-lfs-authenticate. It returns false if the command is another, or the
+// repository has no LFS.
 func (s *Server) authenticateLFS(session ssh.Session) bool {
 	words := session.Command()
 	if len(words) != 3 || words[0] != "git-lfs-authenticate" || words[2] != "download" {
@@ -204,7 +204,7 @@ func (s *Server) authenticateLFS(session ssh.Session) bool {
 	if l == nil {
 		return false
 	}
-	_ = json.NewEncoder(session).Encode(map[string]any{ // a client that is gone
+	_ = json.NewEncoder(session).Encode(map[string]any{ // an error means that the client is gone
 		"href": s.URL() + "/" + l.name + strings.TrimSuffix(lfsInfix, "/"), "header": map[string]string{ticketHeader: l.ticket},
 	})
 	return true

@@ -26,7 +26,7 @@ const (
 )
 
 // Repo is a bare repository on a [Server]. Its default branch is main, and pushing is allowed. The
-// same calls in the same order make the same commits, ids included, wherever and whenever they run.
+// same calls in the same order always make the same commits, with the same ids.
 type Repo struct {
 	server *Server
 	name   string
@@ -67,27 +67,27 @@ func (r *Repo) Dir() string {
 	return r.server.dir(r.name)
 }
 
-// File is what a commit does to one path. Make one with [Text], [Executable], [Symlink] or
+// File is a change of one path in a commit. Make one with [Text], [Executable], [Symlink] or
 // [Deleted].
 type File struct {
 	mode    string // empty: the path is deleted
 	content string
 }
 
-// Text is a regular file.
+// Text returns a regular file.
 func Text(content string) File { return File{mode: "100644", content: content} }
 
-// Executable is a regular file with the executable bit.
+// Executable returns a regular file with the executable bit.
 func Executable(content string) File { return File{mode: "100755", content: content} }
 
-// Symlink is a symbolic link.
+// Symlink returns a symbolic link.
 func Symlink(target string) File { return File{mode: "120000", content: target} }
 
-// Deleted removes a file, or a folder with all that is in it.
+// Deleted removes a file, or a folder with its content.
 func Deleted() File { return File{} }
 
 // Commit adds a commit to the branch that writes these regular files and keeps all others, and
-// returns its id. A branch that is not there begins with it.
+// returns its id. It creates the branch if necessary.
 func (r *Repo) Commit(t testing.TB, branch string, files map[string]string) string {
 	t.Helper()
 	changes := make(map[string]File, len(files))
@@ -107,8 +107,8 @@ func (r *Repo) CommitFiles(t testing.TB, branch string, changes map[string]File)
 	return r.write(t, branch, parent, changes)
 }
 
-// ForcePush replaces the branch by a single commit with only these files, unrelated to what was
-// there, and returns its id.
+// ForcePush replaces the branch by a single unrelated commit with only these files, and returns its
+// id.
 func (r *Repo) ForcePush(t testing.TB, branch string, changes map[string]File) string {
 	t.Helper()
 	return r.write(t, branch, "", changes)
@@ -139,18 +139,18 @@ func (r *Repo) write(t testing.TB, branch, parent string, changes map[string]Fil
 	return r.Resolve(t, "refs/heads/"+branch)
 }
 
-// Import runs git fast-import on a script, which is the fast way to many objects or refs.
+// Import runs git fast-import on a script, which is the fast way to make many objects or refs.
 func (r *Repo) Import(t testing.TB, script io.Reader) {
 	t.Helper()
 	r.git(t, script, "fast-import", "--quiet", "--force")
 }
 
-// quote writes a path as fast-import reads it, whatever bytes it has.
+// quote writes a path in the form that fast-import reads, whatever bytes it has.
 func quote(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(name) + `"`
 }
 
-// Tag makes a lightweight tag, or moves it there.
+// Tag makes a lightweight tag, or moves it.
 func (r *Repo) Tag(t testing.TB, name, revision string) {
 	t.Helper()
 	r.Git(t, "tag", "--force", name, revision)
@@ -168,7 +168,7 @@ func (r *Repo) DeleteBranch(t testing.TB, name string) {
 	r.Git(t, "update-ref", "-d", "refs/heads/"+name)
 }
 
-// Resolve returns the id of the commit that a revision names, or "" where there is none.
+// Resolve returns the id of the commit that a revision names, or "" if there is none.
 func (r *Repo) Resolve(t testing.TB, revision string) string {
 	t.Helper()
 	out, err := r.server.run(context.WithoutCancel(t.Context()), r.Dir(), nil,
@@ -179,20 +179,20 @@ func (r *Repo) Resolve(t testing.TB, revision string) string {
 	return strings.TrimSpace(out)
 }
 
-// Git runs any git command in the repository's folder and returns what it prints, without white
-// space around it.
+// Git runs any git command in the repository's folder and returns its output, without white space
+// around it.
 func (r *Repo) Git(t testing.TB, args ...string) string {
 	t.Helper()
 	return r.git(t, nil, args...)
 }
 
-// GitRaw is Git with everything as it is printed.
+// GitRaw is Git with the output unchanged.
 func (r *Repo) GitRaw(t testing.TB, args ...string) string {
 	t.Helper()
 	return r.GitInput(t, "", args...)
 }
 
-// GitInput is GitRaw with something to read.
+// GitInput is GitRaw with an input.
 func (r *Repo) GitInput(t testing.TB, stdin string, args ...string) string {
 	t.Helper()
 	out, err := r.server.run(context.WithoutCancel(t.Context()), r.Dir(), strings.NewReader(stdin), args...)

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// sshKeys are the server's own key and the only one it lets in.
+// sshKeys are the server's own key and the only client key that it accepts.
 type sshKeys struct {
 	host      gossh.Signer
 	client    gossh.PublicKey
@@ -46,8 +46,8 @@ func newSSHKeys(t testing.TB) *sshKeys {
 	return &sshKeys{host: host, client: client.PublicKey(), clientPEM: pem.EncodeToMemory(block)}
 }
 
-// SSHPrivateKey returns the key that opens the SSH side, in OpenSSH's PEM form without a
-// passphrase. The user is "git".
+// SSHPrivateKey returns the client key for SSH, in OpenSSH's PEM form without a passphrase. The
+// user is "git".
 func (s *Server) SSHPrivateKey() []byte {
 	return s.ssh.clientPEM
 }
@@ -73,7 +73,7 @@ func (s *Server) serveSSH(listener net.Listener) (stop func()) {
 	}()
 	return func() {
 		_ = server.Close()
-		_ = listener.Close() // where Serve has not begun yet, Close does not know it
+		_ = listener.Close() // if Serve has not begun yet, Close does not close the listener
 		<-done
 	}
 }
@@ -102,8 +102,8 @@ func (s *Server) handleSSH(session ssh.Session) {
 	_ = session.Exit(0)
 }
 
-// parseCommand reads "git-upload-pack '/demo.git'", already split into words, and accepts nothing
-// but the two services and repositories that exist.
+// parseCommand parses "git-upload-pack '/demo.git'", already split into words, and accepts only the
+// two services and existing repositories.
 func (s *Server) parseCommand(words []string) (service, name string, err error) {
 	if len(words) != 2 {
 		return "", "", errors.New("want a git command with one repository")
@@ -133,8 +133,8 @@ func (s *Server) serveSession(session ssh.Session, service, name string) error {
 		}
 	}
 	command.Stdout, command.Stderr = session, session.Stderr()
-	// A pipe of our own, because Wait would wait for the end of Stdin, and a client may keep its
-	// side open for our exit.
+	// Use our own pipe, because Wait would wait for the end of Stdin, and a client may keep its
+	// side open until it sees our exit.
 	stdin, err := command.StdinPipe()
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (s *Server) serveSession(session ssh.Session, service, name string) error {
 	return command.Wait()
 }
 
-// run runs git and returns what it prints. dir may be empty.
+// run runs git and returns its output. dir may be empty.
 func (s *Server) run(ctx context.Context, dir string, stdin io.Reader, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, s.git, args...)
 	command.Dir, command.Stdin, command.Env = dir, stdin, s.environment()
@@ -162,7 +162,7 @@ func (s *Server) run(ctx context.Context, dir string, stdin io.Reader, args ...s
 	return string(out), nil
 }
 
-// environment keeps the machine's and the user's configuration out, and makes every commit
+// environment excludes the machine's and the user's configuration, and makes every commit
 // reproducible.
 func (s *Server) environment() []string {
 	return []string{

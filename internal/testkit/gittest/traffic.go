@@ -3,19 +3,19 @@
 
 package gittest
 
-// Stats counts what a server saw for one repository, refused requests included.
+// Stats counts a server's requests for one repository, including refused ones.
 type Stats struct {
-	// Refs is how often the list of refs was asked for. One fetch over HTTP asks once; over SSH it
-	// comes with the fetch and is not counted here.
+	// Refs is how often the list of refs was requested. One fetch over HTTP requests it once. Over
+	// SSH it comes with the fetch and is not counted here.
 	Refs int
-	// Fetches is how often objects were asked for.
+	// Fetches is how often objects were requested.
 	Fetches int
 	// Pushes is how often objects were sent.
 	Pushes int
-	// InFlight is how many requests that read (refs or objects) are being served right now.
+	// InFlight is how many reading requests (refs or objects) are being served right now.
 	InFlight int
-	// MaxInFlight is the highest InFlight since the start or the last [Repo.ResetStats]: 1 where
-	// nobody fetched while another did.
+	// MaxInFlight is the highest InFlight since the start or the last [Repo.ResetStats]: 1 if no
+	// two fetches overlapped.
 	MaxInFlight int
 }
 
@@ -28,16 +28,16 @@ const (
 	kindPush
 )
 
-// traffic is what Stats tells; the server's lock guards it.
+// traffic is the state behind Stats. The server's lock guards it.
 type traffic struct {
 	stats Stats
 }
 
-// begin counts a request, and returns what to call at its end.
+// begin counts a request, and returns a function to call at its end.
 func (s *Server) begin(repository string, k kind) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.trafficOf(repository)
+	seen := s.trafficOfLocked(repository)
 	switch k {
 	case kindRefs:
 		seen.stats.Refs++
@@ -58,8 +58,8 @@ func (s *Server) begin(repository string, k kind) (end func()) {
 	}
 }
 
-// trafficOf needs the lock.
-func (s *Server) trafficOf(repository string) *traffic {
+// trafficOfLocked returns the traffic of a repository.
+func (s *Server) trafficOfLocked(repository string) *traffic {
 	seen, ok := s.traffic[repository]
 	if !ok {
 		seen = &traffic{}
@@ -68,17 +68,17 @@ func (s *Server) trafficOf(repository string) *traffic {
 	return seen
 }
 
-// Stats returns what the server has seen for this repository.
+// Stats returns the requests for this repository so far.
 func (r *Repo) Stats() Stats {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
-	return r.server.trafficOf(r.name).stats
+	return r.server.trafficOfLocked(r.name).stats
 }
 
-// ResetStats forgets what was counted, but not what is in flight.
+// ResetStats resets the counts, but not the requests in flight.
 func (r *Repo) ResetStats() {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
-	seen := r.server.trafficOf(r.name)
+	seen := r.server.trafficOfLocked(r.name)
 	seen.stats = Stats{InFlight: seen.stats.InFlight, MaxInFlight: seen.stats.InFlight}
 }

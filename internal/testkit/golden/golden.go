@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package golden compares what a test produced with a file that holds what it should be.
+// Package golden compares the output of a test with a file that holds the expected output.
 //
 // Run the tests with -update to write the files again, and read the difference before committing
 // it.
@@ -17,10 +17,10 @@ import (
 )
 
 // update is a flag, and flags of a test binary must exist before it starts.
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Assert compares got with testdata/name, relative to the package under test, and fails the test
-// with a line by line difference. The file is written instead when the tests run with -update.
+// with a line-by-line difference. With -update it writes the file instead.
 func Assert(t testing.TB, name string, got []byte) {
 	t.Helper()
 	compare(t, filepath.Join("testdata", filepath.FromSlash(name)), got, *update)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// recorder is a test whose failures are looked at instead of reported.
+// recorder is a test whose failures are inspected instead of reported.
 type recorder struct {
 	testing.TB
 	failures []string

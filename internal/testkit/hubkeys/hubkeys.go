@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hubkeys gives tests the secrets and keys of a hub whose services accept each other's
-// tokens.
+// Package hubkeys provides tests with the secrets and keys of a hub whose services accept each
+// other's tokens.
 package hubkeys
 
 import (

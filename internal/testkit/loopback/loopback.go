@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package loopback finds addresses for servers that a test stops and starts again at the same
-// place, and lends listeners to servers that get one connection.
+// address, and makes listeners for servers that get one connection.
 //
-// A port that the kernel chose for such a server is in the range that it takes ports of outgoing
-// connections from, too: while the server is stopped, any connection of any test may get it. The
+// A port that the kernel chose for such a server is also in the range from which it takes the ports
+// of outgoing connections: while the server is stopped, any connection of any test may get it. The
 // ports chosen here lie below that range.
 package loopback
 
@@ -17,28 +17,27 @@ import (
 	"testing"
 )
 
-// The ports from first up to ephemeral, which is where Linux begins to choose by itself, belong to
-// whoever asks by number.
+// The ports from first up to ephemeral, where Linux begins to choose automatically, are only used
+// by processes that ask for them by number.
 const (
 	first     = 10240
 	ephemeral = 32768
 	tries     = 100
 )
 
-// Addr returns a loopback address, host:port, that nobody listens on, and that no outgoing
-// connection takes.
+// Addr returns a loopback address, host:port, that has no listener, and that no outgoing connection
+// takes.
 func Addr(t testing.TB) string {
 	t.Helper()
 	for range tries {
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(ephemeral-first)))
-		// The test's own context may have ended: a server is started again in a cleanup, for
-		// instance.
+		// The test's own context may have ended, for instance if a cleanup starts a server again.
 		listener, err := (&net.ListenConfig{}).Listen(context.WithoutCancel(t.Context()), "tcp", addr)
 		if err == nil {
 			_ = listener.Close()
 			return addr
 		}
 	}
-	t.Fatalf("find a free loopback port: none of %d was", tries)
+	t.Fatalf("find a free loopback port: gave up after %d tries", tries)
 	return ""
 }

@@ -17,7 +17,7 @@ type singleListener struct {
 	closed chan struct{}
 }
 
-// Single returns a listener that accepts this connection, and then waits until it is closed.
+// Single returns a listener that accepts this connection, and then blocks until it is closed.
 // Closing it leaves the connection open.
 func Single(conn net.Conn) net.Listener {
 	return &singleListener{conn: conn, closed: make(chan struct{})}

@@ -21,11 +21,11 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// patience is how long nginx may take to listen.
+// patience bounds how long nginx may take to listen.
 const patience = 30 * time.Second
 
-// main is all that is not the test's: nothing outside of the folder is written, and nothing of the
-// machine's configuration read.
+// main is the part of the configuration that tests do not set: nginx writes nothing outside of the
+// folder, and reads nothing of the machine's configuration.
 const main = `daemon off;
 master_process %s;
 worker_processes %d;
@@ -56,16 +56,16 @@ type Server struct {
 	process *os.Process
 }
 
-// Config makes what goes into the block "http": a server that listens on addr.
+// Config returns the content of the block "http": a server that listens on addr.
 type Config func(addr, dir string) string
 
-// Start runs nginx with that many workers, 0 for a single process, and returns once it listens.
-// Where nginx is missing the test fails and says how to install it.
+// Start runs nginx with that many workers, 0 for a single process, and returns once it listens. If
+// nginx is missing the test fails and says how to install it.
 func Start(tb testing.TB, workers int, config Config) *Server {
 	tb.Helper()
 	nginx, err := exec.LookPath("nginx")
 	if err != nil {
-		nginx = "/usr/sbin/nginx" // not in everybody's PATH
+		nginx = "/usr/sbin/nginx" // not in every user's PATH
 	}
 	if _, err := os.Stat(nginx); err != nil {
 		tb.Fatal("nginx is not installed: run `make system` or `apt-get install nginx-light`")
@@ -76,7 +76,7 @@ func Start(tb testing.TB, workers int, config Config) *Server {
 		master, workers = "off", 1
 	}
 	user := ""
-	if os.Geteuid() == 0 { // the workers of root's nginx would be nobody, who may not look into the folder
+	if os.Geteuid() == 0 { // root's nginx runs its workers as nobody, who could not read the folder
 		user = "user root;\n"
 	}
 	path := filepath.Join(s.Dir, "nginx.conf")
@@ -100,7 +100,7 @@ func (s *Server) run(tb testing.TB, nginx, config string) {
 	}
 	s.process = command.Process
 	tb.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // ends its workers, too
+		_ = command.Process.Signal(syscall.SIGTERM) // also ends its workers
 		<-ended
 		if tb.Failed() {
 			tb.Logf("nginx said:\n%s", said.String())
@@ -121,7 +121,7 @@ func (s *Server) run(tb testing.TB, nginx, config string) {
 	tb.Fatalf("nginx does not listen on %s", s.Addr)
 }
 
-// PIDs returns the processes, workers included, where the system tells them.
+// PIDs returns the processes, including workers, if the system reports them.
 func (s *Server) PIDs(tb testing.TB) []int {
 	tb.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.process.Pid))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package offline keeps tests from reaching anything that they did not start themselves.
+// Package offline prevents tests from reaching anything that they did not start themselves.
 //
 //	func TestMain(m *testing.M) { os.Exit(offline.Run(m)) }
 package offline
@@ -20,15 +20,14 @@ import (
 var ErrRefused = errors.New("tests may only dial loopback")
 
 // Run guards the process and runs the tests; pass the result to os.Exit. From then on
-// http.DefaultTransport dials loopback only, and no name is looked up in DNS by anybody, so that
-// other transports too reach only what an address or the hosts file names.
+// http.DefaultTransport dials only loopback, and names are never looked up in DNS, so that other
+// transports can reach only literal addresses and names of the hosts file.
 func Run(m *testing.M) int {
 	guardProcess()
 	return m.Run()
 }
 
-// guardProcess changes globals, which is what a guard of the whole process is for; it runs before
-// any test.
+// guardProcess changes globals, because it guards the whole process. It runs before any test.
 func guardProcess() {
 	if transport, ok := http.DefaultTransport.(*http.Transport); ok {
 		transport.DialContext = DialContext

@@ -56,7 +56,7 @@ func TestNamesAreNotLookedUp(t *testing.T) {
 func TestDialContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // what is allowed fails for this reason, without a packet sent
+	cancel() // an allowed dial fails for this reason, without sending a packet
 	for address, refused := range map[string]bool{
 		"localhost:1": false, "127.0.0.1:1": false, "[::1]:1": false,
 		"10.0.0.1:1": true, "leat.example:1": true, "nonsense": true,

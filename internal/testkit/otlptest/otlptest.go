@@ -24,20 +24,20 @@ type Span struct {
 	Service string
 }
 
-// Of reports whether the span is directly below another one.
+// Of reports whether the span is a direct child of another one.
 func (s Span) Of(parent Span) bool {
 	return string(s.GetParentSpanId()) == string(parent.GetSpanId()) && string(s.GetTraceId()) == string(parent.GetTraceId())
 }
 
-// Collector is where services send their spans, over OTLP/HTTP. It is safe for concurrent use.
+// Collector receives the spans of services, over OTLP/HTTP. It is safe for concurrent use.
 type Collector struct {
 	mu    sync.Mutex
 	spans []Span
 }
 
 // Traces returns a collector for the services of this process whose configuration names the
-// exporter "otlp". What else they need to know they take from the process's environment, which is
-// why the test cannot be parallel.
+// exporter "otlp". They take the other settings from the process's environment, so the test cannot
+// be parallel.
 func Traces(t *testing.T) *Collector {
 	t.Helper()
 	c := &Collector{}
@@ -53,7 +53,7 @@ func Traces(t *testing.T) *Collector {
 	t.Setenv("OTEL_TRACES_EXPORTER", "otlp")
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100") // in milliseconds; the usual 5 s are long for a test
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100") // in milliseconds; the default of 5 s is long for a test
 	return c
 }
 
@@ -75,7 +75,7 @@ func (c *Collector) add(exported *collectorv1.ExportTraceServiceRequest) {
 	}
 }
 
-// Spans returns what has come so far.
+// Spans returns the spans received so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,7 +25,7 @@ type ServerCluster struct {
 	nodes []*Server
 }
 
-// Cluster starts a cluster and waits until all its nodes call it whole.
+// Cluster starts a cluster and waits until all its nodes report it as complete.
 func Cluster(t testing.TB) *ServerCluster {
 	t.Helper()
 	c := &ServerCluster{}
@@ -51,8 +51,8 @@ func Cluster(t testing.TB) *ServerCluster {
 	return c
 }
 
-// shareSlots gives each master its slots, and an epoch of its own, so that they need not settle who
-// is right.
+// shareSlots gives each master its slots, and a different epoch, so that they need not resolve a
+// conflict.
 func (c *ServerCluster) shareSlots(t testing.TB) {
 	t.Helper()
 	for i, node := range c.nodes {
@@ -82,7 +82,7 @@ func (c *ServerCluster) meet(t testing.TB, buses []string) {
 	}
 }
 
-// replicate makes a replica of each master, and waits until it is in step.
+// replicate makes a replica of each master, and waits until it is in sync.
 func (c *ServerCluster) replicate(t testing.TB) {
 	t.Helper()
 	for i := range clusterMasters {
@@ -98,7 +98,7 @@ func (c *ServerCluster) replicate(t testing.TB) {
 	}
 }
 
-// URL returns the cluster in the form that LEAT_REDIS_URL takes.
+// URL returns the cluster in the form of LEAT_REDIS_URL.
 func (c *ServerCluster) URL() string {
 	return "redis+cluster://" + c.nodes[0].addr + "?addr=" + c.nodes[1].addr + "&addr=" + c.nodes[2].addr
 }
@@ -115,8 +115,8 @@ func (c *ServerCluster) Client(t testing.TB) *redis.ClusterClient {
 	return client
 }
 
-// KillMasterOf kills the master that holds a key's slot, and returns when its replica has taken its
-// place in the eyes of every node that is left: a client may ask any of them for the way.
+// KillMasterOf kills the master that holds a key's slot, and returns when every remaining node
+// regards its replica as the new master: a client may ask any of them.
 func (c *ServerCluster) KillMasterOf(t testing.TB, key string) {
 	t.Helper()
 	slot, err := c.nodes[0].Client(t).ClusterKeySlot(t.Context(), key).Result()
@@ -138,8 +138,8 @@ func (c *ServerCluster) KillMasterOf(t testing.TB, key string) {
 	}
 }
 
-// masterOf returns the address of a slot's master as a node knows it; empty while the cluster is
-// not whole to it.
+// masterOf returns the address of a slot's master according to a node, or "" while that node
+// regards the cluster as incomplete.
 func (c *ServerCluster) masterOf(ctx context.Context, t testing.TB, node *Server, slot int64) string {
 	t.Helper()
 	client := node.Client(t)

@@ -11,7 +11,7 @@ import (
 )
 
 // MiniServer is a miniredis inside the test process. Its keys expire only through FastForward, not
-// as time goes by.
+// with time.
 type MiniServer struct {
 	*miniredis.Miniredis
 }
@@ -22,12 +22,12 @@ func Mini(t testing.TB) *MiniServer {
 	return &MiniServer{Miniredis: miniredis.RunT(t)}
 }
 
-// URL returns the address in the form that redis.ParseURL and LEAT_REDIS_URL take.
+// URL returns the address in the form that redis.ParseURL and LEAT_REDIS_URL accept.
 func (m *MiniServer) URL() string {
 	return "redis://" + m.Addr() + "/0"
 }
 
-// Client returns a new client, closed when t ends. It does not retry by itself.
+// Client returns a new client, closed when t ends. It does not retry automatically.
 func (m *MiniServer) Client(t testing.TB) *redis.Client {
 	t.Helper()
 	return (&Server{addr: m.Addr()}).Client(t)

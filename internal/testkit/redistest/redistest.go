@@ -31,8 +31,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// startTimeout is generous: a loaded machine starts redis-server slowly, and nobody waits for it
-// when it is quick.
+// startTimeout is generous: a loaded machine starts redis-server slowly, and a fast start does not
+// wait for it.
 const startTimeout = 20 * time.Second
 
 // Server is a redis-server child process that listens on loopback and keeps nothing on disk: a
@@ -54,7 +54,7 @@ type Server struct {
 	exited  <-chan struct{}
 }
 
-// Start starts a redis-server on a port the kernel chose and waits until it answers. Where the
+// Start starts a redis-server on a port that the kernel chose and waits until it answers. If the
 // program is missing the test fails and says how to install it.
 func Start(t testing.TB) *Server {
 	t.Helper()
@@ -144,8 +144,8 @@ func (s *Server) Admin(t testing.TB) *redis.Client {
 func (s *Server) CAFile() string { return s.ca }
 
 // StartReplica starts a server that replicates another, and waits until it has all of its data.
-// Unlike other servers it has a snapshot on disk, of this moment: a restart brings that back, as
-// one from a backup would.
+// Unlike other servers it has a snapshot of this moment on disk: a restart restores it, as a
+// restart from a backup would.
 func StartReplica(t testing.TB, of *Server) *Server {
 	t.Helper()
 	host, port, err := net.SplitHostPort(of.addr)
@@ -160,17 +160,17 @@ func StartReplica(t testing.TB, of *Server) *Server {
 	return s
 }
 
-// Promote makes a replica a primary with the data it has by now, as a fail-over does. What the old
-// primary acknowledges from then on is lost.
+// Promote makes a replica a primary with its current data, as a fail-over does. Writes that the old
+// primary acknowledges from then on are lost.
 func (s *Server) Promote(t testing.TB) {
 	t.Helper()
 	if err := s.Client(t).Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(); err != nil {
 		t.Fatalf("promote redis-server: %v", err)
 	}
-	s.args = nil // they made it a replica, and would again at a restart
+	s.args = nil // they would make it a replica again at a restart
 }
 
-// URL returns the address in the form that redis.ParseURL and LEAT_REDIS_URL take.
+// URL returns the address in the form that redis.ParseURL and LEAT_REDIS_URL accept.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", Host: s.addr, Path: "/0"}
 	if s.user != "" {
@@ -187,8 +187,8 @@ func (s *Server) Addr() string {
 	return s.addr
 }
 
-// Client returns a new client, closed when t ends. It does not retry by itself, so that a test sees
-// each failure.
+// Client returns a new client, closed when t ends. It does not retry automatically, so that a test
+// sees each failure.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
 	return s.client(t, s.user, s.password)
@@ -218,7 +218,7 @@ func (s *Server) options(t testing.TB) *redis.Options {
 	return o
 }
 
-// Stop ends the server in good order. Stopping a stopped server does nothing.
+// Stop shuts the server down cleanly. Stopping a stopped server does nothing.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.end(syscall.SIGTERM)
@@ -271,7 +271,7 @@ func (s *Server) begin() error {
 	if err != nil {
 		return err
 	}
-	// The context of a test ends before its cleanups; the process is ended by end.
+	// The context of a test ends before its cleanups; end ends the process.
 	args := append(slices.Clone(s.args), "--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--daemonize", "no", "--logfile", "", "--loglevel", "notice")
 	if s.password != "" {
@@ -293,7 +293,7 @@ func (s *Server) begin() error {
 	return nil
 }
 
-// end sends the signal and waits until the process is gone. A frozen process takes no SIGTERM, so
+// end sends the signal and blocks until the process is gone. A frozen process ignores SIGTERM, so
 // it is thawed.
 func (s *Server) end(signal syscall.Signal) {
 	s.mu.Lock()
@@ -307,8 +307,8 @@ func (s *Server) end(signal syscall.Signal) {
 	s.process = nil
 }
 
-// awaitReady asks until the server answers with its own process id, and not another program on the
-// same port.
+// awaitReady polls until the server itself answers, which its process id proves, and not another
+// program on the same port.
 func (s *Server) awaitReady(options *redis.Options) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

@@ -44,7 +44,7 @@ func TestServerLifecycle(t *testing.T) {
 			t.Errorf("keys after %s and restart: got %d, %v, want 0", name, n, err)
 		}
 	}
-	server.Pause(t) // and leave it to the cleanup to end a frozen process
+	server.Pause(t) // the cleanup has to end a frozen process
 }
 
 func TestURLsAreAccepted(t *testing.T) {

@@ -19,19 +19,18 @@ const (
 	replicas   = 2
 	sentinels  = 3
 	groupPass  = "password-of-a-test"
-	// failOverTimeout is how long a group or a cluster may take to agree, on a loaded machine.
+	// failOverTimeout bounds how long a group or a cluster may take to agree, on a loaded machine.
 	failOverTimeout = 60 * time.Second
 )
 
-// SentinelGroup is a master with two replicas, watched by three Sentinels. The servers ask for a
+// SentinelGroup is a master with two replicas, watched by three Sentinels. The servers require a
 // password.
 type SentinelGroup struct {
 	servers, sentinels []*Server
 }
 
-// Sentinel starts a group and waits until its replicas are in step and its Sentinels know one
-// another, so that a fail-over at any instant from then on finds a quorum and a replica with all
-// data.
+// Sentinel starts a group and waits until its replicas are in sync and its Sentinels know one
+// another, so that a fail-over at any later moment finds a quorum and a replica with all data.
 func Sentinel(t testing.TB) *SentinelGroup {
 	t.Helper()
 	common := []string{"--masterauth", groupPass, "--repl-diskless-sync-delay", "0"}
@@ -62,7 +61,7 @@ func Sentinel(t testing.TB) *SentinelGroup {
 
 func startSentinel(t testing.TB, host, port string) *Server {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "sentinel.conf") // Sentinel keeps its state in it
+	file := filepath.Join(t.TempDir(), "sentinel.conf") // Sentinel writes its state to it
 	lines := []string{
 		fmt.Sprintf("sentinel monitor %s %s %s 2", masterName, host, port),
 		"sentinel auth-pass " + masterName + " " + groupPass,
@@ -75,7 +74,7 @@ func startSentinel(t testing.TB, host, port string) *Server {
 	return start(t, "", file, "--sentinel")
 }
 
-// URL returns the group in the form that LEAT_REDIS_URL takes.
+// URL returns the group in the form of LEAT_REDIS_URL.
 func (g *SentinelGroup) URL() string {
 	url := fmt.Sprintf("redis+sentinel://%s/0?master_name=%s&password=%s", g.sentinels[0].addr, masterName, groupPass)
 	for _, s := range g.sentinels[1:] {
@@ -84,7 +83,7 @@ func (g *SentinelGroup) URL() string {
 	return url
 }
 
-// KillMaster kills the present master, and returns when the Sentinels have made another one.
+// KillMaster kills the current master, and returns when the Sentinels have elected another one.
 func (g *SentinelGroup) KillMaster(t testing.TB) {
 	t.Helper()
 	before := g.master(t.Context(), t)
@@ -99,7 +98,7 @@ func (g *SentinelGroup) KillMaster(t testing.TB) {
 	})
 }
 
-// master is the address that a Sentinel names; empty while it does not answer.
+// master returns the address that a Sentinel names, or "" while it does not answer.
 func (g *SentinelGroup) master(ctx context.Context, t testing.TB) string {
 	t.Helper()
 	at, err := g.sentinels[0].Client(t).Do(ctx, "SENTINEL", "get-master-addr-by-name", masterName).StringSlice()
@@ -109,7 +108,7 @@ func (g *SentinelGroup) master(ctx context.Context, t testing.TB) string {
 	return net.JoinHostPort(at[0], at[1])
 }
 
-// await asks until the condition holds.
+// await polls until the condition holds.
 func await(t testing.TB, what string, condition func(context.Context) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), failOverTimeout)
@@ -120,7 +119,7 @@ func await(t testing.TB, what string, condition func(context.Context) bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("waited %s until %s: it never came", failOverTimeout, what)
+			t.Fatalf("waited %s until %s, in vain", failOverTimeout, what)
 		}
 	}
 }

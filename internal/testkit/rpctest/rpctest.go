@@ -19,12 +19,12 @@ import (
 // BaseURL is the address of every server; only its own client reaches it.
 const BaseURL = "http://leat.test"
 
-// shutdownTimeout is how long the handlers of a finished test may linger before they are cut off.
+// shutdownTimeout is how long the handlers of a finished test may run before they are cut off.
 const shutdownTimeout = 5 * time.Second
 
 // Serve serves handler until the test ends, and returns its base URL and the client that reaches
-// it, over HTTP/2 with prior knowledge. It may be called inside a testing/synctest bubble, where it
-// must be closed before the bubble ends: there use [Start].
+// it, over HTTP/2 with prior knowledge. Inside a testing/synctest bubble use [Start], because the
+// server must be closed before the bubble ends.
 func Serve(t testing.TB, handler http.Handler) (string, *http.Client) {
 	t.Helper()
 	server := Start(handler)
@@ -90,7 +90,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// listener hands out the server ends of in-memory pipes.
+// listener accepts the server ends of in-memory pipes.
 type listener struct {
 	conns  chan net.Conn
 	closed chan struct{}

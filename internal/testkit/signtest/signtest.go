@@ -19,10 +19,10 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 )
 
-// Signer has a key of its own.
+// Signer signs with its own key.
 type Signer struct{ key ssh.Signer }
 
-// New makes a key.
+// New returns a signer with a new key.
 func New(t testing.TB) *Signer {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -50,7 +50,7 @@ func (s *Signer) Commit(t testing.TB, repo *gittest.Repo, branch string, files m
 	return signed
 }
 
-// SignCommit returns a commit, as Git stores it, with a signature.
+// SignCommit returns a commit, in the form that Git stores, with a signature.
 func (s *Signer) SignCommit(t testing.TB, raw string) string {
 	t.Helper()
 	head, body, _ := strings.Cut(raw, "\n\n")
@@ -58,7 +58,7 @@ func (s *Signer) SignCommit(t testing.TB, raw string) string {
 	return head + "\ngpgsig " + signature + "\n\n" + body
 }
 
-// Tag makes an annotated tag that is signed.
+// Tag makes a signed annotated tag.
 func (s *Signer) Tag(t testing.TB, repo *gittest.Repo, name, revision string) {
 	t.Helper()
 	raw := "object " + repo.Resolve(t, revision) + "\ntype commit\ntag " + name +
@@ -66,7 +66,7 @@ func (s *Signer) Tag(t testing.TB, repo *gittest.Repo, name, revision string) {
 	repo.Git(t, "update-ref", "refs/tags/"+name, put(t, repo, "tag", s.SignTag(t, raw)))
 }
 
-// SignTag returns an annotated tag, as Git stores it, with a signature.
+// SignTag returns an annotated tag, in the form that Git stores, with a signature.
 func (s *Signer) SignTag(t testing.TB, raw string) string {
 	t.Helper()
 	return raw + s.sign(t, raw)
@@ -86,7 +86,7 @@ func put(t testing.TB, repo *gittest.Repo, kind, raw string) string {
 	return strings.TrimSpace(git(t, repo, raw, "hash-object", "-w", "-t", kind, "--stdin"))
 }
 
-// git runs the command on a repository, and leaves its output as it is.
+// git runs the command on a repository, and returns its output unchanged.
 func git(t testing.TB, repo *gittest.Repo, stdin string, args ...string) string {
 	t.Helper()
 	var out, complaint bytes.Buffer

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sshdtest runs OpenSSH's own sshd for a test, as who runs the test: on a loopback port,
-// with a host key and client keys of its own making, and nothing of the machine's configuration.
+// Package sshdtest runs OpenSSH's own sshd for a test, as the user that runs the test: on a
+// loopback port, with a generated host key and client keys, and without the machine's
+// configuration.
 package sshdtest
 
 import (
@@ -33,19 +34,19 @@ const Passphrase = "of the test's key"
 type Server struct {
 	// Addr is its host:port.
 	Addr string
-	// User is the only one that can log in.
+	// User is the only user that can log in.
 	User string
-	// PrivateKey opens it, in OpenSSH's PEM form.
+	// PrivateKey is the client key, in OpenSSH's PEM form.
 	PrivateKey []byte
-	// LockedKey is another one, with [Passphrase]. To use it takes a good part of a second, which
-	// is what makes it safe.
+	// LockedKey is another client key, with [Passphrase]. Decrypting it takes a good part of a
+	// second, which makes it safe.
 	LockedKey []byte
 	// KnownHosts is the line of a known_hosts file that names it.
 	KnownHosts string
 }
 
-// config keeps everything away that the machine or a user has set up. Git's programs are found as a
-// login finds them.
+// config ignores what the machine or a user has configured. Git's programs are found in the PATH of
+// a login.
 const config = `ListenAddress %s
 HostKey %s
 PidFile none
@@ -58,12 +59,12 @@ PrintMotd no
 LogLevel ERROR
 `
 
-// Start runs sshd, and returns once it accepts logins. Where sshd is missing the test fails.
+// Start runs sshd, and returns once it accepts logins. If sshd is missing the test fails.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	sshd, err := exec.LookPath("sshd")
 	if err != nil {
-		sshd = "/usr/sbin/sshd" // not in everybody's PATH
+		sshd = "/usr/sbin/sshd" // not in every user's PATH
 	}
 	if _, err := os.Stat(sshd); err != nil {
 		t.Fatal("sshd is not installed: run `make system` or `apt-get install openssh-server`")
@@ -72,7 +73,7 @@ func Start(t testing.TB) *Server {
 	if err != nil {
 		t.Fatalf("find user: %v", err)
 	}
-	if who.Uid == "0" { // sshd keeps its unprivileged part there, and packages leave making it to their start scripts
+	if who.Uid == "0" { // sshd's unprivileged part needs the folder, and packages create it only in their start scripts
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			t.Fatalf("make sshd's folder: %v", err)
 		}
@@ -118,7 +119,7 @@ func newKey(t testing.TB, passphrase string) (ssh.PublicKey, []byte) {
 	return key, pem.EncodeToMemory(block)
 }
 
-// run keeps sshd running until the test ends, and waits for its greeting.
+// run keeps sshd running until the test ends, and waits for its banner.
 func (s *Server) run(t testing.TB, sshd, config string) {
 	t.Helper()
 	var said strings.Builder
@@ -161,5 +162,5 @@ func (s *Server) greets() bool {
 	return string(greeting[:n]) == "SSH-"
 }
 
-// URL returns where a repository in a folder of this machine is reached.
+// URL returns the URL of a repository in a folder of this machine.
 func (s *Server) URL(dir string) string { return "ssh://" + s.User + "@" + s.Addr + dir }

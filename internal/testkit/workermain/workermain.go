@@ -15,8 +15,8 @@ import (
 // argument is the first argument of a render worker.
 const argument = "render-worker"
 
-// Run is the TestMain of a program's package: it calls main, the program's, in a process that was
-// started as a render worker, and runs the tests otherwise.
+// Run is the TestMain of a program's package: in a process that was started as a render worker it
+// calls main, the program's main, and otherwise it runs the tests.
 func Run(m *testing.M, main func()) {
 	if slices.Contains(os.Args, argument) {
 		main()
