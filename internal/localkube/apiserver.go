@@ -17,9 +17,8 @@ import (
 	"time"
 )
 
-// startAPIServer runs kube-apiserver and returns when it is ready. Between
-// choosing a port and its being taken anybody may take it, so that is tried
-// more than once.
+// startAPIServer runs kube-apiserver and returns when it is ready. Another process may take the
+// chosen port before kube-apiserver does, so it tries more than once.
 func (cp *ControlPlane) startAPIServer(ctx context.Context, p Params, keys pki) error {
 	const attempts = 4
 	for attempt := 1; ; attempt++ {
@@ -56,7 +55,7 @@ func (cp *ControlPlane) tryAPIServer(ctx context.Context, p Params, keys pki, po
 	return err
 }
 
-// connect prepares all that depends on the port.
+// connect prepares everything that depends on the port.
 func (cp *ControlPlane) connect(p Params, keys pki, port int) error {
 	name := p.Name
 	if name == "" {
@@ -79,8 +78,8 @@ func (cp *ControlPlane) connect(p Params, keys pki, port int) error {
 	return nil
 }
 
-// choosePort returns the port of the last start if that is wanted and it is
-// free, and else one that the kernel chooses.
+// choosePort returns the port of the last start if one was kept and it is free, and otherwise one
+// that the kernel chooses.
 func (cp *ControlPlane) choosePort(ctx context.Context, wantOld bool) (int, error) {
 	old, err := os.ReadFile(cp.path("port"))
 	if errors.Is(err, fs.ErrNotExist) || !wantOld {
@@ -93,7 +92,7 @@ func (cp *ControlPlane) choosePort(ctx context.Context, wantOld bool) (int, erro
 	if err != nil {
 		return 0, fmt.Errorf("read port: %w", err)
 	}
-	// An API server whose parent was killed a moment ago may still be going.
+	// An API server whose parent was killed a moment ago may still be running.
 	for range 20 {
 		if got, err := freePort(ctx, port); err == nil {
 			return got, nil
@@ -105,7 +104,7 @@ func (cp *ControlPlane) choosePort(ctx context.Context, wantOld bool) (int, erro
 	return freePort(ctx, 0)
 }
 
-// freePort returns want, or any port if that is 0, if one can listen on it.
+// freePort returns want if it is free, or any free port if want is 0.
 func freePort(ctx context.Context, want int) (int, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))

@@ -17,22 +17,22 @@ import (
 	"time"
 )
 
-// ErrNoGoTool says that something has to be built and there is no go command.
+// ErrNoGoTool means that something has to be built and there is no go command.
 var ErrNoGoTool = errors.New("the go command was not found")
 
-// BuildParams says what to build and where to keep it.
+// BuildParams describes what to build and where to keep it.
 type BuildParams struct {
 	SourceDir string            // tools/kube of a checkout; empty means what FindSource finds from the working directory
 	CacheDir  string            // empty means leat/kube in the user's cache folder
-	Helm      bool              // build Helm, too, which no control plane needs
+	Helm      bool              // also build Helm, which no control plane needs
 	GoCommand string            // empty means "go" on the PATH
-	Progress  func(line string) // told what is going on, one short line at a time; nil means nobody is
+	Progress  func(line string) // called with short lines of progress; may be nil
 }
 
-// Build returns the binaries pinned by SourceDir and compiles those that
-// CacheDir does not hold yet, which takes minutes the first time; ever after it
-// takes a millisecond and needs no go command. Any number of processes may
-// build into one cache: one works and the others wait for it.
+// Build returns the binaries pinned by SourceDir. It compiles those that CacheDir does not hold
+// yet, which takes minutes the first time. After that it takes a millisecond and needs no go
+// command. Any number of processes may build into one cache: one compiles and the others wait for
+// it.
 func Build(ctx context.Context, p BuildParams) (Binaries, error) {
 	b, err := newBuilder(p)
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *builder) binaries() Binaries {
 func (b *builder) findGo() error {
 	path, err := exec.LookPath(b.goCommand)
 	if err != nil {
-		return fmt.Errorf("build control plane: %w: install Go from https://go.dev/dl, or use a cluster of yours with --kubeconfig", ErrNoGoTool)
+		return fmt.Errorf("build control plane: %w: install Go from https://go.dev/dl, or use your own cluster with --kubeconfig", ErrNoGoTool)
 	}
 	b.goCommand = path
 	return nil
@@ -119,7 +119,7 @@ func (b *builder) buildMissing(ctx context.Context) error {
 	b.sweep()
 	for i, t := range b.targets {
 		if t.built() {
-			continue // before, or by the process we waited for
+			continue // before, or by the other process
 		}
 		if err := b.build(ctx, i, t); err != nil {
 			return err
@@ -155,7 +155,7 @@ func (b *builder) sweep() {
 	}
 }
 
-// build makes one target beside its place in the cache and then moves it there.
+// build makes one target next to its place in the cache and then moves it there.
 func (b *builder) build(ctx context.Context, i int, t plannedTarget) error {
 	work, err := os.MkdirTemp(b.cacheDir, workPrefix)
 	if err != nil {
@@ -179,7 +179,7 @@ func (b *builder) build(ctx context.Context, i int, t plannedTarget) error {
 	return nil
 }
 
-// estimate is the tail of a progress line: how long to go for a coffee.
+// estimate returns the end of a progress line: how long the build takes the first time.
 func estimate(cold time.Duration) string {
 	wall := cold / time.Duration(min(runtime.NumCPU(), 8)) // beyond 8 the linker, which is sequential, dominates
 	switch {
@@ -192,7 +192,7 @@ func estimate(cold time.Duration) string {
 	}
 }
 
-// withHeartbeat repeats every half minute that f is still at work.
+// withHeartbeat reports every half minute that f is still running.
 func (b *builder) withHeartbeat(t plannedTarget, begin time.Time, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -240,10 +240,10 @@ func (b *builder) collectStages(ctx context.Context, t plannedTarget, out string
 func (b *builder) runGo(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, b.goCommand, args...)
 	cmd.Dir = dir
-	// These modules stay out of go.work, and flags a person likes for their own
-	// code (-race, -mod=vendor) would build something else here.
+	// These modules are not in go.work. GOFLAGS that users set for their own code (-race,
+	// -mod=vendor) would build something else here.
 	cmd.Env = append(cmd.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets it remove its temporary files
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go removes its temporary files
 	cmd.WaitDelay = 10 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

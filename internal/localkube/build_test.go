@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/internal/localkube"
 )
 
-// fakeGo stands for the go command: it writes a file in place of compiling,
-// records every call in $0.calls, and fails for the package named in $0.broken.
+// fakeGo stands in for the go command: it writes a file instead of compiling, records every call in
+// $0.calls, and fails for the package named in $0.broken.
 const fakeGo = `echo "$PWD $GOWORK $*" >>"$0.calls"
 case "$1" in
 build)
@@ -62,8 +62,8 @@ func newSource(t *testing.T) string {
 func newScript(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "script")
-	// A process forked by a parallel test while the file is open for writing
-	// would keep it so for a moment, in which it cannot be executed.
+	// A process that a parallel test forks while the file is open for writing would keep it open
+	// for a moment, during which it cannot be executed.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	writeFile(t, path, "#!/bin/sh\n"+body+"\n")
@@ -113,7 +113,7 @@ func TestBuildOnce(t *testing.T) {
 		}
 	}
 	if got := strings.Join(lines, "\n"); !strings.Contains(got, "building kube-apiserver v1.2.3 (2 of 7)") {
-		t.Errorf("progress: got\n%s\nwant a line that tells version and count", got)
+		t.Errorf("progress: got\n%s\nwant a line with version and count", got)
 	}
 	for _, call := range calls(t, p.GoCommand) {
 		if !strings.Contains(call, " off ") {
@@ -208,14 +208,14 @@ func TestBuildErrors(t *testing.T) {
 		writeFile(t, p.GoCommand+".broken", "k8s.io/kubernetes/cmd/kube-apiserver")
 		_, err := localkube.Build(t.Context(), p)
 		if got := fmt.Sprint(err); !strings.Contains(got, "build kube-apiserver v1.2.3") || !strings.Contains(got, "undefined: broken") {
-			t.Errorf("got %q, want the component and what the compiler said", got)
+			t.Errorf("got %q, want the component and the compiler's output", got)
 		}
 		if left, _ := filepath.Glob(filepath.Join(p.CacheDir, "building-*")); len(left) != 0 {
 			t.Errorf("left behind: %v", left)
 		}
 		writeFile(t, p.GoCommand+".broken", "")
 		if _, err := localkube.Build(t.Context(), p); err != nil {
-			t.Errorf("build after the fault was mended: %v", err)
+			t.Errorf("build after the fault was removed: %v", err)
 		}
 	})
 }

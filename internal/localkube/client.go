@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// client is as much of a Kubernetes client as starting a control plane needs.
+// client is the part of a Kubernetes client that starting a control plane needs.
 type client struct {
 	host string
 	http *http.Client
@@ -35,7 +35,7 @@ func newClient(host string, keys pki) (*client, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	transport := &http.Transport{
-		// No proxy: this is the loopback interface, whatever the environment says.
+		// No proxy, whatever the environment sets: this is the loopback interface.
 		TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2: true,
 		IdleConnTimeout:   time.Minute,
@@ -45,7 +45,7 @@ func newClient(host string, keys pki) (*client, error) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// ready reports whether the API server says that it is.
+// ready returns nil once the API server reports that it is ready.
 func (c *client) ready(ctx context.Context) error {
 	return c.do(ctx, http.MethodGet, "/readyz", nil, nil)
 }

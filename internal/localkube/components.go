@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// Addresses inside the cluster. Nothing routes them.
+// Addresses inside the cluster. They are not routed.
 const (
 	serviceRange = "10.0.0.0/16"
 	serviceIP    = "10.0.0.1" // of the service kubernetes.default
@@ -22,12 +22,12 @@ const (
 // runDir is the folder, in the data directory, in which all components run.
 const runDir = "run"
 
-// etcdSocket is where etcd listens, seen from runDir. A socket in a private
-// folder can be reached by nobody else and takes no port, and a relative path stays
-// below the 108 bytes that the name of a socket may have.
+// etcdSocket is where etcd listens, relative to runDir. A socket in a private folder cannot be
+// reached by other users and takes no port, and a relative path stays below the 108 bytes that the
+// name of a socket may have.
 const etcdSocket = "unix://etcd.sock"
 
-// auditPolicy records who asked for what and how it ended, without bodies.
+// auditPolicy records the caller, the request and the outcome, without bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -48,7 +48,7 @@ func (cp *ControlPlane) etcd(p Params) command {
 		"--listen-peer-urls", peerSocket,
 		"--initial-advertise-peer-urls", peerSocket,
 		"--initial-cluster", "default="+peerSocket,
-		// The data has to survive the end of the process, not of the machine.
+		// The data has to survive the end of the process, but not a crash of the machine.
 		"--unsafe-no-fsync",
 		"--log-level", "warn",
 	)
@@ -75,7 +75,7 @@ func (cp *ControlPlane) apiServer(p Params, keys pki, port int) (command, error)
 		"--profiling=false",
 	}
 	if p.APIServerOnly {
-		// Without a controller that makes service accounts no pod would be let in.
+		// Without a controller that makes service accounts, no pod would be admitted.
 		args = append(args, "--disable-admission-plugins", "ServiceAccount")
 	}
 	if p.Audit {
@@ -99,8 +99,8 @@ func (cp *ControlPlane) scheduler(p Params) command {
 	return cp.command("kube-scheduler", p.Binaries.Scheduler, cp.clientFlags()...)
 }
 
-// clientFlags suit those components of Kubernetes that use the API server: they are
-// alone, serve nothing, and are not slowed down by their default of 20 requests a second.
+// clientFlags are for those components of Kubernetes that use the API server. They need no leader
+// election, serve nothing, and are not limited to their default of 20 requests a second.
 func (cp *ControlPlane) clientFlags() []string {
 	return []string{
 		"--kubeconfig", cp.KubeconfigPath(),
@@ -129,12 +129,12 @@ func (cp *ControlPlane) kwok(ctx context.Context, p Params) (command, error) {
 		args = append(args, more...)
 	}
 	c := cp.command("kwok", p.Binaries.Kwok, args...)
-	c.env = []string{"KWOK_WORKDIR=" + cp.path("kwok")} // not the configuration in the user's home
+	c.env = []string{"KWOK_WORKDIR=" + cp.path("kwok")} // ignore the configuration in the user's home
 	return c, nil
 }
 
-// kubelet makes kwok serve, with a certificate of its own making, which the API server does not
-// check.
+// kubelet makes kwok serve the kubelet API, with its own certificate, which the API server does not
+// verify.
 func (cp *ControlPlane) kubelet(ctx context.Context, p Params) ([]string, error) {
 	config := cp.path("kubelet.yaml")
 	if err := os.WriteFile(config, []byte(p.Kubelet), 0o600); err != nil {

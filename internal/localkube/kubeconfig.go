@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// kubeconfig returns a file for client-go and kubectl that needs no other file.
-// name is the name of its cluster, user and context.
+// kubeconfig returns a self-contained kubeconfig for client-go and kubectl. name is the name of its
+// cluster, user and context.
 func (d pki) kubeconfig(name, host string) ([]byte, error) {
 	var encoded [3]string
 	for i, file := range []string{caCert, adminCert, adminKey} {
@@ -41,7 +41,7 @@ contexts:
 `, name, host, encoded[0], encoded[1], encoded[2]), nil
 }
 
-// writeWhole writes a file that readers see either as it was or complete.
+// writeWhole writes a file atomically: a reader sees the old content or the new one.
 func writeWhole(path string, content []byte) error {
 	unfinished := path + ".new"
 	if err := os.WriteFile(unfinished, content, 0o600); err != nil {

@@ -1,23 +1,22 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localkube builds and runs a real Kubernetes control plane on the
-// loopback interface, for tests and for trying Leat out: etcd, kube-apiserver,
-// and, unless only these two are wanted, kube-controller-manager,
-// kube-scheduler and kwok, which plays nodes whose pods become Ready without
-// running anything.
+// Package localkube builds and runs a real Kubernetes control plane on the loopback interface, for
+// tests and for trying Leat out: etcd, kube-apiserver, and, unless only these two are requested,
+// kube-controller-manager, kube-scheduler and kwok, which simulates nodes whose pods become Ready
+// without running anything.
 //
-// Build compiles the components once from the pinned modules in tools/kube and
-// caches them. Start runs a control plane in a data directory; started again
-// on it, the control plane has the same objects, certificates and, when nobody
-// took it, port. Any number can run side by side, each in its own directory.
+// Build compiles the components once from the pinned modules in tools/kube and caches them. Start
+// runs a control plane in a data directory. A later start in the same directory has the same
+// objects and certificates and, if it is free, the same port. Any number of control planes can run
+// side by side, each in its own directory.
 //
 //	binaries, err := localkube.Build(ctx, localkube.BuildParams{Progress: show})
 //	cp, err := localkube.Start(ctx, localkube.Params{Binaries: binaries, DataDir: dir})
 //	defer cp.Stop(ctx)
 //
-// Tests call kubetest.Start instead. The package imports nothing but the
-// standard library, so that whoever uses it links no Kubernetes client.
+// Tests call kubetest.Start instead. The package imports only the standard library, so that its
+// users do not link a Kubernetes client.
 package localkube
 
 import (
@@ -32,11 +31,10 @@ import (
 	"time"
 )
 
-// startTimeout bounds Start. It takes some seconds; this is for machines that
-// are very busy.
+// startTimeout bounds Start. A start takes some seconds; the bound is for very busy machines.
 const startTimeout = 3 * time.Minute
 
-// Params says what Start runs, and where.
+// Params describes what Start runs, and where.
 type Params struct {
 	Binaries Binaries // from Build
 	DataDir  string   // made when absent; holds all state, logs and credentials; required
@@ -48,8 +46,8 @@ type Params struct {
 
 	// Kubelet is a configuration for kwok, in YAML: what exec, attach, logs and port-forward do to
 	// its pods (ClusterExec, ClusterAttach, ClusterLogs, ClusterPortForward). With it kwok serves
-	// what a kubelet serves, on the loopback interface and to anybody there. A ClusterExec runs its
-	// commands on this machine, as this user: for tests only. Empty: kwok serves nothing.
+	// what a kubelet serves, on the loopback interface, without authentication. A ClusterExec runs
+	// its commands on this machine, as this user: for tests only. Empty: kwok serves nothing.
 	Kubelet string
 }
 
@@ -62,7 +60,7 @@ type ControlPlane struct {
 	audit      bool
 	client     *client
 	unlock     func()
-	processes  []*process    // in the order in which they were started; Start and StartAPIServer alone write it
+	processes  []*process    // in the order in which they were started; only Start and StartAPIServer write it
 	failed     chan struct{} // closed when err is set
 
 	restarting sync.Mutex // held while the API server is started or stopped; before mu
@@ -94,7 +92,7 @@ func Start(ctx context.Context, p Params) (*ControlPlane, error) {
 	return cp, nil
 }
 
-// open takes hold of p.DataDir.
+// open creates and locks p.DataDir.
 func open(p Params) (*ControlPlane, error) {
 	if p.DataDir == "" {
 		return nil, errors.New("open control plane: no data directory given")
@@ -116,7 +114,7 @@ func open(p Params) (*ControlPlane, error) {
 	return &ControlPlane{dir: dir, audit: p.Audit, unlock: unlock, failed: make(chan struct{})}, nil
 }
 
-// start runs the components in the order in which they need each other.
+// start runs the components in the order of their dependencies.
 func (cp *ControlPlane) start(ctx context.Context, p Params) error {
 	keys, err := ensurePKI(cp.path("pki"))
 	if err != nil {
@@ -146,23 +144,23 @@ func (cp *ControlPlane) start(ctx context.Context, p Params) error {
 	return cp.startNodes(ctx, max(p.Nodes, 1))
 }
 
-// Host is the URL of the API server.
+// Host returns the URL of the API server.
 func (cp *ControlPlane) Host() string { return cp.host }
 
-// Kubeconfig is a file for an administrator, in YAML, complete in itself.
+// Kubeconfig returns a self-contained kubeconfig in YAML for an administrator.
 func (cp *ControlPlane) Kubeconfig() []byte { return bytes.Clone(cp.kubeconfig) }
 
-// KubeconfigPath is where Kubeconfig is on disk.
+// KubeconfigPath returns the path of the kubeconfig file.
 func (cp *ControlPlane) KubeconfigPath() string { return cp.path("kubeconfig") }
 
-// HTTPClient speaks to Host as an administrator.
+// HTTPClient returns a client that calls Host as an administrator.
 func (cp *ControlPlane) HTTPClient() *http.Client { return cp.client.http }
 
-// LogDir holds one log file per component.
+// LogDir returns the folder with one log file per component.
 func (cp *ControlPlane) LogDir() string { return cp.path("logs") }
 
-// AuditLogPath is the file with one JSON audit event per line and request, each
-// complete once the request has been answered. It is empty without Params.Audit.
+// AuditLogPath returns the file with one JSON audit event per line and request, each complete once
+// the request has been answered. It is empty without Params.Audit.
 func (cp *ControlPlane) AuditLogPath() string {
 	if !cp.audit {
 		return ""
@@ -170,11 +168,11 @@ func (cp *ControlPlane) AuditLogPath() string {
 	return cp.path(filepath.Join("logs", "audit.log"))
 }
 
-// Failed is closed when a component ends although nobody asked it to. Err then
-// tells which, why, and what it said last. The others go on until Stop.
+// Failed is closed when a component ends unexpectedly. Err then returns which component, why, and
+// its last output. The others run until Stop.
 func (cp *ControlPlane) Failed() <-chan struct{} { return cp.failed }
 
-// Err is nil until Failed is closed.
+// Err returns nil until Failed is closed.
 func (cp *ControlPlane) Err() error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -193,7 +191,7 @@ func (cp *ControlPlane) run(c command) (*process, error) {
 	return p, nil
 }
 
-// watch waits for the end of a component and records it, unless it was asked for.
+// watch waits for the end of a component and records it, unless it was expected.
 func (cp *ControlPlane) watch(p *process) {
 	<-p.done
 	cp.mu.Lock()

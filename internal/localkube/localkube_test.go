@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 )
 
-// start starts a control plane that the test stops itself, or else its cleanup.
+// start starts a control plane, which the test or its cleanup stops.
 func start(t *testing.T, p localkube.Params) *localkube.ControlPlane {
 	t.Helper()
 	if p.Binaries == (localkube.Binaries{}) {
@@ -73,7 +73,7 @@ func read(t *testing.T, cp *localkube.ControlPlane, path string, into any) {
 	}
 }
 
-// watched is what the tests look at in any object.
+// watched holds the fields of any object that the tests check.
 type watched struct {
 	Metadata struct{ Name string }
 	Status   struct {
@@ -83,7 +83,7 @@ type watched struct {
 	}
 }
 
-// await watches the objects at path, a collection, until want likes one.
+// await watches the collection at path until want returns true for an object.
 func await(t *testing.T, cp *localkube.ControlPlane, path string, want func(watched) bool) {
 	t.Helper()
 	const patience = 30 // seconds; less than a node's lease
@@ -217,8 +217,7 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestRestartAPIServer has the API server go and come back alone, while etcd forgets what was
-// before.
+// TestRestartAPIServer stops and starts only the API server, while etcd compacts its history.
 func TestRestartAPIServer(t *testing.T) {
 	t.Parallel()
 	const path = "/api/v1/namespaces/default/configmaps"
@@ -246,8 +245,8 @@ func TestRestartAPIServer(t *testing.T) {
 	}
 }
 
-// TestWorkloadsRunAfterRestart asks for a pod right after a restart: the new kwok must not wait
-// until the leases by which the old one held the nodes run out. That takes longer than await does.
+// TestWorkloadsRunAfterRestart creates a pod right after a restart: the new kwok must not wait
+// until the leases by which the old one held the nodes expire, which takes longer than await does.
 func TestWorkloadsRunAfterRestart(t *testing.T) {
 	t.Parallel()
 	p := localkube.Params{DataDir: filepath.Join(t.TempDir(), "data")}
@@ -262,7 +261,7 @@ func TestWorkloadsRunAfterRestart(t *testing.T) {
 func TestStartCancelled(t *testing.T) {
 	t.Parallel()
 	p := localkube.Params{Binaries: kubetest.Binaries(t.Context(), t), DataDir: t.TempDir()}
-	// Tells that it runs and then waits for ever, both on a named pipe.
+	// The script reports that it runs and then blocks, both on a named pipe.
 	p.Binaries.APIServer = newScript(t, `echo running >"$0.pipe"; read -r never <"$0.pipe"`)
 	pipe := p.Binaries.APIServer + ".pipe"
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -285,7 +284,7 @@ func TestStartCancelled(t *testing.T) {
 	}
 }
 
-// TestPortRace has the API server lose its port to somebody else at first.
+// TestPortRace has another process take the API server's port first.
 func TestPortRace(t *testing.T) {
 	t.Parallel()
 	p := localkube.Params{Binaries: kubetest.Binaries(t.Context(), t), DataDir: t.TempDir(), APIServerOnly: true}

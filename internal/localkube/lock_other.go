@@ -9,7 +9,7 @@ import "errors"
 
 var (
 	errLocked      = errors.New("locked by another process")
-	errUnsupported = errors.New("a local control plane needs Linux or macOS: use a cluster of yours with --kubeconfig")
+	errUnsupported = errors.New("a local control plane needs Linux or macOS: use your own cluster with --kubeconfig")
 )
 
 func tryLock(string) (unlock func(), err error) { return nil, errUnsupported }

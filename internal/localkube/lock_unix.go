@@ -12,12 +12,11 @@ import (
 	"syscall"
 )
 
-// errLocked says that another process, or another value in this one, holds a lock.
+// errLocked means that another process, or another value in this one, holds a lock.
 var errLocked = errors.New("locked by another process")
 
-// tryLock takes the advisory lock on the file at path, which it makes, or
-// returns an error that matches errLocked. The kernel releases the lock of a
-// process that dies.
+// tryLock takes the advisory lock on the file at path, which it creates if necessary, or returns an
+// error that matches errLocked. The kernel releases the lock of a process that dies.
 func tryLock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -31,7 +30,7 @@ func tryLock(path string) (unlock func(), err error) {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return func() {
-		// Closing alone would leave the lock to a child that is being forked.
+		// Closing the file would leave the lock with a child that is being forked.
 		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 		_ = f.Close()
 	}, nil

@@ -11,11 +11,11 @@ import (
 	"runtime"
 )
 
-// object is a Kubernetes object as JSON sees it.
+// object is a decoded Kubernetes object.
 type object map[string]any
 
 // releaseNodes ends the leases by which an earlier kwok held the nodes. A new process has another
-// identity, and would leave the nodes' pods alone until those leases run out.
+// identity, and would ignore the nodes' pods until those leases expire.
 func (cp *ControlPlane) releaseNodes(ctx context.Context) error {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 	if err := cp.client.do(ctx, http.MethodDelete, leases, nil, nil); err != nil {
@@ -24,8 +24,7 @@ func (cp *ControlPlane) releaseNodes(ctx context.Context) error {
 	return nil
 }
 
-// startNodes creates count nodes, unless they exist, and waits until pods can
-// be put on them.
+// startNodes creates count nodes, unless they exist, and waits until pods can be scheduled on them.
 func (cp *ControlPlane) startNodes(ctx context.Context, count int) error {
 	for i := range count {
 		if err := cp.create(ctx, "/api/v1/nodes", node(fmt.Sprintf("node-%d", i))); err != nil {
@@ -43,7 +42,7 @@ func (cp *ControlPlane) startNodes(ctx context.Context, count int) error {
 	})
 }
 
-// create makes an object unless there is one of that name.
+// create makes an object unless one with that name exists.
 func (cp *ControlPlane) create(ctx context.Context, path string, o object) error {
 	err := cp.client.do(ctx, http.MethodPost, path, o, nil)
 	var status *statusError
@@ -68,7 +67,7 @@ func node(name string) object {
 	}
 }
 
-// storageClass is the default one, whose volumes kwok's stages pretend to provide.
+// storageClass returns the default storage class, whose volumes kwok's stages pretend to provide.
 func storageClass() object {
 	return object{
 		"apiVersion": "storage.k8s.io/v1",
@@ -83,7 +82,7 @@ func storageClass() object {
 	}
 }
 
-// nodesReady returns nil once every node is Ready and bears no taint.
+// nodesReady returns nil once every node is Ready and has no taint.
 func (cp *ControlPlane) nodesReady(ctx context.Context) error {
 	var list struct {
 		Items []struct {

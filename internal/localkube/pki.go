@@ -26,7 +26,7 @@ type pki string
 
 func (d pki) path(name string) string { return filepath.Join(string(d), name) }
 
-// Names of the files in a pki. Private keys are PKCS #8.
+// Names of the files in a pki. Private keys are in PKCS #8.
 const (
 	caCert     = "ca.crt"
 	caKey      = "ca.key"
@@ -42,8 +42,7 @@ const (
 // nothing outside the loopback interface trusts them.
 const certificateLife = 10 * 365 * 24 * time.Hour
 
-// ensurePKI returns the pki in dir, and makes it first when there is none. It
-// appears whole or not at all.
+// ensurePKI returns the pki in dir, and creates it if necessary. It appears whole or not at all.
 func ensurePKI(dir string) (pki, error) {
 	if _, err := os.Stat(dir); err == nil {
 		return pki(dir), nil
@@ -77,7 +76,7 @@ func (d pki) fill() error {
 	if err := d.issue(ca, serverCert, serverKey, serverTemplate()); err != nil {
 		return err
 	}
-	// The API server lets everybody in this group do everything.
+	// The API server allows members of this group everything.
 	admin := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "leat-local-admin", Organization: []string{"system:masters"}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -133,7 +132,7 @@ func newAuthority() (authority, error) {
 	return authority{cert: cert, key: key}, err
 }
 
-// issue makes a key and has ca certify it as template says.
+// issue makes a key and a certificate for it, signed by ca and filled from template.
 func (d pki) issue(ca authority, certName, keyName string, template *x509.Certificate) error {
 	key, err := newKey()
 	if err != nil {
@@ -151,7 +150,7 @@ func newKey() (crypto.Signer, error) {
 	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 }
 
-// sign completes template with a serial number and validity, and signs it.
+// sign fills in the template's serial number and validity, and signs it.
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

@@ -25,16 +25,16 @@ type command struct {
 	log  string // path of the file that takes its output
 }
 
-// process is a component that was started. It is safe for concurrent use.
+// process is a started component. It is safe for concurrent use.
 type process struct {
 	command
 	cmd  *exec.Cmd
-	done <-chan struct{} // closed when the process has ended; cmd.ProcessState tells how
+	done <-chan struct{} // closed when the process has ended; cmd.ProcessState then has the result
 
-	expected bool // its end was asked for; guarded by ControlPlane.mu
+	expected bool // its end was requested; guarded by ControlPlane.mu
 }
 
-// startProcess starts c. The child does not outlive this process, however that ends.
+// startProcess starts c. The child never outlives this process.
 func startProcess(c command) (*process, error) {
 	if err := os.MkdirAll(filepath.Dir(c.log), 0o700); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
@@ -45,7 +45,7 @@ func startProcess(c command) (*process, error) {
 	}
 	defer output.Close() // the child has its own copy
 
-	// No context bounds its life: stop ends it.
+	// No context bounds its lifetime: stop ends it.
 	cmd := exec.CommandContext(context.Background(), c.path, c.args...)
 	cmd.Dir = c.dir
 	cmd.Env = append(cmd.Environ(), c.env...)
@@ -57,13 +57,13 @@ func startProcess(c command) (*process, error) {
 	return &process{command: c, cmd: cmd, done: done}, nil
 }
 
-// stop asks the process to end and waits until it has; when ctx ends first the
-// process is killed, and stop says so.
+// stop asks the process to end and waits until it has. If ctx ends first, it kills the process and
+// returns an error.
 func (p *process) stop(ctx context.Context) error {
 	if p.ended() {
 		return nil
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended meanwhile
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended in the meantime
 	select {
 	case <-p.done:
 		return nil
@@ -74,7 +74,7 @@ func (p *process) stop(ctx context.Context) error {
 	}
 }
 
-// ended reports whether the process is gone.
+// ended reports whether the process has ended.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -84,12 +84,12 @@ func (p *process) ended() bool {
 	}
 }
 
-// failure describes an end that nobody asked for. Call it only after that.
+// failure describes an unexpected end. It must not be called before the process has ended.
 func (p *process) failure() error {
 	return fmt.Errorf("%s ended: %s%s", p.name, p.cmd.ProcessState, p.logTail())
 }
 
-// logTail is the end of the component's log, made to follow an error's text.
+// logTail returns the end of the component's log, formatted to follow an error's text.
 func (p *process) logTail() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil || len(text) == 0 {

@@ -19,11 +19,10 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 )
 
-// processesIn returns the processes that work in a control plane's data
-// directory, by process id.
+// processesIn returns the processes that use a control plane's data directory, by process id.
 func processesIn(t *testing.T, dataDir string) map[int]string {
 	t.Helper()
-	// pgrep and lsof differ from system to system; ps does so least.
+	// pgrep and lsof differ between systems more than ps does.
 	output, err := exec.CommandContext(t.Context(), "ps", "-A", "-ww", "-o", "pid=,args=").Output()
 	if err != nil {
 		t.Fatalf("list processes: %v", err)
@@ -107,7 +106,7 @@ func TestComponentDies(t *testing.T) {
 	}
 }
 
-// parent runs leat-kube, that is, a process with a control plane, until it is ready.
+// parent runs leat-kube, a process with a control plane, until it is ready.
 func parent(t *testing.T, dataDir string) *exec.Cmd {
 	t.Helper()
 	kubetest.Binaries(t.Context(), t)
@@ -140,14 +139,13 @@ func TestParentKilled(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // tells that it was killed
+	_ = cmd.Wait() // the error only reports that it was killed
 	awaitNoProcess(t, dir)
 	// The data is whole, and its lock is free.
 	start(t, localkube.Params{DataDir: dir, APIServerOnly: true})
 }
 
-// TestInterrupt does as a terminal does on Ctrl-C: the whole foreground process
-// group is interrupted.
+// TestInterrupt interrupts the whole foreground process group, as a terminal does on Ctrl-C.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

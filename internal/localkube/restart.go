@@ -17,14 +17,14 @@ import (
 	"slices"
 )
 
-// The places of the servers among the processes: they are started first.
+// The indexes of the servers among the processes: they are started first.
 const (
 	etcdPlace = iota
 	apiServerPlace
 )
 
-// KillAPIServer ends the API server alone, and at once. StartAPIServer runs it
-// again. Whatever needs it meanwhile fails.
+// KillAPIServer kills the API server, and nothing else. StartAPIServer runs it again. Requests fail
+// in between.
 func (cp *ControlPlane) KillAPIServer() {
 	cp.restarting.Lock()
 	defer cp.restarting.Unlock()
@@ -35,11 +35,11 @@ func (cp *ControlPlane) KillAPIServer() {
 	cp.client.close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = server.stop(ctx) // says that it was killed, as it was to be
+	_ = server.stop(ctx) // the error only reports that it was killed
 }
 
-// StartAPIServer runs the API server again after KillAPIServer, at the same
-// address, and returns when it is ready. It fails if somebody took the port.
+// StartAPIServer runs the API server again after KillAPIServer, at the same address, and returns
+// when it is ready. It fails if another process took the port.
 func (cp *ControlPlane) StartAPIServer(ctx context.Context) error {
 	cp.restarting.Lock()
 	defer cp.restarting.Unlock()
@@ -63,8 +63,8 @@ func (cp *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return nil
 }
 
-// CompactHistory has etcd forget all versions of objects but the newest, as
-// the API server has it do every few minutes for those that are older.
+// CompactHistory makes etcd forget all versions of objects except the newest. The API server does
+// the same every few minutes for older versions.
 func (cp *ControlPlane) CompactHistory(ctx context.Context) error {
 	client, end, err := cp.etcdClient()
 	if err != nil {
@@ -82,8 +82,8 @@ func (cp *ControlPlane) CompactHistory(ctx context.Context) error {
 	return nil
 }
 
-// etcdClient speaks HTTP to etcd's socket, through a link that is short enough for the name of a
-// socket.
+// etcdClient returns an HTTP client of etcd's socket, through a link that is short enough for the
+// name of a socket.
 func (cp *ControlPlane) etcdClient() (client *http.Client, end func(), err error) {
 	dir, err := os.MkdirTemp("", "etcd")
 	if err != nil {

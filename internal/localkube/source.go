@@ -11,13 +11,12 @@ import (
 	"strings"
 )
 
-// ErrSourceNotFound says that no checkout of Leat surrounds a folder, so that
-// there is nothing to build a control plane from.
+// ErrSourceNotFound means that a folder is not inside a checkout of Leat, so there is nothing to
+// build a control plane from.
 var ErrSourceNotFound = errors.New("no tools/kube in this folder or above it")
 
-// FindSource walks from dir up to the root and returns the first tools/kube it
-// meets, which is what BuildParams.SourceDir wants. Without one it returns an
-// error that matches ErrSourceNotFound.
+// FindSource walks from dir up to the root and returns the first tools/kube it finds, which is a
+// valid BuildParams.SourceDir. If there is none, the error matches ErrSourceNotFound.
 func FindSource(dir string) (string, error) {
 	start, err := filepath.Abs(dir)
 	if err != nil {
@@ -29,13 +28,13 @@ func FindSource(dir string) (string, error) {
 			return candidate, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("%s: %w: run inside a checkout of Leat, or use a cluster of yours with --kubeconfig", start, ErrSourceNotFound)
+			return "", fmt.Errorf("%s: %w: run inside a checkout of Leat, or use your own cluster with --kubeconfig", start, ErrSourceNotFound)
 		}
 	}
 }
 
-// pin is what one module under the source folder fixes: the version of the
-// component it builds, and a key that changes whenever the result would.
+// pin is what one module under the source folder determines: the version of the component it
+// builds, and a key that changes whenever the result would.
 type pin struct {
 	dir     string
 	version string

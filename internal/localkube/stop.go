@@ -10,10 +10,9 @@ import (
 	"sync"
 )
 
-// Stop ends all components and returns when their processes are gone: first
-// those that use the API server, then the API server, then etcd. What has not
-// ended when ctx does is killed, and the error says which; the data is safe
-// anyway. Further calls do nothing.
+// Stop ends all components and returns when their processes are gone: first those that use the API
+// server, then the API server, then etcd. Processes that have not ended when ctx does are killed,
+// and the error names them. The data is safe even then. Further calls do nothing.
 func (cp *ControlPlane) Stop(ctx context.Context) error {
 	if !cp.expectEnd() {
 		return nil
@@ -37,18 +36,18 @@ func (cp *ControlPlane) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// kill ends all components at once, after a start that went wrong.
+// kill ends all components at once, after a failed start.
 func (cp *ControlPlane) kill() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, p := range cp.processes {
-		_ = p.stop(ctx) // says that it was killed, as it was to be
+		_ = p.stop(ctx) // the error only reports that it was killed
 	}
 	cp.unlock()
 }
 
-// expectEnd makes the end of components no failure from now on. It reports
-// whether this call was the first.
+// expectEnd makes the end of components expected from now on. It reports whether this call was the
+// first.
 func (cp *ControlPlane) expectEnd() bool {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Binaries are the paths of everything a control plane is made of, as returned
-// by Build. All are absolute.
+// Binaries are the absolute paths of the files that a control plane consists of, as returned by
+// Build.
 type Binaries struct {
 	Etcd              string
 	APIServer         string
@@ -46,15 +46,14 @@ type plannedTarget struct {
 	path string // where it lives once it is built
 }
 
-// built reports whether t is in the cache. Files get there by being renamed, so
-// that one which exists is whole.
+// built reports whether t is in the cache. Files are moved there by renaming them, so a file that
+// exists is complete.
 func (t plannedTarget) built() bool {
 	info, err := os.Stat(t.path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// targets lists what a control plane needs, and what p asks for besides, in the order in which it
-// is built.
+// targets lists what a control plane needs, and what p requests in addition, in build order.
 func targets(p BuildParams) []target {
 	const (
 		helm = "helm.sh/helm/v3"
@@ -115,8 +114,8 @@ func plan(params BuildParams, sourceDir, cacheDir string) ([]plannedTarget, erro
 	return planned, nil
 }
 
-// cacheKey covers all that decides the bytes of a target except the Go
-// toolchain: a patch release of Go is no reason to build for minutes.
+// cacheKey covers everything that determines the bytes of a target except the Go toolchain: a patch
+// release of Go does not justify minutes of building.
 func cacheKey(t target, p pin) string {
 	h := sha256.New()
 	h.Write(p.sums)
@@ -124,9 +123,9 @@ func cacheKey(t target, p pin) string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// linkFlags strips symbol tables (a third of the size), and tells Kubernetes
-// its version, which its own build scripts would do: without it /version
-// reports v0.0.0-master, and clients that compare versions refuse to work.
+// linkFlags strips symbol tables (a third of the size), and sets Kubernetes' version, as its own
+// build scripts would. Without it /version reports v0.0.0-master, and clients that compare versions
+// refuse to work.
 func linkFlags(t target, version string) string {
 	const strip = "-s -w"
 	if t.module != "kubernetes" {
@@ -144,9 +143,9 @@ func linkFlags(t target, version string) string {
 		prefix + "buildDate=1970-01-01T00:00:00Z"
 }
 
-// stageFiles are kwok's own behaviours that make a cluster feel alive: nodes
-// come up and keep their lease, pods run at once, those of Jobs complete,
-// deleted ones go, and claims get a volume.
+// stageFiles lists kwok's own behaviours that simulate a working cluster: nodes become ready and
+// renew their leases, pods run at once, pods of Jobs complete, deleted pods go, and claims get a
+// volume.
 func stageFiles() []string {
 	return []string{
 		"node/fast/node-initialize.yaml",

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// waitFor asks again and again until check returns nil. It gives up when ctx
-// ends or a component does; the error then tells what it waited for and the
-// last answer.
+// waitFor polls until check returns nil. It fails when ctx or a component ends; the error names
+// what it waited for and the last result.
 func (cp *ControlPlane) waitFor(ctx context.Context, what string, check func(context.Context) error) error {
 	const interval = 50 * time.Millisecond
 	for {
@@ -31,7 +30,7 @@ func (cp *ControlPlane) waitFor(ctx context.Context, what string, check func(con
 	}
 }
 
-// sleep waits for d, or for the end of ctx and then returns its error.
+// sleep blocks for d. If ctx ends first, it returns the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

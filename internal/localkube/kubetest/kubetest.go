@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubetest gives a test a real Kubernetes control plane of its own.
+// Package kubetest starts a real Kubernetes control plane for a test.
 package kubetest
 
 import (
@@ -12,13 +12,12 @@ import (
 	"github.com/leatdev/leat/internal/localkube"
 )
 
-// margin is what is left of a test binary's time for its own report when a
-// build or start is given up.
+// margin is the time that a test binary keeps for its own report when a build or start is
+// abandoned.
 const margin = 20 * time.Second
 
-// Start builds the control plane, if nobody has yet, starts one in a temporary
-// directory, and stops it when the test ends. Each option may change what is
-// started, for example
+// Start builds the control plane if necessary, starts one in a temporary directory, and stops it
+// when the test ends. Each option may change what is started, for example
 //
 //	kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
 //
@@ -41,13 +40,13 @@ func Start(t testing.TB, options ...func(*localkube.Params)) *localkube.ControlP
 	return cp
 }
 
-// Binaries builds the control plane, if nobody has yet. Most tests want Start.
+// Binaries builds the control plane if necessary. Most tests call Start instead.
 func Binaries(ctx context.Context, t testing.TB) localkube.Binaries {
 	t.Helper()
 	return build(ctx, t, localkube.BuildParams{})
 }
 
-// Helm builds Helm, if nobody has yet, and returns its path.
+// Helm builds Helm if necessary, and returns its path.
 func Helm(ctx context.Context, t testing.TB) string {
 	t.Helper()
 	return build(ctx, t, localkube.BuildParams{Helm: true}).Helm
@@ -75,7 +74,7 @@ func stop(t testing.TB, cp *localkube.ControlPlane) {
 	}
 }
 
-// setupContext ends early enough for the test to say what it waited for.
+// setupContext ends early enough for the test to report what it waited for.
 func setupContext(t testing.TB) (context.Context, context.CancelFunc) {
 	if d, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if deadline, ok := d.Deadline(); ok {

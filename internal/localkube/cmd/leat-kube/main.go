@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command leat-kube builds and runs Leat's local Kubernetes control plane. It
-// is for make, which builds ahead of the tests, and for people who want a
-// cluster of their own for a while.
+// Command leat-kube builds and runs Leat's local Kubernetes control plane. make uses it to build
+// ahead of the tests, and people use it for a temporary cluster of their own.
 package main
 
 import (
@@ -66,7 +65,7 @@ func newFlags(name string, stderr io.Writer) (*flag.FlagSet, *localkube.BuildPar
 	p := &localkube.BuildParams{Progress: func(line string) { fmt.Fprintln(stderr, line) }}
 	flags.StringVar(&p.SourceDir, "source-dir", "", "the checkout's tools/kube (default: found from the working directory upwards)")
 	flags.StringVar(&p.CacheDir, "cache-dir", "", "where binaries are kept (default: leat/kube in your cache folder)")
-	flags.BoolVar(&p.Helm, "helm", false, "build Helm, too, which the tests of the tunnel use")
+	flags.BoolVar(&p.Helm, "helm", false, "also build Helm, which the tests of the tunnel use")
 	return flags, p
 }
 
@@ -93,7 +92,7 @@ func up(ctx context.Context, args []string, stdout, stderr io.Writer) (err error
 	flags, buildParams := newFlags("up", stderr)
 	var p localkube.Params
 	flags.IntVar(&p.Nodes, "nodes", 1, "how many nodes the cluster has")
-	flags.StringVar(&p.DataDir, "data-dir", "", "where its state is kept, to go on with later (default: a temporary directory, removed at the end)")
+	flags.StringVar(&p.DataDir, "data-dir", "", "where its state is kept, so that a later run continues with it (default: a temporary directory, removed at the end)")
 	flags.BoolVar(&p.APIServerOnly, "api-server-only", false, "run etcd and kube-apiserver alone")
 	flags.BoolVar(&p.Audit, "audit", false, "record all requests in logs/audit.log of the data directory")
 	if err := flags.Parse(args); err != nil {
