@@ -13,11 +13,11 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// AssertionTTL is the longest that an assertion may live.
+// AssertionTTL is the longest lifetime of an assertion.
 const AssertionTTL = time.Minute
 
 // SignAssertion makes the token with which an agent proves that it holds its cluster's key. It is
-// good once, for [AssertionTTL].
+// valid once, for [AssertionTTL].
 func SignAssertion(key ed25519.PrivateKey, cluster string) (string, error) {
 	if len(key) != ed25519.PrivateKeySize {
 		return "", fmt.Errorf("sign assertion: key has %d bytes, want %d", len(key), ed25519.PrivateKeySize)
@@ -70,7 +70,7 @@ func VerifyAssertion(
 	return cluster, c.ID, nil
 }
 
-// claimedCluster reads whose key to verify with, before anything in the token can be trusted.
+// claimedCluster reads which cluster's key to verify with, before the token can be trusted.
 func claimedCluster(token *jwt.JSONWebToken) (string, error) {
 	var c jwt.Claims
 	if err := token.UnsafeClaimsWithoutVerification(&c); err != nil {
@@ -86,8 +86,8 @@ func claimedCluster(token *jwt.JSONWebToken) (string, error) {
 	return name, nil
 }
 
-// validateAssertion adds what an assertion must keep beyond other tokens: it has no issuer but its
-// own key, it is short, and it has an id by which a second use is seen.
+// validateAssertion checks what an assertion requires beyond other tokens: no issuer besides its
+// own key, a short lifetime, and an id by which a second use is detected.
 func validateAssertion(c jwt.Claims) error {
 	if c.Issuer != "" {
 		return fmt.Errorf("%w: an assertion has no issuer", ErrTokenInvalid)

@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// lookup knows the key of cluster demo alone.
+// lookup returns the key of the cluster demo, the only known one.
 func lookup(_ context.Context, cluster string) (ed25519.PublicKey, error) {
 	if cluster != "demo" {
 		return nil, errNoCluster

@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// retryVerify is what callers are asked to wait while tokens cannot be verified.
+// retryVerify is how long callers are asked to wait while tokens cannot be verified.
 const retryVerify = 2 * time.Second
 
 // BearerToken returns the token of an Authorization header, and false when there is none.
@@ -41,7 +41,7 @@ func FromHeader(ctx context.Context, verifier Verifier, header http.Header) (Ide
 	return id, asRPC(err)
 }
 
-// asRPC says to the caller what a verifier's error means, without its text.
+// asRPC maps a verifier's error to an RPC error without its text.
 func asRPC(err error) error {
 	switch {
 	case err == nil:
@@ -62,9 +62,9 @@ func refused(message string) error {
 	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, message)
 }
 
-// Authenticate lets only requests with a valid bearer token through to next, with the caller's
-// identity in the context. It is for plain HTTP endpoints; RPCs have an interceptor of their own.
-// What [Logged] logs is answered as INTERNAL.
+// Authenticate passes only requests with a valid bearer token to next, with the caller's identity
+// in the context. It is for plain HTTP endpoints; RPCs have an interceptor of their own. Errors
+// that [Logged] logs are answered as INTERNAL.
 func Authenticate(verifier Verifier, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := FromHeader(r.Context(), verifier, r.Header)

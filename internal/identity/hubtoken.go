@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// HubTokenTTL is the longest that a hub token may live.
+	// HubTokenTTL is the longest lifetime of a hub token.
 	HubTokenTTL = 2 * time.Minute
 	// hubSubject is the one service that dials agents.
 	hubSubject = "service:tunnel"
@@ -27,7 +27,8 @@ const (
 	hubAudience = "cluster-uid:"
 )
 
-// hubClaims are those of a token with which the hub proves itself to an agent that it has dialled.
+// hubClaims are the claims of the token with which the hub proves its identity to an agent that it
+// has dialled.
 type hubClaims struct {
 	jwt.Claims
 	Confirmation confirmation `json:"cnf"`
@@ -39,9 +40,9 @@ type confirmation struct {
 }
 
 // IssueHubToken signs the token with which the service proves to a cluster's agent that it is the
-// hub. It is good once, for [HubTokenTTL], and only for an agent that holds agentKey: the key to
-// which the other end of the connection has proved its right. So whoever stands in between and
-// shows a key of its own gets a token that no agent takes.
+// hub. The token is valid once, for [HubTokenTTL], and only for an agent that holds agentKey, the
+// key that the other end of the connection has proved to hold. A middleman that presents a key of
+// its own therefore gets a token that no agent accepts.
 func (i *Issuer) IssueHubToken(service Identity, clusterUID string, agentKey ed25519.PublicKey) (string, error) {
 	switch {
 	case i.err != nil:
@@ -66,14 +67,14 @@ func (i *Issuer) IssueHubToken(service Identity, clusterUID string, agentKey ed2
 	return token, nil
 }
 
-// HubTokenParams say what a hub token has to be.
+// HubTokenParams are the expected properties of a hub token.
 type HubTokenParams struct {
-	// Keys are the hub's, by which it signs.
+	// Keys are the hub's signing keys.
 	Keys []ed25519.PublicKey
 	// ClusterUID is the uid of the agent's cluster. Empty: the agent does not know it yet, and
-	// takes any.
+	// accepts any.
 	ClusterUID string
-	// AgentKey is the agent's own.
+	// AgentKey is the agent's own public key.
 	AgentKey ed25519.PublicKey
 }
 
@@ -98,7 +99,7 @@ func VerifyHubToken(token string, p HubTokenParams) (id string, err error) {
 
 func (c hubClaims) check(p HubTokenParams) error {
 	if len(c.Audience) != 1 || !strings.HasPrefix(c.Audience[0], hubAudience) {
-		return fmt.Errorf("%w: it is no hub token", ErrTokenInvalid)
+		return fmt.Errorf("%w: it is not a hub token", ErrTokenInvalid)
 	}
 	wanted := c.Audience[0]
 	if p.ClusterUID != "" {
@@ -142,21 +143,21 @@ func (i *Issuer) HubKeys() []string {
 	return texts
 }
 
-// ParseHubKeys reads public keys of [Issuer.HubKeys].
+// ParseHubKeys parses public keys in the form of [Issuer.HubKeys].
 func ParseHubKeys(texts []string) ([]ed25519.PublicKey, error) {
 	keys := make([]ed25519.PublicKey, 0, len(texts))
 	for _, text := range texts {
 		key, err := base64.RawURLEncoding.DecodeString(text)
 		if err != nil || len(key) != ed25519.PublicKeySize {
-			return nil, fmt.Errorf("%q is no Ed25519 public key in base64url", text)
+			return nil, fmt.Errorf("%q is not an Ed25519 public key in base64url", text)
 		}
 		keys = append(keys, key)
 	}
 	return keys, nil
 }
 
-// ParseKeySet reads the Ed25519 signing keys of what the hub serves at /.well-known/jwks.json. A
-// set without any is an error.
+// ParseKeySet parses the Ed25519 signing keys that the hub serves at /.well-known/jwks.json. A set
+// without any is an error.
 func ParseKeySet(content []byte) ([]ed25519.PublicKey, error) {
 	set, err := parseKeySet(content)
 	if err != nil {

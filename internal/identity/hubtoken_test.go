@@ -17,7 +17,8 @@ import (
 
 var tunnelService = identity.Identity{Kind: identity.KindService, Name: "tunnel"}
 
-// hubTokenParams are those of an agent with key 2 of the cluster "u", which knows the hub by key 1.
+// hubTokenParams returns the params of an agent with key 2 of the cluster "u", for which key 1 is
+// the hub's.
 func hubTokenParams() identity.HubTokenParams {
 	return identity.HubTokenParams{Keys: []ed25519.PublicKey{publicKey(1)}, ClusterUID: "u", AgentKey: publicKey(2)}
 }
@@ -80,7 +81,7 @@ func TestVerifyHubTokenRefuses(t *testing.T) {
 		"a person":        {"sub": "user:ada"},
 		"another service": {"sub": "service:gitcache"},
 		"unbound":         {"cnf": nil},
-		"bound to none":   {"cnf": map[string]any{}},
+		"bound to no key": {"cnf": map[string]any{}},
 		"long":            {"exp": now + 600},
 		"endless":         {"exp": nil},
 		"no id":           {"jti": nil},
@@ -117,6 +118,6 @@ func TestHubKeys(t *testing.T) {
 		t.Errorf("of the key set: got %v, %v, want both keys", keys, err)
 	}
 	if _, err := identity.ParseHubKeys([]string{"short"}); err == nil {
-		t.Error("a key that is none was taken")
+		t.Error("an invalid key was accepted")
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity says who is calling: it makes tokens, verifies them, and carries the result in
+// Package identity authenticates callers: it makes tokens, verifies them, and carries the result in
 // the context.
 //
 // There are four kinds of token, and a verifier of one kind never accepts another:
@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// Kind says what sort of caller an [Identity] is.
+// Kind is the sort of caller that an [Identity] describes.
 type Kind string
 
 // The kinds of callers; also the first part of a token's subject.
@@ -39,16 +39,16 @@ const (
 	KindService Kind = "service"
 )
 
-// ErrTokenInvalid is in the chain of the error for a token that is malformed, expired, signed by
-// nobody known or meant for somebody else. The error's text is for logs: callers only learn that
+// ErrTokenInvalid is in the chain of the error for a token that is malformed, expired, signed by an
+// unknown key or meant for another receiver. The error's text is for logs: callers only learn that
 // the token is invalid.
 var ErrTokenInvalid = errors.New("token is invalid")
 
-// ErrUnavailable is in the chain of the error for a token that cannot be judged now, because the
+// ErrUnavailable is in the chain of the error for a token that cannot be verified now, because the
 // keys it needs cannot be fetched. The same token may be accepted later.
 var ErrUnavailable = errors.New("token cannot be verified now")
 
-// Identity is a verified caller. The zero Identity is nobody.
+// Identity is a verified caller. The zero Identity is no caller.
 type Identity struct {
 	Kind Kind
 	// Name of the cluster, person or service.
@@ -60,14 +60,14 @@ type Identity struct {
 	Groups []string
 	// TokenID is the token's jti, for audit and revocation.
 	TokenID string
-	// Credential is what a person's token was given for, such as an API token: when that ends, so
-	// does what was given for it. Empty when nothing is known.
+	// Credential identifies what a person's token was issued for, such as an API token. When the
+	// credential is revoked, so is the token. Empty when unknown.
 	Credential string
 	// Expires is when the token ends. A stream that outlives it must check again.
 	Expires time.Time
 }
 
-// Subject returns the token subject, such as "cluster:demo", or "" for nobody.
+// Subject returns the token subject, such as "cluster:demo", or "" for the zero Identity.
 func (id Identity) Subject() string {
 	if id.Kind == "" {
 		return ""
@@ -75,7 +75,7 @@ func (id Identity) Subject() string {
 	return string(id.Kind) + ":" + id.Name
 }
 
-// IsZero reports whether the identity is nobody's.
+// IsZero reports whether the identity is the zero Identity.
 func (id Identity) IsZero() bool { return id.Kind == "" }
 
 // ParseSubject splits a token subject. Its errors match [ErrTokenInvalid].
@@ -105,13 +105,13 @@ func FromContext(ctx context.Context) (Identity, bool) {
 }
 
 // Verifier turns a token into an identity. Its errors match [ErrTokenInvalid] or [ErrUnavailable];
-// others are defects. Implementations are safe for concurrent use and remember no verdict past the
+// others are defects. Implementations are safe for concurrent use and cache no result past the
 // token's end.
 type Verifier interface {
 	Verify(ctx context.Context, token string) (Identity, error)
 }
 
-// TokenSource gives the token to call others with, one that is good for some time yet.
+// TokenSource returns the token to call others with, which stays valid for some time.
 // Implementations are safe for concurrent use.
 type TokenSource interface {
 	Token(ctx context.Context) (string, error)
@@ -124,7 +124,7 @@ type StaticToken string
 func (t StaticToken) Token(context.Context) (string, error) { return string(t), nil }
 
 // Chain accepts what any of the verifiers accepts, asked in order. When none accepts, an error that
-// is not [ErrTokenInvalid] wins over one that is: the verifier that could not judge might have
+// is not [ErrTokenInvalid] wins over one that is: the verifier that could not decide might have
 // accepted.
 func Chain(verifiers ...Verifier) Verifier {
 	return chain(verifiers)
@@ -146,9 +146,9 @@ func (c chain) Verify(ctx context.Context, token string) (Identity, error) {
 	return Identity{}, verdict
 }
 
-// Logged is verifier with a voice: it logs the errors that no verifier should return, such as a
-// database that fails, whose text no caller may see. The RPC interceptor logs them by itself;
-// [Authenticate] has no logger.
+// Logged returns a verifier that logs the errors that no verifier should return, such as a failing
+// database, whose text no caller may see. The RPC interceptor logs them itself, but [Authenticate]
+// has no logger.
 func Logged(verifier Verifier, logger *slog.Logger) Verifier {
 	return &logged{verifier: verifier, logger: logger}
 }
@@ -166,5 +166,5 @@ func (l *logged) Verify(ctx context.Context, token string) (Identity, error) {
 	return id, err
 }
 
-// serviceName keeps a service from slipping other text into its subject.
+// serviceName prevents a service from adding other text to its subject.
 var serviceName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)

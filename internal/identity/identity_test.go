@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(offline.Run(m)) }
 
-// privateKey returns a key that depends on the seed alone.
+// privateKey returns a key that depends only on the seed.
 func privateKey(seed byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(slices.Repeat([]byte{seed}, ed25519.SeedSize))
 }
@@ -69,7 +69,7 @@ func TestParseSubject(t *testing.T) {
 		}
 	}
 	if got := (identity.Identity{}).Subject(); got != "" {
-		t.Errorf("subject of nobody: got %q, want none", got)
+		t.Errorf("subject of the zero identity: got %q, want none", got)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestChain(t *testing.T) {
 		"first accepts":              {identity.Chain(accept(user()), invalid), nil},
 		"last accepts":               {identity.Chain(invalid, unavailable, refuse(errDefect), accept(user())), nil},
 		"all refuse":                 {identity.Chain(invalid, invalid), identity.ErrTokenInvalid},
-		"one cannot tell":            {identity.Chain(invalid, unavailable, invalid), identity.ErrUnavailable},
+		"one cannot decide":          {identity.Chain(invalid, unavailable, invalid), identity.ErrUnavailable},
 		"first of those that cannot": {identity.Chain(refuse(errDefect), unavailable), errDefect},
 		"nobody":                     {identity.Chain(), identity.ErrTokenInvalid},
 	}

@@ -22,7 +22,7 @@ type Issuer struct {
 	key  ed25519.PrivateKey
 	keys keySet
 	set  jose.JSONWebKeySet
-	err  error // why the issuer is unusable, told by every call
+	err  error // why the issuer is unusable; every call returns it
 }
 
 // NewIssuer returns an issuer that signs with key. Tokens signed with a retired key stay valid
@@ -118,7 +118,7 @@ func (v *issuedHere) Verify(_ context.Context, token string) (Identity, error) {
 // keySet holds the public keys of the issuer by key id.
 type keySet map[string]ed25519.PublicKey
 
-// errUnknownKey tells a caller with a cached set that it may be out of date.
+// errUnknownKey means, for a verifier with a cached key set, that the set may be out of date.
 var errUnknownKey = fmt.Errorf("%w: signed with an unknown key", ErrTokenInvalid)
 
 func (s keySet) open(token *jwt.JSONWebToken, audience string) (Identity, error) {

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// jwksMaxAge is the age at which a use of the keys refreshes them behind the caller's back;
-	// jittered, so that replicas started together do not ask together.
+	// jwksMaxAge is the age at which using the keys refreshes them in the background. It is
+	// jittered, so that replicas that started together do not refresh together.
 	jwksMaxAge = 5 * time.Minute
 	jwksJitter = 0.25
-	// jwksMinInterval limits how often tokens with unknown key ids make us ask.
+	// jwksMinInterval limits how often tokens with unknown key ids cause a fetch.
 	jwksMinInterval = 10 * time.Second
-	// jwksFirstInterval takes its place until there are keys at all: a hub that starts must not
-	// wait long for itself.
+	// jwksFirstInterval replaces it until there are any keys: a hub that starts must not wait long
+	// for itself.
 	jwksFirstInterval = time.Second
 	jwksTimeout       = 10 * time.Second
 	jwksMaxBytes      = 1 << 20
@@ -43,16 +43,17 @@ type JWKSParams struct {
 	Audience string
 	// HTTPClient fetches it.
 	HTTPClient *http.Client
-	// Logger is told when the key set cannot be fetched, and when it can be again.
+	// Logger receives a record when the key set cannot be fetched, and when it can be fetched
+	// again.
 	Logger *slog.Logger
 }
 
 // JWKS verifies access tokens against the issuer's published keys.
 //
-// Keys are fetched when they are first needed, when a token names one that is not known (at most
-// every ten seconds), and in the background when they are used at an age of about five minutes.
-// While the issuer does not answer, the keys that are known go on being used, for as long as it
-// takes. It is safe for concurrent use and owns no goroutine between calls.
+// Keys are fetched when they are first needed, when a token names an unknown one (at most every ten
+// seconds), and in the background when they are used at an age of about five minutes. While the
+// issuer does not answer, the known keys remain in use, however long that takes. JWKS is safe for
+// concurrent use and owns no goroutine between calls.
 type JWKS struct {
 	params JWKSParams
 	flight singleflight.Group
@@ -60,7 +61,7 @@ type JWKS struct {
 	mu        sync.Mutex
 	keys      keySet
 	attempted time.Time // when the last fetch began
-	refreshAt time.Time // when a use fetches again in the background
+	refreshAt time.Time // when the next use fetches again in the background
 	failing   bool      // the last fetch failed
 }
 
@@ -71,7 +72,7 @@ func NewJWKS(params JWKSParams) *JWKS {
 	return &JWKS{params: params}
 }
 
-// Verify accepts the tokens of the issuer behind the URL. Without any key to judge by, the error is
+// Verify accepts the tokens of the issuer behind the URL. If there is no key at all, the error is
 // [ErrUnavailable].
 func (j *JWKS) Verify(ctx context.Context, token string) (Identity, error) {
 	parsed, err := parse(token)
@@ -79,7 +80,7 @@ func (j *JWKS) Verify(ctx context.Context, token string) (Identity, error) {
 		return Identity{}, err
 	}
 	if claimsService(parsed) { // the issuer's keys cannot verify it
-		return Identity{}, fmt.Errorf("%w: a service's token is no access token", ErrTokenInvalid)
+		return Identity{}, fmt.Errorf("%w: a service token is not an access token", ErrTokenInvalid)
 	}
 	id, err := j.current(ctx).open(parsed, j.params.Audience)
 	if !errors.Is(err, errUnknownKey) {
@@ -91,19 +92,19 @@ func (j *JWKS) Verify(ctx context.Context, token string) (Identity, error) {
 	return j.current(ctx).open(parsed, j.params.Audience)
 }
 
-// current returns the keys at hand, and has them refreshed when they are old.
+// current returns the known keys, and has them refreshed when they are old.
 func (j *JWKS) current(ctx context.Context) keySet {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if len(j.keys) > 0 && time.Now().After(j.refreshAt) {
-		j.refreshAt = time.Now().Add(jwksMinInterval) // others need not ask meanwhile
+		j.refreshAt = time.Now().Add(jwksMinInterval) // so that concurrent callers do not refresh too
 		j.fetchShared(ctx)
 	}
 	return j.keys
 }
 
-// refreshUnknown fetches the keys because a token names an unknown one. It returns nil when the
-// keys are as fresh as they may be, so that an unknown key is the token's fault.
+// refreshUnknown fetches the keys because a token names an unknown one. It returns nil if the keys
+// are fresh, so an unknown key makes the token invalid.
 func (j *JWKS) refreshUnknown(ctx context.Context) error {
 	select {
 	case result := <-j.fetchShared(ctx):
@@ -113,8 +114,8 @@ func (j *JWKS) refreshUnknown(ctx context.Context) error {
 	}
 }
 
-// fetchShared fetches once for everybody who asks meanwhile, unless that was done just now. The
-// fetch has its own deadline: a caller that gives up does not take the keys from the others.
+// fetchShared fetches once for all concurrent callers, unless the last fetch is too recent. The
+// fetch has its own deadline: a caller that gives up does not cancel it for the others.
 func (j *JWKS) fetchShared(ctx context.Context) <-chan singleflight.Result {
 	ctx = context.WithoutCancel(ctx)
 	return j.flight.DoChan("", func() (any, error) {
@@ -129,7 +130,7 @@ func (j *JWKS) fetchShared(ctx context.Context) <-chan singleflight.Result {
 	})
 }
 
-// begin notes a fetch, or returns false when the last one is too recent for another.
+// begin records a fetch, or returns false when the last one is too recent for another.
 func (j *JWKS) begin() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -144,7 +145,7 @@ func (j *JWKS) begin() bool {
 	return true
 }
 
-// outcome of the last fetch.
+// outcome returns the error of the last fetch.
 func (j *JWKS) outcome() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -154,8 +155,8 @@ func (j *JWKS) outcome() error {
 	return nil
 }
 
-// finish keeps the new keys, or the old ones when the fetch failed, and logs the change between the
-// two.
+// finish stores the new keys, or keeps the old ones if the fetch failed, and logs a change between
+// the two.
 func (j *JWKS) finish(ctx context.Context, keys keySet, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -193,8 +194,8 @@ func (j *JWKS) fetch(ctx context.Context) (keySet, error) {
 	return parseKeySet(content)
 }
 
-// parseKeySet takes the Ed25519 signing keys and leaves out all others. A set without any is an
-// error: it is a mistake, and believing it would refuse everybody.
+// parseKeySet returns the Ed25519 signing keys and ignores all others. A set without any is an
+// error: it must be a mistake, and accepting it would refuse every caller.
 func parseKeySet(content []byte) (keySet, error) {
 	var document jose.JSONWebKeySet
 	if err := json.Unmarshal(content, &document); err != nil {

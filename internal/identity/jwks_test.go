@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 )
 
-// hub publishes a key set that tests change, and counts who asks.
+// hub publishes a key set that tests change, and counts the requests.
 type hub struct {
 	mu     sync.Mutex
 	asked  int
@@ -53,7 +53,7 @@ func (h *hub) count() int {
 	return h.asked
 }
 
-// fixture is a verifier in front of a hub, in virtual time.
+// fixture is a verifier for a hub, in virtual time.
 type fixture struct {
 	*testing.T
 	hub    *hub
@@ -98,7 +98,7 @@ func (f *fixture) token(issuer *identity.Issuer) string {
 	return token
 }
 
-// verify checks the verdict, and how often the hub was asked since the test began.
+// verify checks the result, and the number of requests to the hub since the test began.
 func (f *fixture) verify(when, token string, want error, asked int) {
 	f.Helper()
 	_, err := f.jwks.Verify(f.Context(), token)

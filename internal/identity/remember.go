@@ -12,14 +12,14 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// rememberFor bounds how long a signature that was good is taken permanently: how much later than a
-// verifier a key that was withdrawn stops working.
+// rememberFor bounds how long an accepted signature is trusted without verifying it again. A
+// withdrawn key keeps working for at most that much longer.
 const rememberFor = time.Minute
 
-// Remember is verifier with a memory of the last tokens, at most limit, that it accepted: a
-// signature costs some fifty times what looking it up does. It is for verifiers that judge by
-// signature and time alone. Nothing is remembered for longer than a minute or past the token's end,
-// refused tokens are not remembered at all, and of tokens only hashes are kept.
+// Remember returns a verifier that caches the last tokens that it accepted, at most limit of them:
+// verifying a signature costs some fifty times as much as a look-up. It is for verifiers that
+// decide by signature and time alone. No token is cached for longer than a minute or past its end.
+// Refused tokens are not cached, and only hashes of tokens are kept.
 func Remember(verifier Verifier, limit int) (Verifier, error) {
 	known, err := lru.New[[sha256.Size]byte, verdict](limit)
 	if err != nil {
@@ -33,7 +33,7 @@ type remembering struct {
 	known    *lru.Cache[[sha256.Size]byte, verdict]
 }
 
-// verdict is an identity, and until when it counts.
+// verdict is a verified identity, and how long it may be used.
 type verdict struct {
 	id    Identity
 	until time.Time

@@ -12,7 +12,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// asked counts what a verifier is asked.
+// asked counts the calls of a verifier.
 type asked struct {
 	identity.Verifier
 	times int
@@ -53,7 +53,7 @@ func TestRemember(t *testing.T) {
 		verify(token, 1, true)
 		verify(token, 1, true)
 		verify(token+"x", 2, false)
-		verify(token+"x", 3, false) // a refusal is not remembered
+		verify(token+"x", 3, false) // a refusal is not cached
 		time.Sleep(time.Minute)
 		verify(token, 4, true) // not for longer than a minute
 
@@ -63,7 +63,7 @@ func TestRemember(t *testing.T) {
 		verify(short, 6, false)
 
 		verify(token, 7, true)
-		for range 2 { // two others push it out
+		for range 2 { // two others evict it
 			verify(issue(time.Hour), verifier.times+1, true)
 		}
 		verify(token, 10, true)

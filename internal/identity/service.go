@@ -25,7 +25,7 @@ const (
 	MinServiceSecret = 32
 
 	serviceTokenTTL = 5 * time.Minute
-	// serviceTokenRest is how long a token must still be good for to be handed out again.
+	// serviceTokenRest is the minimum remaining lifetime of a token that is reused.
 	serviceTokenRest = time.Minute
 	// maxAudiences bounds the tokens that a service caches, one for each receiver.
 	maxAudiences = 1024
@@ -205,7 +205,7 @@ func (v *serviceVerifier) Verify(_ context.Context, token string) (Identity, err
 	case id.Name != key.service:
 		return Identity{}, fmt.Errorf("%w: the key of %q may not speak as %q", ErrTokenInvalid, key.service, id.Name)
 	case !slices.Contains(v.services, id.Name):
-		return Identity{}, fmt.Errorf("%w: %q has no business here", ErrTokenInvalid, id.Name)
+		return Identity{}, fmt.Errorf("%w: %q may not call this service", ErrTokenInvalid, id.Name)
 	}
 	return id, nil
 }

@@ -24,7 +24,7 @@ const (
 	// leeway is how far the clocks of two machines may differ.
 	leeway = 30 * time.Second
 
-	// maxTokenBytes bounds what is parsed for a caller who is not known yet.
+	// maxTokenBytes bounds the token that is parsed for an unauthenticated caller.
 	maxTokenBytes = 8 << 10
 )
 
@@ -33,7 +33,7 @@ type claims struct {
 	jwt.Claims
 	Groups []string `json:"groups,omitempty"`
 	UID    string   `json:"uid,omitempty"`
-	// Credential is what OpenID Connect calls the session.
+	// Credential is the session id of OpenID Connect.
 	Credential string `json:"sid,omitempty"`
 }
 
@@ -68,15 +68,14 @@ func open(token *jwt.JSONWebToken, key any, audiences []string, kinds ...Kind) (
 		return Identity{}, err
 	}
 	if !slices.Contains(kinds, kind) {
-		return Identity{}, fmt.Errorf("%w: such a token may not name a %s", ErrTokenInvalid, kind)
+		return Identity{}, fmt.Errorf("%w: a token of this type may not name a %s", ErrTokenInvalid, kind)
 	}
 	return Identity{
 		Kind: kind, Name: name, UID: c.UID, Groups: c.Groups, TokenID: c.ID, Credential: c.Credential, Expires: c.Expiry.Time(),
 	}, nil
 }
 
-// validate checks the standard claims. Those that are optional in the standard are not optional
-// here.
+// validate checks the standard claims. Claims that the standard makes optional are required here.
 func validate(c jwt.Claims, wantIssuer string, audiences ...string) error {
 	if c.Expiry == nil || c.IssuedAt == nil {
 		return fmt.Errorf("%w: exp or iat is missing", ErrTokenInvalid)

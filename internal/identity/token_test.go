@@ -21,7 +21,7 @@ import (
 
 const sharedSecret = "0123456789abcdef0123456789abcdef"
 
-// forge signs claims as somebody would who holds the key but does not keep our rules.
+// forge signs claims like an attacker who holds the key but does not follow our rules.
 func forge(t *testing.T, algorithm jose.SignatureAlgorithm, key any, kid string, claims map[string]any) string {
 	t.Helper()
 	options := (&jose.SignerOptions{}).WithHeader("kid", kid)
@@ -45,7 +45,8 @@ func kidOf(t *testing.T, seed byte) string {
 	return kid
 }
 
-// goodClaims are those of a valid access token; change overwrites them, and nil removes one.
+// goodClaims returns the claims of a valid access token. change overwrites them, and nil removes
+// one.
 func goodClaims(change map[string]any) map[string]any {
 	now := time.Now().Unix()
 	claims := map[string]any{"iss": "leat", "aud": identity.ServiceTunnel, "sub": "user:ada", "iat": now, "exp": now + 3600, "jti": "1"}
