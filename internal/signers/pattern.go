@@ -5,8 +5,8 @@ package signers
 
 import "strings"
 
-// matchList reports whether a list of OpenSSH's patterns, with commas between them, takes text: at
-// least one does, and none that begins with an exclamation mark does.
+// matchList reports whether text matches a comma-separated list of OpenSSH patterns: at least one
+// pattern matches, and no pattern that begins with an exclamation mark does.
 func matchList(list, text string) bool {
 	matched := false
 	for pattern := range strings.SplitSeq(list, ",") {
@@ -22,7 +22,8 @@ func matchList(list, text string) bool {
 	return matched
 }
 
-// match knows "*" for any number of characters and "?" for one.
+// match reports whether text matches the pattern, in which "*" stands for any number of characters
+// and "?" for one.
 func match(pattern, text string) bool {
 	star, rest := -1, 0
 	p, t := 0, 0
@@ -34,7 +35,7 @@ func match(pattern, text string) bool {
 		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
 			p++
 			t++
-		case star >= 0: // let the last star take one more
+		case star >= 0: // let the last star match one more
 			rest++
 			p, t = star+1, rest
 		default:

@@ -16,15 +16,15 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 )
 
-// minRSABits is what a key needs whose signatures nobody else can make.
+// minRSABits is the length of the shortest RSA key whose signatures are accepted. Shorter keys can
+// be broken.
 const minRSABits = 2048
 
 func pgpError(format string, args ...any) error {
 	return &KeyError{ListPGP, fmt.Sprintf(format, args...)}
 }
 
-// parsePGP reads blocks one after the other; text between them, as key servers put there, does not
-// matter.
+// parsePGP parses consecutive armored blocks. It ignores text between them, which key servers add.
 func parsePGP(text string) (openpgp.EntityList, error) {
 	if strings.Contains(text, "-----BEGIN PGP PRIVATE KEY BLOCK-----") {
 		return nil, pgpError("holds a private key; give public keys only")
@@ -34,7 +34,7 @@ func parsePGP(text string) (openpgp.EntityList, error) {
 	for i, block := range strings.Split(text, begin)[1:] {
 		found, err := openpgp.ReadArmoredKeyRing(strings.NewReader(begin + block))
 		if err != nil {
-			return nil, pgpError("has block %d, which is no armored OpenPGP public key: %v", i+1, err)
+			return nil, pgpError("has block %d, which is not an armored OpenPGP public key: %v", i+1, err)
 		}
 		keys = append(keys, found...)
 	}
@@ -77,7 +77,7 @@ func (s *Set) verifyPGP(payload, armored []byte, now time.Time) error {
 	if sig.SigLifetimeSecs != nil && *sig.SigLifetimeSecs != 0 && sig.SigExpired(now) {
 		return &RejectedError{"has a signature that has expired"}
 	}
-	for _, key := range keys { // more than one only where somebody made up a key with the id of another
+	for _, key := range keys { // several only if somebody forged a key with the id of another
 		if err = verifyBy(key, payload, sig); err == nil {
 			return nil
 		}
@@ -85,8 +85,8 @@ func (s *Set) verifyPGP(payload, armored []byte, now time.Time) error {
 	return err
 }
 
-// readSignature returns the one signature of a block. Git's signatures are over bytes, never over
-// text, whose line endings and blanks would not matter.
+// readSignature returns the only signature of a block. Git's signatures cover bytes. A signature
+// over text is refused, because it would ignore changes of line endings and blanks.
 func readSignature(armored []byte) (*packet.Signature, error) {
 	malformed := &RejectedError{"has a PGP signature that cannot be read"}
 	block, err := armor.Decode(bytes.NewReader(armored))
@@ -131,15 +131,15 @@ func verifyBy(key openpgp.Key, payload []byte, sig *packet.Signature) error {
 	return nil
 }
 
-// usable reports whether a key could sign at the given time. The library compares the time of a
-// key's own signatures too, which would refuse what was signed before somebody prolonged the key.
+// usable returns nil if a key could sign at the given time. The library would also compare the time
+// of a key's own signatures, and so refuse signatures from before the key was extended.
 func usable(key openpgp.Key, at time.Time) error {
 	primary := key.Entity.PrimaryKey
 	self, _ := key.Entity.PrimarySelfSignature()
 	revocations := append(key.Entity.Revocations[:len(key.Entity.Revocations):len(key.Entity.Revocations)], key.Revocations...)
 	switch {
 	case self == nil || key.SelfSignature == nil:
-		return errors.New("nobody vouches for")
+		return errors.New("has no valid self-signature")
 	case revoked(revocations, at):
 		return errors.New("is revoked")
 	case primary.CreationTime.After(at) || key.PublicKey.CreationTime.After(at):
@@ -162,8 +162,9 @@ func isShort(key *packet.PublicKey) bool {
 	return err != nil || bits < minRSABits
 }
 
-// revoked reports whether a key was no longer good at the given time. One that was replaced or
-// retired was good before that; of any other nobody knows who has used it.
+// revoked reports whether a key was no longer valid at the given time. A key that was replaced or
+// retired was valid before that. A key that was revoked for any other reason was never valid,
+// because others may have used it.
 func revoked(revocations []*packet.Signature, at time.Time) bool {
 	for _, r := range revocations {
 		soft := r.RevocationReason != nil && (*r.RevocationReason == packet.KeySuperseded || *r.RevocationReason == packet.KeyRetired)

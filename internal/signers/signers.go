@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package signers holds the public keys of those who may sign Git objects, and verifies their
-// detached signatures, which are OpenPGP's or SSH's.
+// Package signers holds the public keys of the permitted signers of Git objects, and verifies their
+// detached OpenPGP and SSH signatures.
 //
-// A key counts as it was when the signature says it was made: a commit stays good when the key that
-// signed it expires, is replaced or retired later. Only a key that was revoked as compromised, or
-// without a reason, takes all its signatures with it.
+// A key is judged at the time when the signature was made: a commit stays valid when its key
+// expires, is replaced or is retired later. A key that was revoked as compromised, or without a
+// reason, invalidates all of its signatures.
 package signers
 
 import (
@@ -21,13 +21,13 @@ import (
 // List names one of the two lists of keys.
 type List string
 
-// The lists, by the names that fields have on the wire.
+// The lists, by the names of their fields on the wire.
 const (
 	ListPGP List = "pgp_keys"
 	ListSSH List = "ssh_allowed_signers"
 )
 
-// KeyError tells which list cannot be used, and why.
+// KeyError reports which list cannot be used, and why.
 type KeyError struct {
 	List    List
 	Message string // a phrase that follows the list's name
@@ -39,7 +39,7 @@ func (e *KeyError) Error() string { return string(e.List) + " " + e.Message }
 // ErrNoKeys means that both lists are empty.
 var ErrNoKeys = errors.New("no key is given")
 
-// RejectedError tells why a signature does not count.
+// RejectedError reports why a signature is not accepted.
 type RejectedError struct {
 	Why string // a phrase that follows the name of what was signed
 }
@@ -47,15 +47,15 @@ type RejectedError struct {
 // Error implements error.
 func (e *RejectedError) Error() string { return e.Why }
 
-// Set is who may sign. It is immutable and may be used concurrently.
+// Set holds the permitted signers. It is immutable and may be used concurrently.
 type Set struct {
 	pgp openpgp.EntityList
 	ssh []allowed
 }
 
-// Parse reads armored OpenPGP public keys, any number of blocks one after the other, and lines of
-// an OpenSSH allowed_signers file, of which those without principals, bare public keys, are for
-// everybody. The error is a *KeyError, or ErrNoKeys where both are empty.
+// Parse parses armored OpenPGP public keys, any number of blocks, and lines of an OpenSSH
+// allowed_signers file. A line without principals, which is a bare public key, applies to every
+// principal. The error is a *KeyError, or ErrNoKeys if both are empty.
 func Parse(pgpKeys, sshAllowedSigners string) (*Set, error) {
 	if strings.TrimSpace(pgpKeys) == "" && strings.TrimSpace(sshAllowedSigners) == "" {
 		return nil, ErrNoKeys
@@ -71,7 +71,7 @@ func Parse(pgpKeys, sshAllowedSigners string) (*Set, error) {
 	return &Set{pgp: keys, ssh: lines}, nil
 }
 
-// Usable reports whether any key may sign at the given time. The error is a *KeyError.
+// Usable returns nil if any key may sign at the given time. The error is a *KeyError.
 func (s *Set) Usable(at time.Time) error {
 	for _, entity := range s.pgp {
 		if canSign(entity, at) {
@@ -84,17 +84,17 @@ func (s *Set) Usable(at time.Time) error {
 		}
 	}
 	if len(s.pgp) > 0 {
-		return &KeyError{ListPGP, "holds only keys that have expired, are revoked, or do not sign"}
+		return &KeyError{ListPGP, "holds only keys that have expired, are revoked, or cannot sign"}
 	}
-	return &KeyError{ListSSH, "holds no line that is valid at this time for Git"}
+	return &KeyError{ListSSH, "holds no line that is valid for Git at this time"}
 }
 
-// Signed is what a signature has to be good for.
+// Signed is a signed object with its signature.
 type Signed struct {
 	Payload []byte
-	// Signature is armored, and nothing but one signature.
+	// Signature is exactly one armored signature.
 	Signature []byte
-	// At is when the payload says it was made. SSH signatures have no time of their own.
+	// At is when the payload was made, by its own account. SSH signatures carry no time.
 	At time.Time
 }
 
@@ -105,8 +105,8 @@ const (
 	sshEnd   = "-----END SSH SIGNATURE-----"
 )
 
-// Verify reports whether one of the set's keys signed it. The error is a *RejectedError. Now
-// matters only to signatures that are made to expire.
+// Verify returns nil if one of the set's keys made the signature. The error is a *RejectedError.
+// now matters only to signatures that expire.
 func (s *Set) Verify(signed Signed, now time.Time) error {
 	armored := bytes.TrimSpace(signed.Signature)
 	switch {

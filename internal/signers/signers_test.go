@@ -98,7 +98,7 @@ func TestParse(t *testing.T) {
 		"authority":            {"", "* cert-authority " + ed, signers.ListSSH, "authority"},
 		"unknown option":       {"", "* from=\"10.0.0.1\" " + ed, signers.ListSSH, "from"},
 		"bad time":             {"", "* valid-after=\"soon\" " + ed, signers.ListSSH, "soon"},
-		"never valid":          {"", "* valid-after=\"20240101\",valid-before=\"20230101\" " + ed, signers.ListSSH, "no time"},
+		"never valid":          {"", "* valid-after=\"20240101\",valid-before=\"20230101\" " + ed, signers.ListSSH, "never valid"},
 		"no namespace at all":  {"", "* namespaces=\"\" " + ed, signers.ListSSH, "namespaces"},
 		"unterminated quote":   {"", "\"a b " + ed, signers.ListSSH, "line 1"},
 		"DSA, long unsafe now": {"", "ssh-dss AAAAB3NzaC1kc3MAAAAA", signers.ListSSH, "line 1"},
@@ -111,7 +111,7 @@ func TestParse(t *testing.T) {
 			case c.list == "" && err != nil:
 				t.Errorf("got %v, want none", err)
 			case c.list != "" && (!ok || key.List != c.list || !strings.Contains(key.Message, c.says)):
-				t.Errorf("got %v, want one of %s that says %q", err, c.list, c.says)
+				t.Errorf("got %v, want one of %s that contains %q", err, c.list, c.says)
 			}
 		})
 	}

@@ -16,20 +16,20 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// namespace is what Git signs for; a signature that was made for mail or files does not count.
+// namespace is Git's signature namespace. Signatures made for mail or files are refused.
 const namespace = "git"
 
 // allowed is one line of an allowed_signers file.
 type allowed struct {
 	key         ssh.PublicKey
 	namespaces  string    // a list of patterns; empty: any
-	after       time.Time // zero: since ever
-	before      time.Time // zero: for ever
+	after       time.Time // zero: no lower bound
+	before      time.Time // zero: no upper bound
 	description string    // the key's fingerprint
 }
 
-// keyTypes are those that may sign. Certificates are not among them: their authorities have rules
-// of their own.
+// keyTypes are the accepted key types. Certificates are not among them: their authorities have
+// rules of their own.
 var keyTypes = []string{
 	ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA,
 	ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256,
@@ -59,7 +59,7 @@ func parseAllowed(text string) ([]allowed, error) {
 	return lines, nil
 }
 
-// parseLine reads "principals [options] type key [comment]", or a bare public key.
+// parseLine parses "principals [options] type key [comment]", or a bare public key.
 func parseLine(line string) (allowed, error) {
 	if first, _, _ := strings.Cut(line, " "); !slices.Contains(keyTypes, first) {
 		var err error
@@ -69,7 +69,7 @@ func parseLine(line string) (allowed, error) {
 	}
 	key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil {
-		return allowed{}, errors.New("is no SSH public key, nor principals with one")
+		return allowed{}, errors.New("is neither an SSH public key nor principals followed by one")
 	}
 	if err := checkKey(key); err != nil {
 		return allowed{}, err
@@ -81,13 +81,13 @@ func parseLine(line string) (allowed, error) {
 		}
 	}
 	if !a.before.IsZero() && !a.after.Before(a.before) {
-		return allowed{}, errors.New("is valid at no time")
+		return allowed{}, errors.New("is never valid")
 	}
 	return a, nil
 }
 
-// withoutPrincipals cuts the first word off, which may stand in quotes. Like Git, which asks for a
-// line of any principal, signers does not look at who they are.
+// withoutPrincipals removes the first word, which may be quoted. Like Git, which accepts a line of
+// any principal, it ignores the principals.
 func withoutPrincipals(line string) (string, error) {
 	var rest string
 	if quoted, ok := strings.CutPrefix(line, `"`); ok {
@@ -96,7 +96,7 @@ func withoutPrincipals(line string) (string, error) {
 		rest = line[i:]
 	}
 	if rest = strings.TrimSpace(rest); rest == "" {
-		return "", errors.New("is no SSH public key, nor principals with one")
+		return "", errors.New("is neither an SSH public key nor principals followed by one")
 	}
 	return rest, nil
 }
@@ -115,7 +115,7 @@ func checkKey(key ssh.PublicKey) error {
 	return nil
 }
 
-// set takes an option over. One that is not known may restrict the key, so it is not passed over.
+// set applies an option. An unknown option is an error, because it may restrict the key.
 func (a *allowed) set(option string) (err error) {
 	name, value, _ := strings.Cut(option, "=")
 	value = strings.Trim(value, `"`)
@@ -130,15 +130,15 @@ func (a *allowed) set(option string) (err error) {
 	case "valid-before":
 		a.before, err = parseTime(value)
 	case "cert-authority":
-		return errors.New("names an authority of certificates, which are not supported; give the keys themselves")
+		return errors.New("names a certificate authority, which is not supported; list the keys themselves")
 	default:
 		return fmt.Errorf("has the unknown option %q", name)
 	}
 	return err
 }
 
-// parseTime reads the format of ssh-keygen. Times without a zone are UTC, so that all replicas
-// agree about them.
+// parseTime parses the format of ssh-keygen. Times without a zone are UTC, so that all replicas
+// agree on them.
 func parseTime(text string) (time.Time, error) {
 	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
 		if at, err := time.Parse(layout, strings.TrimSuffix(text, "Z")); err == nil {
@@ -148,7 +148,7 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("has the time %q; it must be YYYYMMDD or YYYYMMDDHHMM[SS], UTC", text)
 }
 
-// validAt reports whether the line holds for Git at the given time.
+// validAt returns nil if the line is valid for Git at the given time.
 func (a *allowed) validAt(at time.Time) error {
 	switch {
 	case a.namespaces != "" && !matchList(a.namespaces, namespace):
