@@ -10,15 +10,15 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// bearerTransport adds the token to requests for one host. It stands below Connect, where an error
-// can still stop a stream from being opened, and where plain requests pass too.
+// bearerTransport adds the token to requests for one host. It sits below Connect, where an error
+// can still prevent a stream from being opened, and where plain requests pass too.
 type bearerTransport struct {
 	next   http.RoundTripper
 	tokens identity.TokenSource
 	host   string
 }
 
-// RoundTrip leaves a request alone that goes elsewhere or that brings its own Authorization.
+// RoundTrip sends a request unchanged if it goes to another host or has its own Authorization.
 func (t *bearerTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Host != t.host || request.Header.Get("Authorization") != "" {
 		return t.next.RoundTrip(request)
@@ -35,7 +35,7 @@ func (t *bearerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	return t.next.RoundTrip(request)
 }
 
-// CloseIdleConnections is what http.Client.CloseIdleConnections looks for.
+// CloseIdleConnections is called by http.Client.CloseIdleConnections.
 func (t *bearerTransport) CloseIdleConnections() {
 	if closer, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		closer.CloseIdleConnections()

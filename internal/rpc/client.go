@@ -23,7 +23,7 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// pingAfter and pingTimeout notice a peer that vanished without a word.
+	// pingAfter and pingTimeout detect a peer that vanished without closing its connection.
 	pingAfter       = 15 * time.Second
 	pingTimeout     = 15 * time.Second
 	idleConnTimeout = 2 * time.Minute
@@ -34,17 +34,17 @@ type ClientParams struct {
 	// BaseURL of the service. With http:// the client speaks HTTP/2 with prior knowledge, with
 	// https:// it negotiates.
 	BaseURL string
-	// Tokens gives the bearer token of each request. Nil sends none.
+	// Tokens provides the bearer token of each request. Nil: no token is sent.
 	Tokens    identity.TokenSource
 	Telemetry *telemetry.Telemetry
-	// CAPEM holds the certificates to trust for https, in PEM. Empty means those of the system.
+	// CAPEM holds the certificates to trust for https, in PEM. Empty: those of the system.
 	CAPEM []byte
-	// Transport is used instead of one of the client's own when it is set: the in-memory one of a
-	// test, or a tunnel.
+	// Transport replaces the client's own transport if it is set: the in-memory one of a test, or a
+	// tunnel.
 	Transport http.RoundTripper
 }
 
-// Client is what the constructors of generated clients take:
+// Client holds the arguments for the constructors of generated clients:
 //
 //	gitcachev1connect.NewGitCacheServiceClient(client.HTTP, client.BaseURL, client.Options...)
 //
@@ -89,8 +89,7 @@ func NewClient(params ClientParams) (Client, error) {
 	}, nil
 }
 
-// otelInterceptor is the client's side of observer. Nothing in it reaches for OpenTelemetry's
-// globals.
+// otelInterceptor is the client's counterpart of observer. It does not use OpenTelemetry's globals.
 func otelInterceptor(t *telemetry.Telemetry) (*otelconnect.Interceptor, error) {
 	interceptor, err := otelconnect.NewInterceptor(
 		otelconnect.WithTracerProvider(t.TracerProvider()),
@@ -127,7 +126,7 @@ func newTransport(scheme string, caPEM []byte) (*http.Transport, error) {
 		protocols.SetUnencryptedHTTP2(true)
 		return transport, nil
 	}
-	protocols.SetHTTP1(true) // for intermediaries that know nothing else; unary calls and server streams work over it
+	protocols.SetHTTP1(true) // for intermediaries that support nothing else; unary calls and server streams work over it
 	protocols.SetHTTP2(true)
 	transport.Proxy = http.ProxyFromEnvironment
 	transport.TLSHandshakeTimeout = dialTimeout
@@ -141,7 +140,7 @@ func newTransport(scheme string, caPEM []byte) (*http.Transport, error) {
 
 func parseRoots(caPEM []byte) (*x509.CertPool, error) {
 	if len(caPEM) == 0 {
-		return nil, nil // to crypto/tls, nil means the system's
+		return nil, nil // crypto/tls takes nil for the system's pool
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(caPEM) {
@@ -150,6 +149,6 @@ func parseRoots(caPEM []byte) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// refuseRedirect hands the redirect itself to the caller: no service of Leat's redirects, and a
-// token must not follow one to somewhere else.
+// refuseRedirect returns the redirect itself to the caller: no service of Leat redirects, and a
+// token must not follow a redirect to another host.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

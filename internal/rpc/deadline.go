@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// shaveShare is the part of the caller's time that is kept for the way back: a twentieth.
+	// shaveShare is the divisor of the caller's time that is reserved for the way back: a twentieth
+	// of it.
 	shaveShare = 20
 	maxShave   = 250 * time.Millisecond
 )
 
-// deadlineInterceptor ends the handler's context a little before the caller stops waiting, so that
-// the handler's answer, a DEADLINE_EXCEEDED that says so, arrives instead of nothing. Calls without
-// a deadline keep having none.
+// deadlineInterceptor ends the handler's context shortly before the caller stops waiting, so that
+// the caller receives a DEADLINE_EXCEEDED instead of nothing. Calls without a deadline still have
+// none.
 type deadlineInterceptor struct{}
 
 func (deadlineInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {

@@ -106,7 +106,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	rpcerr.WriteHTTP(w, r, err)
 }
 
-// requests says whether a caller sends one message to a procedure or several.
+// requests is whether a caller sends a procedure one message or several.
 type requests int
 
 const (

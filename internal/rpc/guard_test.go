@@ -104,8 +104,6 @@ func TestSecStrangersBodiesAreNotRead(t *testing.T) {
 }
 
 // TestSecMessagesInflateNoFurther sends messages that are 128 MiB when decompressed.
-//
-//nolint:paralleltest // it measures the memory of the process
 func TestSecMessagesInflateNoFurther(t *testing.T) {
 	stack := started(t, both(func(context.Context) error { return nil }), gitcachev1connect.GitCacheServiceGetRepositoryProcedure)
 	compressed := compress(t, 128<<20)
@@ -194,7 +192,7 @@ func TestSecBodiesHaveABudget(t *testing.T) {
 		}
 	}
 	if refused == 0 {
-		t.Errorf("%d MiB were read at once and nobody was refused", callers*size>>20)
+		t.Errorf("%d MiB were read at once and no caller was refused", callers*size>>20)
 	}
 	if _, err := stack.client(t, "good").GetRepository(t.Context(), &gitcachev1.GetRepositoryRequest{Name: "a"}); err != nil {
 		t.Errorf("afterwards: %v", err)

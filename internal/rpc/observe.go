@@ -28,10 +28,11 @@ import (
 // scope names the tracer and the meter.
 const scope = "github.com/leatdev/leat/internal/rpc"
 
-// observer gives every served call a span and a place in the histogram of durations, by the
-// conventions that otelconnect follows on the client's side. It is our own because calls that are
-// answered from memory cost less than making their attributes again each time: here they are made
-// once for each procedure and outcome. It is safe for concurrent use.
+// observer gives every served call a span and a sample in the histogram of durations, by the
+// conventions that otelconnect follows on the client's side. Leat does not use otelconnect on the
+// server's side, because calls that are answered from memory cost less than computing their
+// attributes each time. observer computes them once for each procedure and outcome. It is safe for
+// concurrent use.
 type observer struct {
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
@@ -45,12 +46,12 @@ type observer struct {
 	outcomes map[outcome][]metric.RecordOption
 }
 
-// call is what a span's attributes are made of.
+// call determines a span's attributes.
 type call struct {
 	procedure, protocol string
 }
 
-// outcome is what the attributes of a measurement are made of.
+// outcome determines the attributes of a measurement.
 type outcome struct {
 	call
 	code        string
@@ -166,7 +167,7 @@ func (o *observer) recordOptions(of outcome) []metric.RecordOption {
 	return options
 }
 
-// method is the procedure's full name, which is also the span's.
+// method returns the procedure's full name, which is also the span's.
 func (c call) method() string { return strings.TrimPrefix(c.procedure, "/") }
 
 func (c call) attributes() []attribute.KeyValue {
@@ -194,7 +195,7 @@ func (o outcome) attributes() []attribute.KeyValue {
 	return attributes
 }
 
-// status calls those outcomes errors that are the server's fault.
+// status returns an error status only for outcomes that are the server's fault.
 func status(err error) (codes.Code, string) {
 	failure, failed := errors.AsType[*connect.Error](err)
 	if !failed || connect.IsNotModifiedError(err) {

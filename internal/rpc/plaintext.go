@@ -11,13 +11,13 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// Plaintext says whether services may send tokens over connections without TLS.
+// Plaintext is whether services may send tokens over connections without TLS.
 type Plaintext bool
 
 // Bind binds the setting.
 func (p *Plaintext) Bind(s *config.Set) {
 	s.Bool((*bool)(p), "allow-plaintext-services", false,
-		"send this service's tokens to others of the hub over http://, too, beyond this machine; for networks that are protected otherwise")
+		"also send this service's tokens to the hub's other services over http:// beyond this machine; for networks that are protected otherwise")
 }
 
 // Check returns an error if a token must not be sent to a URL: the URL is http://, its host is not

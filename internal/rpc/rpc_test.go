@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(offline.Run(m)) }
 
-// service answers one unary call and one stream with functions of the test's.
+// service answers one unary call and one stream with functions of the test.
 type service struct {
 	gitcachev1connect.UnimplementedGitCacheServiceHandler
 	unary  func(ctx context.Context) error
@@ -49,13 +49,13 @@ func (s *service) WatchRepositories(
 	return s.stream(ctx)
 }
 
-// serving is a service behind the whole stack.
+// serving is a service behind the complete stack.
 type serving struct {
 	server *rpctest.Server
 	log    *buffer
 }
 
-// buffer is a log that is read while it is written.
+// buffer is a log that is read while it is being written.
 type buffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -151,7 +151,7 @@ func drain(ctx context.Context, client gitcachev1connect.GitCacheServiceClient) 
 	return errors.Join(stream.Err(), stream.Close())
 }
 
-// calls are the two shapes of call that the stack has to treat alike.
+// calls are the two kinds of call that the stack has to treat alike.
 func calls() map[string]func(context.Context, gitcachev1connect.GitCacheServiceClient) error {
 	return map[string]func(context.Context, gitcachev1connect.GitCacheServiceClient) error{"unary": unary, "stream": drain}
 }
@@ -296,7 +296,7 @@ func TestReasonPassesThroughAServiceInBetween(t *testing.T) {
 	t.Parallel()
 	for want, code := range map[errorsv1.Reason]connect.Code{
 		errorsv1.Reason_REASON_REF_NOT_FOUND: connect.CodeNotFound,
-		// Our own token was refused there; the caller's is good.
+		// That service refused our own token. The caller's is valid.
 		errorsv1.Reason_REASON_TOKEN_INVALID: connect.CodeUnauthenticated,
 	} {
 		owner := started(t, both(func(context.Context) error {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rpc is the one way in which Leat's services speak Connect: the interceptors that every
-// handler has, and the constructor of every client.
+// Package rpc is the only way in which Leat's services use Connect: the interceptors of every
+// handler, and the constructor of every client.
 package rpc
 
 import (
@@ -23,10 +23,11 @@ import (
 
 const (
 	// MaxMessageBytes is the largest message that a handler reads or writes, after decompression.
-	// What may be larger is a stream of chunks, or in pages.
+	// Larger content is streamed in chunks, or paged.
 	MaxMessageBytes = 8 << 20
 
-	// compressFromBytes leaves alone what gzip would make hardly smaller.
+	// compressFromBytes is the smallest message that is compressed. gzip hardly shrinks smaller
+	// ones.
 	compressFromBytes = 1 << 10
 )
 
@@ -34,18 +35,17 @@ const (
 type ServerParams struct {
 	Telemetry *telemetry.Telemetry
 	Logger    *slog.Logger
-	// Verifier judges the callers' bearer tokens.
+	// Verifier verifies the callers' bearer tokens.
 	Verifier identity.Verifier
 	// Public lists the procedures that need no token, such as
-	// "/leat.distributor.v1.DistributorService/Enroll". A token that comes with such a call is not
-	// looked at.
+	// "/leat.distributor.v1.DistributorService/Enroll". A token in such a call is ignored.
 	Public []string
-	// Trusted says that every request was authenticated before it reaches the handlers. Procedures
+	// Trusted means that every request was authenticated before it reaches the handlers. Procedures
 	// then need no token, and all have the limits of authenticated callers.
 	Trusted bool
 }
 
-// Server holds what the Connect handlers of one service share. Every handler is made with
+// Server holds the state that the Connect handlers of one service share. Every handler is made with
 // [Server.Options] and mounted behind [Server.Guard]:
 //
 //	path, handler := gitcachev1connect.NewGitCacheServiceHandler(service, server.Options()...)
@@ -111,7 +111,7 @@ func (s *Server) publicOptions(spec connect.Spec) []connect.HandlerOption {
 	return []connect.HandlerOption{SmallMessages()}
 }
 
-// errorInterceptor lets out only errors that are fit for callers.
+// errorInterceptor returns only errors that callers may see.
 type errorInterceptor struct {
 	logger *slog.Logger
 }

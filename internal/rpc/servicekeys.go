@@ -32,7 +32,7 @@ func (c *ServiceConfig) Bind(s *config.Set) {
 	c.Plaintext.Bind(s)
 }
 
-// Check returns an error that says what is missing.
+// Check returns an error that names a missing setting.
 func (c *ServiceConfig) Check() error {
 	var errs []error
 	if c.Secret == "" {

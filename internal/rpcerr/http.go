@@ -18,7 +18,8 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 )
 
-// maxHTTPBody bounds what [FromHTTP] reads of an answer that may come from anybody in between.
+// maxHTTPBody bounds how much [FromHTTP] reads of an answer, which an intermediary may have
+// written.
 const maxHTTPBody = 64 << 10
 
 // httpError is the body of an error at a plain HTTP endpoint.
@@ -29,8 +30,8 @@ type httpError struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// WriteHTTP answers a plain HTTP request with err: the status of its code, Retry-After where
-// waiting helps, and a JSON body with code, reason, message and metadata (none for HEAD). Pass what
+// WriteHTTP answers a plain HTTP request with err: the status of its code, Retry-After if waiting
+// helps, and a JSON body with code, reason, message and metadata (none for HEAD). Pass what
 // [Redact] returned: an error without a reason is answered as INTERNAL without any text of its own.
 // It must be called before anything else was written.
 func WriteHTTP(w http.ResponseWriter, r *http.Request, err error) {
@@ -53,7 +54,7 @@ func WriteHTTP(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status := statusOf(typed.Code())
 	if ReasonOf(typed) == errorsv1.Reason_REASON_MESSAGE_TOO_LARGE {
-		status = http.StatusRequestEntityTooLarge // the code's own says "later", which would not help
+		status = http.StatusRequestEntityTooLarge // the code's own status means "later", which would not help
 	}
 	w.WriteHeader(status)
 	if r.Method == http.MethodHead {
@@ -62,12 +63,12 @@ func WriteHTTP(w http.ResponseWriter, r *http.Request, err error) {
 	body := httpError{
 		Code: typed.Code().String(), Reason: reasonText(ReasonOf(typed)), Message: typed.Message(), Metadata: Metadata(typed),
 	}
-	_ = json.NewEncoder(w).Encode(body) // the client hung up: there is nobody left to tell
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client hung up
 }
 
-// FromHTTP reads the error of an answer that [WriteHTTP] wrote, or makes one of the status alone
-// when something in between answered. It reads the body but does not close it. An answer below 400
-// gives nil.
+// FromHTTP returns the error of an answer that [WriteHTTP] wrote. If an intermediary answered, it
+// makes an error from the status alone. It reads the body but does not close it. An answer below
+// 400 gives nil.
 func FromHTTP(resp *http.Response) error {
 	if resp.StatusCode < http.StatusBadRequest {
 		return nil
@@ -85,7 +86,8 @@ func FromHTTP(resp *http.Response) error {
 	return explain(err, parseReason(body.Reason), opts)
 }
 
-// foreign is an answer that no Leat service wrote: what it means is guessed from its status.
+// foreign returns the error for an answer that no Leat service wrote. Its meaning is guessed from
+// its status.
 func foreign(resp *http.Response) error {
 	code := codeOfStatus(resp.StatusCode)
 	reason := reasonOfCode(code)
@@ -96,7 +98,7 @@ func foreign(resp *http.Response) error {
 	return explain(err, reason, retryAfterOf(resp.Header))
 }
 
-// retryAfterOf reads the form in seconds; a date would need the clocks of both sides to agree.
+// retryAfterOf reads the form in seconds. A date would require synchronized clocks.
 func retryAfterOf(header http.Header) []Option {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 31)
 	if err != nil {
@@ -113,8 +115,8 @@ func codeNamed(name string, status int) connect.Code {
 	return code
 }
 
-// statusOf follows the table of the Connect protocol, except that a missing piece of state is 409:
-// 400 would tell caches and clients that the request itself was wrong.
+// statusOf follows the table of the Connect protocol, except that a failed precondition is 409: 400
+// would mean to caches and clients that the request itself was malformed.
 func statusOf(code connect.Code) int {
 	switch code {
 	case connect.CodeCanceled:
@@ -170,7 +172,7 @@ func codeOfStatus(status int) connect.Code {
 	return connect.CodeUnknown
 }
 
-// As returns the error of Leat's in err's chain, for callers that need its code and details.
+// As returns Leat's error in err's chain, for callers that need its code and details.
 func As(err error) (*connect.Error, bool) {
 	return errors.AsType[*connect.Error](err)
 }

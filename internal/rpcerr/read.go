@@ -20,9 +20,9 @@ import (
 
 const reasonPrefix = "REASON_"
 
-// ReasonOf returns why a call failed. An error that carries no reason, because it was made by the
-// client's own side or by something in between, gets the reason that its code allows, and
-// REASON_INTERNAL when that tells nothing. A nil error has REASON_UNSPECIFIED.
+// ReasonOf returns why a call failed. An error without a reason, because the client itself or an
+// intermediary made it, gets the reason that its code implies, or REASON_INTERNAL if the code
+// implies none. A nil error has REASON_UNSPECIFIED.
 func ReasonOf(err error) errorsv1.Reason {
 	if err == nil {
 		return errorsv1.Reason_REASON_UNSPECIFIED
@@ -33,8 +33,8 @@ func ReasonOf(err error) errorsv1.Reason {
 	return reasonOfCode(codeOf(err))
 }
 
-// HasReason reports whether the error itself carries a reason of Leat's, as opposed to one guessed
-// from its code.
+// HasReason reports whether the error itself carries a reason, as opposed to one guessed from its
+// code.
 func HasReason(err error) bool {
 	return infoOf(err) != nil
 }
@@ -47,8 +47,8 @@ func Metadata(err error) map[string]string {
 	return map[string]string{}
 }
 
-// RetryDelay returns how long the server asks to wait before the call is tried again, and false
-// when it does not say.
+// RetryDelay returns how long the server asks to wait before the next try, and false if it does not
+// ask.
 func RetryDelay(err error) (time.Duration, bool) {
 	info := findDetail[*errdetails.RetryInfo](err, func(*errdetails.RetryInfo) bool { return true })
 	if info.GetRetryDelay() == nil {
@@ -58,7 +58,7 @@ func RetryDelay(err error) (time.Duration, bool) {
 }
 
 // Paced returns err in a form that [backoff.Policy.After] and [backoff.Retry] obey: with the delay
-// that the server asks for, if it does.
+// that the server asks for, if any.
 func Paced(err error) error {
 	if delay, ok := RetryDelay(err); ok {
 		return backoff.RetryAfter(err, delay)
@@ -89,7 +89,7 @@ func findDetail[T any](err error, accept func(T) bool) (found T) {
 	for _, detail := range connectErr.Details() {
 		value, err := detail.Value()
 		if err != nil {
-			continue // a type that this binary does not know is none that it looks for
+			continue // a type that this binary does not know cannot be the one it looks for
 		}
 		if typed, ok := value.(T); ok && accept(typed) {
 			return typed
@@ -102,7 +102,7 @@ func reasonText(reason errorsv1.Reason) string {
 	return strings.TrimPrefix(reason.String(), reasonPrefix)
 }
 
-// parseReason reads INTERNAL for a reason that a newer peer knows and this binary does not.
+// parseReason returns INTERNAL for a reason that a newer peer knows and this binary does not.
 func parseReason(text string) errorsv1.Reason {
 	if value, known := errorsv1.Reason_value[reasonPrefix+text]; known && value != 0 {
 		return errorsv1.Reason(value)
@@ -136,7 +136,7 @@ func reasonOfCode(code connect.Code) errorsv1.Reason {
 	case connect.CodePermissionDenied:
 		return errorsv1.Reason_REASON_ACCESS_DENIED
 	case connect.CodeResourceExhausted:
-		return errorsv1.Reason_REASON_MESSAGE_TOO_LARGE // connect's own size limit is all that gives no reason
+		return errorsv1.Reason_REASON_MESSAGE_TOO_LARGE // connect's own size limit is the only source without a reason
 	case connect.CodeUnavailable:
 		return errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE
 	case connect.CodeUnimplemented:

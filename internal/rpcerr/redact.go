@@ -15,17 +15,18 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 )
 
-// retryUnavailable is what callers are asked to wait when a dependency gave no advice of its own.
+// retryUnavailable is how long callers are asked to wait when a dependency suggested no delay.
 const retryUnavailable = time.Second
 
-// internalMessage is all that a caller learns of a defect, beside the error id.
+// internalMessage is everything that a caller learns of a defect, besides the error id.
 const internalMessage = "internal error; the server's log has the cause under this error_id"
 
-// Redact makes err, the outcome of a call with the context ctx, fit to leave the server. Errors
-// that carry a reason pass as they are, whatever wraps them. The caller's own cancellation and
-// deadline get theirs, and so do Connect's own errors about sizes, codes and connections; and so
-// does a 304, which Connect has handlers return as an error. Everything else becomes INTERNAL with
-// a fixed text and an error id; its cause is logged here, once, under that id.
+// Redact returns the error that may leave the server for err, the outcome of a call with the
+// context ctx. Errors that carry a reason pass unchanged, even if wrapped. The caller's own
+// cancellation and deadline get their reasons, as do Connect's own errors about sizes, codes and
+// connections. A 304, which Connect has handlers return as an error, passes, too. Everything else
+// becomes INTERNAL with a fixed text and an error id; its cause is logged here, once, under that
+// id.
 func Redact(ctx context.Context, logger *slog.Logger, err error) *connect.Error {
 	if err == nil {
 		return nil
@@ -51,8 +52,8 @@ func Redact(ctx context.Context, logger *slog.Logger, err error) *connect.Error 
 	return Internal(ctx, logger, err)
 }
 
-// notModified returns what this service's own handler answers a conditional GET with, nil when err
-// is something else.
+// notModified returns the handler's own answer to a conditional GET, or nil if err is something
+// else.
 func notModified(err error) *connect.Error {
 	answer, ok := errors.AsType[*connect.Error](err)
 	if !ok || !connect.IsNotModifiedError(answer) || connect.IsWireError(answer) {
@@ -61,14 +62,14 @@ func notModified(err error) *connect.Error {
 	return answer
 }
 
-// isLate also holds in the moment between the deadline and the context's timer, when a connection
-// with the same deadline has timed out already.
+// isLate reports whether the deadline has passed. This also holds in the moment between the
+// deadline and the context's timer, when a connection with the same deadline has timed out already.
 func isLate(ctx context.Context) bool {
 	deadline, found := ctx.Deadline()
 	return found && !time.Now().Before(deadline)
 }
 
-// callersOwn is for errors that the end of the caller's context brought about.
+// callersOwn returns the error for a context that the caller has ended, or nil.
 func callersOwn(ctx context.Context) *connect.Error {
 	if isLate(ctx) {
 		return New(connect.CodeDeadlineExceeded, errorsv1.Reason_REASON_DEADLINE_EXCEEDED,
@@ -77,15 +78,16 @@ func callersOwn(ctx context.Context) *connect.Error {
 	return New(connect.CodeCanceled, errorsv1.Reason_REASON_CANCELED, "the caller gave up")
 }
 
-// dependencyUnavailable is for a connection that failed, or a time limit of our own that passed
-// while the caller would still have waited. The cause names addresses, so it stays in the log.
+// dependencyUnavailable returns the error for a failed connection, or for a time limit of our own
+// that passed while the caller was still waiting. The cause names addresses, so it stays in the
+// log.
 func dependencyUnavailable(ctx context.Context, logger *slog.Logger, cause error) *connect.Error {
 	logger.WarnContext(ctx, "dependency unavailable", slog.Any("error", cause))
 	return New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
 		"a service that this one depends on does not answer; retry", RetryAfter(retryUnavailable))
 }
 
-// Internal makes the INTERNAL error for a defect and logs its cause with attrs, once, under a new
+// Internal returns the INTERNAL error for a defect and logs its cause with attrs, once, under a new
 // error id.
 func Internal(ctx context.Context, logger *slog.Logger, cause error, attrs ...slog.Attr) *connect.Error {
 	id := rand.Text()
@@ -94,11 +96,11 @@ func Internal(ctx context.Context, logger *slog.Logger, cause error, attrs ...sl
 	return New(connect.CodeInternal, errorsv1.Reason_REASON_INTERNAL, internalMessage, With(MetadataErrorID, id))
 }
 
-// typedOf returns the error with a reason in err's chain, nil when there is none that may pass to
-// the caller.
+// typedOf returns the error with a reason in err's chain, or nil if no such error may pass to the
+// caller.
 //
-// A refused token that came over the wire does not pass: it was this service's own token at the
-// next one that was refused, and the caller would be told to renew a token that is good.
+// A refused token that came over the wire does not pass: the next service refused this service's
+// own token, and the caller would be told to renew a valid token.
 func typedOf(err error) *connect.Error {
 	var connectErr *connect.Error
 	if !errors.As(err, &connectErr) || !HasReason(connectErr) {

@@ -66,8 +66,8 @@ func TestRedactMapsByCode(t *testing.T) {
 	}
 }
 
-// TestRedactLetsNotModifiedPass keeps the answer to a conditional GET, which Connect has as an
-// error, with its headers.
+// TestRedactLetsNotModifiedPass requires that the answer to a conditional GET, which Connect
+// represents as an error, keeps its headers.
 func TestRedactLetsNotModifiedPass(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -5,12 +5,12 @@
 // other side.
 //
 // An error on the wire is a Connect code for generic clients, a reason from the closed list in
-// leat.errors.v1 for programs that decide, a message for people, and where waiting helps a
-// google.rpc.RetryInfo. The reason travels as a google.rpc.ErrorInfo with the domain [Domain].
+// leat.errors.v1 for programs, a message for people, and, if waiting helps, a google.rpc.RetryInfo.
+// The reason travels as a google.rpc.ErrorInfo with the domain [Domain].
 //
 // Only the edge of a service builds these errors: its core returns its own sentinels, which the
-// edge maps once. What nobody mapped becomes INTERNAL in [Redact], with an error id in place of the
-// text.
+// edge maps once. In [Redact], an error that was not mapped becomes INTERNAL, with an error id in
+// place of the text.
 package rpcerr
 
 import (
@@ -37,7 +37,7 @@ const (
 	MetadataErrorID = "error_id"
 )
 
-// Option adds to an error that [New] builds.
+// Option adds details to an error that [New] builds.
 type Option func(*options)
 
 type options struct {
@@ -50,13 +50,13 @@ func With(key, value string) Option {
 	return func(o *options) { o.metadata[key] = value }
 }
 
-// RetryAfter says that the same call may succeed after d. Zero or less adds nothing.
+// RetryAfter adds that the same call may succeed after d. Zero or less adds nothing.
 func RetryAfter(d time.Duration) Option {
 	return func(o *options) { o.retry = d }
 }
 
-// New builds an error. The message is one sentence for people that says what to do; callers see it
-// as it is.
+// New builds an error. The message is one sentence for people that says what to do. Callers see it
+// unchanged.
 func New(code connect.Code, reason errorsv1.Reason, message string, opts ...Option) *connect.Error {
 	return explain(connect.NewError(code, errors.New(message)), reason, opts)
 }
@@ -82,14 +82,15 @@ func addDetail(err *connect.Error, message proto.Message) {
 	}
 }
 
-// Field says that a field of the request is malformed. The path is the one of the proto message,
-// such as "spec.url".
+// Field returns the error for a malformed field of the request. The path is that of the proto
+// message, such as "spec.url".
 func Field(path, message string) *connect.Error {
 	return New(connect.CodeInvalidArgument, errorsv1.Reason_REASON_FIELD_INVALID, path+": "+message,
 		With(MetadataField, path))
 }
 
-// NotFound says that the named object does not exist. The kind is lower case, such as "cluster".
+// NotFound returns the error for a named object that does not exist. The kind is lower case, such
+// as "cluster".
 func NotFound(kind, name string) *connect.Error {
 	return New(connect.CodeNotFound, errorsv1.Reason_REASON_NOT_FOUND, kind+" "+strconv.Quote(name)+" does not exist",
 		With(MetadataKind, kind), With(MetadataName, name))
