@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package accessrule says which requests to a Kubernetes API a rule chooses. The hub's distributor
-// explains with it what a binding of people allows, and the tunnel holds every request against it.
+// Package accessrule decides which requests to a Kubernetes API a rule selects. The hub's
+// distributor uses it to explain what a binding of people allows, and the tunnel checks every
+// request against it.
 package accessrule
 
 import (
@@ -10,28 +11,29 @@ import (
 	"strings"
 )
 
-// All stands for everything in the lists of a [Rule].
+// All selects everything in the lists of a [Rule].
 const All = "*"
 
-// coreGroup is another name of the API group without a name.
+// coreGroup is the spelled-out name of the API group whose name is empty.
 const coreGroup = "core"
 
-// Rule chooses requests: those for resources, as a rule of a Kubernetes Role does, and those for
-// paths of no resource, where it names some. An empty list chooses all, but for Paths. Its JSON is
-// its stored form.
+// Rule selects requests: requests for resources, as a rule of a Kubernetes Role does, and requests
+// for non-resource paths if it lists any. An empty list selects everything, except for Paths. Its
+// JSON encoding is its stored form.
 type Rule struct {
 	Verbs     []string `json:"verbs,omitempty"`
 	APIGroups []string `json:"apiGroups,omitempty"`
-	// Resources are such as "pods", "pods/log", "pods/*", "*/scale" and "*". A resource alone is
-	// without its subresources.
+	// Resources are entries such as "pods", "pods/log", "pods/*", "*/scale" and "*". A bare
+	// resource does not include its subresources.
 	Resources  []string `json:"resources,omitempty"`
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Paths are such as "/metrics" and "/logs/*". A rule with Paths and without Resources chooses
-	// no resource.
+	// Paths are entries such as "/metrics" and "/logs/*". A rule with Paths and without Resources
+	// selects no resource.
 	Paths []string `json:"paths,omitempty"`
 }
 
-// Request is what rules look at. Path is empty for a request for a resource, and set for any other.
+// Request is what a rule is matched against. Path is empty for a request for a resource and set for
+// any other request.
 type Request struct {
 	Verb        string
 	APIGroup    string
@@ -41,7 +43,7 @@ type Request struct {
 	Path        string
 }
 
-// String names the request for a person: "create pods/exec in namespace shop", "get /metrics".
+// String describes the request for people: "create pods/exec in namespace shop", "get /metrics".
 func (q Request) String() string {
 	if q.Path != "" {
 		return q.Verb + " " + q.Path
@@ -59,9 +61,9 @@ func (q Request) String() string {
 	return text
 }
 
-// Open tells what everybody may ask who reaches a cluster at all, whatever narrows it: what
-// Kubernetes itself tells everybody who has signed in (its roles system:discovery and
-// system:basic-user). Without it no client works.
+// Open reports whether everybody who reaches the cluster may send the request, however their rules
+// narrow it. These are the requests that Kubernetes itself answers for every authenticated user
+// (its roles system:discovery and system:basic-user). No client works without them.
 func (q Request) Open() bool {
 	if q.Path == "" {
 		return q.Verb == "create" && q.Subresource == "" && q.asksAboutSelf()
@@ -87,12 +89,12 @@ func (q Request) asksAboutSelf() bool {
 	return false
 }
 
-// Choose reports whether one of the rules chooses the request.
+// Choose reports whether any of the rules selects the request.
 func Choose(rules []Rule, q Request) bool {
 	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Chooses(q) })
 }
 
-// Chooses reports whether the rule chooses the request.
+// Chooses reports whether the rule selects the request.
 func (r Rule) Chooses(q Request) bool {
 	if !anyOf(r.Verbs, q.Verb) {
 		return false

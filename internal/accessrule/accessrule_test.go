@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/internal/accessrule"
 )
 
-// request reads "verb group/resource/subresource@namespace", with "core" for the group without a
+// request parses "verb group/resource/subresource@namespace", with "core" for the group without a
 // name, or "verb /path".
 func request(text string) accessrule.Request {
 	verb, rest, _ := strings.Cut(text, " ")

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Bounds of what one rule may list.
+// Bounds on the lists of one rule.
 const (
 	maxVerbs      = 32
 	maxGroups     = 64
@@ -26,11 +26,11 @@ var (
 	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 )
 
-// FieldError tells which field of a rule is not acceptable.
+// FieldError reports which field of a rule is invalid.
 type FieldError struct {
 	// Path is the field, such as verbs[0].
 	Path string
-	// Message is a phrase that follows it.
+	// Message is a phrase that follows Path.
 	Message string
 }
 
@@ -71,7 +71,7 @@ func isGroup(s string) bool {
 	return s == "" || s == All || len(s) <= 253 && dnsDomain.MatchString(s)
 }
 
-// isPath takes paths with a star at their end, and nowhere else.
+// isPath reports whether s is a path. A star is allowed only at its end.
 func isPath(s string) bool {
 	return len(s) <= maxPathBytes && (s == All || strings.HasPrefix(s, "/") && !strings.Contains(strings.TrimSuffix(s, All), All)) &&
 		!strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == 0x7f })

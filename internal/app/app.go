@@ -39,9 +39,9 @@ func Main(program string, cfg interface{ Bind(set *config.Set) }, run func(ctx c
 	os.Exit(code)
 }
 
-// untilSignal returns a context that ends at the first signal. By then signals have their default
-// effect again, so that the second one ends the process; signal.NotifyContext leaves that to the
-// moment when the work is done.
+// untilSignal returns a context that ends at the first signal. The signals already have their
+// default effect again by then, so a second one ends the process. signal.NotifyContext restores the
+// default effect only when its stop function is called, which is too late.
 func untilSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 1)
@@ -62,7 +62,7 @@ type Params struct {
 	Program string
 	// Args are the arguments without the program's name.
 	Args []string
-	// Settings are bound already and not parsed yet.
+	// Settings are bound, but not parsed yet.
 	Settings *config.Set
 	Run      func(ctx context.Context) error
 	Stdout   io.Writer
@@ -96,7 +96,8 @@ func exitCode(params Params, err error) int {
 	return exitOK
 }
 
-// complain has nowhere to report its own failure.
+// complain writes err to standard error. A failure to write is ignored, because there is nowhere
+// else to report it.
 func complain(params Params, err error) {
 	_, _ = fmt.Fprintf(params.Stderr, "%s: %v\n", params.Program, err)
 }

@@ -21,7 +21,7 @@ type settings struct{ Workers int }
 
 func (c *settings) Bind(s *config.Set) { s.Int(&c.Workers, "workers", 16, "things done at once") }
 
-// asProgram, as the name it is called by, makes the test binary a program whose main is app.Main.
+// asProgram is the program name that makes the test binary run app.Main.
 const asProgram = "app-test-as-program"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program says that it runs, and waits for its end.
+// program reports that it runs, and waits for its end.
 func program(ctx context.Context, cfg *settings) error {
 	if cfg.Workers == 0 {
 		return errors.New("no workers")
@@ -88,7 +88,7 @@ func TestExecute(t *testing.T) {
 				t.Errorf("got %d, %q, %q, want %d, %q, %q", code, stdout, stderr, tt.code, tt.stdout, tt.stderr)
 			}
 			if tt.stderr == "" && stderr != "" {
-				t.Errorf("got complaint %q, want none", stderr)
+				t.Errorf("got error output %q, want none", stderr)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func spawn(t *testing.T, args ...string) *child {
 	return &child{Cmd: cmd, stdout: stdout}
 }
 
-// expect waits for a line of output.
+// expect blocks until a line of output arrives.
 func (c *child) expect(t *testing.T, line string) {
 	t.Helper()
 	got := make([]byte, len(line)+1)

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// version is written by the linker (-X) when a release is built, and by nothing else.
+// version is set by the linker (-X) in release builds, and by nothing else.
 var version string
 
-// BuildInfo says which build is running.
+// BuildInfo describes the running build.
 type BuildInfo struct {
 	// Version is the release, or "devel".
 	Version string
-	// Commit is the Git commit it was built from, empty when the build does not know it.
+	// Commit is the Git commit of the source, or empty if the build did not record it.
 	Commit string
 	// Modified reports whether the working tree differed from the commit.
 	Modified bool
@@ -26,7 +26,7 @@ type BuildInfo struct {
 // Version returns the release that is running, or "devel".
 func Version() string { return Build().Version }
 
-// Build returns what the linker and the Go tool noted about this binary.
+// Build returns what the linker and the Go tool recorded in this binary.
 func Build() BuildInfo {
 	info := BuildInfo{Version: version}
 	if read, ok := debug.ReadBuildInfo(); ok {

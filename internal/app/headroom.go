@@ -11,13 +11,13 @@ import (
 	"sync"
 )
 
-// defaultGCPercent is what GOGC is when nobody set it.
+// defaultGCPercent is the Go runtime's default for GOGC.
 const defaultGCPercent = 100
 
-// KeepHeadroom lets the heap of the process grow by at least low and at most high bytes between two
-// collections, instead of by its own size. A small heap that serves many requests would else be
-// collected many times a second, and a large one that hardly changes would take twice its size. It
-// does nothing where GOGC is set. The returned function ends it.
+// KeepHeadroom makes the heap grow by at least low and at most high bytes between two collections,
+// instead of by its own size. Otherwise a small heap that serves many requests would be collected
+// many times a second, and a large heap that hardly changes would take twice its size. It does
+// nothing if GOGC is set. The returned function ends it.
 //
 // It is for main functions, since a process has one heap.
 func KeepHeadroom(low, high uint64) (stop func()) {
@@ -39,7 +39,8 @@ type headroom struct {
 	stopped bool
 }
 
-// collected is an object that nobody refers to, so that its finalizer tells of the next collection.
+// collected is an unreachable object. Its finalizer runs after the next collection and adjusts
+// GOGC.
 type collected struct{ h *headroom }
 
 func (h *headroom) adjust() {
@@ -48,7 +49,7 @@ func (h *headroom) adjust() {
 	if h.stopped {
 		return
 	}
-	// Setting it stops the world for a moment, so small differences are left alone.
+	// Setting the percentage stops the world for a moment, so small differences are ignored.
 	if next := h.wanted(); math.Abs(float64(next-h.percent)) > float64(h.percent)/10 {
 		debug.SetGCPercent(next)
 		h.percent = next
@@ -56,7 +57,7 @@ func (h *headroom) adjust() {
 	runtime.SetFinalizer(&collected{h}, func(c *collected) { c.h.adjust() })
 }
 
-// wanted returns by how many percent of what is alive the heap may grow.
+// wanted returns by how many percent of the live heap the heap may grow.
 func (h *headroom) wanted() int {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)

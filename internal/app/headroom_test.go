@@ -12,7 +12,7 @@ import (
 	"github.com/leatdev/leat/internal/app"
 )
 
-// garbage makes 256 MiB of it and returns how often it was collected.
+// garbage allocates 256 MiB and returns how many collections ran.
 func garbage() uint32 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -23,17 +23,17 @@ func garbage() uint32 {
 	return after.NumGC - before.NumGC
 }
 
-// gcPercent returns what GOGC is.
+// gcPercent returns the current GOGC.
 func gcPercent() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-func TestKeepHeadroom(t *testing.T) { //nolint:paralleltest // A process has one heap.
+func TestKeepHeadroom(t *testing.T) {
 	stop := app.KeepHeadroom(64<<20, 128<<20)
 	runtime.GC()
-	// Finalizers run one after another, so that headroom's was there when this one is.
+	// Finalizers run one after another, so headroom's has run when this one runs.
 	done := make(chan struct{})
 	runtime.SetFinalizer(&struct{ pointer *int }{new(int)}, func(any) { close(done) })
 	runtime.GC()
@@ -45,7 +45,7 @@ func TestKeepHeadroom(t *testing.T) { //nolint:paralleltest // A process has one
 	for range 3 {
 		runtime.GC()
 	}
-	for gcPercent() >= 50 { // until the finalizer came to it
+	for gcPercent() >= 50 { // until its finalizer has run
 		runtime.Gosched()
 	}
 	runtime.KeepAlive(alive)
@@ -55,10 +55,10 @@ func TestKeepHeadroom(t *testing.T) { //nolint:paralleltest // A process has one
 	}
 }
 
-func TestKeepHeadroomLeavesAGivenValueAlone(t *testing.T) { //nolint:paralleltest // A process has one heap.
+func TestKeepHeadroomLeavesAGivenValueAlone(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(250))
 	defer app.KeepHeadroom(64<<20, 128<<20)()
 	if got := gcPercent(); got != 250 {
-		t.Errorf("got GOGC %d, want the one that was given", got)
+		t.Errorf("got GOGC %d, want the configured one", got)
 	}
 }

@@ -8,9 +8,9 @@
 // whole interval rather than coming back together. Periodic work (polls, refreshes) uses [Jitter]
 // for the same reason.
 //
-// The package is ours because it is shorter than the glue to a library would be: the known ones
-// spread around the interval instead of over it, carry a hidden overall time limit, and drop the
-// cause when a server names its own delay.
+// Leat has its own package because it is shorter than the glue to a library would be: the known
+// ones spread around the interval instead of over it, carry a hidden overall time limit, and drop
+// the cause when a server names its own delay.
 package backoff
 
 import (
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// Policy says how long to wait between attempts. It is a value: copy it, change a field, share it
+// Policy sets how long to wait between attempts. It is a value: copy it, change a field, share it
 // between goroutines. A zero field takes the value it has in [Default].
 type Policy struct {
 	// Initial is the bound of the wait after the first failure. Zero: 200 ms.
@@ -32,12 +32,11 @@ type Policy struct {
 	Max time.Duration
 	// Multiplier is how much the bound grows with every further failure; at least 1. Zero: 2.
 	Multiplier float64
-	// MaxAttempts ends Retry after that many calls. Zero: there is no such limit, the context alone
-	// ends it.
+	// MaxAttempts ends Retry after that many calls. Zero: no limit, so only the context ends it.
 	MaxAttempts int
 }
 
-// Default returns the policy to use where nothing speaks for another: 200 ms doubling to 30 s,
+// Default returns the policy to use unless there is a reason for another: 200 ms doubling to 30 s,
 // without a limit on the number of attempts.
 func Default() Policy {
 	return Policy{Initial: 200 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
@@ -131,20 +130,19 @@ func Retry(ctx context.Context, p Policy, try func(context.Context) error) error
 }
 
 // After returns how long to wait after failure number attempt, counted from 0, whose error is err:
-// what [Policy.Delay] says, or where err carries a [RetryAfter], that time and up to a quarter
-// more.
+// the result of [Policy.Delay], or, if err carries a [RetryAfter], that time plus up to a quarter.
 func (p Policy) After(err error, attempt int) time.Duration {
 	delay := p.Delay(attempt)
 	if hint, ok := Hint(err); ok {
-		// Every caller was told the same time, so they still have to be spread, but never to before
-		// it.
+		// Every caller got the same hint, so their retries still have to be spread, but never to a
+		// time before it.
 		return hint + min(delay, hint/4)
 	}
 	return delay
 }
 
-// Permanent marks err as one that trying again cannot mend: [Retry] returns err at once.
-// Permanent(nil) is nil.
+// Permanent marks err as one that no retry can fix: [Retry] returns err at once. Permanent(nil) is
+// nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -157,8 +155,8 @@ type permanentError struct{ cause error }
 func (e *permanentError) Error() string { return e.cause.Error() }
 func (e *permanentError) Unwrap() error { return e.cause }
 
-// RetryAfter adds to err that the other side asked not to be called again before d has passed (an
-// HTTP Retry-After header, a RetryInfo detail). RetryAfter(nil, d) is nil.
+// RetryAfter marks err as carrying the peer's request not to be called again before d has passed
+// (an HTTP Retry-After header, a RetryInfo detail). RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil

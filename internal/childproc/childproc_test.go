@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/childproc"
 )
 
-// role, set in its environment, makes the test binary a parent that starts a child and tells its
+// role, set in its environment, makes the test binary a parent that starts a child and prints its
 // process id.
 const role = "LEAT_TEST_CHILDPROC_PARENT"
 
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	select {}
 }
 
-// TestChildEndsWithItsParent kills a parent, which has no time to end its child.
+// TestChildEndsWithItsParent kills a parent, which gets no time to end its child.
 func TestChildEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 	parent := exec.CommandContext(t.Context(), os.Args[0])
@@ -64,7 +64,7 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = parent.Wait() // tells that it was killed
+	_ = parent.Wait() // the error only reports that it was killed
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for deadline := time.After(30 * time.Second); alive(pid); {
@@ -77,8 +77,8 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs. One that has ended may stay in the list of processes for as
-// long as nobody has waited for it.
+// alive reports whether a process runs. A process that has ended stays listed until its parent has
+// waited for it.
 func alive(pid int) bool {
 	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
@@ -102,7 +102,8 @@ func TestEndIsTold(t *testing.T) {
 	}
 }
 
-// TestChildHasAGroupOfItsOwn keeps Ctrl-C from it, and what else its command asks for.
+// TestChildHasAGroupOfItsOwn checks that the child is not in the terminal's group, and has the
+// attributes that its command requested.
 func TestChildHasAGroupOfItsOwn(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), "sleep", "600")
@@ -114,7 +115,7 @@ func TestChildHasAGroupOfItsOwn(t *testing.T) {
 	}
 	group, err := syscall.Getpgid(cmd.Process.Pid)
 	if err != nil || group != cmd.Process.Pid || cmd.SysProcAttr != given {
-		t.Errorf("got group %d of process %d (%v), want one of its own, beside what was asked for", group, cmd.Process.Pid, err)
+		t.Errorf("got group %d of process %d (%v), want its own group and the requested attributes", group, cmd.Process.Pid, err)
 	}
 	_ = cmd.Process.Kill()
 	<-ended

@@ -65,8 +65,8 @@ func (s *Set) Group(title string) {
 	s.group = title
 }
 
-// Check adds a rule that [Set.Parse] runs once every value is in place, for what one value alone
-// cannot tell.
+// Check adds a rule that [Set.Parse] runs once every value is in place, for conditions that span
+// several values.
 func (s *Set) Check(rule func() error) {
 	s.checks = append(s.checks, rule)
 }
@@ -80,7 +80,7 @@ func (s *Set) String(p *string, name, def, usage string) {
 	}})
 }
 
-// Choice binds a text that must be one of allowed.
+// Choice binds a text that must be one of the allowed ones.
 func (s *Set) Choice(p *string, name, def, usage string, allowed ...string) {
 	*p = def
 	usage += " (" + strings.Join(allowed, ", ") + ")"
@@ -134,8 +134,8 @@ func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
 	}})
 }
 
-// Secret binds a text that must not be shown. It is also read from a file, which --NAME-file or
-// LEAT_NAME_FILE names; line ends at the end of the file are dropped, and an empty file is an
+// Secret binds a text that must not be shown. It can also be read from a file, which --NAME-file or
+// LEAT_NAME_FILE names. Line ends at the end of the file are dropped, and an empty file is an
 // error.
 func (s *Set) Secret(p *Secret, name string, def Secret, usage string) {
 	*p = def
@@ -198,8 +198,8 @@ func (s *Set) Parse(args []string) error {
 	return errors.Join(errs...)
 }
 
-// parseFlags only notes what was given: values are judged later, so that flags and variables fail
-// with the same words.
+// parseFlags only records the given texts. Values are validated later, so that flags and variables
+// fail with the same words.
 func (s *Set) parseFlags(args []string) error {
 	flags := flag.NewFlagSet(s.program, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)

@@ -46,7 +46,7 @@ func (s *Set) Document(w io.Writer) error {
 	return err
 }
 
-// widths makes the columns line up through all groups.
+// widths returns the column widths that align all groups.
 func widths(groups []*group) (flagWidth, envWidth int) {
 	for _, group := range groups {
 		for _, b := range group.settings {
@@ -61,8 +61,8 @@ type group struct {
 	settings []*setting
 }
 
-// groups keeps the order of binding; settings of one title come together even if another group was
-// bound in between.
+// groups returns the settings by group, in the order of binding. Settings of one title are joined
+// even if another group was bound in between.
 func (s *Set) groups() []*group {
 	var all []*group
 	byTitle := make(map[string]*group)
@@ -120,7 +120,7 @@ func code(text string) string {
 	return "`" + cell(text) + "`"
 }
 
-// cell keeps a text from ending the table's cell it stands in.
+// cell escapes a text so that it does not end its table cell.
 func cell(text string) string {
 	return strings.ReplaceAll(text, "|", "\\|")
 }

@@ -21,11 +21,11 @@ type setting struct {
 	usage  string
 	isBool bool
 	secret bool
-	hidden bool     // told beside another setting rather than on its own
+	hidden bool     // described beside another setting rather than on its own
 	file   *setting // the setting that names a file with this one's value
 
 	set   func(text string) error
-	given *string // what the command line says, nil when it says nothing
+	given *string // the text from the command line, or nil if it has none
 }
 
 // String is part of [flag.Value].
@@ -37,7 +37,7 @@ func (b *setting) Set(text string) error {
 	return nil
 }
 
-// IsBoolFlag tells package flag that --name alone is enough.
+// IsBoolFlag reports to package flag that --name alone is enough.
 func (b *setting) IsBoolFlag() bool { return b.isBool }
 
 // label names the setting in an error.
@@ -48,7 +48,7 @@ func (b *setting) label() string {
 	return b.flag + " (" + b.env + ")"
 }
 
-// resolve finds the text of a setting, command line first, and hands it to the bound variable.
+// resolve finds the text of a setting, command line first, and passes it to the bound variable.
 func (s *Set) resolve(b *setting) error {
 	if b.set == nil {
 		return nil // read by the setting it belongs to
@@ -85,8 +85,8 @@ func (b *setting) fileGiven() *string {
 	return b.file.given
 }
 
-// environment returns the variable's text, or nil when it is unset, empty, or there is no such
-// setting.
+// environment returns the variable's text, or nil if the variable is unset or empty, or the setting
+// has none.
 func (s *Set) environment(b *setting) *string {
 	if b == nil {
 		return nil
@@ -98,8 +98,8 @@ func (s *Set) environment(b *setting) *string {
 	return &text
 }
 
-// choose takes the value or reads the file that was given instead; both at the same level are a
-// contradiction.
+// choose returns the value, or reads the file that was given instead. It is an error if both are
+// given at the same level.
 func choose(b *setting, value, path *string) (text string, found bool, err error) {
 	switch {
 	case value != nil && path != nil:

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// redacted stands wherever a secret would be printed.
+// redacted is printed in place of a secret.
 const redacted = "redacted"
 
-// Secret is a text that no log, error or %v may show; only [Secret.Reveal] does.
+// Secret is a text that no log, error or %v shows. Only [Secret.Reveal] returns it.
 type Secret string
 
 // Reveal returns the secret itself.
@@ -41,7 +41,7 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // Bytes is a number of bytes.
 type Bytes int64
 
-// The units that [ParseBytes] knows and [Bytes.String] prints, largest first.
+// The units that [ParseBytes] accepts and [Bytes.String] prints, largest first.
 const (
 	KiB Bytes = 1 << 10
 	MiB Bytes = 1 << 20
@@ -54,8 +54,8 @@ type unit struct {
 	size   Bytes
 }
 
-// units is ordered so that a suffix stands before those that it ends with, and the largest size
-// before smaller ones.
+// units is ordered so that each suffix precedes the suffixes that it ends with, and larger sizes
+// precede smaller ones.
 func units() []unit {
 	return []unit{
 		{"TiB", TiB},
@@ -84,7 +84,7 @@ func (b Bytes) String() string {
 }
 
 // ParseBytes reads a size: a number of zero or more and a unit, B, KiB, MiB, GiB, TiB, kB, MB, GB
-// or TB. Only 0 may stand without a unit.
+// or TB. Only 0 needs no unit.
 func ParseBytes(text string) (Bytes, error) {
 	errSize := errors.New("want a size with a unit, such as 64KiB, 512MiB or 10GiB")
 	text = strings.TrimSpace(text)

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crossorigin says what web pages of other origins may do: those that the operator lists
-// may call the hub, and no others.
+// Package crossorigin decides which web pages of other origins may call the hub: only those whose
+// origins the operator lists.
 //
-// Callers are known by their Authorization header alone, which browsers never send by themselves;
-// cookies mean nothing. So a page without a token can do nothing, and what is refused here is
-// refused for a second reason: a page of an origin that nobody listed shall not even try.
+// Callers are authenticated by their Authorization header alone, which browsers never send
+// automatically. Cookies are ignored. A page without a token can therefore do nothing anyway; this
+// package is a second defence, which refuses pages of unlisted origins before they can try.
 package crossorigin
 
 import (
@@ -23,22 +23,22 @@ import (
 )
 
 const (
-	// preflightAge is for how long browsers remember that they may ask, in seconds.
+	// preflightAge is how long browsers cache the answer to a preflight, in seconds.
 	preflightAge = "600"
-	// methods are what the hub and Kubernetes APIs are asked with.
+	// methods are the methods of the hub's and Kubernetes' APIs.
 	methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
-	// exposed are what pages may read of answers, beside what they always may.
+	// exposed lists the answer headers that pages may read, beside those they may always read.
 	exposed = "Content-Encoding, Content-Length, Date, ETag, Grpc-Message, Grpc-Status, Grpc-Status-Details-Bin, Leat-Error-Origin, " +
 		"Leat-Error-Reason, Link, Retry-After, Warning, Audit-Id, X-Kubernetes-Pf-Flowschema-Uid, X-Kubernetes-Pf-Prioritylevel-Uid"
 )
 
-// Policy knows the origins whose pages may call. It is safe for concurrent use.
+// Policy holds the origins whose pages may call. It is safe for concurrent use.
 type Policy struct {
 	origins map[string]bool
 }
 
-// New returns a policy that lets pages of exactly these origins call, such as
-// https://ui.example.com, beside those of the hub's own. The error says which is no origin.
+// New returns a policy that admits pages of exactly these origins, such as https://ui.example.com,
+// beside those of the hub's own origin. The error names the text that is not an origin.
 func New(origins []string) (*Policy, error) {
 	p := &Policy{origins: make(map[string]bool, len(origins))}
 	for _, origin := range origins {
@@ -52,8 +52,8 @@ func New(origins []string) (*Policy, error) {
 	return p, nil
 }
 
-// Wrap answers preflights, refuses what pages of other origins must not do, and marks the answers
-// that listed ones may read. What is answered or refused here never reaches next.
+// Wrap answers preflights, refuses forbidden requests from pages of other origins, and marks the
+// answers that listed origins may read. Requests that it answers or refuses never reach next.
 func (p *Policy) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(p.origins) > 0 {
@@ -76,8 +76,8 @@ func (p *Policy) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// origin returns the origin of the page that asks; empty when none does. Who sends two is no
-// browser.
+// origin returns the origin of the calling page, or "" if there is none, and whether it is listed.
+// A request with two origins does not come from a browser.
 func (p *Policy) origin(r *http.Request) (origin string, listed bool) {
 	values := r.Header["Origin"]
 	if len(values) == 0 {
@@ -89,9 +89,9 @@ func (p *Policy) origin(r *http.Request) (origin string, listed bool) {
 	return values[0], p.origins[values[0]]
 }
 
-// foreign tells requests that a browser makes for a page of an origin that is neither listed nor
-// our own. Browsers say so; of those that do not, only what pages could read without being let,
-// which is WebSockets, is refused by the origin alone.
+// foreign reports whether a browser makes the request for a page of an origin that is neither
+// listed nor the hub's own. Browsers declare this in Sec-Fetch-Site. For those that do not, only
+// WebSockets are refused by the origin alone, because pages could read them without permission.
 func foreign(r *http.Request, origin string) bool {
 	if origin != "" && sameHost(r, origin) {
 		return false
@@ -103,7 +103,7 @@ func foreign(r *http.Request, origin string) bool {
 	return origin != "" && (isPreflight(r) || isWebSocket(r))
 }
 
-// sameHost compares without the scheme, which is not known where somebody else ends TLS.
+// sameHost compares hosts without the scheme, which is unknown behind a proxy that terminates TLS.
 func sameHost(r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
@@ -122,7 +122,7 @@ func allow(header http.Header, origin string) {
 	header.Set("Access-Control-Expose-Headers", exposed)
 }
 
-// answerPreflight lets pages send what they like but cookies, which nothing here allows.
+// answerPreflight permits every method and header. Cookies are never permitted.
 func answerPreflight(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Add("Vary", "Access-Control-Request-Method")
@@ -135,7 +135,7 @@ func answerPreflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// headerNames returns the names that can be such.
+// headerNames returns the valid header names of the lists.
 func headerNames(lists []string) string {
 	var names []string
 	for _, list := range lists {

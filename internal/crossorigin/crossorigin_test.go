@@ -26,7 +26,7 @@ func TestWhatPagesMayDo(t *testing.T) {
 	for name, test := range map[string]struct {
 		method    string
 		header    map[string]string
-		status    int // 299 is next's
+		status    int // 299 is next's answer
 		allowed   string
 		reachNext bool
 	}{
@@ -89,7 +89,7 @@ func TestPreflight(t *testing.T) {
 	res := httptest.NewRecorder()
 	policy.Wrap(http.NotFoundHandler()).ServeHTTP(res, req)
 	if got := res.Header().Get("Access-Control-Allow-Headers"); got != "authorization, connect-protocol-version" {
-		t.Errorf("got headers %q, want those that can be such", got)
+		t.Errorf("got headers %q, want only valid header names", got)
 	}
 	if got := res.Header().Get("Access-Control-Allow-Methods"); !strings.Contains(got, "PATCH") || strings.Contains(got, "CONNECT") {
 		t.Errorf("got methods %q, want those of APIs", got)

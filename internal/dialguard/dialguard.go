@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dialguard says which addresses a service must not dial on somebody's behalf: those that
-// mean its own machine, or whoever is on its link, such as a cloud's metadata server.
+// Package dialguard decides which addresses a service must not dial on behalf of others: those of
+// its own machine, and those of its link, such as a cloud's metadata server.
 package dialguard
 
 import (

@@ -30,7 +30,7 @@ func TestLocal(t *testing.T) {
 		t.Error("no address at all was let through")
 	}
 	if dialguard.Control("tcp4", "10.0.0.1:443", nil) != nil || dialguard.Control("tcp4", "127.0.0.1:443", nil) == nil || dialguard.Control("tcp", "x", nil) == nil {
-		t.Error("want addresses with ports judged as those without")
+		t.Error("want the same result with and without a port")
 	}
 }
 

@@ -4,8 +4,8 @@
 // Package digest names content by its SHA-256 hash.
 //
 // A [Digest] is a small comparable value: it is a map key, an equality check and a file name. In
-// Leat it always names uncompressed content, so that the same content has the same digest whichever
-// compressor carried it.
+// Leat it always names uncompressed content, so that the same content has the same digest
+// regardless of the compressor that carried it.
 package digest
 
 import (
@@ -19,7 +19,7 @@ import (
 // Size is the length of a digest in bytes.
 const Size = sha256.Size
 
-// prefix names the algorithm in the text form; there is one algorithm, and a second one would be
+// prefix names the algorithm in the text form. There is one algorithm; a second one would get
 // another prefix.
 const prefix = "sha256:"
 
@@ -121,7 +121,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// shorten keeps an error message readable when somebody passes a whole document as a digest.
+// shorten keeps an error message readable when the text is a whole document.
 func shorten(text string) string {
 	const enough = 80
 	if len(text) <= enough {

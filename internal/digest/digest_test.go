@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// The SHA-256 of nothing and of "abc", as FIPS 180 gives them.
+// The SHA-256 of nothing and of "abc", from FIPS 180.
 const (
 	ofNothing = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 	ofABC     = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -29,7 +29,7 @@ func TestKnownContent(t *testing.T) {
 		hasher := digest.NewHasher()
 		for _, piece := range strings.Split(content, "") {
 			_, _ = io.WriteString(hasher, piece)
-			_ = hasher.Digest() // looking must not change what comes
+			_ = hasher.Digest() // reading the digest must not change later ones
 		}
 		if got := hasher.Digest().String(); got != want {
 			t.Errorf("hasher's digest of %q: got %s, want %s", content, got, want)

@@ -11,10 +11,10 @@ import (
 	"io"
 )
 
-// ErrMismatch is matched by every [MismatchError]: some content is not what its digest says.
+// ErrMismatch is matched by every [MismatchError]: some content does not match its digest.
 var ErrMismatch = errors.New("digest mismatch")
 
-// MismatchError tells which content was promised and which one came.
+// MismatchError reports which digest was expected and which one the content has.
 type MismatchError struct {
 	Want Digest // what the content should have hashed to
 	Got  Digest // what it hashed to
@@ -38,7 +38,7 @@ type Hasher struct {
 
 var _ io.Writer = (*Hasher)(nil)
 
-// NewHasher returns a Hasher that has seen no content.
+// NewHasher returns a Hasher of empty content.
 func NewHasher() *Hasher {
 	return &Hasher{hash: sha256.New()}
 }
@@ -48,20 +48,20 @@ func (h *Hasher) Write(p []byte) (int, error) {
 	return h.hash.Write(p)
 }
 
-// Digest returns the digest of everything written so far; writing may go on afterwards.
+// Digest returns the digest of everything written so far. More can be written afterwards.
 func (h *Hasher) Digest() Digest {
 	var d Digest
 	h.hash.Sum(d.sum[:0])
 	return d
 }
 
-// NewVerifier returns a reader that passes r through and, where r ends, compares what it passed
-// with want: it then returns io.EOF when they agree and a [*MismatchError] in its place when they
-// do not.
+// NewVerifier returns a reader that passes r through and, when r ends, compares the digest of the
+// passed bytes with want. It then returns io.EOF if they match, and a [*MismatchError] instead if
+// they do not.
 //
-// The bytes before the end are handed out unchecked, so a caller must not act on them (publish,
-// apply, rename into place) before it has seen io.EOF. Errors of r are passed on unchanged. The
-// zero want matches nothing. The reader is not safe for concurrent use.
+// The bytes before the end are unverified, so a caller must not act on them (publish, apply, rename
+// into place) before it has seen io.EOF. Errors of r are passed on unchanged. The zero want matches
+// nothing. The reader is not safe for concurrent use.
 func NewVerifier(r io.Reader, want Digest) io.Reader {
 	return &verifier{source: r, hasher: NewHasher(), want: want}
 }
@@ -70,7 +70,7 @@ type verifier struct {
 	source io.Reader
 	hasher *Hasher
 	want   Digest
-	end    error // what every Read returns once the source has ended; nil before
+	end    error // the result of every Read once the source has ended; nil before
 }
 
 func (v *verifier) Read(p []byte) (int, error) {

@@ -15,11 +15,11 @@ import (
 // self is the name of the object in an expression.
 const self = "self"
 
-// CompileError says what is wrong with the text of an expression, and where.
+// CompileError reports what is wrong with the text of an expression, and where.
 type CompileError struct {
 	// Line and Column point into the source, from 1.
 	Line, Column int
-	// Message says what is wrong, and what is allowed where that helps.
+	// Message describes the error, and what is allowed where that helps.
 	Message string
 }
 
@@ -42,13 +42,13 @@ func newEnvironment() (*cel.Env, error) {
 	)
 }
 
-// explain makes an error of the first issue: those after it are often its consequences.
+// explain returns an error for the first issue. Later issues are often consequences of it.
 func explain(issues *cel.Issues) error {
 	first := issues.Errors()[0]
 	return &CompileError{Line: first.Location.Line(), Column: first.Location.Column() + 1, Message: first.Message + hint(first.Message)}
 }
 
-// topLevel are the fields that people write without self, as other tools let them.
+// topLevel are the fields that people write without self, because other tools allow that.
 var topLevel = []string{"apiVersion", "kind", "metadata", "spec", "status", "data", "object", "obj", "resource", "this"}
 
 func hint(message string) string {

@@ -10,11 +10,11 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// conditions is a library of words for the conditions of an object, or of anything else that has a
-// list of conditions, such as one of the parents of an HTTPRoute.
+// conditions is a CEL library of functions for the conditions of an object, or of anything else
+// that has a list of conditions, such as one of the parents of an HTTPRoute.
 //
-// A condition that is not there is an empty one, whose status is "Unknown"; so is one that was made
-// for an older generation of the object. Rules thus need no has().
+// An absent condition reads as an empty one whose status is "Unknown", and so does one that was
+// made for an older generation of the object. Rules therefore need no has().
 type conditions struct{}
 
 // CompileOptions implements cel.Library.
@@ -44,7 +44,7 @@ func text(condition map[string]any, field string) ref.Val {
 	return types.String(s)
 }
 
-// find returns the condition of a kind.
+// find returns the condition of the given type.
 func find(object, kind ref.Val) map[string]any {
 	o := native(object)
 	for _, item := range listOf(o) {
@@ -57,12 +57,12 @@ func find(object, kind ref.Val) map[string]any {
 	return map[string]any{"type": name, "status": "Unknown", "reason": "", "message": ""}
 }
 
-// native returns the fields of an object; nil when it is none.
+// native returns the fields of an object, or nil if the value is not an object.
 func native(value ref.Val) map[string]any {
 	if fields, ok := value.Value().(map[string]any); ok {
 		return fields
 	}
-	converted, err := value.ConvertToNative(types.JSONStructType) // one that the expression itself has made
+	converted, err := value.ConvertToNative(types.JSONStructType) // an object that the expression itself has made
 	if err != nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func native(value ref.Val) map[string]any {
 	return fields.AsMap()
 }
 
-// listOf returns status.conditions of an object, or else its conditions.
+// listOf returns status.conditions of an object, or otherwise its conditions.
 func listOf(object map[string]any) []any {
 	if status, ok := object["status"].(map[string]any); ok {
 		object = status

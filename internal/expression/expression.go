@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expression evaluates what people say about Kubernetes objects, in CEL: rules of health,
-// conditions of dependencies, gates.
+// Package expression evaluates CEL expressions about Kubernetes objects: health rules, conditions
+// of dependencies, gates.
 //
 // An expression sees one variable, self, which is the whole object. Besides CEL's standard library
 // it may use optional values, the extensions for strings, lists, sets, numbers, encodings, regular
@@ -24,7 +24,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Kind is what an expression makes of an object.
+// Kind is the type of an expression's result.
 type Kind int
 
 // The kinds.
@@ -47,37 +47,36 @@ func (k Kind) String() string {
 const (
 	// maxSource bounds the text of an expression, in code points.
 	maxSource = 16 << 10
-	// maxCost bounds what one evaluation may cost, in CEL's own unit, of which the usual rule takes
-	// less than a hundred. The most expensive evaluation takes some 10 ms.
+	// maxCost bounds the cost of one evaluation in CEL's own unit. A typical rule costs less than a
+	// hundred. The most expensive evaluation takes some 10 ms.
 	maxCost = 100_000
-	// interruptEvery is how many steps of a comprehension may pass before the end of the context is
-	// noticed.
+	// interruptEvery is the number of comprehension steps between two checks of the context.
 	interruptEvery = 100
 )
 
-// Errors of an evaluation. Whether a field that is missing is a failure or just an answer is the
-// caller's decision.
+// Errors of an evaluation. The caller decides whether a missing field is a failure or a valid
+// answer.
 var (
 	// ErrMissing means that the object has no field, key or item that the expression reads.
 	ErrMissing = errors.New("the object has no such field")
-	// ErrTooExpensive means that the evaluation was given up for its cost.
+	// ErrTooExpensive means that the evaluation was aborted for its cost.
 	ErrTooExpensive = errors.New("the expression costs too much")
-	// ErrType means that a value is of another type than the expression takes it for.
+	// ErrType means that a value is not of the type that the expression expects.
 	ErrType = errors.New("a value has another type than the expression expects")
 )
 
-// Expression is compiled. It is immutable and safe for concurrent use.
+// Expression is a compiled expression. It is immutable and safe for concurrent use.
 type Expression struct {
 	source  string
 	kind    Kind
 	program cel.Program
 }
 
-// environment is what every expression is compiled in. To make it takes milliseconds and a third of
-// a mebibyte, so it is made when the first expression needs it, and never changes.
+// environment compiles every expression. Making it takes milliseconds and a third of a mebibyte, so
+// it is made when the first expression needs it, and never changes.
 var environment = sync.OnceValues(newEnvironment)
 
-// Compile checks source and makes it ready. Errors are *CompileError.
+// Compile checks and compiles source. Errors are *CompileError.
 func Compile(source string, kind Kind) (*Expression, error) {
 	if strings.TrimSpace(source) == "" {
 		return nil, &CompileError{Line: 1, Column: 1, Message: "the expression is empty"}
@@ -103,8 +102,8 @@ func Compile(source string, kind Kind) (*Expression, error) {
 	return &Expression{source: source, kind: kind, program: program}, nil
 }
 
-// produces reports whether a value of type t can be of kind. What is read from an object has no
-// type before it is read.
+// produces reports whether a value of type t can be of kind. Fields of an object have no static
+// type.
 func produces(t *cel.Type, kind Kind) bool {
 	switch t.Kind() {
 	case types.DynKind, types.AnyKind:
@@ -123,8 +122,8 @@ func (e *Expression) String() string {
 	return e.source
 }
 
-// Holds reports whether the object is as a Bool expression says. The object is only read. Errors
-// wrap ErrMissing, ErrTooExpensive or ErrType, are ctx's own, or have the words of CEL.
+// Holds reports whether a Bool expression is true for the object, which it does not change. Errors
+// wrap ErrMissing, ErrTooExpensive or ErrType, are ctx's own, or carry CEL's text.
 func (e *Expression) Holds(ctx context.Context, object map[string]any) (bool, error) {
 	value, err := e.eval(ctx, object, Bool)
 	if err != nil {
@@ -137,7 +136,8 @@ func (e *Expression) Holds(ctx context.Context, object map[string]any) (bool, er
 	return holds, nil
 }
 
-// Text makes the text that a Text expression says about the object. Errors as Holds.
+// Text returns the text that a Text expression produces for the object. Its errors are those of
+// Holds.
 func (e *Expression) Text(ctx context.Context, object map[string]any) (string, error) {
 	value, err := e.eval(ctx, object, Text)
 	if err != nil {
@@ -161,7 +161,8 @@ func (e *Expression) eval(ctx context.Context, object map[string]any, kind Kind)
 	return value, nil
 }
 
-// classify gives the errors of CEL a type. Of a missing field CEL tells nothing but its words.
+// classify maps the errors of CEL to those of this package. CEL reports a missing field only by its
+// text.
 func classify(ctx context.Context, err error) error {
 	if cancelled := (interpreter.EvalCancelledError{}); errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
 		return ErrTooExpensive

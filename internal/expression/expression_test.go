@@ -33,7 +33,7 @@ const pump = `{
 func object(t testing.TB, content string) map[string]any {
 	t.Helper()
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(content), &fields); err != nil { // as client-go reads objects: numbers are int64 where they can
+	if err := json.Unmarshal([]byte(content), &fields); err != nil { // as client-go reads objects: whole numbers are int64
 		t.Fatal(err)
 	}
 	return fields
@@ -92,7 +92,7 @@ func TestHolds(t *testing.T) {
 		"self.isFalse('Wet')":                                                               true,
 		"self.isTrue('None') || self.isFalse('None')":                                       false,
 		"self.condition('None').status == 'Unknown'":                                        true,
-		"self.isTrue('Old')":                                                                false, // said of an older generation
+		"self.isTrue('Old')":                                                                false, // reported for an older generation
 		"self.reason('Wet') == 'Dry' && self.message('Wet') == 'no water'":                  true,
 		"self.message('None') == ''":                                                        true,
 		"self.status.parents.all(p, p.isTrue('Accepted'))":                                  true,
@@ -176,11 +176,11 @@ func TestEvaluationErrors(t *testing.T) {
 		t.Errorf("got %v, want ErrType for the text of a Bool expression", err)
 	}
 	if _, err := compile(t, "quantity(self.status.phase).isInteger()", expression.Bool).Holds(t.Context(), o); err == nil {
-		t.Error("got no error, want one for a text that is no quantity")
+		t.Error("got no error, want one for a text that is not a quantity")
 	}
 }
 
-// expensive goes through ten million pairs.
+// expensive iterates over ten million pairs.
 const expensive = "lists.range(3163).all(a, lists.range(3163).all(b, a + b >= 0))"
 
 func TestEndOfContext(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// quantities is a library of Kubernetes' quantities, with the words that Kubernetes itself gives
-// them in CEL.
+// quantities is a CEL library for Kubernetes' quantities, with the functions that Kubernetes itself
+// has in CEL.
 type quantities struct{}
 
 var quantityType = cel.OpaqueType("kubernetes.Quantity")
@@ -80,7 +80,7 @@ func asInteger(q resource.Quantity) ref.Val {
 	return types.Int(whole)
 }
 
-// quantity is a value of CEL.
+// quantity is a CEL value.
 type quantity struct{ resource.Quantity }
 
 // ConvertToNative implements ref.Val.

@@ -22,10 +22,10 @@ import (
 // ruleFile is the name of ignore files in these tests.
 const ruleFile = ".leatignore"
 
-// forest are folders with files in them, each of which is one case: a file's content by its path.
+// forest holds folders with files, each of which is one case: a file's content by its path.
 type forest map[string]map[string]string
 
-// write writes all cases below dir, which git takes for a work tree.
+// write writes all cases below dir, which git regards as a work tree.
 func (f forest) write(t testing.TB, dir string) {
 	t.Helper()
 	for name, files := range f {
@@ -41,7 +41,7 @@ func (f forest) write(t testing.TB, dir string) {
 	}
 }
 
-// git runs the git command in dir, without anybody's settings.
+// git runs the git command in dir, without any user's settings.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "git", args...)
@@ -74,7 +74,7 @@ func byGit(t testing.TB, dir string) map[string][]string {
 	return kept
 }
 
-// byRules returns the same, walking downwards as the package says.
+// byRules returns the files that the package does not ignore, walking downwards as it requires.
 func byRules(files map[string]string) []string {
 	var kept []string
 	for path := range files {
@@ -99,7 +99,7 @@ func byRules(files map[string]string) []string {
 	return kept
 }
 
-// wantGit holds the package against the git command, in a work tree that is empty.
+// wantGit compares the package with the git command, in an empty work tree.
 func wantGit(t *testing.T, dir string, f forest) {
 	t.Helper()
 	f.write(t, dir)
@@ -215,7 +215,7 @@ func randomTree(r *rand.Rand) map[string]string {
 			files[name] = ""
 		}
 	}
-	for path := range files { // no file may stand where a folder has to
+	for path := range files { // no file may be where a folder has to be
 		for i := range path {
 			if path[i] == '/' {
 				delete(files, path[:i])

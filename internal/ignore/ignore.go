@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ignore understands ignore rules: the syntax of gitignore(5), with the meaning that the
-// git command gives it.
+// Package ignore implements ignore rules: the syntax of gitignore(5), with the meaning that the git
+// command gives it.
 //
-// Like Git it takes paths as bytes, tells upper from lower case, and knows no invalid rule: a
-// pattern that makes no sense matches nothing. Its tests hold it against the git command. It is
-// written again because the matchers at hand, go-git's among them, differ from Git: in negated and
-// named character classes, in "**" that has to try again, and in names with leading blanks or
-// escaped signs.
+// Like Git it treats paths as bytes, is case-sensitive, and has no invalid rules: a malformed
+// pattern matches nothing. Its tests compare it with the git command. It exists because other
+// matchers, such as go-git's, differ from Git in negated and named character classes, in the
+// backtracking of "**", and in names with leading blanks or escaped characters.
 //
-// A verdict is about one path. That what lies below an ignored folder is ignored as well, and
-// cannot be brought back, is for the caller to see to: it walks downwards and does not enter such a
-// folder.
+// A verdict is about one path. Everything below an ignored folder is also ignored, and cannot be
+// brought back. The caller is responsible for that: it walks downwards and does not enter ignored
+// folders.
 package ignore
 
 import (
@@ -22,7 +21,7 @@ import (
 	"strings"
 )
 
-// Verdict is what rules say of a path.
+// Verdict is the result of matching a path against rules.
 type Verdict int
 
 // The verdicts.
@@ -61,8 +60,8 @@ func ParseLines(lines []string) *Rules {
 // MaxLineBytes is the longest line that [CheckLine] accepts.
 const MaxLineBytes = 1024
 
-// CheckLine refuses a line for [ParseLines] that can only be a mistake. Its errors are phrases that
-// follow the line.
+// CheckLine returns an error for a line of [ParseLines] that can only be a mistake. Its errors are
+// phrases that follow the line.
 func CheckLine(line string) error {
 	switch {
 	case len(line) > MaxLineBytes:
@@ -77,31 +76,31 @@ func CheckLine(line string) error {
 	return nil
 }
 
-// add takes in a line, unless it can match nothing.
+// add adds a line, unless it can match nothing.
 func (r *Rules) add(line string) {
-	line, _, _ = strings.Cut(line, "\x00") // no path holds one; Git takes it for the line's end
+	line, _, _ = strings.Cut(line, "\x00") // a path cannot contain NUL; Git takes it for the end of the line
 	if p, ok := compile(trimSpaces(line)); ok {
 		r.patterns = append(r.patterns, p)
 	}
 }
 
-// trimSpaces removes the spaces at the end of a line, but one that a backslash protects.
+// trimSpaces removes the spaces at the end of a line, except one that a backslash protects.
 func trimSpaces(line string) string {
-	end := 0 // of what stays
+	end := 0 // of the kept part
 	for i := 0; i < len(line); i++ {
 		switch line[i] {
 		case ' ':
 			continue
 		case '\\':
-			i++ // whatever it is, it stays
+			i++ // an escaped byte stays
 		}
 		end = min(i+1, len(line))
 	}
 	return line[:end]
 }
 
-// Match returns the verdict on a path, relative to the folder of the rules: that of the last
-// pattern that matches it.
+// Match returns the verdict of the last pattern that matches a path, which is relative to the
+// folder of the rules.
 func (r *Rules) Match(path string, folder bool) Verdict {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	for i := len(r.patterns) - 1; i >= 0; i-- {
@@ -115,15 +114,16 @@ func (r *Rules) Match(path string, folder bool) Verdict {
 	return Undecided
 }
 
-// Chain is the rules that apply in a folder: its own before those of the folders above it. A nil
-// Chain has none.
+// Chain holds the rules that apply in a folder: its own before those of the folders above it. A nil
+// Chain has no rules.
 type Chain struct {
 	above  *Chain
 	folder string // with a slash at the end, or the root, ""
 	rules  *Rules
 }
 
-// With returns the chain of a folder, below that of c, that has rules of its own. The root is "".
+// With returns the chain of a folder below that of c, which has the given rules of its own. The
+// root is "".
 func (c *Chain) With(folder string, rules *Rules) *Chain {
 	if folder != "" {
 		folder += "/"
@@ -131,8 +131,8 @@ func (c *Chain) With(folder string, rules *Rules) *Chain {
 	return &Chain{above: c, folder: folder, rules: rules}
 }
 
-// Ignores reports whether a path below the chain's folder is ignored; it says nothing about the
-// folders above that path.
+// Ignores reports whether a path below the chain's folder is ignored. It does not check the folders
+// above that path.
 func (c *Chain) Ignores(path string, folder bool) bool {
 	for ; c != nil; c = c.above {
 		switch c.rules.Match(strings.TrimPrefix(path, c.folder), folder) {

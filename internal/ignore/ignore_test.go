@@ -26,7 +26,7 @@ func TestCheckLine(t *testing.T) {
 	}
 }
 
-// TestLinesAreLinesOfAFile holds the two ways to write patterns against each other.
+// TestLinesAreLinesOfAFile compares the two ways to write patterns.
 func TestLinesAreLinesOfAFile(t *testing.T) {
 	t.Parallel()
 	lines := []string{"a*", "!ab ", "/x/", `b\ `, "**/c"}
@@ -63,7 +63,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// FuzzRules holds any rules against the git command, on any path.
+// FuzzRules compares arbitrary rules with the git command, on arbitrary paths.
 func FuzzRules(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"*.md\n!a.md", "doc/a.md"},
@@ -104,7 +104,7 @@ func possible(path string) bool {
 	return true
 }
 
-// BenchmarkMatch asks twenty usual rules about a path of usual length.
+// BenchmarkMatch matches twenty typical rules with a path of typical length.
 func BenchmarkMatch(b *testing.B) {
 	var text strings.Builder
 	for i := range 5 {
@@ -118,7 +118,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile is a pattern that takes a backtracking matcher for ever.
+// BenchmarkHostile matches a pattern that takes a backtracking matcher for ever.
 func BenchmarkHostile(b *testing.B) {
 	rules := ignore.ParseLines([]string{"/" + strings.Repeat("**/*a", 100) + "/b"})
 	path := strings.Repeat("a/", 2000) + "c"

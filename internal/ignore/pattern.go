@@ -5,19 +5,20 @@ package ignore
 
 import "strings"
 
-// special are the bytes that end the literal beginning of a pattern.
+// special are the bytes that end the literal prefix of a pattern.
 const special = `*?[\`
 
 // pattern is one compiled line.
 type pattern struct {
 	negated    bool
 	folderOnly bool
-	nameOnly   bool // is held against the last element of a path, at any depth
+	nameOnly   bool // is matched against the last element of a path, at any depth
 	prefix     string
-	rest       []token // of what follows prefix; none: prefix is all
+	rest       []token // the part after prefix; empty if prefix is the whole pattern
 }
 
-// compile reads a line without the spaces at its end. ok is false for one that can match nothing.
+// compile parses a line without the spaces at its end. ok is false for a line that can match
+// nothing.
 func compile(line string) (p pattern, ok bool) {
 	line, p.negated = strings.CutPrefix(line, "!")
 	line, p.folderOnly = strings.CutSuffix(line, "/")
@@ -35,7 +36,7 @@ func compile(line string) (p pattern, ok bool) {
 	return p, ok
 }
 
-// match reports whether the pattern matches a path, whose last element is name.
+// match reports whether the pattern matches a path whose last element is name.
 func (p *pattern) match(path, name string, folder bool) bool {
 	if p.folderOnly && !folder {
 		return false
@@ -50,14 +51,14 @@ func (p *pattern) match(path, name string, folder bool) bool {
 	return ok && run(p.rest, path)
 }
 
-// kind is what a token matches.
+// kind is the kind of input that a token matches.
 type kind uint8
 
 const (
 	literal  kind = iota // one byte
-	anyByte              // one byte but a slash
+	anyByte              // one byte except a slash
 	class                // one byte of a set
-	star                 // any bytes but slashes
+	star                 // any bytes except slashes
 	deep                 // any bytes
 	skip                 // "**/", with skipping: nothing, or any bytes up to a slash
 	skipping             // always follows skip
@@ -69,8 +70,8 @@ type token struct {
 	set  *set
 }
 
-// tokenize reads a pattern from its first special byte on. ok is false for one that can match
-// nothing.
+// tokenize parses a pattern from its first special byte on. ok is false for a pattern that can
+// match nothing.
 func tokenize(text string) (tokens []token, ok bool) {
 	for i := 0; i < len(text); {
 		switch text[i] {
@@ -102,10 +103,9 @@ func tokenize(text string) (tokens []token, ok bool) {
 	return tokens, true
 }
 
-// stars reads the asterisks at i, and returns how many bytes of text they take. Two or more have a
-// meaning of their own where they are a whole element. Git finds the beginning of an element,
-// besides after a slash, where the literal beginning of the pattern ends, be that in the middle of
-// a name.
+// stars parses the asterisks at i, and returns how many bytes of text they take. Two or more have a
+// special meaning if they are a whole element. For Git, an element begins after a slash, and also
+// where the literal prefix of the pattern ends, even in the middle of a name.
 func stars(text string, i int) (tokens []token, length int) {
 	rest := strings.TrimLeft(text[i:], "*")
 	length = len(text) - i - len(rest)
@@ -120,11 +120,11 @@ func stars(text string, i int) (tokens []token, length int) {
 	}
 }
 
-// inPlace is how many tokens a pattern may have to be run without allocating.
+// inPlace is the largest number of tokens that run handles without allocating.
 const inPlace = 63
 
-// run reports whether the tokens match all of text. It follows all ways through the pattern at
-// once, so that no pattern takes longer than its length times that of the text.
+// run reports whether the tokens match all of text. It follows all paths through the pattern in
+// parallel, so that matching takes at most the length of the pattern times that of the text.
 func run(tokens []token, text string) bool {
 	var places [2][inPlace + 1]bool
 	now, next := places[0][:], places[1][:]
@@ -145,7 +145,7 @@ func run(tokens []token, text string) bool {
 	return now[len(tokens)]
 }
 
-// enter adds the places that are reached without reading a byte.
+// enter adds the positions that are reached without reading a byte.
 func enter(tokens []token, at []bool) {
 	for i, t := range tokens {
 		if !at[i] {
@@ -161,7 +161,7 @@ func enter(tokens []token, at []bool) {
 	}
 }
 
-// step sets the places that are reached by reading b, and reports whether there are any.
+// step sets the positions that are reached by reading b, and reports whether there are any.
 func step(tokens []token, now, next []bool, b byte) bool {
 	alive := false
 	for i, t := range tokens {
@@ -176,7 +176,7 @@ func step(tokens []token, now, next []bool, b byte) bool {
 	return alive
 }
 
-// read reports whether a token can take b and stay, and whether it can take b and be done.
+// read reports whether a token can consume b and stay, and whether it can consume b and be done.
 func (t token) read(b byte) (stay, on bool) {
 	switch t.kind {
 	case literal:

@@ -24,9 +24,9 @@ func (s *set) invert() {
 	}
 }
 
-// parseSet reads a bracket expression at the beginning of text, and returns how many bytes of text
-// it takes. ok is false where it has no end, or names a class that does not exist. No set has a
-// slash in it.
+// parseSet parses a bracket expression at the beginning of text, and returns how many bytes of text
+// it takes. ok is false if the expression does not end, or names an unknown class. No set contains
+// a slash.
 func parseSet(text string) (members *set, length int, ok bool) {
 	members = &set{}
 	i := 1
@@ -34,7 +34,7 @@ func parseSet(text string) (members *set, length int, ok bool) {
 	if negated {
 		i++
 	}
-	var before byte // what a range may begin with; 0: nothing
+	var before byte // what a range may begin with; 0 if nothing
 	for first := true; ; first = false {
 		if i >= len(text) {
 			return nil, 0, false
@@ -55,9 +55,9 @@ func parseSet(text string) (members *set, length int, ok bool) {
 	return members, i + 1, true
 }
 
-// item adds what the beginning of text, inside of the brackets, stands for: a byte, the rest of a
-// range whose first byte came before, or a named class. It returns what a range that follows begins
-// with, and how many bytes it read; 0 if there is no sense in it.
+// item adds what the beginning of text, inside of the brackets, denotes: a byte, the rest of a
+// range whose first byte came before, or a named class. It returns the byte with which a following
+// range begins, and how many bytes it read, or 0 if the text is malformed.
 func (s *set) item(text string, before byte) (last byte, length int) {
 	switch {
 	case text[0] == '-' && before != 0 && len(text) > 1 && text[1] != ']':
@@ -86,7 +86,7 @@ func (s *set) item(text string, before byte) (last byte, length int) {
 	return b, n
 }
 
-// one reads a byte, which a backslash may stand before.
+// one reads a byte, which may follow a backslash.
 func one(text string) (b byte, length int) {
 	if text[0] != '\\' {
 		return text[0], 1
@@ -97,7 +97,7 @@ func one(text string) (b byte, length int) {
 	return text[1], 2
 }
 
-// addClass adds a named class, of ASCII alone.
+// addClass adds a named class of ASCII characters.
 func (s *set) addClass(name string) bool {
 	for _, r := range classes[name] {
 		s.add(r[0], r[1])
@@ -106,7 +106,7 @@ func (s *set) addClass(name string) bool {
 	return ok
 }
 
-// classes are ranges of bytes by name. They are never changed.
+// classes are ranges of bytes by class name. They never change.
 var classes = map[string][][2]byte{
 	"alnum":  {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}},
 	"alpha":  {{'A', 'Z'}, {'a', 'z'}},
@@ -117,7 +117,7 @@ var classes = map[string][][2]byte{
 	"lower":  {{'a', 'z'}},
 	"print":  {{' ', '~'}},
 	"punct":  {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}},
-	"space":  {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}, // as Git has it: no form feed, no vertical tab
+	"space":  {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}, // as in Git: no form feed, no vertical tab
 	"upper":  {{'A', 'Z'}},
 	"xdigit": {{'0', '9'}, {'A', 'F'}, {'a', 'f'}},
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/leatdev/leat/internal/memlimit"
 )
 
-//nolint:paralleltest // the memory limit is the process's
 func TestShare(t *testing.T) {
 	write := func(file, text string) string {
 		root := t.TempDir()

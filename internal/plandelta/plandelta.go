@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plandelta is what both ends of the wire have to agree on about deltas of plans: how one
-// is applied, and how the result is checked.
+// Package plandelta holds what both ends of the wire have to agree on about deltas of plans: how a
+// delta is applied, and how the result is verified.
 package plandelta
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// ErrUnfit is matched by the errors of [Apply]: the delta is not one for the plan. Who gets it asks
-// for the whole plan.
+// ErrUnfit is matched by the errors of [Apply]: the delta does not fit the plan. The caller then
+// asks for the whole plan.
 var ErrUnfit = errors.New("delta does not fit the plan")
 
-// subject begins every sum, so that it is no digest of anything else.
+// subject begins every sum, so that a sum never equals a digest of something else.
 const subject = "leat.plan.sum.v1"
 
-// Apply returns the plan that the delta leads to. It leaves old as it is, but the result shares
+// Apply returns the plan that results from the delta. It does not change old, but the result shares
 // services with old and with the delta.
 //
-// Everything is doubted: the delta has to begin at the version of old, to name each service once
-// and in order, to remove what is there only, and to lead to services that have its sum. Otherwise
-// the error matches [ErrUnfit].
+// Apply verifies everything: the delta must begin at the version of old, name each service once and
+// in order, remove only existing services, and lead to services with its sum. Otherwise the error
+// matches [ErrUnfit].
 func Apply(old *distributorv1.Plan, delta *distributorv1.PlanDelta) (*distributorv1.Plan, error) {
 	if got, want := old.GetVersion(), delta.GetFromVersion(); got != want || got == "" {
 		return nil, unfit("the plan has version %q, the delta begins at %q", got, want)
@@ -69,13 +69,13 @@ func remove(services []*distributorv1.PlanService, names []string) ([]*distribut
 		}
 	}
 	if len(kept)+len(names) != len(services) {
-		return nil, unfit("it removes a service that is not there, or one twice")
+		return nil, unfit("it removes a service that does not exist, or the same one twice")
 	}
 	return kept, nil
 }
 
-// merge puts the changed services in, in the place of those of their names. Both lists are sorted
-// by name, and so is the result.
+// merge replaces and adds the changed services by name. Both lists are sorted by name, and so is
+// the result.
 func merge(kept, changed []*distributorv1.PlanService) ([]*distributorv1.PlanService, error) {
 	merged := make([]*distributorv1.PlanService, 0, len(kept)+len(changed))
 	for _, service := range changed {
@@ -96,8 +96,8 @@ func merge(kept, changed []*distributorv1.PlanService) ([]*distributorv1.PlanSer
 	return merged, nil
 }
 
-// Sum returns the digest that PlanDelta.sum speaks of, over services in any order. It covers what
-// the agent acts upon, by the digests of it, and neither commits nor traces.
+// Sum returns the value of PlanDelta.sum over services in any order. It covers everything that the
+// agent acts upon, by digest, and neither commits nor traces.
 func Sum(services ...*distributorv1.PlanService) string {
 	byName := func(a, b *distributorv1.PlanService) int { return cmp.Compare(a.GetName(), b.GetName()) }
 	if !slices.IsSortedFunc(services, byName) {
@@ -111,7 +111,7 @@ func Sum(services ...*distributorv1.PlanService) string {
 	return s.hasher.Digest().String()
 }
 
-// summer hashes texts so that different sequences of them never hash alike.
+// summer hashes texts so that different sequences of texts never have the same hash.
 type summer struct {
 	hasher  *digest.Hasher
 	scratch []byte

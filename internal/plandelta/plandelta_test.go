@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/plandelta"
 )
 
-// drawPlan draws from few values, so that plans have services in common.
+// drawPlan draws from few values, so that plans share services.
 func drawPlan(t *rapid.T) *distributorv1.Plan {
 	draw := func(label string) string { return rapid.SampledFrom([]string{"", "a", "ab", "b"}).Draw(t, label) }
 	p := &distributorv1.Plan{Cluster: "mill", Version: fmt.Sprint("v", rapid.IntRange(0, 9).Draw(t, "version"))}
@@ -41,8 +41,8 @@ func drawPlan(t *rapid.T) *distributorv1.Plan {
 	return p
 }
 
-// between is a delta made without looking for what is equal: every service of the new plan, and the
-// names of those gone.
+// between returns a delta that does not omit equal services: every service of the new plan, and the
+// names of the removed ones.
 func between(from, to *distributorv1.Plan) *distributorv1.PlanDelta {
 	d := &distributorv1.PlanDelta{
 		FromVersion: from.GetVersion(), ToVersion: to.GetVersion(), Services: to.GetServices(),
@@ -57,7 +57,7 @@ func between(from, to *distributorv1.Plan) *distributorv1.PlanDelta {
 	return d
 }
 
-// thinned leaves services out of the delta that the plan has already.
+// thinned removes services from the delta that the plan already has.
 func thinned(t *rapid.T, from *distributorv1.Plan, d *distributorv1.PlanDelta) *distributorv1.PlanDelta {
 	d = proto.CloneOf(d)
 	d.Services = slices.DeleteFunc(d.Services, func(s *distributorv1.PlanService) bool {
@@ -87,7 +87,7 @@ func TestApply(t *testing.T) {
 	})
 }
 
-// TestApplyRefuses has deltas that do not fit, each for one reason.
+// TestApplyRefuses applies deltas that do not fit, each for one reason.
 func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
 	service := func(name, uid string) *distributorv1.PlanService {
@@ -124,7 +124,7 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// TestSum compares sums with a model of what they have to tell apart.
+// TestSum compares sums with a model of the differences that they must show.
 func TestSum(t *testing.T) {
 	t.Parallel()
 	model := func(p *distributorv1.Plan) string {
@@ -152,8 +152,8 @@ func TestSum(t *testing.T) {
 	})
 }
 
-// TestSumIsFixed has agents and hubs of different releases agree: the sum is a part of the
-// protocol.
+// TestSumIsFixed pins sums, because agents and hubs of different releases must agree: the sum is a
+// part of the protocol.
 func TestSumIsFixed(t *testing.T) {
 	t.Parallel()
 	const want = "sha256:3684011dcbb38174c608e252278f3dec6bb5ce9906a21712572faffb979ef81c"

@@ -66,7 +66,7 @@ func tighten(path string, info fs.FileInfo) error {
 	}
 	err := os.Chmod(path, info.Mode().Perm()&^others)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // the owner is another user, who decides
+		return nil // the other owner decides
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/leatdev/leat/internal/proxyheader"
 )
 
-// spellings returns the names that some server on the way reads as the given one.
+// spellings returns the names that some server on the path reads as the given one.
 func spellings(name string) []string {
 	return []string{
 		name, http.CanonicalHeaderKey(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_"),

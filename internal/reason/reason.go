@@ -7,13 +7,13 @@
 // of the wire: a conversion to or from errorsv1.Reason is exact.
 package reason
 
-// Reason says why something failed. Its numbers are those of leat.errors.v1.Reason. A zero Reason
-// is unset. It is not an int32, so that vet finds conversions to string, which would
-// make a character of the number.
+// Reason is why something failed. Its numbers are those of leat.errors.v1.Reason. A zero Reason is
+// unset. It is not an int32, so that vet finds conversions to string, which would turn the number
+// into a character.
 type Reason uint16
 
-// FromNumber returns the reason with that number on the wire: Internal for one that a newer release
-// sent, and zero for zero.
+// FromNumber returns the reason with that number on the wire: Internal for a number from a newer
+// release, and zero for zero.
 func FromNumber(number int32) Reason {
 	for r := range names {
 		if int32(r) == number {
@@ -23,8 +23,8 @@ func FromNumber(number int32) Reason {
 	return Internal
 }
 
-// String returns the name as it stands in documents and in google.rpc.ErrorInfo.reason, such as
-// NOT_FOUND. For a number that this program does not know it returns INTERNAL.
+// String returns the name used in documents and in google.rpc.ErrorInfo.reason, such as NOT_FOUND.
+// For a number that this program does not know it returns INTERNAL.
 func (r Reason) String() string {
 	if name, known := names[r]; known {
 		return name
@@ -32,8 +32,7 @@ func (r Reason) String() string {
 	return names[Internal]
 }
 
-// Parse returns the reason of that name. It reports false for a name that this program does not
-// know.
+// Parse returns the reason with that name, and false for an unknown name.
 func Parse(name string) (Reason, bool) {
 	for r, known := range names {
 		if known == name {

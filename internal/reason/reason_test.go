@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 )
 
-// TestListMatchesTheWire holds the generated list against the generated code of the wire format.
+// TestListMatchesTheWire compares the generated list with the generated code of the wire format.
 func TestListMatchesTheWire(t *testing.T) {
 	t.Parallel()
 	for number, name := range errorsv1.Reason_name {

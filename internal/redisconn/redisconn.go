@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redisconn makes clients for Redis of URLs, for the services that use one.
+// Package redisconn makes Redis clients from URLs.
 package redisconn
 
 import (
@@ -18,12 +18,12 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// redisTimeout bounds every step of a call: a Redis that hangs must not hold up reads, which go on
+// redisTimeout bounds every step of a call: a hanging Redis must not delay reads, which continue
 // without it.
 const redisTimeout = 2 * time.Second
 
-// clusterReload is how old the knowledge of who holds which slot may get. A master that is gone
-// redirects nobody, so this is also how late a fail-over is noticed; leases have to outlive that.
+// clusterReload is the largest age of the cached slot table. A dead master redirects no client, so
+// this also bounds how late a fail-over is noticed. Leases must last longer.
 const clusterReload = 2 * time.Second
 
 // Open returns a client for a URL:
@@ -39,8 +39,8 @@ const clusterReload = 2 * time.Second
 // The file caFile holds the PEM certificates to trust instead of the system's. Empty: the system's.
 // It is an error to set it without TLS. The file is read once.
 func Open(url, caFile string) (redis.UniversalClient, error) {
-	// The client has one logger for the whole process, which writes lines of its own to standard
-	// error. Whatever goes wrong comes back as an error too, and is logged where it matters.
+	// go-redis has one logger for the whole process, which writes its own lines to standard error.
+	// Everything it logs is also returned as an error, and is logged where it matters.
 	redis.SetLogger(&logging.VoidLogger{})
 	scheme, rest, _ := strings.Cut(url, "://")
 	scheme, kind, _ := strings.Cut(scheme, "+")
@@ -57,7 +57,7 @@ func Open(url, caFile string) (redis.UniversalClient, error) {
 	case "cluster":
 		return openCluster(plain, security)
 	}
-	return nil, fmt.Errorf("parse redis url: %q is none of redis, redis+sentinel and redis+cluster", scheme+"+"+kind)
+	return nil, fmt.Errorf("parse redis url: unknown scheme %q, want redis, redis+sentinel or redis+cluster", scheme+"+"+kind)
 }
 
 // readSecurity returns the TLS settings of a scheme, or nil for a scheme without TLS. The settings
@@ -67,7 +67,7 @@ func readSecurity(scheme, caFile string) (*tls.Config, error) {
 		if caFile != "" {
 			return nil, errors.New("a CA file for Redis needs a URL with TLS: rediss://, rediss+sentinel:// or rediss+cluster://")
 		}
-		return nil, nil //nolint:nilnil // no TLS
+		return nil, nil
 	}
 	security := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile == "" {
@@ -84,7 +84,7 @@ func readSecurity(scheme, caFile string) (*tls.Config, error) {
 	return security, nil
 }
 
-// Causes are left out below because they would repeat the URL, and with it the password.
+// Errors are not wrapped below, because they would repeat the URL, and with it the password.
 
 func openServer(url string, security *tls.Config) (redis.UniversalClient, error) {
 	o, err := redis.ParseURL(url)

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rendezvous says which member of a group should have a key, and which should come next, by
-// rendezvous hashing: every member has a score for every key, and the highest comes first. Whoever
-// knows the same members comes to the same order without asking anybody. A member that comes takes
-// only keys for itself, and those of one that leaves go to whoever was next; no other key moves.
+// Package rendezvous decides which member of a group should have a key, and which should come next,
+// by rendezvous hashing: every member has a score for every key, and the highest comes first.
+// Everybody with the same list of members computes the same order without communication. A new
+// member takes over only its own keys, and the keys of a member that leaves go to the next one in
+// their order. No other key moves.
 package rendezvous
 
 import (
@@ -14,8 +15,8 @@ import (
 	"strings"
 )
 
-// Order returns the members in the order in which they should have the key. Neither their order in
-// members nor repetitions matter.
+// Order returns the members in the order of their claim to the key. The order in members and
+// repetitions do not matter.
 func Order(key string, members []string) []string {
 	type scored struct {
 		member string
@@ -41,7 +42,7 @@ func Order(key string, members []string) []string {
 	return slices.Compact(ordered)
 }
 
-// Rank returns the place of a member in the order for the key, from 0. One that is not among
+// Rank returns the position of a member in the order for the key, from 0. A name that is not in
 // members comes last.
 func Rank(key string, members []string, member string) int {
 	rank, mine := 0, score(key, member)
@@ -56,8 +57,8 @@ func Rank(key string, members []string, member string) int {
 	return rank
 }
 
-// score needs a hash whose every bit depends on all of its input. The zero byte ends the member's
-// name, which has none.
+// score uses a hash in which every bit depends on the whole input. The zero byte ends the member's
+// name, which contains none.
 func score(key, member string) uint64 {
 	sum := sha256.Sum256([]byte(member + "\x00" + key))
 	return binary.BigEndian.Uint64(sum[:])

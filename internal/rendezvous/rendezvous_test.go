@@ -44,7 +44,7 @@ func TestBalance(t *testing.T) {
 	}
 }
 
-// TestMinimalMovement takes one member away: the order of the others stays, for every key.
+// TestMinimalMovement removes one member: the order of the others stays, for every key.
 func TestMinimalMovement(t *testing.T) {
 	t.Parallel()
 	all := members(5)
@@ -76,7 +76,7 @@ func TestOrderIgnoresOrder(t *testing.T) {
 		}
 	}
 	if got := rendezvous.Order("k", nil); len(got) != 0 {
-		t.Errorf("got %v of nobody, want none", got)
+		t.Errorf("got %v without members, want none", got)
 	}
 	if got := rendezvous.Rank("k", all, "stranger"); got != len(all) {
 		t.Errorf("got rank %d of a stranger, want %d", got, len(all))

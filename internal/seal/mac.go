@@ -12,8 +12,8 @@ import (
 	"fmt"
 )
 
-// Fingerprinter names secrets without giving them away: equal content has equal fingerprints, and
-// who lacks the shared secret cannot even try out guesses. It is safe for concurrent use.
+// Fingerprinter identifies secrets without revealing them: equal contents have equal fingerprints,
+// and without the shared secret guesses cannot even be tested. It is safe for concurrent use.
 type Fingerprinter struct {
 	key []byte
 }

@@ -20,7 +20,7 @@ func fingerprint(t *testing.T, fill byte, purpose, content string) string {
 
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
-	// Stored in databases and compared for ever: this value must not change.
+	// Databases hold such values and compare them for ever, so this value must not change.
 	const want = "hmac-sha256:89bcbe2cf55ea0ca2f1fe6bd4348378a4d6c37cf40567db102704f9b44914c8d"
 	if got := fingerprint(t, 1, "test", "hunter2"); got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -5,8 +5,8 @@
 // repository.
 //
 // The cipher is AES-256-GCM. The key comes from a shared secret by HKDF-SHA256 with the purpose as
-// its info, so what is sealed for one purpose does not open for another, and one secret serves many
-// purposes.
+// its info. A text that is sealed for one purpose therefore does not open for another, and one
+// secret serves many purposes.
 package seal
 
 import (
@@ -18,12 +18,12 @@ import (
 	"fmt"
 )
 
-// MinSecret is the shortest secret that [NewSealer] takes, in bytes.
+// MinSecret is the length of the shortest secret that [NewSealer] accepts, in bytes.
 const MinSecret = 32
 
 const (
 	keySize = 32
-	// version begins every sealed text. A change of cipher or key derivation is another number.
+	// version begins every sealed text. A change of cipher or key derivation needs another number.
 	version byte = 1
 )
 
@@ -62,7 +62,7 @@ func NewSealer(secret []byte, purpose string) (*Sealer, error) {
 }
 
 // Seal encrypts plain and binds it to aad, the context it belongs to (for example the repository's
-// name): [Sealer.Open] needs the same. Nonces are random, so one secret is good for about four
+// name): [Sealer.Open] needs the same. Nonces are random, so one secret suffices for about four
 // billion seals.
 func (s *Sealer) Seal(plain, aad []byte) ([]byte, error) {
 	sealed := s.aead.Seal(nil, nil, plain, bind(aad)) //nolint:gosec // this AEAD makes its own random nonce and puts it first

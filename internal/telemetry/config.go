@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// Config says how much is told, and to whom. The zero Config logs JSON to standard error from level
-// info and exports nothing.
+// Config sets what is logged and exported, and where to. The zero Config logs JSON to standard
+// error from level info and exports nothing.
 //
 // The exporters themselves are configured by the standard OTEL_ variables, which the OpenTelemetry
 // libraries read; the fields here only decide whether there is an exporter at all.
@@ -22,10 +22,9 @@ type Config struct {
 	LogFormat string
 	// LogOutput receives the log. Nil means standard error. Not a flag.
 	LogOutput io.Writer
-	// Disabled switches all exporters off: OTEL_SDK_DISABLED.
+	// Disabled disables all exporters if it is "true": OTEL_SDK_DISABLED.
 	Disabled string
-	// Endpoint and the three below are the OTLP endpoints. A set endpoint switches traces and
-	// metrics on.
+	// Endpoint and the three below are the OTLP endpoints. Setting one enables traces and metrics.
 	Endpoint        string
 	TracesEndpoint  string
 	MetricsEndpoint string
@@ -55,14 +54,14 @@ func (c Config) exportsTraces() bool {
 	return c.exports(c.TracesExporter, c.Endpoint, c.TracesEndpoint)
 }
 
-// exportsMetrics leaves the standard's "prometheus" out: it would open a port of its own for what
-// /metrics serves.
+// exportsMetrics reports whether metrics are exported. It ignores the standard's "prometheus",
+// which would open its own port for what /metrics already serves.
 func (c Config) exportsMetrics() bool {
 	return c.MetricsExporter != "prometheus" && c.exports(c.MetricsExporter, c.Endpoint, c.MetricsEndpoint)
 }
 
-// exportsLogs does not follow the common endpoint: whoever collects standard error already would
-// get every line twice.
+// exportsLogs reports whether logs are exported. The common endpoint does not enable it: a
+// collector of standard error would receive every line twice.
 func (c Config) exportsLogs() bool {
 	return c.exports(c.LogsExporter, c.LogsEndpoint)
 }

@@ -4,8 +4,8 @@
 package telemetry
 
 // The keys of log and span attributes: the same thing has the same key in both. Names of
-// repositories, clusters and services stand on logs and spans, never on metrics, where each would
-// be a time series of its own.
+// repositories, clusters and services are attributes of logs and spans, never of metrics, where
+// each would be its own time series.
 const (
 	KeyTraceID    = "trace_id"
 	KeySpanID     = "span_id"
@@ -18,6 +18,6 @@ const (
 	KeyEpoch      = "leat.epoch"
 	KeySubject    = "leat.subject"
 
-	// KeyErrorType holds our reason wherever a failure is told; metrics may carry it too.
+	// KeyErrorType holds our reason wherever a failure is reported. Metrics may carry it too.
 	KeyErrorType = "error.type"
 )

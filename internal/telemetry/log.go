@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// startLogs makes the logger; with an exporter, every line goes there too.
+// startLogs makes the logger. With an exporter, every record is exported too.
 func (t *Telemetry) startLogs(ctx context.Context, cfg Config, service string, res *resource.Resource) error {
 	level, err := cfg.level()
 	if err != nil {
@@ -47,8 +47,8 @@ func (t *Telemetry) startLogs(ctx context.Context, cfg Config, service string, r
 	return nil
 }
 
-// SetLevel changes from which level on is logged: debug, info, warn or error. Empty is the
-// configured one again.
+// SetLevel changes the lowest level that is logged: debug, info, warn or error. Empty restores the
+// configured one.
 func (t *Telemetry) SetLevel(text string) error {
 	level := t.configured
 	if text != "" {
@@ -92,9 +92,9 @@ func (c Config) handler(level slog.Leveler) (slog.Handler, error) {
 type traced struct {
 	slog.Handler
 
-	// ungrouped is the handler as it was before the first group was opened, and since is what came
-	// then: the ids stand at the top of a line, whatever groups its logger has. Without a group
-	// both are nil.
+	// ungrouped is the handler from before the first group was opened, and since holds the later
+	// attributes and groups: the ids are at the top of a record, whatever groups its logger has.
+	// Without a group both are nil.
 	ungrouped slog.Handler
 	since     []func(slog.Handler) slog.Handler
 }
@@ -136,12 +136,12 @@ func (h traced) WithGroup(name string) slog.Handler {
 	return h.step(func(next slog.Handler) slog.Handler { return next.WithGroup(name) })
 }
 
-// step repeats on the plain handler what is done to the grouped one.
+// step repeats on the ungrouped handler what was done to the grouped one.
 func (h traced) step(step func(slog.Handler) slog.Handler) slog.Handler {
 	return traced{Handler: step(h.Handler), ungrouped: h.ungrouped, since: append(slices.Clip(h.since), step)}
 }
 
-// leveled keeps records below a level from a handler that has no level of its own.
+// leveled drops records below a level for a handler that has no level of its own.
 type leveled struct {
 	slog.Handler
 	level slog.Leveler

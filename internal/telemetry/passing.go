@@ -10,9 +10,10 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// passing is the provider of a service that exports nothing. A trace that a caller has begun passes
-// as it is: what the next service does is then below the caller's span, and not below one that
-// nobody has seen. A request without a trace gets one, for the log and the next service.
+// passing is the tracer provider of a service without exporters. It passes an incoming trace
+// through unchanged, so the spans of the next service are children of the caller's span, and not of
+// a span that was never exported. A request without a trace gets one, for the log and the next
+// service.
 type passing struct {
 	noop.TracerProvider
 

@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package telemetry gives a service its logger, tracer and meter.
+// Package telemetry provides a service's logger, tracer and meter.
 //
-// Every service has a [Telemetry] of its own, also where several run in one process; nothing global
-// is changed. (What the OpenTelemetry SDK has to say about itself, such as an endpoint that does
-// not answer, it says through its global error handler, which is left at its default: a line on
-// standard error.)
+// Every service has a [Telemetry] of its own, even if several run in one process. No global is
+// changed. (The OpenTelemetry SDK reports its own problems, such as an endpoint that does not
+// answer, through its global error handler, which keeps its default: a line on standard error.)
 package telemetry
 
 import (
@@ -65,7 +64,7 @@ func Start(ctx context.Context, cfg Config, service string) (*Telemetry, error) 
 	return t, nil
 }
 
-// Noop returns telemetry that goes nowhere, for tests and for tools that have none. It needs no
+// Noop returns telemetry that records nothing, for tests and for tools that have none. It needs no
 // shutdown.
 func Noop() *Telemetry {
 	return &Telemetry{
@@ -76,8 +75,9 @@ func Noop() *Telemetry {
 	}
 }
 
-// Describe says which service this is, for providers other than those of a [Telemetry].
-// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win, as the standard has it.
+// Describe returns the resource of the named service, for providers other than those of a
+// [Telemetry]. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence, as the standard
+// requires.
 func Describe(ctx context.Context, service string) (*resource.Resource, error) {
 	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
@@ -93,7 +93,7 @@ func Describe(ctx context.Context, service string) (*resource.Resource, error) {
 }
 
 // startTraces makes a provider that gives every request a trace id, for the log and for the next
-// service, and records and exports spans only when there is an exporter.
+// service. It records and exports spans only if there is an exporter.
 func (t *Telemetry) startTraces(ctx context.Context, cfg Config, res *resource.Resource) error {
 	if !cfg.exportsTraces() {
 		t.traces = passing{begin: sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))}
@@ -109,7 +109,7 @@ func (t *Telemetry) startTraces(ctx context.Context, cfg Config, res *resource.R
 	return nil
 }
 
-// startMetrics always feeds /metrics, and the exporter that the standard variables name, if any.
+// startMetrics starts /metrics, and the exporter that the standard variables name, if any.
 func (t *Telemetry) startMetrics(ctx context.Context, cfg Config, res *resource.Resource) error {
 	for _, collector := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -147,18 +147,19 @@ func (t *Telemetry) Tracer(name string) trace.Tracer { return t.traces.Tracer(na
 // Meter returns the meter of a package; the name is its import path.
 func (t *Telemetry) Meter(name string) metric.Meter { return t.meters.Meter(name) }
 
-// TracerProvider is for libraries that make their own tracers.
+// TracerProvider returns the provider, for libraries that make their own tracers.
 func (t *Telemetry) TracerProvider() trace.TracerProvider { return t.traces }
 
-// MeterProvider is for libraries that make their own meters.
+// MeterProvider returns the provider, for libraries that make their own meters.
 func (t *Telemetry) MeterProvider() metric.MeterProvider { return t.meters }
 
-// Propagator carries trace and baggage between services, in the W3C form.
+// Propagator returns the propagator of trace and baggage between services, in the W3C form.
 func (t *Telemetry) Propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 }
 
-// maxScrapes bounds the scrapes that run at once: each holds its answer. One more is answered 503.
+// maxScrapes bounds the concurrent scrapes, because each holds its answer in memory. Another one is
+// answered 503.
 const maxScrapes = 8
 
 // MetricsHandler serves the metrics in the Prometheus and OpenMetrics text forms.
@@ -166,8 +167,8 @@ func (t *Telemetry) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes})
 }
 
-// Shutdown sends what is still held back and stops the exporters, within the context's deadline.
-// The logger goes on writing to its output.
+// Shutdown sends buffered records and stops the exporters, within the context's deadline. The
+// logger continues to write to its output.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	var errs []error
 	for _, stop := range t.shutdown {

@@ -56,7 +56,7 @@ func metrics(tel *telemetry.Telemetry) string {
 	return recorder.Body.String()
 }
 
-// collector is an OTLP endpoint that notes what comes in.
+// collector is an OTLP endpoint that records its requests.
 type collector struct {
 	mu       sync.Mutex
 	received map[string]string
@@ -81,7 +81,7 @@ func (c *collector) body(path string) string {
 	return c.received[path]
 }
 
-// emit makes one span, one measurement and one line of log.
+// emit emits one span, one measurement and one log record.
 func emit(t *testing.T, tel *telemetry.Telemetry) {
 	t.Helper()
 	ctx, span := tel.Tracer("test").Start(t.Context(), "the span")
@@ -181,7 +181,7 @@ func TestWithoutAnExporterTracesPassOn(t *testing.T) {
 	remote := trace.ContextWithRemoteSpanContext(t.Context(), sampled)
 	ctx, span := tel.Tracer("test").Start(remote, "caller's")
 	if sc := span.SpanContext(); sc.TraceID() != sampled.TraceID() || sc.SpanID() != sampled.SpanID() || !sc.IsSampled() || span.IsRecording() {
-		t.Errorf("caller's trace: got %+v, want it as it came: nobody would know another span", sc)
+		t.Errorf("caller's trace: got %+v, want it unchanged: another span would not be exported", sc)
 	}
 	header := propagation.MapCarrier{}
 	tel.Propagator().Inject(ctx, header)
@@ -190,7 +190,7 @@ func TestWithoutAnExporterTracesPassOn(t *testing.T) {
 	}
 	if _, root := tel.Tracer("test").Start(remote, "new", trace.WithNewRoot()); root.SpanContext().TraceID() == sampled.TraceID() ||
 		!root.SpanContext().IsValid() {
-		t.Errorf("new trace: got %+v, want one of its own", root.SpanContext())
+		t.Errorf("new trace: got %+v, want a new one", root.SpanContext())
 	}
 }
 

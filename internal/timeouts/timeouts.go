@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeouts ends what takes too long, with one timer for all that may take equally long.
+// Package timeouts calls functions after a fixed time, with one timer for all of them.
 //
-// A timer for each request costs more than its memory: one that is added has the runtime wake a
-// thread, which may have to wait for it. For requests that take a fraction of a millisecond that is
-// much, and hardly ever does a timer of theirs fire.
+// A timer for each request costs more than its memory: adding one makes the runtime wake a thread,
+// which may have to wait for it. This matters for requests that take a fraction of a millisecond,
+// whose timers hardly ever fire.
 package timeouts
 
 import (
@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// Queue calls functions after a fixed time, unless they were taken out before. It is safe for
+// Queue calls functions after a fixed time, unless they were stopped before. It is safe for
 // concurrent use.
 type Queue struct {
 	after time.Duration
 
 	mu          sync.Mutex
-	first, last *Entry // those that wait, in the order of their times
+	first, last *Entry // the waiting entries, ordered by time
 	timer       *time.Timer
-	armed       bool // the timer runs; it is left alone when nobody waits any more
+	armed       bool // the timer runs; it keeps running when no entry waits any more
 }
 
-// Entry is one call that waits.
+// Entry is one waiting call.
 type Entry struct {
 	queue      *Queue
 	due        time.Time
@@ -33,13 +33,13 @@ type Entry struct {
 	waits      bool
 }
 
-// NewQueue returns a queue in which each call waits so long.
+// NewQueue returns a queue that delays each call by the given time.
 func NewQueue(after time.Duration) *Queue { return &Queue{after: after} }
 
-// After is how long each call waits.
+// After returns how long each call is delayed.
 func (q *Queue) After() time.Duration { return q.after }
 
-// Add has call called, in a goroutine of its own, when the time has passed.
+// Add schedules call, which runs in its own goroutine when the time has passed.
 func (q *Queue) Add(call func()) *Entry {
 	e := &Entry{queue: q, due: time.Now().Add(q.after), call: call, waits: true}
 	q.mu.Lock()
@@ -51,12 +51,12 @@ func (q *Queue) Add(call func()) *Entry {
 	}
 	q.last = e
 	if !q.armed {
-		q.arm(q.after)
+		q.armLocked(q.after)
 	}
 	return e
 }
 
-// Stop takes the call out. It reports false when it was called, or is about to be, or was taken out
+// Stop cancels the call. It returns false if the call has begun, is about to begin, or was stopped
 // before.
 func (e *Entry) Stop() bool {
 	e.queue.mu.Lock()
@@ -64,12 +64,12 @@ func (e *Entry) Stop() bool {
 	if !e.waits {
 		return false
 	}
-	e.queue.remove(e)
+	e.queue.removeLocked(e)
 	return true
 }
 
-// remove takes an entry out. The lock is held.
-func (q *Queue) remove(e *Entry) {
+// removeLocked removes an entry.
+func (q *Queue) removeLocked(e *Entry) {
 	if e.prev != nil {
 		e.prev.next = e.next
 	} else {
@@ -83,8 +83,8 @@ func (q *Queue) remove(e *Entry) {
 	e.prev, e.next, e.waits = nil, nil, false
 }
 
-// arm starts the timer. The lock is held.
-func (q *Queue) arm(after time.Duration) {
+// armLocked starts the timer.
+func (q *Queue) armLocked(after time.Duration) {
 	q.armed = true
 	if q.timer == nil {
 		q.timer = time.AfterFunc(after, q.fire)
@@ -93,7 +93,7 @@ func (q *Queue) arm(after time.Duration) {
 	q.timer.Reset(after)
 }
 
-// fire calls what is due, and waits for what comes next.
+// fire calls what is due, and arms the timer for the next entry.
 func (q *Queue) fire() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -101,10 +101,10 @@ func (q *Queue) fire() {
 	for q.first != nil {
 		e := q.first
 		if left := time.Until(e.due); left > 0 {
-			q.arm(left)
+			q.armLocked(left)
 			return
 		}
-		q.remove(e)
+		q.removeLocked(e)
 		go e.call()
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(offline.Run(m)) }
 
-// TestEachIsCalledInItsTime adds calls now and then, of which some are stopped.
+// TestEachIsCalledInItsTime adds calls at intervals, and stops some of them.
 func TestEachIsCalledInItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestEachIsCalledInItsTime(t *testing.T) {
 	})
 }
 
-// TestStopLosesToTheCall stops an entry that was called.
+// TestStopLosesToTheCall stops an entry whose call has run.
 func TestStopLosesToTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rulewire turns access rules into what they are on the wire, and back.
+// Package rulewire converts access rules to and from their wire messages.
 package rulewire
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/leatdev/leat/internal/accessrule"
 )
 
-// Rules returns the rules of the messages. A field that this version does not know is an error,
-// which is a *accessrule.FieldError: it may be what narrows the rule.
+// Rules returns the rules in the messages. A field that this version does not know is an error of
+// type *accessrule.FieldError, because the field may narrow the rule.
 func Rules(messages []*typev1.AccessRule) ([]accessrule.Rule, error) {
 	var rules []accessrule.Rule
 	for i, m := range messages {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command leat-reasons writes the constants of package reason from reason.proto. It imports nothing
-// of Leat's, so that it runs while code already uses a reason that is not generated yet.
+// Command leat-reasons writes the constants of package reason from reason.proto. It imports no
+// package of Leat, so it can run when other code already uses a reason that has not been generated
+// yet.
 package main
 
 import (
