@@ -30,9 +30,9 @@ type agent struct {
 	url      string
 	service  distributorv1connect.DistributorServiceClient
 	messages atomic.Int64
-	// changes brings each plan after the first, with the time at which it came.
+	// changes receives each plan after the first, with its time of arrival.
 	changes chan change
-	// plan is the last one that awaitChange saw.
+	// plan is the last plan that awaitChange saw.
 	plan *distributorv1.Plan
 }
 
@@ -101,14 +101,14 @@ func (a *agent) obtainToken(ctx context.Context) error {
 	return nil
 }
 
-// as adds the token, below Connect, to streams as well.
+// as adds the token below Connect, so that streams have it too.
 func (a *agent) as(ctx context.Context) context.Context {
 	ctx, call := connect.NewClientContext(ctx)
 	call.RequestHeader().Set("Authorization", "Bearer "+a.token)
 	return ctx
 }
 
-// watch tells first once there is a plan with content in it.
+// watch notifies first once there is a plan with content.
 func (a *agent) watch(ctx context.Context, first chan<- error) {
 	stream, err := a.service.WatchPlan(a.as(ctx), &distributorv1.WatchPlanRequest{})
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *agent) watch(ctx context.Context, first chan<- error) {
 	close(a.changes)
 }
 
-// complete reports whether everything in the plan was resolved, which takes a moment after the
+// complete reports whether every source in the plan is resolved, which takes a moment after the
 // hub's start.
 func complete(plan *distributorv1.Plan) bool {
 	for _, service := range plan.GetServices() {
@@ -146,7 +146,7 @@ func complete(plan *distributorv1.Plan) bool {
 	return len(plan.GetServices()) == servicesPerPlan
 }
 
-// report says once that everything is healthy, as an agent does when it starts.
+// report reports once that everything is healthy, like an agent that starts.
 func (a *agent) report(ctx context.Context) error {
 	request := &distributorv1.ReportStatusRequest{
 		PlanVersion: a.plan.GetVersion(), Full: true, Instance: "bench", Sequence: uint64(time.Now().UnixMicro()),
@@ -163,7 +163,7 @@ func (a *agent) report(ctx context.Context) error {
 	return err
 }
 
-// forgetChanges takes the plans that came before.
+// forgetChanges discards earlier plans.
 func (a *agent) forgetChanges() {
 	for {
 		select {
@@ -178,7 +178,7 @@ func (a *agent) forgetChanges() {
 	}
 }
 
-// awaitChange returns how long after begun the agent had another plan.
+// awaitChange returns how long after begun the agent received another plan.
 func (a *agent) awaitChange(b *testing.B, begun time.Time) time.Duration {
 	b.Helper()
 	select {
@@ -203,8 +203,8 @@ func (h *hub) messages() int64 {
 	return n
 }
 
-// download has every agent fetch the bundle of the folder that was committed to, and returns its
-// size as sent.
+// download has every agent fetch the bundle of the changed folder, and returns its size on the
+// wire.
 func (h *hub) download(b *testing.B) int64 {
 	b.Helper()
 	var size atomic.Int64

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// documentsPerApply is what one call may bring.
+	// documentsPerApply is the limit of documents in one call.
 	documentsPerApply = 1000
 	// joining is how many agents enrol or connect at once.
 	joining = 32
@@ -31,14 +31,14 @@ const (
 
 func clusterName(i int) string { return fmt.Sprintf("cluster-%05d", i) }
 
-// keyOf is the agent's key, which a later run has to know again.
+// keyOf returns the agent's key, which a later run has to reproduce.
 func keyOf(cluster string) ed25519.PrivateKey {
 	seed := sha256.Sum256([]byte("the key of the agent of " + cluster))
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// seed fills the catalog and enrols the agents through the calls that people and agents use, except
-// for the clusters that an earlier run left behind.
+// seed fills the catalog and enrols the agents through the public calls, except for the clusters
+// that an earlier run left behind.
 func (h *hub) seed(b *testing.B) {
 	b.Helper()
 	admin := edge.Connect(b, h.distributor.url, edge.AdminToken)
@@ -79,7 +79,7 @@ func clusterDocuments(cluster string) []*fleetv1.Document {
 	return documents
 }
 
-// enrol has the agents join, the last one last, since it shows the next run that all have.
+// enrol has the agents join. The last one joins last, because it shows the next run that all have.
 func (h *hub) enrol(b *testing.B, fleet fleetv1connect.FleetServiceClient) {
 	b.Helper()
 	through := edge.Connect(b, h.distributor.url, "")

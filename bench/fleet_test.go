@@ -35,17 +35,17 @@ var (
 )
 
 const (
-	// settle is how long the fleet is left alone after it connected, so that what follows is not
+	// settle is how long the fleet rests after it connected, so that the connecting is not
 	// measured.
 	settle = 20 * time.Second
 	// sharedFolder is the folder in which the commit of BenchmarkFleet changes a file.
 	sharedFolder = "app-00"
-	// filesPerFolder, and the bytes in each that do not compress, make a bundle of a usual size.
+	// filesPerFolder, and the incompressible bytes in each file, make a bundle of a typical size.
 	filesPerFolder, fileNoise = 20, 500
 )
 
-// hub is the distributor and gitcache, each in a process of its own, with Redis, SQLite and a Git
-// server beside them.
+// hub is the distributor and gitcache, each in its own process, with Redis, SQLite and a Git
+// server.
 type hub struct {
 	distributor, gitcache *process
 	repository            *gittest.Repo
@@ -54,10 +54,10 @@ type hub struct {
 	disconnect func()
 }
 
-// BenchmarkFleet connects a fleet, each agent over a connection of its own, looks at what the hub
-// costs while nothing happens, and then commits to a folder that every cluster uses: how long until
-// the last agent knows, and how many bundles gitcache is asked for when all agents download theirs.
-// Last, the agents go over to a tunnel.
+// BenchmarkFleet connects a fleet, each agent over its own connection, measures what the hub costs
+// while nothing happens, and then commits to a folder that every cluster uses: how long until the
+// last agent is notified, and how many bundles gitcache is asked for when all agents download
+// theirs. Last, the agents connect to a tunnel instead.
 func BenchmarkFleet(b *testing.B) {
 	begun := time.Now()
 	h := startHub(b)
@@ -92,12 +92,12 @@ func startHub(b *testing.B) *hub {
 		"LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+filepath.Join(dir, fmt.Sprintf("fleet-%d.db", *fleetClusters)),
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
 		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_LOG_LEVEL=error",
-		"LEAT_DISTRIBUTOR_AGENT_RATE=100000") // these agents do not come back when they are told to wait
+		"LEAT_DISTRIBUTOR_AGENT_RATE=100000") // these agents do not retry when they are asked to wait
 	h.seed(b)
 	return h
 }
 
-// measureIdle tells what the hub uses while its agents get heartbeats and nothing else.
+// measureIdle reports what the hub uses while its agents receive only heartbeats.
 func (h *hub) measureIdle(b *testing.B) {
 	distributor, gitcache, messages := h.distributor.cpu(b), h.gitcache.cpu(b), h.messages()
 	begun := time.Now()
@@ -115,10 +115,10 @@ func (h *hub) measureIdle(b *testing.B) {
 	}
 }
 
-// measureCommit tells when agents know of a commit, and what it costs to hand them its bundle.
+// measureCommit reports when agents are notified of a commit, and what serving its bundle costs.
 func (h *hub) measureCommit(b *testing.B) {
 	for _, a := range h.agents {
-		a.forgetChanges() // of a catalog that was kept from an earlier run, with other content
+		a.forgetChanges() // of a catalog kept from an earlier run, with other content
 	}
 	h.repository.Commit(b, "main", map[string]string{sharedFolder + "/00.yaml": "# " + time.Now().String()})
 	spent, begun := h.distributor.cpu(b), time.Now()
@@ -140,7 +140,7 @@ func (h *hub) measureCommit(b *testing.B) {
 	b.ReportMetric(float64(h.downloads(b)-served), "gitcache-bundles")
 }
 
-// refresh tells gitcache to fetch, as a webhook would.
+// refresh makes gitcache fetch, like a webhook.
 func (h *hub) refresh(b *testing.B) {
 	b.Helper()
 	tokens := hubkeys.Tokens(identity.ServiceDistributor, identity.ServiceGitCache)
@@ -154,7 +154,7 @@ func (h *hub) refresh(b *testing.B) {
 	}
 }
 
-// downloads returns how many bundles gitcache was asked for, as its metrics say.
+// downloads returns how many bundles gitcache was asked for, according to its metrics.
 func (h *hub) downloads(b *testing.B) int {
 	b.Helper()
 	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, h.gitcache.internal+"/metrics", http.NoBody)

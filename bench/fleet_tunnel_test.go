@@ -19,8 +19,8 @@ import (
 // pingAfter is the silence after which an agent pings the tunnel, and the tunnel the agent.
 const pingAfter = 20 * time.Second
 
-// measureTunnel holds a connection of each agent open to a tunnel that nobody uses. The agents'
-// plans are not watched meanwhile: one process may not have so many connections.
+// measureTunnel holds a connection of each agent open to a tunnel without callers. The agents'
+// plans are not watched in the meantime, because one process may not have so many connections.
 func (h *hub) measureTunnel(b *testing.B) {
 	h.disconnect()
 	tunnel := startService(b, "tunnel", "LEAT_DISTRIBUTOR_URL="+h.distributor.url, "LEAT_LOG_LEVEL=error")
@@ -77,7 +77,7 @@ func (a *agent) serveTunnel(b *testing.B, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// buffered is a connection of which some bytes were read already.
+// buffered is a connection from which some bytes were already read.
 type buffered struct {
 	net.Conn
 

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench measures Leat beside its peers and its physical limits. RESULTS.md holds what was
-// found, with the command and the machine of each figure. Nothing here is timed in CI.
+// Package bench measures Leat beside its peers and its physical limits. RESULTS.md holds the
+// results, with the command and the machine of each figure. CI runs no timing.
 package bench_test
 
 import (
@@ -29,14 +29,14 @@ const (
 	servicesPerPlan = 20
 	// callers is how many call at once.
 	callers = 16
-	// steadyRate is the calls in a second that are due in any case.
+	// steadyRate is the number of calls per second that are made in any case.
 	steadyRate = 2000
 )
 
 // BenchmarkGetPlanUnchanged asks a distributor for a plan that did not change, through a generated
-// client with a token that is verified each time, over each way that agents may come. The limit
-// beside each is a bare net/http handler with a small answer, asked over the same version of HTTP.
-// Both are processes of their own: req/core-s is what one core of the server would answer in a
+// client with a token that is verified each time, over each protocol that agents may use. The limit
+// beside each is a bare net/http handler with a small answer, over the same version of HTTP. Both
+// are separate processes: req/core-s is how many requests one core of the server would answer in a
 // second, whatever the clients cost.
 func BenchmarkGetPlanUnchanged(b *testing.B) {
 	hub, bare := startDistributor(b), startBare(b)
@@ -58,8 +58,8 @@ func BenchmarkGetPlanUnchanged(b *testing.B) {
 	}
 }
 
-// BenchmarkGetPlanSteady asks 2 000 times a second, however fast the answers come, and counts each
-// from when it was due.
+// BenchmarkGetPlanSteady makes 2 000 requests a second, however fast the answers arrive, and
+// measures each from when it was due.
 func BenchmarkGetPlanSteady(b *testing.B) {
 	hub, bare := startDistributor(b), startBare(b)
 	client := overHTTP2()
@@ -104,7 +104,7 @@ func askPlan(b *testing.B, hub *process, through *http.Client, options ...connec
 	}
 }
 
-// askBare returns a call of the bare handler with a body of about a plan question's size.
+// askBare returns a call of the bare handler with a body of about the size of a plan request.
 func askBare(url string, through *http.Client) func(context.Context) error {
 	body := strings.Repeat("x", 80)
 	return func(ctx context.Context) error {
@@ -122,7 +122,7 @@ func askBare(url string, through *http.Client) func(context.Context) error {
 	}
 }
 
-// measure has several callers call as fast as they can.
+// measure runs several callers as fast as they can.
 func (p *process) measure(b *testing.B, call func(context.Context) error) {
 	b.Helper()
 	var left atomic.Int64
@@ -149,7 +149,7 @@ func (p *process) measure(b *testing.B, call func(context.Context) error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
 }
 
-// measureSteady begins a call whenever one is due.
+// measureSteady begins each call when it is due.
 func (p *process) measureSteady(b *testing.B, call func(context.Context) error) {
 	b.Helper()
 	took := make([]time.Duration, b.N)
@@ -170,31 +170,32 @@ func (p *process) measureSteady(b *testing.B, call func(context.Context) error) 
 	p.report(b, took, p.cpu(b)-spent)
 }
 
-// report tells what a server's core would do in a second, and what callers wait.
+// report reports how many requests a server's core would answer in a second, and how long callers
+// wait.
 func (p *process) report(b *testing.B, took []time.Duration, spent time.Duration) {
 	b.Helper()
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-	if spent > 0 { // nothing in the first, short rounds
+	if spent > 0 { // zero in the first, short rounds
 		b.ReportMetric(float64(len(took))/spent.Seconds(), "req/core-s")
 	}
 }
 
-// startDistributor runs a distributor with one cluster, whose agent's token it keeps.
+// startDistributor runs a distributor with one cluster, and keeps its agent's token.
 func startDistributor(b *testing.B) *process {
 	b.Helper()
 	hub := startService(b, "distributor",
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(),
 		"LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
-		"LEAT_GITCACHE_URL=http://127.0.0.1:1", // nothing listens: what did not change needs no gitcache
+		"LEAT_GITCACHE_URL=http://127.0.0.1:1", // has no listener: an unchanged plan needs no gitcache
 		"LEAT_LOG_LEVEL=error",
 	)
 	hub.token = enrol(b, hub.url)
 	return hub
 }
 
-// connectAs makes a client with a token.
+// connectAs returns a client with a token.
 
 // enrol returns an access token of an agent whose plan has the usual number of services.
 func enrol(b *testing.B, url string) string {

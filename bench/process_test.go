@@ -22,7 +22,8 @@ import (
 
 const module = "github.com/leatdev/leat/"
 
-// build compiles a command, given by its path in the repository, and returns the binary.
+// build compiles a command, given by its path in the repository, and returns the path of the
+// binary.
 func build(tb testing.TB, command string) string {
 	tb.Helper()
 	binary := filepath.Join(tb.TempDir(), path.Base(command))
@@ -33,18 +34,18 @@ func build(tb testing.TB, command string) string {
 	return binary
 }
 
-// process is a server in a process of its own, so that what it costs can be told from what its
-// clients cost.
+// process is a server in a separate process, so that its cost can be distinguished from that of its
+// clients.
 type process struct {
 	cmd *exec.Cmd
 	url string
-	// internal is where probes and scrapes are answered.
+	// internal is the address of probes and scrapes.
 	internal string
-	// token lets the benchmark in, where the server wants one.
+	// token authenticates the benchmark, if the server requires it.
 	token string
 }
 
-// startBare starts the limit.
+// startBare starts the bare handler.
 func startBare(tb testing.TB) *process {
 	tb.Helper()
 	cmd := exec.Command(build(tb, "bench/cmd/barehandler"))
@@ -118,7 +119,7 @@ func freeAddress(tb testing.TB) string {
 // clockTick is the unit of time in /proc, the same on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// cpu returns the processors' time that the process has used, of its own and in the kernel.
+// cpu returns the CPU time that the process has used, in user and kernel mode.
 func (p *process) cpu(tb testing.TB) time.Duration {
 	tb.Helper()
 	stat := p.proc(tb, "stat")
@@ -134,7 +135,7 @@ func (p *process) cpu(tb testing.TB) time.Duration {
 	return time.Duration(ticks) * clockTick
 }
 
-// memory returns the process's resident memory in bytes, now and at its highest.
+// memory returns the process's resident memory in bytes, current and peak.
 func (p *process) memory(tb testing.TB) (now, highest int64) {
 	tb.Helper()
 	for line := range strings.Lines(p.proc(tb, "status")) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundles measures how fast a distributor hands out bundles, beside nginx with the same
-// bytes in a file.
+// Package bundles measures how fast a distributor serves bundles, compared with nginx serving the
+// same bytes from a file.
 package bundles_test
 
 import (
@@ -43,24 +43,24 @@ const (
 	clients = 64
 )
 
-// serveFiles is the variable that makes this program a bare file server: of the folder that it
-// names, on the address that the first argument is.
+// serveFiles is the variable that makes this program a bare file server of the folder that it
+// names, on the address in the first argument.
 const serveFiles = "LEAT_BENCH_SERVE_FILES"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serveFiles); dir != "" {
 		server := &http.Server{Addr: os.Args[1], Handler: http.FileServer(http.Dir(dir)), ReadHeaderTimeout: time.Minute}
-		_ = server.ListenAndServe() // until it is ended with a signal
+		_ = server.ListenAndServe() // until a signal ends it
 		return
 	}
 	os.Exit(m.Run())
 }
 
 // BenchmarkBundleThroughput downloads a bundle over HTTP/1.1 with 64 clients that keep their
-// connections: from a distributor, which has it in its cache and checks a token each time, and from
-// nginx, which has the same bytes in a file and lets everybody in. The limit of what can be had
-// from Go's own server is its bare file server. All are processes of their own. The processors'
-// time that a server spent is there for machines that do other things besides.
+// connections: from a distributor, which has it in its cache and verifies a token each time, and
+// from nginx, which has the same bytes in a file and admits everybody. The bare file server shows
+// the limit of Go's own server. All are separate processes. Each server's CPU time is reported too,
+// because the machine may do other work.
 func BenchmarkBundleThroughput(b *testing.B) {
 	sizes := []int{64 << 10, 1 << 20, 16 << 20}
 	git := &gitcache{}
@@ -97,8 +97,8 @@ func BenchmarkBundleThroughput(b *testing.B) {
 	}
 }
 
-// measure downloads from all clients. What they do costs the same for either server, and as little
-// as it can.
+// measure downloads from all clients, which cost the same for either server and as little as
+// possible.
 func measure(b *testing.B, from server, path string, size int) {
 	request := []byte("GET " + path + " HTTP/1.1\r\nHost: " + from.addr + "\r\nAuthorization: Bearer " + from.token + "\r\n\r\n")
 	before := from.cpu(b)
@@ -152,7 +152,7 @@ type content struct {
 	packed []byte
 }
 
-// pack makes a bundle that is about as long as the size says: its content does not compress.
+// pack makes a bundle of about the given size, of incompressible content.
 func pack(b *testing.B, size int) content {
 	b.Helper()
 	noise := make([]byte, size)
@@ -172,7 +172,7 @@ func pack(b *testing.B, size int) content {
 	}
 }
 
-// gitcache answers as gitcache does, from memory.
+// gitcache answers like gitcache, from memory.
 type gitcache struct {
 	gitcachev1connect.UnimplementedGitCacheServiceHandler
 
@@ -243,14 +243,14 @@ func startHub(b *testing.B, git *gitcache) server {
 	return hub
 }
 
-// server is where to download from.
+// server is a server to download from.
 type server struct {
 	addr  string
 	token string // of an agent
 	pids  []int  // of its processes
 }
 
-// cpu is the processors' time that the server used so far.
+// cpu returns the CPU time that the server has used so far.
 func (s server) cpu(b *testing.B) time.Duration {
 	b.Helper()
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go knows
@@ -299,7 +299,7 @@ func startProcess(b *testing.B, path string, environment []string, args ...strin
 	return command.Process.Pid
 }
 
-// await waits until somebody listens.
+// await blocks until a server listens.
 func await(b *testing.B, addr string) {
 	b.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
@@ -309,7 +309,7 @@ func await(b *testing.B, addr string) {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	b.Fatalf("nobody listens on %s", addr)
+	b.Fatalf("no server listens on %s", addr)
 }
 
 // enrol returns an access token of an agent whose plan has all the contents.

@@ -25,7 +25,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// What an agent's connection is like.
+// Properties of an agent's connection.
 const (
 	connectPath    = "/tunnel/v1/connect"
 	tunnelProtocol = "leat-tunnel/1"
@@ -35,20 +35,20 @@ const (
 	streamWindow   = 512 << 10
 )
 
-// reconnect is how agents space their attempts.
+// reconnect is the policy of agents' retries.
 var reconnect = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
 
-// light is an agent without a cluster: it holds one connection to the tunnel, again when it is
-// lost, and answers whatever the hub asks. Thousands fit into one process.
+// light is an agent without a cluster: it holds one connection to the tunnel, reconnects when it is
+// lost, and answers every request of the hub. Thousands fit into one process.
 type light struct {
 	cluster, token string
-	// replicas are the hub's at the moment; each attempt begins with any, as behind a balancer, and
-	// one that refuses connections is passed over.
+	// replicas returns the hub's current replicas. Each attempt begins with any of them, as behind
+	// a balancer, and skips one that refuses connections.
 	replicas func() []string
-	tls      *tls.Config  // nil: the hub is spoken to without
+	tls      *tls.Config  // nil: plain text
 	handler  http.Handler // the same for all
-	// connected is told each time a connection is up, and refused each time a replica that listens
-	// gave none. Either may be nil.
+	// connected is called each time a connection is up, and refused each time a listening replica
+	// refused one. Either may be nil.
 	connected, refused func()
 }
 
@@ -57,11 +57,11 @@ func (a *light) run(ctx context.Context) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		conn, err := a.connect(ctx)
 		if err == nil {
-			attempt = 0 // what was up makes the next failure the first
+			attempt = 0 // a success makes the next failure the first
 			a.serve(ctx, conn)
 		}
 		if delay, ok := rpcerr.RetryDelay(err); ok {
-			err = backoff.RetryAfter(err, delay) // the hub says when
+			err = backoff.RetryAfter(err, delay) // the hub names the delay
 		}
 		_ = backoff.Wait(ctx, reconnect.After(err, attempt)) // the loop's condition sees the same end
 	}
@@ -76,7 +76,7 @@ func (a *light) connect(ctx context.Context) (*taken, error) {
 	for _, i := range mathrand.Perm(len(replicas)) {
 		raw, err := new(net.Dialer).DialContext(ctx, "tcp", replicas[i])
 		if err != nil {
-			failure = err // nobody there: the next one
+			failure = err // no listener: try the next one
 			continue
 		}
 		conn, err := a.open(ctx, raw)
@@ -94,7 +94,7 @@ func (a *light) connect(ctx context.Context) (*taken, error) {
 	return nil, failure
 }
 
-// open turns the connection round.
+// open upgrades the connection.
 func (a *light) open(ctx context.Context, raw net.Conn) (*taken, error) {
 	deadline, _ := ctx.Deadline()
 	if err := raw.SetDeadline(deadline); err != nil {
@@ -123,8 +123,8 @@ func (a *light) open(ctx context.Context, raw net.Conn) (*taken, error) {
 	return &taken{Conn: conn, reader: reader}, raw.SetDeadline(time.Time{})
 }
 
-// serve answers until the connection or ctx ends, or the hub asks to leave. In the last case the
-// connection goes on for as long as the hub holds it.
+// serve answers until the connection or ctx ends, or the hub asks the agent to leave. In the last
+// case the connection continues for as long as the hub holds it.
 func (a *light) serve(ctx context.Context, conn *taken) {
 	v := &visit{token: a.token, leave: make(chan time.Duration, 1)}
 	served := make(chan struct{})
@@ -143,11 +143,11 @@ func (a *light) serve(ctx context.Context, conn *taken) {
 	select {
 	case <-served:
 	case pause := <-v.leave:
-		_ = backoff.Wait(ctx, pause) // whoever called sees the same end
+		_ = backoff.Wait(ctx, pause) // the caller's loop sees the same end
 	}
 }
 
-// visit is what the hub can reach of an agent on one connection.
+// visit is the handler of one connection.
 type visit struct {
 	token string
 	leave chan time.Duration
@@ -161,7 +161,7 @@ func lightHandler() http.Handler {
 	mux.Handle(tunnelv1connect.NewLinkServiceHandler(link{}))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"kind":"ConfigMap","apiVersion":"v1"}`)) // a caller who went away is not waited for
+		_, _ = w.Write([]byte(`{"kind":"ConfigMap","apiVersion":"v1"}`)) // an error means that the caller is gone
 	})
 	return mux
 }
@@ -193,7 +193,7 @@ func (link) Heartbeat(ctx context.Context, request *tunnelv1.HeartbeatRequest) (
 	return answer, nil
 }
 
-// taken is a connection of which some bytes were read already.
+// taken is a connection from which some bytes were already read.
 type taken struct {
 	net.Conn
 
@@ -212,7 +212,7 @@ func connectAll(b *testing.B, n int, agent func(i int) *light) {
 		cancel()
 		running.Wait()
 	})
-	turns := make(chan struct{}, joining) // one for each that connects for the first time
+	turns := make(chan struct{}, joining) // one for each agent that connects for the first time
 	connecting.Add(n)
 	for i := range n {
 		a := agent(i)

@@ -26,14 +26,14 @@ import (
 const (
 	// tokenLife is longer than any benchmark.
 	tokenLife = 12 * time.Hour
-	// decisionLife is how long the hub may keep a decision, as a distributor tells it.
+	// decisionLife is how long the hub may cache a decision, as a distributor sets it.
 	decisionLife = 30 * time.Second
 	heartbeat    = 20 * time.Second
 )
 
-// distributor is the double that lives in the benchmark's process: it issues tokens, lets everybody
-// reach every cluster, and has a plan without a service for each agent. Requests on their way to a
-// cluster do not pass it.
+// distributor is the double in the benchmark's process: it issues tokens, permits everybody to
+// reach every cluster, and has an empty plan for each agent. Requests to clusters do not pass
+// through it.
 type distributor struct {
 	distributorv1connect.UnimplementedDistributorServiceHandler
 
@@ -41,7 +41,7 @@ type distributor struct {
 	url    string
 
 	mu        sync.Mutex
-	tunnelURL string                       // where agents are sent
+	tunnelURL string                       // address of the tunnel for agents
 	keys      map[string]ed25519.PublicKey // of agents, by cluster
 }
 
@@ -78,7 +78,7 @@ func startDistributor(b *testing.B) *distributor {
 	return d
 }
 
-// everybody may do everything.
+// everybody permits every request.
 type everybody struct{}
 
 // CheckAccess implements distributorv1connect.AccessServiceHandler.
@@ -91,10 +91,10 @@ func (everybody) CheckAccess(_ context.Context, request *distributorv1.CheckAcce
 
 func uidOf(cluster string) string { return "uid-" + cluster }
 
-// joinToken begins all join tokens; the cluster's name follows.
+// joinToken is the prefix of all join tokens; the cluster's name follows.
 const joinToken = "join-as-"
 
-// sendTo tells agents where the tunnel is.
+// sendTo sets the tunnel's address for agents.
 func (d *distributor) sendTo(url string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,7 +146,7 @@ func (d *distributor) WatchPlan(
 	return nil
 }
 
-// ReportStatus takes reports.
+// ReportStatus accepts reports.
 func (d *distributor) ReportStatus(context.Context, *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
 	return &distributorv1.ReportStatusResponse{}, nil
 }

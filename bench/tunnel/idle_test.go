@@ -16,9 +16,9 @@ var (
 	settling = flag.Duration("tunnel.settle", 20*time.Second, "how long agents that have connected are left alone before anything counts")
 )
 
-// BenchmarkIdle connects many agents to one replica, and looks at what they cost it while nobody
-// asks for anything: pings and heartbeats only. "Per operation" is what it takes to connect one.
-// Run it with -benchtime 1x.
+// BenchmarkIdle connects many agents to one replica, and measures what they cost it while there are
+// no requests: only pings and heartbeats. "Per operation" is the cost of connecting one. Run it
+// with -benchtime 1x.
 func BenchmarkIdle(b *testing.B) {
 	shared := newBench(b)
 	b.Run("tls=on", func(b *testing.B) { shared.measureIdle(b, true) })
@@ -54,7 +54,7 @@ func (s *bench) measureIdle(b *testing.B, encrypted bool) {
 	b.ReportMetric(float64(now-empty)/float64(*agents)/1024, "KiB/agent")
 }
 
-// agentTLS is as an agent's: HTTP/1.1 only.
+// agentTLS returns the TLS settings of an agent: HTTP/1.1 only.
 func (s *bench) agentTLS() *tls.Config {
 	config := s.trusted.Clone()
 	config.ServerName, config.NextProtos = "127.0.0.1", []string{"http/1.1"}

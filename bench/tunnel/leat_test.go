@@ -28,8 +28,8 @@ type replica struct {
 }
 
 // hub starts a replica, which writes its audit log into a file as it would beside a collector, and
-// returns when it is ready. It is one of several where they share a Redis. Settings are added to
-// its environment.
+// returns when it is ready. Replicas that share a Redis form one hub. Settings are added to its
+// environment.
 func (s *bench) hub(b *testing.B, d *distributor, encrypted bool, redis string, settings ...string) *replica {
 	b.Helper()
 	binary := s.service(b, "tunnel")
@@ -116,7 +116,7 @@ func (s *bench) leat(b *testing.B, api string, rtt time.Duration, settings ...st
 // await returns when requests reach the API server.
 func (s *side) await(b *testing.B) {
 	b.Helper()
-	client := &http.Client{Transport: s.fresh()} // not the one that found nobody at first
+	client := &http.Client{Transport: s.fresh()} // not the client whose first requests failed
 	await(b, s.name, func() bool {
 		status, err := get(b.Context(), client, s.url+parts.PathSmall, s.token, nil)
 		return err == nil && status == http.StatusOK

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel measures the way through the tunnel: from a person over the hub and the agent to
-// an API server, beside plain reverse proxies and rancher/remotedialer; and what many agents cost,
-// idle and when a replica dies.
+// Package tunnel measures the path through the tunnel: from a person through the hub and the agent
+// to an API server, beside plain reverse proxies and rancher/remotedialer. It also measures what
+// many agents cost, idle and when a replica dies.
 //
-// Whoever asks, the hub, the agent and the API server's double are processes of their own, with TLS
-// between them, on one machine. Where a round trip's time is stated, a link between hub and agent
-// delays every byte by half of it.
+// The clients, the hub, the agent and the API server's double are separate processes, with TLS
+// between them, on one machine. If a round-trip time is stated, a link between hub and agent delays
+// every byte by half of it.
 package tunnel_test
 
 import (
@@ -40,10 +40,11 @@ var (
 	rtts   = flag.String("tunnel.rtts", "0s,30ms,50ms", "times of a round trip between hub and agent")
 	peers  = flag.String("tunnel.peers", "two-proxies,two-proxies-http1,unrecorded,one-proxy,direct,remotedialer,remotedialer-h2",
 		"what is measured beside Leat")
-	built = flag.String("tunnel.bin", "", "folder with the binaries tunnel, agent and remotedialer, as other versions left them; empty: they are built")
+	built = flag.String("tunnel.bin", "", "folder with the binaries tunnel, agent and remotedialer, such as those of another version; empty: they are built")
 )
 
-// partVariable makes this program a part: its value names it, and the arguments are the part's.
+// partVariable makes this program a part: its value names the part, and the arguments are the
+// part's.
 const partVariable = "LEAT_BENCH_PART"
 
 func TestMain(m *testing.M) {
@@ -54,11 +55,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench is what all processes of one benchmark share.
+// bench is the state that all processes of one benchmark share.
 type bench struct {
 	certFile, keyFile string
 	trusted           *tls.Config
-	// owner is the benchmark that the binaries are built for: they outlive those in it.
+	// owner is the benchmark for which the binaries are built: they outlive its sub-benchmarks.
 	owner    *testing.B
 	binaries map[string]string
 }
@@ -74,7 +75,7 @@ func newBench(b *testing.B) *bench {
 	return s
 }
 
-// part starts a part on an address of its own, and returns when it accepts connections.
+// part starts a part on a free address, and returns when it accepts connections.
 func (s *bench) part(b *testing.B, name string, args ...string) (*process.Process, string) {
 	b.Helper()
 	self, err := os.Executable()
@@ -87,7 +88,7 @@ func (s *bench) part(b *testing.B, name string, args ...string) (*process.Proces
 	return p, address
 }
 
-// binary returns the one of that name: as it was built before, or by make.
+// binary returns the named binary: a prebuilt one, or one built by build.
 func (s *bench) binary(b *testing.B, name string, build func() string) string {
 	b.Helper()
 	if *built != "" {
@@ -112,7 +113,7 @@ func (s *bench) apiServer(b *testing.B) string {
 	return address
 }
 
-// link returns an address that leads to target, with so much time on the way.
+// link returns an address that leads to target, with the given round-trip time.
 func (s *bench) link(b *testing.B, target string, rtt time.Duration) string {
 	b.Helper()
 	if rtt == 0 {
@@ -122,7 +123,7 @@ func (s *bench) link(b *testing.B, target string, rtt time.Duration) string {
 	return address
 }
 
-// client returns a client with a connection of its own, which speaks HTTP/2 as kubectl does.
+// client returns a client with its own connection, which speaks HTTP/2 like kubectl.
 func (s *bench) client(b *testing.B) *http.Client {
 	b.Helper()
 	return s.over(b, true)
@@ -138,7 +139,7 @@ func (s *bench) over(b *testing.B, http2 bool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// certificate writes one that all servers use and all clients trust.
+// certificate writes a certificate that all servers use and all clients trust.
 func certificate(b *testing.B) (certFile, keyFile string) {
 	b.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -173,7 +174,7 @@ func certificate(b *testing.B) (certFile, keyFile string) {
 // patience is how long processes may take to start, and agents to connect.
 const patience = 30 * time.Second
 
-// await asks until the answer is yes.
+// await polls until yes returns true.
 func await(b *testing.B, what string, yes func() bool) {
 	b.Helper()
 	for deadline := time.Now().Add(patience); !yes(); <-time.After(20 * time.Millisecond) {

@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// clients ask at the same time, each over a connection of its own.
+	// clients run concurrently, each over its own connection.
 	clients = 64
-	// warm is how many requests each client makes before it counts.
+	// warm is how many requests each client makes before measurement.
 	warm = 3
-	// fewest is how many answers make a median.
+	// fewest is the minimum number of answers for a median.
 	fewest = 20
-	// endless is how many bytes are asked for where the time decides.
+	// endless is the requested number of bytes if time decides the end.
 	endless = 1 << 50
 	MiB     = 1 << 20
 )
 
-// figure is something to measure on each side.
+// figure is a measurement for each side.
 type figure struct {
 	name    string
 	bulk    bool
@@ -42,9 +42,9 @@ type figure struct {
 
 var errDone = errors.New("measured for long enough")
 
-// BenchmarkPath (run it with -benchtime 1x) measures requests and bulk transfers, at each round
-// trip's time, in rounds in which Leat and its peers take turns. "Per operation" is the median of a
-// small GET, the time of one request of many, or of one MiB.
+// BenchmarkPath (run it with -benchtime 1x) measures requests and bulk transfers, at each
+// round-trip time, in rounds in which Leat and its peers take turns. "Per operation" is the median
+// of a small GET, the time of one request of many, or of one MiB.
 func BenchmarkPath(b *testing.B) {
 	figures := []figure{
 		{"get", false, measureLatency},
@@ -72,7 +72,7 @@ func BenchmarkPath(b *testing.B) {
 	}
 }
 
-// measureLatency asks for one small object after the other.
+// measureLatency requests one small object after another.
 func measureLatency(b *testing.B, s *side) {
 	hub, agent := s.cpu(b)
 	latencies := s.ask(b, s.client(b), *each)
@@ -83,7 +83,7 @@ func measureLatency(b *testing.B, s *side) {
 	reportCPU(b, hubAfter-hub, agentAfter-agent, float64(len(latencies)), "req")
 }
 
-// ask returns how long each answer took, in order of length.
+// ask returns how long each answer took, sorted.
 func (s *side) ask(b *testing.B, client *http.Client, during time.Duration) []time.Duration {
 	b.Helper()
 	buffer := make([]byte, 32<<10)
@@ -104,7 +104,7 @@ func (s *side) ask(b *testing.B, client *http.Client, during time.Duration) []ti
 	return latencies
 }
 
-// measureRate lets many clients ask for small objects as fast as they are answered.
+// measureRate has many clients request small objects as fast as they are answered.
 func measureRate(b *testing.B, s *side) {
 	done := make(chan struct{})
 	var answers atomic.Int64
@@ -145,8 +145,8 @@ func measureRate(b *testing.B, s *side) {
 	reportCPU(b, hubAfter-hub, agentAfter-agent, float64(n), "req")
 }
 
-// askOften asks for a small object so many times, or until enough, which is told how long each
-// answer took, says so.
+// askOften requests a small object so many times, or until enough, which is called with the time of
+// each answer, returns true.
 func (s *side) askOften(ctx context.Context, client *http.Client, times int, enough func(took time.Duration) bool) error {
 	buffer := make([]byte, 32<<10)
 	for range times {
@@ -170,22 +170,22 @@ func isClosed(done <-chan struct{}) bool {
 	}
 }
 
-// reportCPU tells what one operation cost, in hub and agent, and how many of them a core of the two
-// together does.
+// reportCPU reports the cost of one operation, in hub and agent, and how many operations a core of
+// both together does.
 func reportCPU(b *testing.B, hub, agent time.Duration, n float64, unit string) {
 	b.Helper()
 	if hub+agent == 0 {
-		return // nothing stands between, or it was too short to tell
+		return // nothing is between, or the run was too short
 	}
 	b.ReportMetric(micro(hub)/n, "hub-µs/"+unit)
 	b.ReportMetric(micro(agent)/n, "agent-µs/"+unit)
 	b.ReportMetric(n/(hub+agent).Seconds(), unit+"/core-s")
 }
 
-// transfer moves bytes until ctx is over, and says each time how many were moved.
+// transfer moves bytes until ctx ends, and reports how many were moved each time.
 type transfer func(ctx context.Context, s *side, client *http.Client, moved func(n int)) error
 
-// measureBulk moves bytes in several streams at once, each on a connection of its own to the hub.
+// measureBulk moves bytes in several streams at once, each on its own connection to the hub.
 func measureBulk(b *testing.B, s *side, streams int, move transfer) {
 	ctx, cancel := context.WithCancelCause(b.Context())
 	defer cancel(nil)
@@ -193,9 +193,9 @@ func measureBulk(b *testing.B, s *side, streams int, move transfer) {
 	var group errgroup.Group
 	for range streams {
 		client := s.client(b)
-		// A client that has not heard the server's settings yet sends the whole of its first body
-		// in the smallest frames. Whether it has would be a matter of chance, so that each has
-		// asked for something before.
+		// A client that has not received the server's settings yet sends the whole of its first
+		// body in the smallest frames. To leave nothing to chance, each client makes a request
+		// before.
 		if err := unexpected(get(b.Context(), client, s.url+parts.PathSmall, s.token, make([]byte, 32<<10))); err != nil {
 			b.Fatal(err)
 		}
@@ -259,11 +259,12 @@ func upload(ctx context.Context, s *side, client *http.Client, moved func(n int)
 		return err
 	}
 	defer response.Body.Close()
-	why, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // for the message alone
+	why, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10)) // for the message only
 	return fmt.Errorf("answered before the end: %d %s", response.StatusCode, why)
 }
 
-// source has no end. It counts what the client has taken, which is little more than what was sent.
+// source is endless. It counts the bytes that the client has read, which is slightly more than what
+// was sent.
 type source struct{ moved func(n int) }
 
 // Read implements io.Reader.
@@ -272,7 +273,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// quantile takes it of values in order.
+// quantile returns a quantile of sorted values.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(int(float64(len(sorted))*q), len(sorted)-1)]
 }

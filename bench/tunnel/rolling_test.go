@@ -26,7 +26,7 @@ var (
 )
 
 const (
-	// rollClients ask in each of the two ways, for each agent.
+	// rollClients is the number of clients of each kind, for each agent.
 	rollClients = 2
 	// unready is how long a replica is out of the balancer before it is stopped, as with a pod's
 	// preStop pause.
@@ -35,12 +35,12 @@ const (
 	told = 5
 )
 
-// BenchmarkRolling restarts one replica after the other while small objects are asked for, and
-// counts the requests that fail. Nothing asks a second time: half of the clients open a connection
-// for each request. The others keep one until the hub says goodbye on it, as kubectl does; HTTP/2
-// tells them which requests came too late to be looked at, and these they send over the next
-// connection. Agents and clients find replicas through a balancer, which a replica leaves a second
-// before it is stopped and enters again when it is ready. Run it with -benchtime 1x.
+// BenchmarkRolling restarts one replica after another while small objects are requested, and counts
+// the failed requests. Clients do not retry. Half of them open a connection for each request. The
+// others keep one until the hub closes it gracefully, like kubectl: HTTP/2 reports which requests
+// came too late to be processed, and these they send over the next connection. Agents and clients
+// find replicas through a balancer. A replica leaves it a second before it is stopped and enters it
+// again when it is ready. Run it with -benchtime 1x.
 func BenchmarkRolling(b *testing.B) {
 	shared := newBench(b)
 	d := startDistributor(b)
@@ -81,7 +81,7 @@ func BenchmarkRolling(b *testing.B) {
 	b.ReportMetric(slowest.Seconds(), "slowest-stop-s")
 }
 
-// load asks at a steady pace until ctx ends.
+// load sends requests at a steady rate until ctx ends.
 func (s *side) load(ctx context.Context, book *outcomes, way http.RoundTripper) {
 	for pace := time.NewTicker(*rollRate); ; {
 		select {
@@ -119,8 +119,8 @@ func (s *side) once(way http.RoundTripper) error {
 	return err
 }
 
-// fresh opens a connection for each request, so that there is none to find dead and nothing to ask
-// again.
+// fresh returns a transport that opens a connection for each request, so that none is found dead
+// and no request is retried.
 func (s *bench) fresh() http.RoundTripper {
 	return &http.Transport{TLSClientConfig: s.trusted.Clone(), DisableKeepAlives: true}
 }
@@ -154,7 +154,7 @@ func (o *outcomes) report(b *testing.B) {
 	b.ReportMetric(micro(o.took[len(o.took)-1]), "longest-µs")
 }
 
-// balancer passes connections on to replicas by turns. It knows nothing of what is on them.
+// balancer forwards connections to replicas in turn. It does not inspect their content.
 type balancer struct {
 	address string
 
@@ -183,7 +183,7 @@ func startBalancer(b *testing.B, replicas ...string) *balancer {
 	return front
 }
 
-// leave and enter change where new connections go.
+// leave and enter change the targets of new connections.
 func (f *balancer) leave(replica string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -212,7 +212,7 @@ func (f *balancer) carry(ctx context.Context, near net.Conn) {
 	defer far.Close()
 	ended := make(chan struct{}, 2)
 	pass := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from) // whichever side ends, the other is told
+		_, _ = io.Copy(to, from) // when either side ends, so does the other
 		if tcp, ok := to.(*net.TCPConn); ok {
 			_ = tcp.CloseWrite()
 		}

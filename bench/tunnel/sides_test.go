@@ -15,26 +15,26 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// side is one way to the API server.
+// side is one path to the API server.
 type side struct {
 	*bench
 
-	// name is "leat", or what the row of a peer or limit is called.
+	// name is "leat", or the name of a peer or limit.
 	name string
 	// url leads to the API server.
 	url   string
 	token string
-	// others returns the token of another person, where persons have limits. Nil: nobody is told
-	// apart.
+	// others returns the token of another person, if persons have limits. Nil: persons are not
+	// distinguished.
 	others func(b *testing.B) string
-	// hub and agent are what stands between; nil where there is nothing.
+	// hub and agent are the processes in between; nil if there are none.
 	hub, agent *process.Process
-	// getsOnly is set where nothing large passes.
+	// getsOnly is set if bulk transfers are not measured.
 	getsOnly bool
 }
 
-// sides starts Leat and its peers in front of one API server. Leat comes first, and the peer that
-// it is held against second.
+// sides starts Leat and its peers in front of one API server. Leat comes first, and the peer for
+// its ratio second.
 func (s *bench) sides(b *testing.B, rtt time.Duration) []*side {
 	b.Helper()
 	api := s.apiServer(b)
@@ -68,8 +68,8 @@ func (s *bench) sides(b *testing.B, rtt time.Duration) []*side {
 	return all
 }
 
-// twoProxies is the limit of a hub and an agent that both speak HTTP: as many hops, and no tunnel.
-// Inner is the version of HTTP behind the door.
+// twoProxies is the limit of a hub and an agent that both speak HTTP: the same number of hops,
+// without a tunnel. inner is the HTTP version behind the first proxy.
 func (s *bench) twoProxies(b *testing.B, name, api, inner string, rtt time.Duration) *side {
 	b.Helper()
 	agent, behind := s.part(b, "proxy", s.certFile, s.keyFile, "https://"+api, inner)
@@ -77,10 +77,10 @@ func (s *bench) twoProxies(b *testing.B, name, api, inner string, rtt time.Durat
 	return &side{bench: s, name: "peer=" + name, url: "https://" + front, hub: hub, agent: agent}
 }
 
-// remotedialer is Rancher's tunnel, whose agent carries bytes: HTTP and TLS of the API server end
-// in the hub. An inner HTTP/2 connection stands still permanently in a large answer: an end that
-// pauses its peer cannot write either, HTTP/2 cannot read on before it has written, and only
-// reading ends the pause.
+// remotedialer is Rancher's tunnel, whose agent forwards bytes: HTTP and TLS of the API server end
+// in the hub. An inner HTTP/2 connection deadlocks in a large answer: an end that pauses its peer
+// cannot write either, HTTP/2 cannot continue to read before it has written, and only reading ends
+// the pause.
 func (s *bench) remotedialer(b *testing.B, name, api, inner string, rtt time.Duration) *side {
 	b.Helper()
 	binary := s.binary(b, "remotedialer", func() string { return process.BuildPeer(s.owner, "../../tools/peers/remotedialer") })
@@ -93,13 +93,13 @@ func (s *bench) remotedialer(b *testing.B, name, api, inner string, rtt time.Dur
 	return &side{bench: s, name: "peer=" + name, url: "https://" + address, hub: hub, agent: agent, getsOnly: inner == "h2"}
 }
 
-// cpu returns the processors' time that hub and agent have used.
+// cpu returns the CPU time that hub and agent have used.
 func (s *side) cpu(b *testing.B) (hub, agent time.Duration) {
 	b.Helper()
 	return s.hub.CPU(b), s.agent.CPU(b)
 }
 
-// get asks and reads the whole answer, into buffer where there is one.
+// get sends a request and reads the whole answer, into buffer if it is not nil.
 func get(ctx context.Context, client *http.Client, url, token string, buffer []byte) (status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -121,7 +121,7 @@ func authorize(request *http.Request, token string) {
 	}
 }
 
-// unexpected is the error for an answer that is none.
+// unexpected returns the error for a failed request or an unexpected status.
 func unexpected(status int, err error) error {
 	if err != nil {
 		return err

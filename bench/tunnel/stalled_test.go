@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	// stallBuffer is what the kernel keeps for a reader that stands still.
+	// stallBuffer is the size of the kernel's buffer for a stalled reader.
 	stallBuffer = 64 << 10
 	// joining is how many connections are opened at once.
 	joining = 32
-	// filling is how long stalled downloads may take to fill every buffer on the way: a hub may end
-	// them some time later.
+	// filling is how long stalled downloads may take to fill every buffer on the path. A hub may
+	// end them some time later.
 	filling = 12 * time.Second
 )
 
-// BenchmarkStalled asks for a small object while others have begun large downloads over the same
-// agent and do not read on. It tells by how much the slowest hundredth is slower than with nobody
-// stalled, and what hub and agent hold for them. How long it measures is bounded: a hub may end
-// downloads that stand still for long. Run it with -benchtime 1x.
+// BenchmarkStalled requests a small object while others have begun large downloads over the same
+// agent and do not read them. It reports by how much the slowest hundredth is slower than without
+// stalled downloads, and how much memory hub and agent hold for them. The time of measurement is
+// bounded, because a hub may end stalled downloads. Run it with -benchtime 1x.
 func BenchmarkStalled(b *testing.B) {
 	sides := newBench(b).sides(b, 0)
 	for _, s := range sides {
-		s.ask(b, s.client(b), *each) // what a process does at first only is not to be in the figures without stalled downloads
+		s.ask(b, s.client(b), *each) // warm up, so that the figures without stalled downloads do not include it
 	}
 	for range *rounds {
 		idle := map[*side]time.Duration{}
@@ -79,8 +79,8 @@ func (s *side) measureBeside(b *testing.B, stalled int) time.Duration {
 	return p99
 }
 
-// stall begins downloads that nobody reads. Each has a connection of its own; all belong to a
-// person who asks for nothing else, since persons have limits. They end with ctx.
+// stall begins downloads without reading them. Each has its own connection. All belong to a person
+// who sends nothing else, because persons have limits. They end with ctx.
 func (s *side) stall(ctx context.Context, b *testing.B, n int) {
 	b.Helper()
 	token := s.token
@@ -110,7 +110,7 @@ func (s *side) stall(ctx context.Context, b *testing.B, n int) {
 	}
 }
 
-// settle returns when hub and agent have next to nothing to do, because every buffer is full.
+// settle returns when hub and agent are almost idle, because every buffer is full.
 func (s *side) settle(b *testing.B) {
 	b.Helper()
 	const look, quiet = 500 * time.Millisecond, 30 * time.Millisecond
@@ -125,8 +125,8 @@ func (s *side) settle(b *testing.B) {
 	b.Logf("%s has not come to rest within %v", s.name, filling)
 }
 
-// narrow makes connections that take little of what is not read, by HTTP/1.1, which has no windows
-// of its own.
+// narrow returns a transport that buffers little of an unread answer, over HTTP/1.1, which has no
+// windows of its own.
 func (s *side) narrow() *http.Transport {
 	return &http.Transport{
 		TLSClientConfig: s.trusted.Clone(), DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,

@@ -16,15 +16,15 @@ import (
 
 var stormAgents = flag.Int("tunnel.storm", 5_000, "agents on the replica that dies in BenchmarkStorm")
 
-// BenchmarkStorm kills one of two replicas, and tells when all of its agents are connected to the
-// other, how many connections that one accepted in each second, and how many attempts it turned
-// away. "Per operation" is the time until all are back. Run it with -benchtime 1x.
+// BenchmarkStorm kills one of two replicas, and reports when all of its agents are connected to the
+// other, how many connections that one accepted in each second, and how many attempts it refused.
+// "Per operation" is the time until all are back. Run it with -benchtime 1x.
 func BenchmarkStorm(b *testing.B) {
 	shared := newBench(b)
 	d := startDistributor(b)
 	first, second := shared.pair(b, d)
 	back := &arrivals{}
-	var both atomic.Bool // before, agents know the first only
+	var both atomic.Bool // until then agents use only the first replica
 	answers := lightHandler()
 	connectAll(b, *stormAgents, func(i int) *light {
 		return &light{
@@ -62,7 +62,7 @@ func (s *bench) pair(b *testing.B, d *distributor) (first, second *replica) {
 	return s.hub(b, d, true, redis), s.hub(b, d, true, redis)
 }
 
-// arrivals notes when agents are back.
+// arrivals records when agents are back.
 type arrivals struct {
 	mu      sync.Mutex
 	begun   time.Time
@@ -94,10 +94,10 @@ func (a *arrivals) turnedAway() int {
 	return a.refused
 }
 
-// stormPatience is more than any storm should last.
+// stormPatience is longer than any storm should last.
 const stormPatience = 10 * time.Minute
 
-// await returns when so many are back, how long after the beginning each was, in order.
+// await returns when n agents are back, with the sorted times since the beginning.
 func (a *arrivals) await(b *testing.B, n int) []time.Duration {
 	b.Helper()
 	for deadline := time.Now().Add(stormPatience); time.Now().Before(deadline); <-time.After(100 * time.Millisecond) {
@@ -113,7 +113,7 @@ func (a *arrivals) await(b *testing.B, n int) []time.Duration {
 	return nil
 }
 
-// perSecond is the largest number in any one second.
+// perSecond returns the largest number in any one second.
 func perSecond(sorted []time.Duration) int {
 	most, first := 0, 0
 	for last, at := range sorted {

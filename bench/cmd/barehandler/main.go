@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command barehandler is the limit that benchmarks of small answers are held against: net/http with
-// a handler that reads the request and answers 200 bytes. It prints its address, and serves until
-// it is killed.
+// Command barehandler is the limit for benchmarks of small answers: net/http with a handler that
+// reads the request and answers 200 bytes. It prints its address, and serves until it is killed.
 package main
 
 import (
@@ -38,7 +37,7 @@ func run(ctx context.Context, out io.Writer) error {
 	server := &http.Server{
 		Protocols: protocols, ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // a client that went away is not waited for
+			_, _ = io.Copy(io.Discard, r.Body) // an error means that the client is gone
 			_, _ = io.WriteString(w, answer)
 		}),
 	}

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command benchtable turns what "go test -bench" prints into the tables of RESULTS.md: one for each
-// benchmark, the median of repeated runs in each cell, and beside "leat" its ratio to the peer that
-// ran next to it.
+// Command benchtable turns the output of "go test -bench" into the tables of RESULTS.md: one for
+// each benchmark, with the median of repeated runs in each cell, and for "leat" the ratio to the
+// peer that was measured beside it.
 package main
 
 import (

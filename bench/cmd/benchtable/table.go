@@ -21,20 +21,19 @@ const (
 	timeUnit   = "ns/op"
 )
 
-// result is all that was measured under one name.
+// result holds all measurements under one name.
 type result struct {
 	benchmark string               // without "Benchmark"
-	kind      string               // what follows, without the last element where that is "leat" or a peer
-	side      string               // that last element; empty: there is none
-	units     []string             // in the order in which they were printed
+	kind      string               // the rest of the name, without a last element that is "leat" or a peer
+	side      string               // that last element; empty if there is none
+	units     []string             // in their printed order
 	values    map[string][]float64 // by unit, one for each run
 }
 
-// lineForm leaves out the number by which go test tells apart what one benchmark runs several
-// times, taking turns with others.
+// lineForm ignores the number by which go test distinguishes repeated runs of one benchmark.
 var lineForm = regexp.MustCompile(`^Benchmark(\S+?)(?:#\d+)?(?:-\d+)?\s+\d+\s+(.+)$`)
 
-// read collects results in the order in which they come, and fails where a benchmark did.
+// read collects results in their order, and fails if a benchmark failed.
 func read(in io.Reader) ([]*result, error) {
 	var results []*result
 	byName := map[string]*result{}
@@ -61,7 +60,7 @@ func read(in io.Reader) ([]*result, error) {
 		return nil, fmt.Errorf("read results: %w", err)
 	}
 	if len(results) == 0 {
-		return nil, errors.New("no result of a benchmark came")
+		return nil, errors.New("the input has no benchmark result")
 	}
 	return results, nil
 }
@@ -76,7 +75,7 @@ func newResult(name string) *result {
 	return r
 }
 
-// add takes pairs of a value and its unit.
+// add parses pairs of a value and its unit.
 func (r *result) add(fields []string) error {
 	for pair := range slices.Chunk(fields, 2) {
 		if len(pair) < 2 {
@@ -115,7 +114,7 @@ func write(out io.Writer, results []*result) error {
 	return b.Flush()
 }
 
-// ratio compares our time with that of the peer of the same kind.
+// ratio returns our time divided by that of the peer of the same kind.
 func (r *result) ratio(all []*result) string {
 	if r.side != ours {
 		return ""

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package edge makes the one cluster that benchmarks of a distributor ask as.
+// Package edge makes the cluster as which benchmarks call a distributor.
 package edge
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// AdminToken is the one that the distributor under test has to be started with.
+// AdminToken is the token that the distributor under test has to be started with.
 const AdminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// Connect returns a client that shows the token with each call.
+// Connect returns a client that sends the token with each call.
 func Connect(tb testing.TB, url, token string) rpc.Client {
 	tb.Helper()
 	client, err := rpc.NewClient(rpc.ClientParams{BaseURL: url, Tokens: identity.StaticToken(token), Telemetry: telemetry.Noop()})

@@ -12,23 +12,23 @@ import (
 	"strings"
 )
 
-// What the API server's double answers to. A GET of PathBulk with the parameter "bytes" is answered
-// with so many, in a body of unknown length as those of lists and logs are; a PUT swallows its body
-// and answers its length.
+// The paths that the API server's double answers. A GET of PathBulk with the parameter "bytes" is
+// answered with that many, in a body of unknown length like those of lists and logs. A PUT discards
+// its body and answers its length.
 const (
 	PathSmall = "/api/v1/namespaces/default/configmaps/small"
 	PathBulk  = "/api/v1/namespaces/default/configmaps/bulk"
-	// pathInventories is what an agent reads before it does anything.
+	// pathInventories is what an agent reads first.
 	pathInventories = "/api/v1/namespaces/leat-system/configmaps"
 )
 
 const (
-	smallPayload = 800 // some 1 KiB with what is around it
+	smallPayload = 800 // about 1 KiB with its metadata
 	chunk        = 128 << 10
 )
 
-// APIServer returns the handler of a Kubernetes API server that knows no more than these benchmarks
-// ask of it. It asks nobody who they are.
+// APIServer returns the handler of a Kubernetes API server that supports only the requests of these
+// benchmarks. It authenticates nobody.
 func APIServer() http.Handler {
 	small := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"small","namespace":"default",`+
 		`"uid":"7c7e5b9e-0f0c-4b0f-9c39-1a6f6a4f1f11","resourceVersion":"123456","creationTimestamp":"2026-01-01T00:00:00Z"},`+
@@ -49,7 +49,7 @@ func answerJSON(status int, body string) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body) // a caller who went away is not waited for
+		_, _ = io.WriteString(w, body) // an error means that the caller is gone
 	}
 }
 

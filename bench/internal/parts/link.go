@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// readAhead is what is read at once, and block what is allocated for several reads.
+	// readAhead is the size of one read, and block that of an allocation for several reads.
 	readAhead = 256 << 10
 	block     = 4 * readAhead
-	// inFlight is how many reads may be under way on one connection in one direction: far more than
-	// the fastest sender has.
+	// inFlight bounds the reads in transit on one connection in one direction: far more than the
+	// fastest sender needs.
 	inFlight = 1 << 16
 )
 
-// ServeLink passes TCP connections to address on to target. Every byte takes half the round trip's
-// time in each direction and stays in order; how many bytes pass is not limited. Only the bytes are
-// late: connections are still opened as fast as the machine can.
+// ServeLink forwards TCP connections to address to target. Every byte takes half the round-trip
+// time in each direction and stays in order. The rate is not limited. Only bytes are delayed:
+// connections are opened as fast as the machine can.
 func ServeLink(ctx context.Context, address, target string, rtt time.Duration) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -44,7 +44,7 @@ func carry(ctx context.Context, near net.Conn, target string, delay time.Duratio
 	defer near.Close()
 	far, err := new(net.Dialer).DialContext(ctx, "tcp", target)
 	if err != nil {
-		return // the connection that ends tells it
+		return // the closed connection shows the error
 	}
 	defer far.Close()
 	var directions sync.WaitGroup
@@ -53,15 +53,15 @@ func carry(ctx context.Context, near net.Conn, target string, delay time.Duratio
 	directions.Wait()
 }
 
-// late is what was read, and when it is to arrive.
+// late is some bytes and their time of arrival.
 type late struct {
 	due   time.Time
 	bytes []byte
-	// whole is the block that the bytes are the last part of; nil: others follow.
+	// whole is the block whose last part the bytes are; nil: more bytes of it follow.
 	whole *[block]byte
 }
 
-// delayed copies until one side ends, and then ends the other's half.
+// delayed copies until one side ends, and then closes the other's half.
 func delayed(to, from net.Conn, delay time.Duration) {
 	queue := make(chan late, inFlight)
 	var blocks sync.Pool // of *[block]byte

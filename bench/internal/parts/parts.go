@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parts holds what stands around a tunnel in its benchmarks: an API server's double, a
-// plain reverse proxy, and a link on which bytes take their time. Each is to run in a process of
-// its own.
+// Package parts holds the environment of a tunnel in its benchmarks: an API server's double, a
+// plain reverse proxy, and a link with latency. Each runs in its own process.
 package parts
 
 import (
@@ -19,7 +18,7 @@ import (
 	"time"
 )
 
-// ErrUsage is what [Run] returns for arguments that it does not know.
+// ErrUsage is what [Run] returns for unknown arguments.
 var ErrUsage = errors.New("want: apiserver ADDRESS CERTIFICATE KEY, proxy ADDRESS CERTIFICATE KEY TARGET h2|http1, or link ADDRESS TARGET RTT")
 
 // Run runs the part that args name until it fails.
@@ -44,8 +43,8 @@ func Run(ctx context.Context, args []string) error {
 	}
 }
 
-// Windows of servers. The API server has those of a kube-apiserver; a proxy's are as large as those
-// of Go's clients, so that in neither direction they are what holds it up.
+// Flow-control windows of servers. The API server has those of a kube-apiserver. A proxy's are as
+// large as those of Go's clients, so that they are not the bottleneck in either direction.
 var (
 	ofAPIServer = http.HTTP2Config{
 		MaxConcurrentStreams: 100, MaxReadFrameSize: 256 << 10,
@@ -59,7 +58,7 @@ var (
 func serveTLS(address, certificate, key string, handler http.Handler, windows http.HTTP2Config) error {
 	server := &http.Server{
 		Addr: address, Handler: handler, ReadHeaderTimeout: time.Minute, HTTP2: &windows,
-		ErrorLog: log.New(io.Discard, "", 0), // of callers who look whether somebody listens, and say no more
+		ErrorLog: log.New(io.Discard, "", 0), // of callers that only check for a listener
 	}
 	return server.ListenAndServeTLS(certificate, key)
 }

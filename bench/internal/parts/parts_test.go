@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// TestLink sends bytes through a link to somebody who sends them back: they arrive in order, a
-// round trip later, and the end arrives behind them.
+// TestLink sends bytes through a link to a peer that echoes them: they must arrive in order, one
+// round trip later, followed by the end.
 func TestLink(t *testing.T) {
 	t.Parallel()
 	const rtt = 40 * time.Millisecond
@@ -38,7 +38,7 @@ func TestLink(t *testing.T) {
 	_, _ = rand.Read(sent) // never fails
 	began := time.Now()
 	go func() {
-		_, _ = conn.Write(sent) // a failure shows in what comes back
+		_, _ = conn.Write(sent) // a failure shows in the echo
 		_ = conn.CloseWrite()
 	}()
 	got, err := io.ReadAll(conn)
@@ -71,7 +71,7 @@ func echo(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// dial connects as soon as somebody listens.
+// dial connects as soon as a server listens.
 func dial(t *testing.T, address string) *net.TCPConn {
 	t.Helper()
 	for t.Context().Err() == nil {

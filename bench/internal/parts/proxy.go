@@ -19,8 +19,8 @@ const (
 	idleConnections = 128
 )
 
-// Proxy returns httputil.ReverseProxy in front of a server, with a pool of buffers and connections
-// that are kept, and no other duty. It speaks HTTP/2 to the server, or HTTP/1.1.
+// Proxy returns httputil.ReverseProxy in front of a server, with a pool of buffers and kept
+// connections, and nothing else. It speaks HTTP/2 or HTTP/1.1 to the server.
 func Proxy(target, certificate string, http2 bool) (http.Handler, error) {
 	to, err := url.Parse(target)
 	if err != nil {
@@ -40,7 +40,7 @@ func Proxy(target, certificate string, http2 bool) (http.Handler, error) {
 			MaxIdleConns: idleConnections, MaxIdleConnsPerHost: idleConnections,
 		},
 		BufferPool: &buffers{},
-		ErrorLog:   log.New(io.Discard, "", 0), // of callers who have had enough
+		ErrorLog:   log.New(io.Discard, "", 0), // of callers that have left
 	}, nil
 }
 

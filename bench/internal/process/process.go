@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs the parts of a benchmark in processes of their own, so that what each costs
-// can be told from what its callers cost.
+// Package process runs the parts of a benchmark in separate processes, so that the cost of each can
+// be distinguished from that of its callers.
 package process
 
 import (
@@ -21,14 +21,15 @@ import (
 
 const module = "github.com/leatdev/leat/"
 
-// Build compiles a command, given by its path in the repository, and returns the binary.
+// Build compiles a command, given by its path in the repository, and returns the path of the
+// binary.
 func Build(tb testing.TB, command string) string {
 	tb.Helper()
 	return compile(tb, exec.CommandContext(tb.Context(), "go", "build"), path.Base(command), module+command)
 }
 
-// BuildPeer compiles a peer, which has a module of its own outside of the workspace, in a folder
-// relative to the caller's.
+// BuildPeer compiles a peer, which is a module outside of the workspace, in a folder relative to
+// the caller's.
 func BuildPeer(tb testing.TB, dir string) string {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), "go", "build")
@@ -46,24 +47,24 @@ func compile(tb testing.TB, cmd *exec.Cmd, name, target string) string {
 	return binary
 }
 
-// Params say what to run.
+// Params describe the program to run.
 type Params struct {
 	// Binary is the program, and Args are what follows its name.
 	Binary string
 	Args   []string
 	// Env is added to the environment.
 	Env []string
-	// Stdout takes the standard output. Nil drops it. Standard error is the benchmark's.
+	// Stdout receives the standard output. Nil: it is dropped. Standard error is the benchmark's.
 	Stdout io.Writer
 }
 
-// Process is one that ends with the benchmark at the latest.
+// Process is a running program. It ends with the benchmark at the latest.
 type Process struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when it has ended
 }
 
-// Start starts it. It does not wait until it serves.
+// Start starts a program. It does not wait until it serves.
 func Start(tb testing.TB, p Params) *Process {
 	tb.Helper()
 	cmd := exec.Command(p.Binary, p.Args...) //nolint:noctx // the benchmark's context ends before its clean-up
@@ -74,20 +75,20 @@ func Start(tb testing.TB, p Params) *Process {
 	started := &Process{cmd: cmd, ended: make(chan struct{})}
 	go func() {
 		defer close(started.ended)
-		_ = cmd.Wait() // how it ended is told by whoever ended it
+		_ = cmd.Wait() // Kill and Stop report the outcome
 	}()
 	tb.Cleanup(started.Kill)
 	return started
 }
 
-// Kill ends it at once, and returns when it has ended.
+// Kill kills the process, and returns when it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
 }
 
-// Stop asks it to end, and returns when it has. It fails the benchmark when that takes longer than
-// a minute.
+// Stop asks the process to end, and returns when it has. It fails the benchmark if that takes
+// longer than a minute.
 func (p *Process) Stop(tb testing.TB) {
 	tb.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -103,8 +104,8 @@ func (p *Process) Stop(tb testing.TB) {
 // clockTick is the unit of time in /proc, the same on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// CPU returns the processors' time that the process has used, of its own and in the kernel. A nil
-// process uses none.
+// CPU returns the CPU time that the process has used, in user and kernel mode. A nil process uses
+// none.
 func (p *Process) CPU(tb testing.TB) time.Duration {
 	tb.Helper()
 	if p == nil {
@@ -123,7 +124,7 @@ func (p *Process) CPU(tb testing.TB) time.Duration {
 	return time.Duration(ticks) * clockTick
 }
 
-// Memory returns the process's resident memory in bytes, now and at its highest.
+// Memory returns the process's resident memory in bytes, current and peak.
 func (p *Process) Memory(tb testing.TB) (now, highest int64) {
 	tb.Helper()
 	if p == nil {
