@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arch holds the rules of the house as data: who may import whom, and why not. Its tests
-// hold them against the code, and fail as well when a rule names something that no longer exists.
+// Package arch holds the architecture rules as data: which imports are forbidden, and why. Its
+// tests compare them with the code, and also fail when a rule names something that no longer
+// exists.
 package arch
 
 // module is the prefix of every import path of ours.
@@ -10,13 +11,13 @@ const module = "github.com/leatdev/leat"
 
 // A rule forbids packages to import others.
 type rule struct {
-	// from are patterns of the importing packages; paths of ours are relative to the module prefix.
+	// from are patterns of the importing packages. Our paths are relative to the module prefix.
 	from []string
-	// except are packages that from matches and the rule spares.
+	// except are packages that from matches but the rule does not cover.
 	except []string
-	// forbidden are patterns of packages that must not be imported; ours begin with "./".
+	// forbidden are patterns of packages that must not be imported. Ours begin with "./".
 	forbidden []string
-	// linked looks at everything that ends up in the binary, instead of at direct imports only.
+	// linked applies the rule to everything in the binary, not only to direct imports.
 	linked bool
 	// why is printed with a violation.
 	why string
@@ -161,7 +162,7 @@ var rules = []rule{
 	},
 }
 
-// orderedRooms are the packages whose files are held to an order; see TestCallsRunOneWay.
+// orderedRooms are the packages with ordered files; see TestCallsRunOneWay.
 var orderedRooms = []string{
 	"services/agent/internal/reconcile/...", "services/agent/internal/fields", "services/agent/internal/kube",
 	"services/agent/internal/control", "services/agent/internal/inventory", "services/agent/internal/health",

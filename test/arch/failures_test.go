@@ -12,15 +12,14 @@ import (
 	"testing"
 )
 
-// notShown is what a row says whose case has no test yet.
+// notShown marks a row whose case has no test yet.
 const notShown = "not shown yet"
 
-// failureCases is how many cases docs/tunnel-failures.md has to have a row for.
+// failureCases is the number of cases in docs/tunnel-failures.md.
 const failureCases = 48
 
-// TestTunnelFailures holds the table of the tunnel's failure cases against the tests that it names:
-// each case has one row, and a row names tests that exist where it says, or says that there is
-// none.
+// TestTunnelFailures compares the table of the tunnel's failure cases with the tests that it names:
+// each case has one row, and each row names existing tests, or says that there is none.
 func TestTunnelFailures(t *testing.T) {
 	t.Parallel()
 	top := root(t)
@@ -54,7 +53,7 @@ func TestTunnelFailures(t *testing.T) {
 	}
 }
 
-// definesTest says whether a test file of the folder has the test.
+// definesTest reports whether a test file of the folder defines the test.
 func definesTest(t *testing.T, folder, test string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))

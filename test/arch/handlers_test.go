@@ -67,7 +67,7 @@ func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 		}
 	}
 	if found < 10 {
-		t.Errorf("found %d handlers, want those of all services: mend this test", found)
+		t.Errorf("found %d handlers, want those of all services: fix this test", found)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// goPackage is what `go list -json` tells of a package.
+// goPackage is the output of `go list -json` for a package.
 type goPackage struct {
 	ImportPath string
 	Imports    []string
@@ -52,17 +52,17 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// checkRule holds one rule against the code, and the code against the rule's own patterns.
+// checkRule compares one rule with the code, and the rule's own patterns with existing packages.
 func checkRule(t *testing.T, packages map[string]goPackage, r rule) {
 	t.Helper()
 	for _, pattern := range append(slices.Clone(r.from), r.except...) {
 		if !anyMatch(packages, "./"+pattern) {
-			t.Errorf("the rule %q names %s, which is gone: mend test/arch", r.why, pattern)
+			t.Errorf("the rule %q names %s, which does not exist: update test/arch", r.why, pattern)
 		}
 	}
 	for _, pattern := range r.forbidden {
 		if !anyMatch(packages, pattern) {
-			t.Errorf("the rule %q forbids %s, which nothing imports any more: mend test/arch", r.why, pattern)
+			t.Errorf("the rule %q forbids %s, which no package imports any more: update test/arch", r.why, pattern)
 		}
 	}
 	for path, p := range packages {
@@ -81,13 +81,13 @@ func checkRule(t *testing.T, packages map[string]goPackage, r rule) {
 	}
 }
 
-// ruleCovers says whether a rule speaks of the package.
+// ruleCovers reports whether a rule covers the package.
 func ruleCovers(r rule, path string) bool {
 	covers := func(pattern string) bool { return matches("./"+pattern, path) }
 	return slices.ContainsFunc(r.from, covers) && !slices.ContainsFunc(r.except, covers)
 }
 
-// anyMatch says whether the pattern matches any package that is there.
+// anyMatch reports whether the pattern matches an existing package.
 func anyMatch(packages map[string]goPackage, pattern string) bool {
 	for path := range packages {
 		if matches(pattern, path) {
@@ -97,8 +97,8 @@ func anyMatch(packages map[string]goPackage, pattern string) bool {
 	return false
 }
 
-// matches knows exact paths, "…/..." for a path and all below it, and "./" for our own module
-// prefix.
+// matches supports exact paths, "…/..." for a path and everything below it, and "./" for our own
+// module prefix.
 func matches(pattern, path string) bool {
 	if own, ok := strings.CutPrefix(pattern, "./"); ok {
 		pattern = module + "/" + own

@@ -22,8 +22,8 @@ type room struct {
 	files []string
 	// fields and methods are those of each type declared in the package.
 	fields, methods map[string]int
-	// arrows are the pairs of files of which the first names what the second declares. Fields of
-	// structs do not count.
+	// arrows are the pairs of files of which the first names what the second declares. Struct
+	// fields do not count.
 	arrows map[[2]int]bool
 }
 
@@ -127,8 +127,8 @@ func receiver(expr ast.Expr) string {
 	}
 }
 
-// noImports lets the type checker go on without other packages: only what a package itself declares
-// matters.
+// noImports makes the type checker continue without other packages: only declarations of the
+// package itself matter.
 type noImports struct{}
 
 // Import implements types.Importer.
@@ -141,7 +141,7 @@ func (noImports) Import(path string) (*types.Package, error) {
 // draw finds the arrows between files.
 func (r *room) draw(fset *token.FileSet, files []*ast.File) {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
-	config := types.Config{Importer: noImports{}, Error: func(error) {}} // errors name what comes from elsewhere
+	config := types.Config{Importer: noImports{}, Error: func(error) {}} // errors are about names of other packages
 	pkg, _ := config.Check(r.path, fset, files, info)
 	index := map[string]int{}
 	for i, file := range files {
@@ -169,7 +169,7 @@ func (r *room) back() [][2]int {
 	for i := range order {
 		order[i] = i
 	}
-	degree := func(file int) int { // what is named by few and names many stands above
+	degree := func(file int) int { // files named by few that name many belong on top
 		balance := 0
 		for arrow := range r.arrows {
 			if arrow[0] == file {
@@ -214,18 +214,18 @@ func (r *room) against(order []int) [][2]int {
 	return back
 }
 
-// The limits of a package. Each is there because a file limit alone does not help: an object that
-// is spread over many files, each of which calls all others, has short files.
+// The limits of a package. A limit of file length is not enough: an object that is spread over many
+// files, each of which calls all others, has short files.
 const (
 	maxFields  = 20
 	maxMethods = 40
-	// maxBack is how many of a hundred arrows between the files of a package may run back up.
+	// maxBack is how many percent of the arrows between the files of a package may run back up.
 	maxBack = 15
-	// minFiles is how many files a package has to have for that: fewer can be read in any order.
+	// minFiles is the number of files from which the rule applies: fewer can be read in any order.
 	minFiles = 6
 )
 
-// TestTypesAreSmall holds structs and method sets to their limits.
+// TestTypesAreSmall enforces the limits on fields and methods.
 func TestTypesAreSmall(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
@@ -236,7 +236,7 @@ func TestTypesAreSmall(t *testing.T) {
 		}
 		used[id] = true
 		if _, isExcepted := wideTypes[id]; !isExcepted {
-			t.Errorf("%s has %d %s, want at most %d: it is more than one thing", id, count, what, limit)
+			t.Errorf("%s has %d %s, want at most %d: split it", id, count, what, limit)
 		}
 	}
 	for _, r := range rooms(t) {
@@ -249,13 +249,13 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 	for id, why := range wideTypes {
 		if !used[id] {
-			t.Errorf("%s is within the limits, or gone: strike its exception (%s)", id, why)
+			t.Errorf("%s is within the limits or does not exist: remove its exception (%s)", id, why)
 		}
 	}
 }
 
-// TestCallsRunOneWay holds the files of packages to an order: what a file names stands in files
-// below it.
+// TestCallsRunOneWay enforces an order of the files of a package: a file only names what files
+// below it declare.
 func TestCallsRunOneWay(t *testing.T) {
 	t.Parallel()
 	for _, r := range rooms(t) {

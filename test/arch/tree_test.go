@@ -30,7 +30,7 @@ func root(t *testing.T) string {
 	return filepath.Dir(strings.TrimSpace(string(out)))
 }
 
-// trackedFiles are the files that are in Git or would be, relative to the root.
+// trackedFiles returns the files that Git tracks or would track, relative to the root.
 func trackedFiles(t *testing.T) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
@@ -60,7 +60,7 @@ func TestEveryModuleHasTheSameGoLine(t *testing.T) {
 		if want == "" {
 			want = string(match[1])
 		}
-		// Tool modules follow what they build; they are no part of the product.
+		// Tool modules follow what they build, and are not part of the product.
 		if got := string(match[1]); got != want && !strings.HasPrefix(file, "tools/") {
 			t.Errorf("%s: go line: got %s, want %s as everywhere", file, got, want)
 		}
@@ -70,7 +70,7 @@ func TestEveryModuleHasTheSameGoLine(t *testing.T) {
 	}
 }
 
-// TestReadmeFolderMap compares the folders that README explains with the folders that exist.
+// TestReadmeFolderMap compares the folders in README with the existing folders.
 func TestReadmeFolderMap(t *testing.T) {
 	t.Parallel()
 	top := root(t)
@@ -104,7 +104,7 @@ func TestReadmeFolderMap(t *testing.T) {
 	}
 }
 
-// TestNoSleepInTests keeps tests waiting on events instead of the wall clock.
+// TestNoSleepInTests makes tests wait on events instead of the wall clock.
 func TestNoSleepInTests(t *testing.T) {
 	t.Parallel()
 	top := root(t)
@@ -127,7 +127,7 @@ func TestNoSleepInTests(t *testing.T) {
 	}
 }
 
-// TestNoDrawerNames refuses package names that say nothing.
+// TestNoDrawerNames refuses package names without meaning.
 func TestNoDrawerNames(t *testing.T) {
 	t.Parallel()
 	drawers := []string{"util", "utils", "common", "helper", "helpers", "types", "models", "manager", "base", "misc"}
@@ -138,7 +138,7 @@ func TestNoDrawerNames(t *testing.T) {
 	}
 }
 
-// filter returns the files whose name ends so.
+// filter returns the files with the given suffix.
 func filter(files []string, suffix string) []string {
 	return slices.DeleteFunc(slices.Clone(files), func(file string) bool { return !strings.HasSuffix(file, suffix) })
 }

@@ -59,7 +59,7 @@ func hostileAttacks() []attack {
 				}
 			}
 		}),
-		hostile("bodies beyond the window", "bodies without an end, and without heed to windows", func(a *agentConn, stream uint32) error {
+		hostile("bodies beyond the window", "endless bodies that ignore windows", func(a *agentConn, stream uint32) error {
 			err := a.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: a.head("200"), EndHeaders: true})
 			for chunk := make([]byte, 16<<10); err == nil; {
 				err = a.WriteData(stream, false, chunk)

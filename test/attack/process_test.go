@@ -331,7 +331,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	for !condition() {
 		wait(ctx, 50*time.Millisecond)
 		if ctx.Err() != nil {
-			t.Fatalf("waited %s until %s: it never came", patience, what)
+			t.Fatalf("waited %s until %s, in vain", patience, what)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestSecComposeIsLockedDown(t *testing.T) {
 		"database": {"distributor", "postgres"},
 	} {
 		if slices.Sort(on[network]); !slices.Equal(on[network], want) || !project.Networks[network].Internal {
-			t.Errorf("on network %s are %v, want %v and a way out for none", network, on[network], want)
+			t.Errorf("on network %s are %v, want %v, and no way out for any", network, on[network], want)
 		}
 	}
 	redis := project.Services["redis"]
@@ -73,7 +73,7 @@ func checkComposeSecrets(t *testing.T, name string, s types.ServiceConfig) {
 		switch password, _ := u.User.Password(); u.Scheme {
 		case "redis", "rediss":
 			if u.User.Username() != service || len(password) < 32 {
-				t.Errorf("%s talks to Redis as %q, want its own user", name, u.Redacted())
+				t.Errorf("%s connects to Redis as %q, want its own user", name, u.Redacted())
 			}
 		case "postgres":
 			if len(password) < 32 {

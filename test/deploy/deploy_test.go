@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deploy holds what deploys Leat against what Leat is: settings exist, manifests are
-// accepted by a real API server.
+// Package deploy compares the deployment files with the programs: settings exist, and a real API
+// server accepts the manifests.
 package deploy_test
 
 import (
@@ -22,7 +22,7 @@ import (
 // top is the root of the checkout.
 const top = "../.."
 
-// settings are the environment variables that docs/config.md lists.
+// settings returns the environment variables that docs/config.md lists.
 func settings(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(top, "docs", "config.md"))
@@ -34,14 +34,14 @@ func settings(t *testing.T) []string {
 	return slices.Compact(names)
 }
 
-// checkSetting fails for a variable of ours that no program reads.
+// checkSetting fails for one of our variables that no program reads.
 func checkSetting(t *testing.T, known []string, where, name string) {
 	t.Helper()
 	if !strings.HasPrefix(name, "LEAT_") {
 		return
 	}
 	if !slices.Contains(known, name) && !slices.Contains(known, strings.TrimSuffix(name, "_FILE")) {
-		t.Errorf("%s sets %s, which docs/config.md does not know", where, name)
+		t.Errorf("%s sets %s, which is not in docs/config.md", where, name)
 	}
 }
 

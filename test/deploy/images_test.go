@@ -49,6 +49,6 @@ func TestSecImages(t *testing.T) {
 	stages := regexp.MustCompile(`(?m)^FROM (\S+)( AS \S+)?$`).FindAllStringSubmatchIndex(string(dockerfile), -1)
 	last := string(dockerfile)[stages[len(stages)-1][0]:]
 	if !strings.HasPrefix(last, "FROM scratch\n") || !strings.Contains(last, "USER 65532:65532") || strings.Contains(last, "RUN ") || strings.Contains(last, "git") {
-		t.Errorf("the image is made by\n%s\nwant nothing but the program, for a user who is not root", last)
+		t.Errorf("the image is made by\n%s\nwant only the program, for a user other than root", last)
 	}
 }

@@ -69,7 +69,7 @@ func TestSecRedisDoesNotStartWithoutPasswords(t *testing.T) {
 		out, err := start.CombinedOutput()
 		cancel()
 		if err == nil || !strings.Contains(string(out), "must ") || strings.Contains(string(out), good) || strings.Contains(string(out), other) {
-			t.Errorf("%s: got %v and %q, want it to say what a password must be", name, err, out)
+			t.Errorf("%s: got %v and %q, want a description of valid passwords", name, err, out)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (m *manifests) add(t *testing.T, file string, document []byte) {
 		parse(&s)
 		addPod(s.Namespace, s.Spec.Template)
 	case "DaemonSet", "Job", "CronJob", "Pod", "ReplicaSet":
-		t.Errorf("%s: this test does not know how to look at a %s; teach it", file, kind.Kind)
+		t.Errorf("%s: this test does not support a %s; add it", file, kind.Kind)
 	case "Service":
 		var s corev1.Service
 		parse(&s)
@@ -107,7 +107,7 @@ func TestSecPodsAreLockedDown(t *testing.T) {
 	t.Parallel()
 	m := readManifests(t, "hub.yaml", "agent.yaml")
 	if names := slices.Sorted(maps.Keys(m.pods)); !slices.Equal(names, []string{"distributor", "gitcache", "leat-agent", "redis", "tunnel"}) {
-		t.Errorf("got pods %v, want these tests to know all of them", names)
+		t.Errorf("got pods %v, want these tests to cover all of them", names)
 	}
 	for _, n := range m.namespaces {
 		if n.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {

@@ -5,7 +5,7 @@ package fault_test
 
 import "testing"
 
-// TestEgressSeesBreaches proves that the instrument of the other tests would notice.
+// TestEgressSeesBreaches checks that the instrument of the other tests detects breaches.
 func TestEgressSeesBreaches(t *testing.T) {
 	t.Parallel()
 	type step struct {

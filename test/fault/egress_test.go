@@ -16,33 +16,33 @@ import (
 	"time"
 )
 
-// upstreamHost is the name under which replicas know the Git server. It resolves nowhere: only
-// their proxies know the way.
+// upstreamHost is the host name of the Git server for replicas. It does not resolve: only their
+// proxies can reach it.
 const upstreamHost = "git.upstream.test"
 
-// egress sees everything that any replica sends upstream, because each replica has an HTTP proxy of
-// its own and no other way out. It holds the first promise against it: one fetcher.
+// egress observes everything that any replica sends upstream, because each replica has its own HTTP
+// proxy and no other way out. It checks the first promise: one fetcher.
 type egress struct {
 	mu     sync.Mutex
 	repos  map[string]*traffic
 	faults []string
-	hold   time.Duration // of every request: what two would do at once then is not missed
+	hold   time.Duration // of every request, so that concurrent requests overlap visibly
 }
 
-// traffic is what is known of one repository.
+// traffic is the state of one repository.
 type traffic struct {
-	inFlight  map[string]int // requests under way, by replica
+	inFlight  map[string]int // current requests, by replica
 	lister    string         // the replica that last asked for the refs; only it may ask for objects
 	fetchedAt time.Time      // when a listing last succeeded
 	fetches   int
-	objects   int // requests for objects; where nothing is pushed, each is a clone
+	objects   int // requests for objects; if nothing is pushed, each is a clone
 }
 
 func newEgress() *egress {
 	return &egress{repos: make(map[string]*traffic)}
 }
 
-// proxy starts the way out of one replica and returns its URL, for HTTP_PROXY.
+// proxy starts the proxy of one replica and returns its URL, for HTTP_PROXY.
 func (e *egress) proxy(t *testing.T, replica, upstream string) string {
 	t.Helper()
 	target, err := url.Parse(upstream)
@@ -59,8 +59,8 @@ func (e *egress) proxy(t *testing.T, replica, upstream string) string {
 		listing := strings.HasSuffix(r.URL.Path, "/info/refs")
 		e.begin(replica, repo, listing)
 		status := &statusRecorder{ResponseWriter: w, code: http.StatusOK}
-		// Runs when the replica is killed in mid-request, too: ReverseProxy panics with
-		// ErrAbortHandler then.
+		// This also runs when the replica is killed in mid-request: ReverseProxy then panics with
+		// ErrAbortHandler.
 		defer func() { e.end(replica, repo, listing && status.code == http.StatusOK) }()
 		e.linger(r.Context())
 		forward.ServeHTTP(status, r)
@@ -69,14 +69,14 @@ func (e *egress) proxy(t *testing.T, replica, upstream string) string {
 	return server.URL
 }
 
-// holdFor makes every request take that much longer from now on.
+// holdFor delays every request by that much from now on.
 func (e *egress) holdFor(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.hold = d
 }
 
-// linger makes a request last, unless whoever sent it gives up.
+// linger delays a request, unless its sender gives up.
 func (e *egress) linger(ctx context.Context) {
 	e.mu.Lock()
 	hold := e.hold
@@ -125,7 +125,7 @@ func (e *egress) end(replica, repo string, listed bool) {
 	}
 }
 
-// staleSince returns the repositories that nobody fetched after the moment.
+// staleSince returns the repositories that were not fetched after the moment.
 func (e *egress) staleSince(moment time.Time, repos []string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -145,7 +145,7 @@ func (e *egress) overlaps() []string {
 	return append([]string(nil), e.faults...)
 }
 
-// total is the number of successful listings.
+// total returns the number of successful listings.
 func (e *egress) total() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -156,7 +156,7 @@ func (e *egress) total() int {
 	return sum
 }
 
-// objects is the number of requests for objects.
+// objects returns the number of requests for objects.
 func (e *egress) objects() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,7 +167,7 @@ func (e *egress) objects() int {
 	return sum
 }
 
-// statusRecorder remembers the status that was sent.
+// statusRecorder records the status that was sent.
 type statusRecorder struct {
 	http.ResponseWriter
 	code int

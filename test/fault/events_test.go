@@ -12,16 +12,17 @@ import (
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
-// Where replicas publish what they saw. Entries come in the order in which they were accepted.
+// The keys under which replicas publish events. Entries come in the order in which they were
+// accepted.
 const (
 	eventsKey     = "leat:{gitcache}:events"
 	eventsMetaKey = "leat:{gitcache}:events:meta"
 )
 
-// epochs holds the events that were accepted against the promise that nothing of an older owner is.
+// epochs checks the promise that no event of an older owner is accepted.
 type epochs struct {
 	highest map[string]uint64 // by UID of the repository
-	last    map[string]string // the entry that was looked at last, by life of the log: a snapshot may bring an earlier one back
+	last    map[string]string // the last inspected entry, by life of the log: a snapshot may restore an earlier one
 	seen    int
 }
 
@@ -29,11 +30,11 @@ func newEpochs() *epochs {
 	return &epochs{highest: make(map[string]uint64), last: make(map[string]string)}
 }
 
-// check looks at what was accepted since the last time.
+// check inspects the entries that were accepted since the last call.
 func (e *epochs) check(t *testing.T, redis *redistest.Server) {
 	t.Helper()
 	client := redis.Client(t)
-	meta, err := client.HGetAll(t.Context(), eventsMetaKey).Result() // empty where nothing was accepted since Redis lost its memory
+	meta, err := client.HGetAll(t.Context(), eventsMetaKey).Result() // empty if nothing was accepted since Redis lost its memory
 	if err != nil {
 		t.Fatalf("read events: %v", err)
 	}

@@ -28,16 +28,16 @@ import (
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
-// scale is how much a fault test does.
+// scale is the size of a fault test.
 type scale struct {
 	repositories, faults int
 	lease                time.Duration // how long a lease lives without renewal
 	poll                 time.Duration
-	quiet                time.Duration // until when every repository must have been fetched again
+	quiet                time.Duration // by when every repository must have been fetched again
 	hold                 time.Duration // how long the upstream takes to answer once all is cloned
 }
 
-// chosenScale is the short form, or with LEAT_FAULT_LONG the long one, with the leases of
+// chosenScale returns the short form, or with LEAT_FAULT_LONG the long one, with the leases of
 // production.
 func chosenScale() scale {
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
@@ -114,7 +114,7 @@ func (f *fleet) add(t *testing.T) int {
 	return number
 }
 
-// client speaks to one replica as the distributor would.
+// client returns a client of one replica, with the distributor's identity.
 func (f *fleet) client(t *testing.T, replica int) gitcachev1connect.GitCacheServiceClient {
 	t.Helper()
 	tokens := hubkeys.Tokens(identity.ServiceDistributor, identity.ServiceGitCache)
@@ -125,8 +125,8 @@ func (f *fleet) client(t *testing.T, replica int) gitcachev1connect.GitCacheServ
 	return gitcachev1connect.NewGitCacheServiceClient(client.HTTP, client.BaseURL, client.Options...)
 }
 
-// waitFetchedSince waits until each repository was fetched after the moment, as long as the scale
-// allows.
+// waitFetchedSince waits until each repository was fetched after the moment, for as long as the
+// scale allows.
 func (f *fleet) waitFetchedSince(t *testing.T, moment time.Time) time.Duration {
 	t.Helper()
 	begun := time.Now()
@@ -157,8 +157,8 @@ func (f *fleet) digests(t *testing.T, replica int) map[string]string {
 	return found
 }
 
-// TestOneFetcherThroughKills kills replicas at random: no repository is ever fetched by two at
-// once, each is fetched again in time, and every digest stays what it was.
+// TestOneFetcherThroughKills kills replicas at random: no two replicas may ever fetch a repository
+// at once, each repository is fetched again in time, and every digest stays the same.
 func TestOneFetcherThroughKills(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, chosenScale(), 2)
@@ -184,8 +184,8 @@ func TestOneFetcherThroughKills(t *testing.T) {
 	}
 }
 
-// TestOneFetcherThroughFreezes stops a replica for longer than its leases live and wakes it up: it
-// must notice before anything reaches the upstream.
+// TestOneFetcherThroughFreezes stops a replica for longer than its leases last and resumes it: it
+// must notice before any request reaches the upstream.
 func TestOneFetcherThroughFreezes(t *testing.T) {
 	t.Parallel()
 	sc := chosenScale()

@@ -32,7 +32,7 @@ import (
 
 const adminToken = "leat_the-admin-token-of-this-test"
 
-// hub is some replicas of the distributor on one PostgreSQL, in front of a fleet of gitcache.
+// hub is several replicas of the distributor on one PostgreSQL, with a fleet of gitcache replicas.
 type hub struct {
 	*fleet
 	distributors []*process
@@ -40,15 +40,16 @@ type hub struct {
 	clusters     int
 
 	mu sync.Mutex
-	// commits tell the number of each commit in its repository.
+	// commits maps each commit to its number in its repository.
 	commits map[string]int
 	heads   map[string]string
-	// services are those that each cluster runs.
+	// services is the number of services of each cluster.
 	services int
 }
 
-// newHub starts two replicas of gitcache and so many of the distributor, and writes a catalog:
-// every cluster runs every repository's folder app, and the folder other, which no commit touches.
+// newHub starts two replicas of gitcache and the given number of the distributor, and writes a
+// catalog: every cluster runs every repository's folder app, and the folder other, which no commit
+// touches.
 func newHub(t *testing.T, sc scale, distributors, clusters int, resync time.Duration) *hub {
 	t.Helper()
 	h := &hub{
@@ -106,18 +107,18 @@ func (h *hub) commit(t *testing.T, repository string) {
 	h.mu.Unlock()
 }
 
-// storm commits to any repository again and again, as fast as Git can, for that long.
+// storm keeps committing to random repositories, as fast as Git can, for that long.
 func (h *hub) storm(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		repository := h.repos[rand.IntN(len(h.repos))]
 		h.commit(t, repository)
-		// As a webhook would. It may fail: then the poll finds the commit.
+		// Refresh like a webhook. It may fail: then the poll finds the commit.
 		_, _ = h.client(t, rand.IntN(len(h.replicas))).RefreshRepository(t.Context(), &gitcachev1.RefreshRepositoryRequest{Name: repository})
 	}
 }
 
-// number returns the place of a commit in the order in which all were made.
+// number returns the position of a commit in the order of all commits.
 func (h *hub) number(commit string) (int, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -180,7 +181,7 @@ func (h *hub) catalog(t *testing.T, clusters int) {
 	h.apply(t, documents...)
 }
 
-// edit gives every cluster one more service, at one of the replicas.
+// edit adds one service to every cluster, at one of the replicas.
 func (h *hub) edit(t *testing.T) {
 	t.Helper()
 	var documents []*fleetv1.Document
@@ -207,7 +208,7 @@ func serviceOf(cluster, name, repository, path string) *fleetv1.Document {
 	}}}
 }
 
-// enrol enrols an agent at one replica and gets its token at another.
+// enrol enrols an agent at one replica and obtains its token from another.
 func (h *hub) enrol(t *testing.T, cluster string) string {
 	t.Helper()
 	somewhere := func() int { return rand.IntN(len(h.distributors)) }

@@ -14,13 +14,13 @@ import (
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
-// fault is one thing that goes wrong and is over when the function returns.
+// fault is one failure, which is over when the function returns.
 type fault struct {
 	name   string
 	happen func(t *testing.T, f *fleet)
 }
 
-// faults are what can go wrong. Each lasts as long as it says, up to three lives of a lease.
+// faults returns all kinds of faults. Each lasts as long as it says, up to three lease times.
 func faults() []fault {
 	return []fault{
 		{"kill", func(t *testing.T, f *fleet) {
@@ -82,8 +82,8 @@ func faults() []fault {
 	}
 }
 
-// failOver makes a replica of Redis the primary. For an instant the old one goes on and
-// acknowledges what will be lost: that is how asynchronous replication fails over.
+// failOver makes a replica of Redis the primary. For an instant the old one continues and
+// acknowledges writes that will be lost, as asynchronous replication does in a fail-over.
 func (f *fleet) failOver(t *testing.T) {
 	t.Helper()
 	next := redistest.StartReplica(t, f.redis)
@@ -98,12 +98,12 @@ func (f *fleet) failOver(t *testing.T) {
 
 func (f *fleet) any() *process { return f.replicas[rand.IntN(len(f.replicas))] }
 
-// pause lasts up to so many lives of a lease.
+// pause blocks for up to so many lease times.
 func (f *fleet) pause(lives int) {
 	rest(time.Duration(rand.Int64N(int64(lives)*int64(f.scale.lease)) + int64(f.scale.lease)/10))
 }
 
-// rest lets that much time pass: the length of a fault, or of what stands in for a slow network.
+// rest blocks for that long: the duration of a fault, or of a simulated slow network.
 func rest(d time.Duration) {
 	if d <= 0 {
 		return
@@ -113,8 +113,8 @@ func rest(d time.Duration) {
 	<-timer.C
 }
 
-// mixScale is the short form, or with LEAT_FAULT_LONG the one that the promise is measured by: 300
-// faults, 50 repositories, about half an hour.
+// mixScale returns the short form, or with LEAT_FAULT_LONG the one by which the promise is
+// measured: 300 faults, 50 repositories, about half an hour.
 func mixScale() scale {
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		return scale{
@@ -128,22 +128,22 @@ func mixScale() scale {
 	}
 }
 
-// TestOneFetcherThroughAnything breaks three replicas and their Redis at random. No repository is
-// ever fetched by two at once, no event of an older epoch is accepted after one of a newer, and
-// after the faults, in the long form after every tenth too, each repository is fetched again in
-// time.
+// TestOneFetcherThroughAnything breaks three replicas and their Redis at random. No two replicas
+// may ever fetch a repository at once, and no event of an older epoch is accepted after one of a
+// newer. After the faults, in the long form also after every tenth, each repository is fetched
+// again in time.
 func TestOneFetcherThroughAnything(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, mixScale(), 3)
 	want, kinds := f.digests(t, 0), faults()
 	for replica := range f.replicas {
-		// A replica that first hears of a repository from a Redis that has just lost its memory
+		// A replica that first learns of a repository from a Redis that has just lost its memory
 		// cannot know that another one fetches it.
 		f.digests(t, replica)
 	}
 	rand.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	for i := range f.scale.faults {
-		next := kinds[i%len(kinds)] // each as often as every other one, in any order
+		next := kinds[i%len(kinds)] // each kind equally often, in any order
 		if i >= len(kinds) {
 			next = kinds[rand.IntN(len(kinds))]
 		}

@@ -18,17 +18,17 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// outageTimeout is how long one question may take while everything around is gone.
+// outageTimeout is how long one request may take while everything around is down.
 const outageTimeout = 15 * time.Second
 
-// answer is what a replica says of one repository, and the content it hands out.
+// answer is a replica's answer for one repository, and the content that it serves.
 type answer struct {
 	digest, commit string
 	freshAt        time.Time
 }
 
-// ask resolves a folder at one replica and downloads it from there, and makes sure that the content
-// has the digest.
+// ask resolves a folder at one replica, downloads it from there, and verifies the content against
+// the digest.
 func (f *fleet) ask(t *testing.T, replica int, repository string) (answer, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), outageTimeout)
@@ -71,10 +71,10 @@ func (f *fleet) ask(t *testing.T, replica int, repository string) (answer, error
 	return a, nil
 }
 
-// TestOutageInAnyOrder takes the upstream, the owner of each repository in turn, and Redis away, in
-// every order. After each of these steps whoever is left answers for everything that was mirrored,
-// says how old it is, and hands the content out. So does a replica that is started again while all
-// the rest is gone.
+// TestOutageInAnyOrder removes the upstream, the owner of each repository in turn, and Redis, in
+// every order. After each of these steps the remaining replicas answer for everything that was
+// mirrored, report its age, and serve the content. So does a replica that is restarted while
+// everything else is down.
 func TestOutageInAnyOrder(t *testing.T) {
 	t.Parallel()
 	sc := chosenScale()
@@ -118,7 +118,7 @@ func TestOutageInAnyOrder(t *testing.T) {
 }
 
 // waitHealedSince waits until each repository was fetched after the moment. Leases may have ended
-// while Redis was gone, so that it gives none before another lease's time has passed.
+// while Redis was down, so that it grants none before another lease time has passed.
 func (f *fleet) waitHealedSince(t *testing.T, moment time.Time) {
 	t.Helper()
 	eventually(t, f.scale.quiet+f.scale.lease, "every repository is fetched again", func() bool {
@@ -141,12 +141,12 @@ func (f *fleet) wantAnswers(t *testing.T, replica int, want map[string]string, w
 	}
 }
 
-// wantNotFresher makes sure that nothing claims to be fresher than it can be.
+// wantNotFresher checks that no replica claims to be fresher than it can be.
 func (f *fleet) wantNotFresher(t *testing.T, replica int, moment time.Time) {
 	t.Helper()
 	for _, name := range f.repos {
 		if got, err := f.ask(t, replica, name); err != nil || got.freshAt.After(moment) {
-			t.Errorf("%s at %s: got fresh at %s (%v), though the upstream was gone by %s", name, f.replicas[replica].name, got.freshAt, err, moment)
+			t.Errorf("%s at %s: got fresh at %s (%v), although the upstream was down by %s", name, f.replicas[replica].name, got.freshAt, err, moment)
 		}
 	}
 }

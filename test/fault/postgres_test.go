@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// postgresBinaries is where Debian keeps PostgreSQL 15; the search path comes first.
+	// postgresBinaries is Debian's folder of PostgreSQL 15. The search path takes precedence.
 	postgresBinaries = "/usr/lib/postgresql/15/bin"
-	// nobody runs the server where the test is root, which PostgreSQL refuses to be.
+	// nobody is the user of the server if the test runs as root, which PostgreSQL refuses.
 	nobody = 65534
 )
 
-// startPostgres runs a PostgreSQL until the test ends, and returns the URL of its one database. It
+// startPostgres runs a PostgreSQL until the test ends, and returns the URL of its only database. It
 // may not answer yet: replicas wait for it.
 func startPostgres(t *testing.T) string {
 	t.Helper()

@@ -33,7 +33,7 @@ func build(t *testing.T, service string) string {
 type process struct {
 	name, binary, addr, log string
 	dir                     string // the data folder
-	redis                   *wire  // the way to Redis
+	redis                   *wire  // its connection to Redis
 	env                     []string
 	cmd                     *exec.Cmd
 	exited                  <-chan struct{}
@@ -91,7 +91,7 @@ func (p *process) kill(t *testing.T) {
 	<-p.exited
 }
 
-// stop ends the process in good order and waits for its end.
+// stop shuts the process down cleanly and waits for its end.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	p.signal(t, syscall.SIGTERM)
@@ -112,7 +112,7 @@ func (p *process) held(t *testing.T) []string {
 	return uids
 }
 
-// signal sends any signal.
+// signal sends a signal.
 func (p *process) signal(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(signal); err != nil {
@@ -120,8 +120,7 @@ func (p *process) signal(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// eventually asks again and again until the condition holds, and fails the test when it does not in
-// time.
+// eventually polls until the condition holds, and fails the test if it does not in time.
 func eventually(t *testing.T, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -132,12 +131,12 @@ func eventually(t *testing.T, limit time.Duration, what string, condition func()
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("waited %s until %s: it never came", limit, what)
+			t.Fatalf("waited %s until %s, in vain", limit, what)
 		}
 	}
 }
 
-// tail is the end of a file.
+// tail returns the end of a file.
 func tail(path string) string {
 	const enough = 12_000
 	content, err := os.ReadFile(path)

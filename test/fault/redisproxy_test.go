@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// wire is the way of one replica to Redis: a TCP proxy that can be cut, slowed down and led
-// elsewhere.
+// wire is one replica's connection to Redis: a TCP proxy that can be cut, slowed down and
+// redirected.
 type wire struct {
 	listener net.Listener
 
 	mu     sync.Mutex
 	target string
-	delay  time.Duration // of everything that goes through, each way
+	delay  time.Duration // of all bytes, in each direction
 	cut    bool
 	conns  map[net.Conn]bool
 }
@@ -51,7 +51,7 @@ func (w *wire) serve(serving *sync.WaitGroup) {
 	}
 }
 
-// pass carries one connection until either side ends it, or the wire is cut.
+// pass forwards one connection until either side ends it, or the wire is cut.
 func (w *wire) pass(near net.Conn) {
 	defer near.Close()
 	target, kept := w.keep(near)
@@ -77,7 +77,7 @@ func (w *wire) pass(near net.Conn) {
 	<-done
 }
 
-// carry copies one way until it ends, as late as the wire is slow.
+// carry copies in one direction until it ends, with the wire's delay.
 func (w *wire) carry(to, from net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -95,14 +95,14 @@ func (w *wire) slowness() time.Duration {
 	return w.delay
 }
 
-// setDelay makes everything late by that much.
+// setDelay delays all bytes by that much.
 func (w *wire) setDelay(delay time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.delay = delay
 }
 
-// keep returns where a new connection leads; false: nowhere, the wire is cut.
+// keep registers a new connection and returns its target, or false if the wire is cut.
 func (w *wire) keep(conn net.Conn) (target string, kept bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,7 +112,7 @@ func (w *wire) keep(conn net.Conn) (target string, kept bool) {
 	return w.target, !w.cut
 }
 
-// lead makes new connections go to another server, and ends those there are.
+// lead directs new connections to another server, and ends the current ones.
 func (w *wire) lead(target string) {
 	w.setCut(true)
 	defer w.setCut(false)
@@ -127,7 +127,7 @@ func (w *wire) drop(conn net.Conn) {
 	delete(w.conns, conn)
 }
 
-// setCut ends all connections and lets no new one through, or lets them through again.
+// setCut ends all connections and refuses new ones, or accepts them again.
 func (w *wire) setCut(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

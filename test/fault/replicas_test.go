@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// stormScale is the short form, or with LEAT_FAULT_LONG the long one.
+// stormScale returns the short form, or with LEAT_FAULT_LONG the long one.
 func stormScale() (sc scale, clusters int, breath time.Duration) {
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		return scale{repositories: 6, faults: 40, lease: 3 * time.Second, poll: 5 * time.Second, quiet: 60 * time.Second}, 20, 5 * time.Second
@@ -22,7 +22,7 @@ func stormScale() (sc scale, clusters int, breath time.Duration) {
 	return scale{repositories: 2, faults: 3, lease: 2 * time.Second, poll: 5 * time.Second, quiet: 60 * time.Second}, 4, time.Second
 }
 
-// trouble is one thing that goes wrong while commits storm.
+// trouble is one failure during a storm of commits.
 type trouble struct {
 	name   string
 	happen func(t *testing.T, h *hub, breath time.Duration)
@@ -70,11 +70,11 @@ func troubles() []trouble {
 
 func (h *hub) anyDistributor() *process { return h.distributors[rand.IntN(len(h.distributors))] }
 
-// TestNoAgentGoesBackThroughAStorm has agents ask any of three replicas by turns while commits
-// storm, people edit, Redis is flushed, replicas are killed and others frozen. No agent is ever
-// sent an older commit than it saw, no service vanishes from a plan or loses its content, and after
-// the storm every replica has every plan right within a resync interval and the time that gitcache
-// takes to fetch again.
+// TestNoAgentGoesBackThroughAStorm has agents ask any of three replicas in turn during a storm of
+// commits, edits by people, flushes of Redis, and kills and freezes of replicas. No agent may ever
+// receive an older commit than it saw, and no service may vanish from a plan or lose its content.
+// After the storm every replica has every plan right within a resync interval and the time that
+// gitcache takes to fetch again.
 func TestNoAgentGoesBackThroughAStorm(t *testing.T) {
 	t.Parallel()
 	const resync = 5 * time.Second
@@ -116,7 +116,7 @@ func TestNoAgentGoesBackThroughAStorm(t *testing.T) {
 	}
 }
 
-// waitRight waits until every replica has every cluster's plan as Git has it.
+// waitRight waits until every replica's plan of every cluster matches Git.
 func (h *hub) waitRight(t *testing.T, wanderers []*wanderer) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -13,7 +13,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// owners returns the owner of each repository, as one replica sees them.
+// owners returns the owner of each repository, as seen by one replica.
 func (f *fleet) owners(t *testing.T, at int) map[string]string {
 	t.Helper()
 	client, found := f.client(t, at), make(map[string]string)
@@ -45,7 +45,7 @@ func (f *fleet) resolved(t *testing.T, at int) bool {
 	return true
 }
 
-// TestOwnerDiesWhileUpstreamIsDown kills one of two replicas without a word, with the upstream
+// TestOwnerDiesWhileUpstreamIsDown kills one of two replicas without warning while the upstream is
 // stopped: the other one answers for every repository, and owns them all before the upstream is
 // back.
 func TestOwnerDiesWhileUpstreamIsDown(t *testing.T) {
@@ -80,12 +80,12 @@ func TestOwnerDiesWhileUpstreamIsDown(t *testing.T) {
 }
 
 // TestReplicasComeAndGoWithoutClones replaces both replicas by two others, one after the other, by
-// kills and in good order.
+// kills and by clean shutdowns.
 func TestReplicasComeAndGoWithoutClones(t *testing.T) {
 	t.Parallel()
 	sc := chosenScale()
-	// Who should own what is a matter of hashed addresses, and ports are free ones: with so many
-	// repositories a third replica that should own none of them does not happen.
+	// Hashed addresses decide the owners, and the ports are random: with so many repositories a
+	// third replica always gets some of them.
 	sc.repositories = 40
 	f := newFleet(t, sc, 2)
 	f.awaitFollowedBy(t, f.replicas)
@@ -116,7 +116,7 @@ func TestReplicasComeAndGoWithoutClones(t *testing.T) {
 	}
 }
 
-// awaitOwns waits until a replica that was added has been handed something.
+// awaitOwns waits until a new replica has been handed a repository.
 func (f *fleet) awaitOwns(t *testing.T, replica int) {
 	t.Helper()
 	eventually(t, f.scale.quiet, f.replicas[replica].name+" owns something", func() bool {

@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 )
 
-// wanderer is a cluster's agent that asks another replica each time, and holds them to it that it
-// never goes back.
+// wanderer is a cluster's agent that asks another replica each time, and checks that they never go
+// back.
 type wanderer struct {
 	hub     *hub
 	cluster string
@@ -30,11 +30,11 @@ type wanderer struct {
 
 	mu   sync.Mutex
 	plan *distributorv1.Plan
-	// latest is the number of the newest commit that was seen of each service.
+	// latest is the number of the newest commit of each service that the agent has seen.
 	latest map[string]int
 	from   map[string]string
 	faults []string
-	// answers count what was received by replica, refusals by their code.
+	// answers counts the answers by replica, and refusals by their code.
 	answers  []int
 	refusals map[connect.Code]int
 }
@@ -89,7 +89,7 @@ func (w *wanderer) version() string {
 	return w.plan.GetVersion()
 }
 
-// take looks at an answer.
+// take checks an answer.
 func (w *wanderer) take(replica int, plan *distributorv1.Plan, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *wanderer) take(replica int, plan *distributorv1.Plan, err error) {
 	w.plan = plan
 }
 
-// compare holds a service against what was seen of it before.
+// compare compares a service with its earlier states.
 func (w *wanderer) compare(replica int, service *distributorv1.PlanService) {
 	name := service.GetName()
 	before, seen := w.latest[name]
@@ -128,9 +128,9 @@ func (w *wanderer) compare(replica int, service *distributorv1.PlanService) {
 	number, known := w.hub.number(bundle.GetCommit())
 	switch {
 	case bundle.GetPath() != "app":
-		number = 0 // it never changes, so any commit may be named
+		number = 0 // it never changes, so it may name any commit
 	case !known:
-		return // the test has not noted its own commit yet
+		return // the test has not recorded its own commit yet
 	case seen && number < before:
 		w.fault("%s went back from commit %d of %s to %d of distributor-%d", name, before, w.from[name], number, replica)
 	}
@@ -141,14 +141,14 @@ func (w *wanderer) fault(format string, args ...any) {
 	w.faults = append(w.faults, w.cluster+": "+fmt.Sprintf(format, args...))
 }
 
-// breaches returns everything that should not have been, so far.
+// breaches returns all breaches so far.
 func (w *wanderer) breaches() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]string(nil), w.faults...)
 }
 
-// right reports whether a replica has the plan as Git has it now.
+// right reports whether a replica's plan matches Git's current state.
 func (w *wanderer) right(ctx context.Context, replica int) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -168,7 +168,7 @@ func (w *wanderer) right(ctx context.Context, replica int) bool {
 	return true
 }
 
-// wantBundles downloads what the agent's plan names from every replica.
+// wantBundles downloads the bundles of the agent's plan from every replica.
 func (w *wanderer) wantBundles(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()

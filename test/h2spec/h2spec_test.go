@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package h2spec holds our HTTP/2 against h2spec, a public suite for how an endpoint answers a peer
-// that breaks the protocol. net/http is held against it, too, to tell what the suite is wrong
-// about.
+// Package h2spec runs h2spec, a public suite of protocol violations, against our HTTP/2. It also
+// runs it against net/http, to find the cases in which the suite is wrong.
 package h2spec
 
 import (
@@ -31,17 +30,17 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// patience is how long a case waits for what the protocol asks for. Nothing waits for it unless it
-// fails.
+// patience is how long a case waits for the required reaction. A passing case does not wait that
+// long.
 const patience = 10 * time.Second
 
 const (
-	noPriorities = "RFC 9113, 5.3.2, has done away with priorities, and with what was wrong about them"
-	lateFrame    = "what comes for a stream that has ended may have been on its way when that was reset: it costs nobody else his connection"
+	noPriorities = "RFC 9113, 5.3.2, deprecates priorities and their errors"
+	lateFrame    = "a frame for an ended stream may have been in transit when the stream was reset: it must not end the connection"
 	ofReference  = "net/http does otherwise"
 )
 
-// exempt are the cases, by number, that do not apply, each with its reason.
+// exempt are the cases that do not apply, by number, each with its reason.
 var exempt = map[string]map[string]string{
 	"our server": {
 		"http2/5.1/12":  lateFrame,
@@ -63,7 +62,7 @@ var exempt = map[string]map[string]string{
 	},
 }
 
-// settings are those of the tunnel, nearly.
+// settings are almost those of the tunnel.
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.DefaultWindows(), FrameSize: 16 << 10, MaxHeaderBytes: 64 << 10, MaxStreams: 100, PingAfter: time.Minute,
@@ -80,7 +79,7 @@ func budget(t *testing.T) *h2.Budget {
 	return b
 }
 
-// answer is what all servers say.
+// answer is the handler of all servers.
 func answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	_, _ = io.WriteString(w, "hello, h2spec")
@@ -139,7 +138,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// wantAll fails for what is exempt and does not exist.
+// wantAll fails for exemptions of cases that do not exist.
 func wantAll(t *testing.T, exempt map[string]string, numbers map[string]bool) {
 	t.Helper()
 	for number := range exempt {
@@ -149,7 +148,7 @@ func wantAll(t *testing.T, exempt map[string]string, numbers map[string]bool) {
 	}
 }
 
-// eachCase goes through a group and those in it.
+// eachCase visits the cases of a group and its subgroups.
 func eachCase(group *spec.TestGroup, call func(number string, c *spec.TestCase)) {
 	for i, c := range append(group.Tests, group.StrictTests...) {
 		call(fmt.Sprintf("%s/%d", group.ID(), i+1), c)
@@ -159,7 +158,7 @@ func eachCase(group *spec.TestGroup, call func(number string, c *spec.TestCase))
 	}
 }
 
-// runCase lets a case talk to a server.
+// runCase runs a case against a server.
 func runCase(t *testing.T, c *spec.TestCase, server func(t *testing.T, conn net.Conn)) {
 	t.Helper()
 	conf := listen(t, func(conn net.Conn) { server(t, conn) })
@@ -171,7 +170,7 @@ func runCase(t *testing.T, c *spec.TestCase, server func(t *testing.T, conn net.
 	report(t, c.Desc, c.Requirement, c.Run(conf, conn))
 }
 
-// listen has each connection handled until the test is over.
+// listen handles each connection until the test is over.
 func listen(t *testing.T, handle func(conn net.Conn)) *config.Config {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -211,7 +210,7 @@ func listen(t *testing.T, handle func(conn net.Conn)) *config.Config {
 	}
 }
 
-// report fails the test when the case has.
+// report fails the test if the case has failed.
 func report(t *testing.T, what, requirement string, err error) {
 	t.Helper()
 	var failed *spec.TestError
@@ -220,8 +219,8 @@ func report(t *testing.T, what, requirement string, err error) {
 	case errors.Is(err, spec.ErrSkipped):
 		t.Skip("the case does not apply to this endpoint, as it has found out itself")
 	case errors.As(err, &failed) && strings.Contains(failed.Actual, "connection reset by peer") && slices.Contains(failed.Expected, spec.ExpectedConnectionClosed):
-		// The kernel resets a connection that is closed with something unread. h2spec does not know
-		// how Go says so today.
+		// The kernel resets a connection that is closed with unread data. h2spec does not recognize
+		// Go's current error for this.
 	case errors.As(err, &failed):
 		t.Errorf("%s: got %s, want one of %q: %s", what, failed.Actual, failed.Expected, requirement)
 	default:
@@ -229,7 +228,7 @@ func report(t *testing.T, what, requirement string, err error) {
 	}
 }
 
-// TestClient has our client make a request of each case's server.
+// TestClient has our client make a request to each case's server.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	exempt := exempt["our client"]
@@ -278,7 +277,7 @@ func runClientCase(t *testing.T, c *spec.ClientTestCase) {
 	report(t, c.Desc, c.Requirement, <-verdict)
 }
 
-// eachClientCase goes through a group and those in it.
+// eachClientCase visits the cases of a group and its subgroups.
 func eachClientCase(group *spec.ClientTestGroup, call func(number string, c *spec.ClientTestCase)) {
 	for i, c := range group.Tests {
 		call(fmt.Sprintf("%s/%d", group.ID(), i+1), c)

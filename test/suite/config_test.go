@@ -40,7 +40,7 @@ func (h *hub) password(t *testing.T) string {
 	return string(plain)
 }
 
-// TestConfiguration takes secrets from a document into a cluster, with every part real, and looks
+// TestConfiguration delivers secrets from a document to a cluster, with every part real, and looks
 // for them everywhere else.
 func TestConfiguration(t *testing.T) {
 	h := startHub(t)
@@ -66,7 +66,7 @@ func TestConfiguration(t *testing.T) {
 		}
 	}
 
-	// The agent restarts with the hub gone, and the cluster has lost the object.
+	// The agent restarts while the hub is down and the object is missing from the cluster.
 	h.agent.stop()
 	h.distributor.stop()
 	h.kubeDelete(t, "/api/v1/namespaces/login/secrets/login")
@@ -84,7 +84,7 @@ func TestConfiguration(t *testing.T) {
 		}
 		content, err := os.ReadFile(path)
 		if bytes.Contains(content, []byte("hunter")) {
-			t.Errorf("a secret stands in %s", path)
+			t.Errorf("a secret is in %s", path)
 		}
 		return err
 	})

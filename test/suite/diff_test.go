@@ -24,7 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 )
 
-// agentClient calls the cluster's agent through the tunnel, as leat does.
+// agentClient calls the cluster's agent through the tunnel, like leat.
 func (h *hub) agentClient(t *testing.T) agentv1connect.AgentServiceClient {
 	t.Helper()
 	token := h.tunnelToken(t)
@@ -72,7 +72,8 @@ func (h *hub) stranger(t *testing.T) string {
 	return answer.GetAccessToken()
 }
 
-// diff asks the agent, and returns what would be done to which object; no secret may be in it.
+// diff calls the agent, and returns the intended action for each object. No secret may be in the
+// answer.
 func diff(t *testing.T, client agentv1connect.AgentServiceClient, bundles []*distributorv1.PlanBundle) (map[string]agentv1.DiffAction, string) {
 	t.Helper()
 	response, err := client.Diff(t.Context(), &agentv1.DiffRequest{Service: "web", Bundles: bundles})
@@ -95,8 +96,8 @@ func diff(t *testing.T, client agentv1connect.AgentServiceClient, bundles []*dis
 	return found, text
 }
 
-// TestDiff compares a cluster with what its service follows, and with another branch, with every
-// part real.
+// TestDiff compares a cluster with the ref that its service follows, and with another branch, with
+// every part real.
 func TestDiff(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")
@@ -140,7 +141,7 @@ func TestDiff(t *testing.T) {
 	t.Run("inventory and events", func(t *testing.T) { testInventoryAndEvents(t, h, client, web, second) })
 }
 
-// testDiffOfBranch pushes a branch that nothing follows.
+// testDiffOfBranch pushes a branch that no service follows.
 func testDiffOfBranch(t *testing.T, h *hub, repo *gittest.Repo, client agentv1connect.AgentServiceClient, main string) {
 	repo.Git(t, "branch", "feature", main)
 	feature := repo.CommitFiles(t, "feature", map[string]gittest.File{
@@ -171,11 +172,11 @@ func testDiffOfBranch(t *testing.T, h *hub, repo *gittest.Repo, client agentv1co
 		t.Errorf("the object of the branch: got %d, want it not to be there", code)
 	}
 	if code, body := h.kubeGet(t, "/api/v1/namespaces/web/configmaps/settings"); code != http.StatusOK || !strings.Contains(body, `"one"`) {
-		t.Errorf("the settings: got %d %s, want them as they were", code, body)
+		t.Errorf("the settings: got %d %s, want them unchanged", code, body)
 	}
 }
 
-// testInventoryAndEvents lists what is there, and watches the service go on.
+// testInventoryAndEvents lists the objects, and watches the service's events.
 func testInventoryAndEvents(t *testing.T, h *hub, client agentv1connect.AgentServiceClient, web *fleetv1.Document, commit string) {
 	inventory, err := client.GetInventory(t.Context(), &agentv1.GetInventoryRequest{Service: "web"})
 	if err != nil {

@@ -58,8 +58,8 @@ func (h *hub) kubePost(t *testing.T, path, body string) {
 	}
 }
 
-// grantAdmins lets the group that administrators are impersonated in do everything, as
-// deploy/kubernetes/agent.yaml does.
+// grantAdmins gives the group in which administrators are impersonated all rights, like
+// deploy/kubernetes/agent.yaml.
 func (h *hub) grantAdmins(t *testing.T) {
 	t.Helper()
 	h.kubePost(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package suite runs all of Leat in one process, as `leat up` does, against real Git, Redis and
+// Package suite runs all of Leat in one process, like `leat up`, with real Git, Redis and
 // Kubernetes, and follows commits from the push to the cluster.
 package suite_test
 
@@ -40,8 +40,7 @@ import (
 
 const (
 	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	// patience is how long anything may take that normally takes a second or two: machines that run
-	// tests are busy.
+	// patience bounds any wait that normally takes a second or two: test machines are busy.
 	patience = 2 * time.Minute
 )
 
@@ -84,7 +83,7 @@ func (m *member) start(t *testing.T) {
 	go func() {
 		err := m.run(ctx, listener)
 		if ctx.Err() == nil {
-			t.Errorf("%s ended by itself: %v", m.name, err)
+			t.Errorf("%s ended unexpectedly: %v", m.name, err)
 		}
 		done <- err
 	}()
@@ -117,7 +116,8 @@ func startHub(t *testing.T) *hub {
 	return h
 }
 
-// startServices starts everything but an agent; distributor and tunnel have these settings, too.
+// startServices starts everything except an agent. The settings are added to those of distributor
+// and tunnel.
 func startServices(t *testing.T, settings map[string]string) *hub {
 	t.Helper()
 	h := &hub{dir: t.TempDir(), upstream: gittest.New(t), redis: redistest.Start(t), cluster: kubetest.Start(t)}
@@ -132,8 +132,8 @@ func startServices(t *testing.T, settings map[string]string) *hub {
 		return gitcache.Run(ctx, cfg)
 	}}
 	h.gitcache.start(t)
-	// The distributor tells agents where the tunnel is, and the tunnel asks the distributor: one
-	// address comes first.
+	// The distributor announces the tunnel's address to agents, and the tunnel calls the
+	// distributor: one address has to be chosen first.
 	h.tunnel = &member{name: "tunnel", addr: loopback.Addr(t)}
 	h.distributor = &member{name: "distributor", run: func(ctx context.Context, listener net.Listener) error {
 		cfg := distributor.Config{}
@@ -171,7 +171,7 @@ func with(settings, more map[string]string) map[string]string {
 	return all
 }
 
-// configure fills a Config as a program does that is given these environment variables.
+// configure fills a Config like a program with these environment variables.
 func configure(program string, cfg interface{ Bind(s *config.Set) }, environment map[string]string) error {
 	hubkeys.Env(program, environment)
 	set := config.New(program, func(name string) (string, bool) {
@@ -204,7 +204,7 @@ func (h *hub) tunnelToken(t *testing.T) string {
 	return answer.GetAccessToken()
 }
 
-// waitReady waits until every hub service says so.
+// waitReady waits until every hub service is ready.
 func (h *hub) waitReady(t *testing.T) {
 	t.Helper()
 	for _, m := range []*member{h.gitcache, h.distributor, h.tunnel} {
@@ -247,7 +247,7 @@ func (h *hub) enrol(t *testing.T) {
 	h.agent.start(t)
 }
 
-// apply sends documents as `leat apply` does.
+// apply sends documents like `leat apply`.
 func (h *hub) apply(t *testing.T, documents ...*fleetv1.Document) {
 	t.Helper()
 	if _, err := h.fleet.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: documents}); err != nil {
@@ -255,7 +255,7 @@ func (h *hub) apply(t *testing.T, documents ...*fleetv1.Document) {
 	}
 }
 
-// sync asks for a fetch and a reconcile now.
+// sync requests a fetch and a reconcile now.
 func (h *hub) sync(t *testing.T, service string) {
 	t.Helper()
 	if _, err := h.fleet.SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: service}); err != nil {
@@ -278,7 +278,7 @@ func (h *hub) waitService(t *testing.T, name, what string, condition func(*fleet
 	return last
 }
 
-// healthyAt is the condition "this commit is applied and healthy".
+// healthyAt returns the condition "this commit is applied and healthy".
 func healthyAt(commit string) func(*fleetv1.ServiceStatus) bool {
 	return func(s *fleetv1.ServiceStatus) bool {
 		applied := s.GetReport().GetAppliedCommits()
@@ -286,15 +286,15 @@ func healthyAt(commit string) func(*fleetv1.ServiceStatus) bool {
 	}
 }
 
-// repository is a document.
+// repository returns a document.
 func repository(name, url string) *fleetv1.Document {
 	return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
 		Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.RepositorySpec{Url: url},
 	}}}
 }
 
-// service is a document: the folder at main, on the cluster demo, in a namespace named like the
-// service.
+// service returns a document: the folder at main, on the cluster demo, in a namespace named like
+// the service.
 func service(name, repo, path string) *fleetv1.Document {
 	return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{
 		Metadata: &typev1.Metadata{Name: name},
@@ -304,15 +304,14 @@ func service(name, repo, path string) *fleetv1.Document {
 	}}}
 }
 
-// kubeGet asks the cluster's API server directly, as its administrator, and returns status and
+// kubeGet calls the cluster's API server directly, as its administrator, and returns status and
 // body.
 func (h *hub) kubeGet(t *testing.T, path string) (int, string) {
 	t.Helper()
 	return get(t, h.cluster.HTTPClient(), h.cluster.Host()+path, "")
 }
 
-// eventually asks again and again until the condition holds; on giving up it tells what it last
-// saw.
+// eventually polls until the condition holds. Its failure reports the last result.
 func eventually(t *testing.T, what string, condition func() (bool, string)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -335,7 +334,7 @@ func eventually(t *testing.T, what string, condition func() (bool, string)) {
 	}
 }
 
-// codeOf tells the Connect code of an error, for failure texts.
+// codeOf returns the Connect code of an error, for failure texts.
 func codeOf(err error) string {
 	if err == nil {
 		return "no error"

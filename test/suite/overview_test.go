@@ -13,7 +13,8 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// TestClusterView has pods come and go in a cluster with a node, and the hub tell people of it.
+// TestClusterView creates and deletes pods in a cluster with a node, and checks what the hub
+// reports of it.
 func TestClusterView(t *testing.T) {
 	h := startHub(t)
 	shown := func(what string, want func(*distributorv1.ClusterReport) bool) {
@@ -50,7 +51,7 @@ func TestClusterView(t *testing.T) {
 		return r.GetOverview().GetPods().GetRunning() == 1 && r.GetOverview().GetNodes().GetCount() == 1
 	})
 
-	// An agent that starts again says what there is now.
+	// A restarted agent reports the current state.
 	h.agent.stop()
 	h.kubeDelete(t, pods+"/b")
 	eventually(t, "the pod is gone", func() (bool, string) {

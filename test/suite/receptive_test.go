@@ -17,9 +17,9 @@ import (
 	"github.com/leatdev/leat/services/agent"
 )
 
-// TestAgentThatIsDialled has an agent that opens no connection to the hub, and does not know where
-// it is: it enrols, follows its plan and lets people in anyway, also after either side was started
-// again.
+// TestAgentThatIsDialled runs an agent that opens no connection to the hub, and does not know its
+// address: it enrols, follows its plan and serves people anyway, also after either side was
+// restarted.
 func TestAgentThatIsDialled(t *testing.T) {
 	h := startServices(t, map[string]string{"LEAT_ALLOW_LOCAL_AGENTS": "true"})
 	h.grantAdmins(t)

@@ -24,7 +24,7 @@ import (
 
 const webhookSecret = "the secret of the shop's webhooks"
 
-// notify tells gitcache of a push, as a Git host does that cannot do better than the generic form.
+// notify notifies gitcache of a push, like a Git host that supports only the generic form.
 func (h *hub) notify(t *testing.T, url, what string) {
 	t.Helper()
 	body := fmt.Appendf(nil, `{"url": %q, "what": %q}`, url, what)
@@ -47,8 +47,8 @@ func (h *hub) notify(t *testing.T, url, what string) {
 	}
 }
 
-// TestRefsThatMoveAndVanish lets nothing but webhooks tell of what happens upstream. Whatever
-// happens there, the service follows or keeps what it has; nothing is pruned.
+// TestRefsThatMoveAndVanish reports upstream changes only by webhooks. Whatever changes upstream,
+// the service follows or keeps its content, and nothing is pruned.
 func TestRefsThatMoveAndVanish(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")

@@ -12,9 +12,8 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// TestSelectionIsWhatArrives delivers a part of a repository: what an exclude pattern or an ignore
-// file leaves out never reaches the cluster, and taking it out of the selection later takes it away
-// from there.
+// TestSelectionIsWhatArrives delivers a part of a repository: files that an exclude pattern or an
+// ignore file omits never reach the cluster, and omitting a file later removes its objects.
 func TestSelectionIsWhatArrives(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")
@@ -52,7 +51,7 @@ func TestSelectionIsWhatArrives(t *testing.T) {
 	h.sync(t, "plain")
 	after := h.waitService(t, "plain", "healthy at the second commit", healthyAt(second)).GetSources()[0].GetSnapshot()
 	if after.GetDigest() != before.GetDigest() {
-		t.Errorf("got digest %s after a commit to what is left out, want %s", after.GetDigest(), before.GetDigest())
+		t.Errorf("got digest %s after a commit to an excluded file, want %s", after.GetDigest(), before.GetDigest())
 	}
 
 	less := service("plain", "shop", "plain")

@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/signtest"
 )
 
-// TestOnlySignedCommitsAreDelivered pushes what nobody signed: the service keeps what it has, and
-// its source says why.
+// TestOnlySignedCommitsAreDelivered pushes unsigned commits: the service keeps its content, and its
+// source reports why.
 func TestOnlySignedCommitsAreDelivered(t *testing.T) {
 	h, signer := startHub(t), signtest.New(t)
 	repo := h.upstream.Repo(t, "shop")
@@ -33,16 +33,16 @@ func TestOnlySignedCommitsAreDelivered(t *testing.T) {
 
 	unsigned := repo.Commit(t, "main", content("unsigned"))
 	h.sync(t, "careful")
-	h.waitService(t, "careful", "healthy with what was signed", func(s *fleetv1.ServiceStatus) bool {
+	h.waitService(t, "careful", "healthy with the signed content", func(s *fleetv1.ServiceStatus) bool {
 		p := s.GetSources()[0].GetProblem()
 		return healthyAt(signed)(s) && p.GetReason() == errorsv1.Reason_REASON_UPSTREAM_SIGNATURE_REJECTED && strings.Contains(p.GetMessage(), unsigned)
 	})
 	_, body := h.kubeGet(t, "/api/v1/namespaces/careful/configmaps/settings")
 	if !strings.Contains(body, `"signed"`) || strings.Contains(body, `"unsigned"`) {
-		t.Errorf("got %s in the cluster, want what was signed", body)
+		t.Errorf("got %s in the cluster, want the signed content", body)
 	}
 
-	// What nobody signed cannot be previewed either, by its branch or by its id.
+	// An unsigned commit cannot be previewed either, by its branch or by its id.
 	repo.Commit(t, "feature", content("feature"))
 	for _, ref := range []*typev1.GitRef{
 		{Selector: &typev1.GitRef_Branch{Branch: "feature"}}, {Selector: &typev1.GitRef_Commit{Commit: unsigned}},

@@ -37,8 +37,8 @@ spec:
       containers: [{name: web, image: registry.example/web:1}]
 `
 
-// notes are what makes a folder large enough for deltas: text that does not compress away, and no
-// manifest.
+// notes returns a text that makes a folder large enough for deltas: it does not compress well, and
+// is not a manifest.
 func notes() string {
 	var text strings.Builder
 	for n := range 200 {
@@ -97,7 +97,7 @@ func TestSpine(t *testing.T) {
 		h.sync(t, "web")
 		h.waitService(t, "web", "healthy at the third commit", healthyAt(third))
 		if code, _ := h.kubeGet(t, "/api/v1/namespaces/web/configmaps/extra"); code != http.StatusNotFound {
-			t.Errorf("the object whose file was deleted: got %d, want 404", code)
+			t.Errorf("the object of the deleted file: got %d, want 404", code)
 		}
 		for m, want := range map[*member]string{h.distributor: `leat_delta_result="served"`, h.agent: `leat_download_result="delta"`} {
 			if code, body := get(t, http.DefaultClient, metricsOf(m), ""); code != http.StatusOK || !strings.Contains(body, want) {

@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 )
 
-// failedWith is the condition "failed for this reason, with a message that holds these words".
+// failedWith returns the condition "failed for this reason, with a message that contains these
+// words".
 func failedWith(reason errorsv1.Reason, words ...string) func(*fleetv1.ServiceStatus) bool {
 	return func(s *fleetv1.ServiceStatus) bool {
 		if s.GetPhase() != typev1.ServicePhase_SERVICE_PHASE_FAILED || s.GetProblem().GetReason() != reason {
@@ -30,9 +31,9 @@ func failedWith(reason errorsv1.Reason, words ...string) func(*fleetv1.ServiceSt
 	}
 }
 
-// TestBadInputIsAState gives the hub what people give it by mistake. Each mistake appears as a
-// state with a reason and a message that tells what to do, the last good state stays applied, and
-// mending the mistake heals the service.
+// TestBadInputIsAState makes common mistakes. Each mistake appears as a state with a reason and a
+// message that says what to do, the last good state stays applied, and correcting the mistake heals
+// the service.
 func TestBadInputIsAState(t *testing.T) {
 	h := startHub(t)
 	repo := h.upstream.Repo(t, "shop")
@@ -42,7 +43,7 @@ func TestBadInputIsAState(t *testing.T) {
 
 	for _, tc := range []struct {
 		name   string
-		broken func(t *testing.T, s *fleetv1.Service) // breaks the service or what it names
+		broken func(t *testing.T, s *fleetv1.Service) // breaks the service or an object that it names
 		mend   func(t *testing.T)
 		reason errorsv1.Reason
 		words  []string
@@ -123,8 +124,8 @@ func TestBadInputIsAState(t *testing.T) {
 	})
 }
 
-// testPruneGuard takes most manifests away at once: the objects stay until a person agrees, and
-// then go.
+// testPruneGuard removes most manifests at once: the objects stay until a person agrees, and are
+// then deleted.
 func testPruneGuard(t *testing.T, h *hub, repo *gittest.Repo) {
 	t.Helper()
 	const objects = 10

@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/services/agent"
 )
 
-// seen is what an API server was asked by people, through the tunnel.
+// seen is a request of a person that reached an API server through the tunnel.
 type seen struct {
 	mu       sync.Mutex
 	requests []*http.Request
@@ -35,8 +35,8 @@ func (s *seen) with(path string) []*http.Request {
 	return slices.DeleteFunc(slices.Clone(s.requests), func(r *http.Request) bool { return r.URL.Path != path })
 }
 
-// overhear puts something between the agent, which has these settings, too, and its API server that
-// notes what people ask.
+// overhear adds a proxy between the agent and its API server that records people's requests. The
+// agent gets the settings too.
 func (h *hub) overhear(t *testing.T, settings map[string]string) *seen {
 	t.Helper()
 	s := &seen{}
@@ -91,7 +91,7 @@ type change struct {
 	}
 }
 
-// changes reads events until one about the named object.
+// changes reads events until one for the named object.
 func changes(t *testing.T, response *http.Response, last string) []change {
 	t.Helper()
 	var all []change
@@ -108,9 +108,9 @@ func changes(t *testing.T, response *http.Response, last string) []change {
 	}
 }
 
-// TestTunnelToARealAPIServer holds what many viewers of one watch see against a watch of the API
-// server itself, and follows a trace to it. It is not parallel: exporters are set up by the
-// environment.
+// TestTunnelToARealAPIServer compares the events that many viewers of one watch receive with those
+// of the API server itself, and follows a trace to it. It is not parallel, because the environment
+// configures exporters.
 func TestTunnelToARealAPIServer(t *testing.T) {
 	collected, traced := otlptest.Traces(t), map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}
 	h := startServices(t, traced)
@@ -190,8 +190,8 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 		}
 	})
 
-	// A viewer of a streamed list sees the state of its own time, whoever watches already, and all
-	// that follows.
+	// A viewer of a streamed list receives the state of its own time, even if others already watch,
+	// and everything that follows.
 	t.Run("streamed lists", func(t *testing.T) {
 		const path = "/api/v1/namespaces/default/secrets"
 		const watch = path + "?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
@@ -210,7 +210,7 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 			state := slices.IndexFunc(got, func(c change) bool { return c.Type == "BOOKMARK" })
 			newest := slices.IndexFunc(got, func(c change) bool { return c.Object.Metadata.Name == fmt.Sprintf("listed-%d", i) })
 			if newest < 0 || newest > state {
-				t.Errorf("viewer %d: got %v, want the state with what was created before it asked", i, got)
+				t.Errorf("viewer %d: got %v, want the state with everything created before its request", i, got)
 			}
 			names := map[string]int{}
 			for _, c := range got {
@@ -228,8 +228,8 @@ func TestTunnelToARealAPIServer(t *testing.T) {
 	})
 }
 
-// above returns the services whose spans are between a request and the last span that nobody has
-// exported, and that one.
+// above returns the services whose spans are between a request and the last span that was not
+// exported, and that span.
 func above(collected *otlptest.Collector, traceparent string) (services []string, top string) {
 	traced := map[string]otlptest.Span{}
 	for _, s := range collected.Spans() {

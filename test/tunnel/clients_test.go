@@ -28,7 +28,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// TestClientGo does with client-go what controllers do, by every way.
+// TestClientGo uses client-go like controllers do, by every way.
 func TestClientGo(t *testing.T) {
 	t.Parallel()
 	script := func(name string, run func(c *clients, ctx context.Context) (string, error)) step {
@@ -52,7 +52,7 @@ func TestClientGo(t *testing.T) {
 	})
 }
 
-// clients are those of one way.
+// clients are the clients of one way.
 type clients struct {
 	config    *rest.Config
 	typed     *kubernetes.Clientset
@@ -77,7 +77,7 @@ func newClients(w *way) (*clients, error) {
 	return c, err
 }
 
-// discover lists all resources, which aggregated discovery answers at once.
+// discover lists all resources, which aggregated discovery returns in one answer.
 func (c *clients) discover(context.Context) (string, error) {
 	groups, lists, err := c.typed.Discovery().ServerGroupsAndResources()
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *clients) discover(context.Context) (string, error) {
 			said = append(said, fmt.Sprintln(list.GroupVersion, resource.Name, resource.Kind, resource.Verbs))
 		}
 	}
-	slices.Sort(said) // the client's own order is chance
+	slices.Sort(said) // the client's own order is random
 	return strings.Join(said, ""), nil
 }
 
@@ -110,7 +110,7 @@ func (c *clients) apply(ctx context.Context) (string, error) {
 	return fmt.Sprint(conflict, got.Data), nil
 }
 
-// pages reads a list in parts.
+// pages reads a list page by page.
 func (c *clients) pages(ctx context.Context) (string, error) {
 	var said strings.Builder
 	options := metav1.ListOptions{Limit: 7}
@@ -130,7 +130,7 @@ func (c *clients) pages(ctx context.Context) (string, error) {
 	}
 }
 
-// inform follows what is made, changed and removed.
+// inform follows creations, changes and deletions.
 func (c *clients) inform(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	factory := informers.NewSharedInformerFactoryWithOptions(c.typed, 0, informers.WithNamespace(c.namespace),

@@ -23,9 +23,9 @@ import (
 	"github.com/leatdev/leat/internal/testkit/chaos"
 )
 
-// TestF28WebSocketOnlyProxy uses pods where both the agent and the caller are behind a proxy that
-// speaks HTTP/1.1 alone and knows no upgrade but that to WebSocket. The agent finds by itself what
-// passes. kubectl's WebSocket passes, and its SPDY does not: that is the proxy's doing.
+// TestF28WebSocketOnlyProxy uses pods while both the agent and the caller are behind a proxy that
+// supports only HTTP/1.1, and no upgrade except to WebSocket. The agent detects which transport
+// works. kubectl's WebSocket passes, and its SPDY does not, because of the proxy.
 func TestF28WebSocketOnlyProxy(t *testing.T) {
 	r := theRig(t)
 	r.startAgentBehind(t, "http1", (*chaos.Proxy).HTTP1Only, "websocket")
@@ -39,9 +39,9 @@ func TestF28WebSocketOnlyProxy(t *testing.T) {
 	usePod(t, w, "WebSocket")
 }
 
-// TestF28HTTP2OnlyProxy uses pods where the agent is behind a proxy that speaks HTTP/2 to the hub
-// and therefore lets no upgrade pass. The caller is not: kubectl has nothing that would pass such a
-// proxy.
+// TestF28HTTP2OnlyProxy uses pods while the agent is behind a proxy that speaks HTTP/2 to the hub
+// and therefore forwards no upgrade. The caller is not behind it: kubectl has no protocol that
+// would pass.
 func TestF28HTTP2OnlyProxy(t *testing.T) {
 	r := theRig(t)
 	r.startAgentBehind(t, "http2", (*chaos.Proxy).H2Only, "connect")
@@ -49,7 +49,7 @@ func TestF28HTTP2OnlyProxy(t *testing.T) {
 }
 
 // startAgentBehind starts an agent that may use every transport, behind an intermediary, and checks
-// which one it came by.
+// which one it chose.
 func (r *rig) startAgentBehind(t *testing.T, name string, intermediary func(*chaos.Proxy), want string) {
 	t.Helper()
 	intermediary(r.door)
@@ -71,7 +71,7 @@ func (r *rig) startAgentBehind(t *testing.T, name string, intermediary func(*cha
 	}
 }
 
-// usePod uses a pod in one of kubectl's protocols, and expects that everything succeeds.
+// usePod uses a pod in one of kubectl's protocols, and expects every command to succeed.
 func usePod(t *testing.T, w *way, protocol string) {
 	t.Helper()
 	env, large := protocols[protocol], noise(rand.New(rand.NewPCG(1, 28)), copySize)
@@ -99,14 +99,14 @@ func TestF34OpenAPIBelowThePath(t *testing.T) {
 	readOpenAPI(t, transports()[0].name)
 }
 
-// TestF34OpenAPIAtTheHostOfACluster reads it where the cluster has a host of its own, and the links
-// may lead to the top of that.
+// TestF34OpenAPIAtTheHostOfACluster reads OpenAPI v3 from the cluster's own host, where the links
+// may lead to the root.
 func TestF34OpenAPIAtTheHostOfACluster(t *testing.T) {
 	t.Parallel()
 	readOpenAPI(t, byHost+transports()[0].name)
 }
 
-// readOpenAPI compares what kubectl makes of OpenAPI by that way with what it makes of it directly.
+// readOpenAPI compares kubectl's result by that way with its result directly.
 func readOpenAPI(t *testing.T, name string) {
 	t.Helper()
 	w := theRig(t).newWay(t, name, "openapi")
@@ -124,8 +124,7 @@ func readOpenAPI(t *testing.T, name string) {
 	}
 }
 
-// TestF09CancelsThroughHubAndAgent gives requests up at random points, and looks for what they
-// left.
+// TestF09CancelsThroughHubAndAgent cancels requests at random points, and looks for leaks.
 func TestF09CancelsThroughHubAndAgent(t *testing.T) {
 	r := theRig(t)
 	var serving atomic.Int64
@@ -147,7 +146,7 @@ func TestF09CancelsThroughHubAndAgent(t *testing.T) {
 	}
 	client := &http.Client{Transport: bearer{token: r.token, next: &http.Transport{TLSClientConfig: r.ca.client(), ForceAttemptHTTP2: true}}}
 	defer client.CloseIdleConnections()
-	cancelSome(t, client, r.url(frontCluster)+doublePrefix+"cancel/", 100) // warms up what stays
+	cancelSome(t, client, r.url(frontCluster)+doublePrefix+"cancel/", 100) // warms up what stays allocated
 	eventually(t, "nothing is served after the first requests", func() bool { return serving.Load() == 0 })
 	goroutines, files := runtime.NumGoroutine(), openFiles(t)
 	cancelSome(t, client, r.url(frontCluster)+doublePrefix+"cancel/", requests)
@@ -157,7 +156,7 @@ func TestF09CancelsThroughHubAndAgent(t *testing.T) {
 	})
 }
 
-// cancelSome sends requests and gives each up after a random time or number of bytes.
+// cancelSome sends requests and cancels each after a random time or number of bytes.
 func cancelSome(t *testing.T, client *http.Client, url string, n int) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -185,7 +184,7 @@ func cancelSome(t *testing.T, client *http.Client, url string, n int) {
 	group.Wait()
 }
 
-// endless is a body without an end.
+// endless is an endless body.
 type endless struct{}
 
 // Read implements io.Reader.
@@ -195,12 +194,12 @@ func openFiles(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skip("the system does not tell how many files are open")
+		t.Skip("the system does not report open files")
 	}
 	return len(entries)
 }
 
-// eventually asks again and again until the condition holds.
+// eventually polls until the condition holds.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(patience)

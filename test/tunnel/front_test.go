@@ -14,8 +14,8 @@ import (
 	"sync"
 )
 
-// front is an API server of which one part is a double: below /double/ tests say what is answered.
-// The rest is the real one, so that an agent can live on it.
+// front is an API server of which one part is a double: tests set the answers below /double/. The
+// rest is the real one, so that an agent can use it.
 type front struct {
 	url        string
 	kubeconfig string
@@ -24,17 +24,17 @@ type front struct {
 	doubles map[string]http.HandlerFunc
 }
 
-// doublePrefix begins the paths that tests answer; a test's own follows.
+// doublePrefix is the prefix of the paths that tests answer; a test's own follows.
 const doublePrefix = "/double/"
 
-// answer says what is answered below doublePrefix + name + "/".
+// answer sets the handler below doublePrefix + name + "/".
 func (f *front) answer(name string, handler http.HandlerFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.doubles[name] = handler
 }
 
-// startFront serves as API servers do: TLS, HTTP/2 and HTTP/1.1.
+// startFront serves like an API server: TLS, HTTP/2 and HTTP/1.1.
 func (r *rig) startFront() error {
 	target, err := url.Parse(r.cluster.Host())
 	if err != nil {

@@ -28,7 +28,7 @@ type ask struct {
 	answer      *reply
 }
 
-// String tells a person what case this is.
+// String describes the case for people.
 func (a *ask) String() string {
 	return fmt.Sprintf("HTTP/%s %s %q ?%q header %d, body %d announced %d, expect %t; answer %+v",
 		a.version, a.method, a.path, a.query, len(a.header), len(a.body), a.length, a.expect, a.answer)
@@ -44,14 +44,14 @@ type reply struct {
 	trailer    http.Header
 	unforeseen bool // trailers that were not announced
 	hints      int  // 103 answers before
-	reads      int  // how much of the request's body is read before: 0 none, 1 a part, 2 all
+	reads      int  // how much of the request's body is read first: 0 none, 1 a part, 2 all
 	aborts     bool
 	random     uint64
 }
 
 func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
 
-// newAsk makes the request of case n.
+// newAsk returns the request of case n.
 func newAsk(n int) *ask {
 	random := rand.New(rand.NewPCG(uint64(n), 37))
 	a := &ask{
@@ -106,7 +106,7 @@ func randomHeader(random *rand.Rand) http.Header {
 	return header
 }
 
-// request makes the request for one way. The number and the way are in the path, where the double
+// request returns the request for one way. The number and the way are in the path, where the double
 // finds them.
 func (a *ask) request(ctx context.Context, base, way string) (*http.Request, error) {
 	u, err := opaque(base, doublePrefix+"fidelity/"+strconv.Itoa(a.n)+"/"+way+a.path, a.query, a.mark)
@@ -141,7 +141,7 @@ func newReply(random *rand.Rand, a *ask) *reply {
 		p.announced = false
 	}
 	if a.version == "1" && len(a.body) > 0 {
-		p.reads = 2 // behind an early answer HTTP/1.1 resets the connection, and whether the answer outlives that is chance
+		p.reads = 2 // after an early answer HTTP/1.1 resets the connection, and the answer may be lost
 	}
 	p.aborts = p.size > 0 && p.trailer == nil && a.method != "HEAD" && p.status != 204 && p.status != 304 && random.IntN(20) == 0
 	return p
@@ -155,7 +155,7 @@ func noise(random *rand.Rand, n int) []byte {
 	return body
 }
 
-// serve answers as the number in the path decides, and remembers what it was asked.
+// serve answers as the number in the path decides, and records the request.
 func (d *differential) serve(w http.ResponseWriter, r *http.Request) {
 	parts := strings.SplitN(strings.TrimPrefix(r.URL.Path, doublePrefix+"fidelity/"), "/", 3)
 	n, err := strconv.Atoi(parts[0])
@@ -168,7 +168,7 @@ func (d *differential) serve(w http.ResponseWriter, r *http.Request) {
 		Method: r.Method, URI: strings.Replace(r.RequestURI, "/"+way, "", 1), Header: binding(r.Header), Length: r.ContentLength,
 	}
 	d.remember(n, way, got)
-	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always is
+	_ = http.NewResponseController(w).EnableFullDuplex() // always on in HTTP/2
 	switch reply.reads {
 	case 1:
 		_, _ = io.ReadFull(r.Body, make([]byte, 10))
@@ -197,7 +197,7 @@ func (p *reply) write(w http.ResponseWriter) {
 		w.Header()[name] = values
 	}
 	if _, set := p.header["Content-Type"]; !set {
-		w.Header()["Content-Type"] = nil // else Go guesses
+		w.Header()["Content-Type"] = nil // otherwise Go guesses
 	}
 	for name := range p.trailer {
 		if !p.unforeseen {
@@ -210,7 +210,7 @@ func (p *reply) write(w http.ResponseWriter) {
 	}
 	w.WriteHeader(p.status)
 	if !p.announced {
-		_ = http.NewResponseController(w).Flush() // else Go announces what is short
+		_ = http.NewResponseController(w).Flush() // otherwise Go adds the length of a short answer
 	}
 	if !bodiless {
 		p.writeBody(w)

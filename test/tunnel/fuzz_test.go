@@ -30,14 +30,14 @@ const (
 	fuzzCasesLong = 20_000
 )
 
-// tunneled are the ways that are compared with the direct one: through the replica that the agent
-// is connected to, and another.
+// tunneled returns the ways that are compared with the direct one: through the replica that the
+// agent is connected to, and another.
 func tunneled() []string { return []string{frontCluster, overHop + frontCluster} }
 
 // TestF37Fidelity sends random requests to a double of an API server, directly and through hub and
-// agent, without and with a hop between replicas, and compares what the double was asked and what
-// the caller was told. Both are decided by the number of the case alone, so that a failure can be
-// had again.
+// agent, without and with a hop between replicas, and compares the requests that the double
+// received and the answers that the caller received. The number of the case determines both, so
+// that a failure can be reproduced.
 func TestF37Fidelity(t *testing.T) {
 	t.Parallel()
 	r := theRig(t)
@@ -72,10 +72,10 @@ type differential struct {
 	clients map[string]*http.Client // by way and protocol
 
 	mu       sync.Mutex
-	received map[string]asked // what the double was asked, by number and way
+	received map[string]asked // the double's requests, by number and way
 }
 
-// asked is a request as the double sees it.
+// asked is a request as received by the double.
 type asked struct {
 	Method, URI string
 	Header      http.Header
@@ -83,7 +83,7 @@ type asked struct {
 	Body        string
 }
 
-// told is an answer as the caller sees it.
+// told is an answer as received by the caller.
 type told struct {
 	Status  int
 	Header  http.Header
@@ -94,7 +94,8 @@ type told struct {
 	Broken  bool          // the answer broke off
 }
 
-// d2clients are clients straight to the double and through the tunnel, in both versions of HTTP.
+// d2clients returns clients directly to the double and through the tunnel, for both versions of
+// HTTP.
 func d2clients(t *testing.T, r *rig) map[string]*http.Client {
 	t.Helper()
 	clients := make(map[string]*http.Client)
@@ -103,8 +104,8 @@ func d2clients(t *testing.T, r *rig) map[string]*http.Client {
 			transport := &http.Transport{
 				TLSClientConfig: r.ca.client(), Protocols: new(http.Protocols), DisableCompression: true,
 				ExpectContinueTimeout: 10 * time.Second, MaxResponseHeaderBytes: 1 << 20,
-				// A server may end a connection behind an early answer, just as the next request is
-				// sent on it.
+				// A server may close a connection after an early answer, just when the next request
+				// is sent on it.
 				DisableKeepAlives: version == "1",
 			}
 			transport.Protocols.SetHTTP1(version == "1")
@@ -119,7 +120,7 @@ func d2clients(t *testing.T, r *rig) map[string]*http.Client {
 	return clients
 }
 
-// compare sends case n over all ways.
+// compare sends case n by all ways.
 func (d *differential) compare(t *testing.T, n int) {
 	t.Helper()
 	ask := newAsk(n)
@@ -138,10 +139,10 @@ func (d *differential) compare(t *testing.T, n int) {
 			t.Errorf("case %d: what reaches the API server (-direct +%s):\n%s\n%s", n, way, diff, ask)
 		}
 		if wantTold.Broken && gotTold.Status == http.StatusBadGateway && gotTold.Header.Get("Leat-Error-Reason") != "" {
-			continue // it broke off so early that the agent had not passed any of it on, and could say so
+			continue // it broke off before the agent had forwarded any of it, so the agent could report it
 		}
 		if wantTold.Broken && gotTold.Broken && min(wantTold.Status, gotTold.Status) == 0 {
-			continue // over HTTP/2 a client may see the reset before the head that was sent first, also directly
+			continue // over HTTP/2 a client may see the reset before the earlier head, also directly
 		}
 		if diff := cmp.Diff(wantTold, gotTold); diff != "" {
 			t.Errorf("case %d: what the caller is told (-direct +%s):\n%s\n%s", n, way, diff, ask)
@@ -149,7 +150,7 @@ func (d *differential) compare(t *testing.T, n int) {
 	}
 }
 
-// send sends a request over one way.
+// send sends a request by one way.
 func (d *differential) send(ctx context.Context, ask *ask, way string) (told, asked, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -175,7 +176,7 @@ func (d *differential) send(ctx context.Context, ask *ask, way string) (told, as
 	if err != nil {
 		return told{}, asked{}, err
 	}
-	response, err := d.clients[way+ask.version].Transport.RoundTrip(request) // a Client would look into Location
+	response, err := d.clients[way+ask.version].Transport.RoundTrip(request) // a Client would follow Location
 	if err != nil && ask.answer.aborts && ctx.Err() == nil {
 		return told{Broken: true}, d.take(ask.n, way), nil // the reset has overtaken the head
 	}
@@ -188,12 +189,12 @@ func (d *differential) send(ctx context.Context, ask *ask, way string) (told, as
 	defer mu.Unlock()
 	answer.Status, answer.Header, answer.Length = response.StatusCode, binding(response.Header), response.ContentLength
 	answer.Body, answer.Trailer = sum(body), binding(response.Trailer)
-	if err != nil { // how much came before is chance
+	if err != nil { // how much arrived before is random
 		answer.Broken, answer.Body, answer.Trailer = true, "", nil
 	}
 	if len(body) == 0 && err == nil && answer.Length <= 0 {
-		// HTTP/2 does not tell an empty body of unknown length from one of length zero, and
-		// HTTP/1.1 behind it learns the latter.
+		// HTTP/2 does not distinguish an empty body of unknown length from one of length zero, and
+		// HTTP/1.1 behind it sees the latter.
 		answer.Length = 0
 		delete(answer.Header, "Content-Length")
 	}
@@ -206,7 +207,7 @@ func (d *differential) send(ctx context.Context, ask *ask, way string) (told, as
 	return answer, d.take(ask.n, way), nil
 }
 
-// take waits until the double is done with the request and returns what it was.
+// take waits until the double has finished the request and returns it.
 func (d *differential) take(n int, way string) asked {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -221,14 +222,14 @@ func sum(body []byte) string {
 }
 
 // unequal are headers that may differ: those of one hop, Expect, which each hop of HTTP/2 answers
-// for itself, those that hub and agent are documented to set or remove, and the time.
+// itself, those that hub and agent are documented to set or remove, and the time.
 var unequal = []string{
 	"Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade", "Te", "Trailer", "Expect", "Date",
 	"Authorization", "Traceparent", "Leat-Error-Origin", "Proxy-Connection",
 	"X-Content-Type-Options", "Content-Security-Policy", "Cross-Origin-Resource-Policy",
 }
 
-// binding are the headers that may not differ.
+// binding returns the headers that must not differ.
 func binding(header http.Header) http.Header {
 	header = maps.Clone(header)
 	maps.DeleteFunc(header, func(name string, _ []string) bool {
@@ -240,7 +241,7 @@ func binding(header http.Header) http.Header {
 	return header
 }
 
-// opaque is a URL that is sent as it stands.
+// opaque returns a URL that is sent verbatim.
 func opaque(base, path, query string, mark bool) (*url.URL, error) {
 	u, err := url.Parse(base)
 	if err != nil {

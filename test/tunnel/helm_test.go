@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestHelm installs, changes, takes back, tests and removes a chart, by every way.
+// TestHelm installs, upgrades, rolls back, tests and removes a chart, by every way.
 func TestHelm(t *testing.T) {
 	t.Parallel()
 	r := theRig(t)

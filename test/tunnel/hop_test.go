@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Ways are named for the cluster that they lead to. These prefixes lead to the same cluster in
+// Ways are named after the cluster that they lead to. These prefixes lead to the same cluster in
 // another manner.
 const (
-	overHop = "hop-"  // by the replica of the hub that no agent is connected to, which passes requests on to the other one
+	overHop = "hop-"  // by the replica of the hub without an agent's connection, which forwards requests to the other one
 	byHost  = "host-" // by the cluster's own host instead of a path of the hub
 )
 
-// clusterDomain is what the hosts of clusters end with.
+// clusterDomain is the suffix of the hosts of clusters.
 const clusterDomain = "clusters.localhost"
 
-// url is where a way leads.
+// url returns the URL of a way.
 func (r *rig) url(way string) string {
 	if cluster, ok := strings.CutPrefix(way, overHop); ok {
 		return "https://" + r.far + "/clusters/" + cluster
@@ -34,8 +34,7 @@ func (r *rig) url(way string) string {
 	return "https://" + r.hub + "/clusters/" + way
 }
 
-// lifetime gives helpers the rig's life instead of a test's; the test is who they tell that they
-// cannot.
+// lifetime gives helpers the rig's lifetime instead of a test's. They report failures to the test.
 type lifetime struct {
 	testing.TB
 
@@ -55,8 +54,8 @@ func (l lifetime) TempDir() string {
 	return dir
 }
 
-// startResolver is how programs find the hosts of clusters, for which no name server knows an
-// address: a proxy that knows CONNECT alone and leads to the hub, whatever is asked for.
+// startResolver starts a proxy by which programs reach the hosts of clusters, which no name server
+// resolves. It supports only CONNECT and always leads to the hub.
 func (r *rig) startResolver() error {
 	listener, err := listen()
 	if err != nil {

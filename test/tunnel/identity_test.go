@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// subject is who a cluster takes somebody for.
+// subject is an identity as seen by a cluster.
 type subject struct {
 	Username string              `json:"username"`
 	UID      string              `json:"uid"`
@@ -21,8 +21,8 @@ type subject struct {
 	Extra    map[string][]string `json:"extra"`
 }
 
-// whoami is what the cluster takes a person for who comes through the tunnel. Whoever goes straight
-// impersonates that.
+// whoami returns the identity that the cluster sees of a person who comes through the tunnel.
+// Direct callers impersonate it.
 func (r *rig) whoami(t *testing.T) subject {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
@@ -39,18 +39,18 @@ func (r *rig) whoami(t *testing.T) subject {
 	defer response.Body.Close()
 	var review struct{ Status struct{ UserInfo subject } }
 	if err := json.NewDecoder(response.Body).Decode(&review); err != nil || response.StatusCode != http.StatusCreated {
-		t.Fatalf("who am I: got %s %v", response.Status, err)
+		t.Fatalf("review of self: got %s %v", response.Status, err)
 	}
 	me := review.Status.UserInfo
-	// The API server adds this one by itself, to whomever it has authenticated.
+	// The API server adds this group to every authenticated user.
 	me.Groups = slices.DeleteFunc(me.Groups, func(group string) bool { return group == "system:authenticated" })
 	if me.Username == "" || len(me.Groups) == 0 {
-		t.Fatalf("who am I: got %+v, want a user with groups", me)
+		t.Fatalf("review of self: got %+v, want a user with groups", me)
 	}
 	return me
 }
 
-// kubeconfigFile is what is read of one.
+// kubeconfigFile holds the fields that are read of a kubeconfig.
 type kubeconfigFile struct {
 	Clusters []struct{ Cluster map[string]any }
 	Users    []struct{ User map[string]any }

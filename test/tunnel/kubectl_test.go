@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// names are the ways to try, by transport: the first alone, or all of them, and the first over a
-// hop. When there is time, it is always everything.
+// names returns the ways to try, by transport: only the first, or all of them, and the first over a
+// hop. The long form always tries everything.
 func names(all, hop bool) []string {
 	long := os.Getenv("LEAT_FAULT_LONG") == "1"
 	var names []string
@@ -24,7 +24,7 @@ func names(all, hop bool) []string {
 	return names
 }
 
-// shop is what the scripts work with.
+// shop is the scripts' manifest.
 const shop = `apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, labels: {app: web}}
@@ -66,7 +66,7 @@ metadata: {name: box, labels: {app: box}}
 spec: {containers: [{name: main, image: "shop:1"}]}
 `
 
-// k is a kubectl command that succeeds.
+// k returns a kubectl command that succeeds.
 func k(args ...string) step {
 	name := "kubectl"
 	for _, arg := range args {
@@ -75,19 +75,19 @@ func k(args ...string) step {
 	return step{name: name, args: args}
 }
 
-// fails is the same command, ending with that code.
+// fails returns the same command, ending with that code.
 func (s step) fails(code int) step { s.code = code; return s }
 
-// reads is the same command with that on its standard input.
+// reads returns the same command with that standard input.
 func (s step) reads(text string) step { s.stdin = []byte(text); return s }
 
-// mute is the same command, of which only the end and the errors are compared.
+// mute returns the same command, of which only the exit code and the errors are compared.
 func (s step) mute() step { s.silent = true; return s }
 
-// stops is the same command, stopped when it has said that.
+// stops returns the same command, stopped after it has printed that.
 func (s step) stops(text string) step { s.until = text; return s }
 
-// with is the same command in that environment.
+// with returns the same command in that environment.
 func (s step) with(env ...string) step {
 	s.env = env
 	for _, e := range env {
@@ -96,7 +96,7 @@ func (s step) with(env ...string) step {
 	return s
 }
 
-// TestKubectl runs what people do with kubectl, by every way, and expects to be told the same.
+// TestKubectl runs typical kubectl commands by every way, and expects the same output.
 func TestKubectl(t *testing.T) {
 	t.Parallel()
 	compare(t, theRig(t), "kubectl", names(false, false), []step{
@@ -139,8 +139,8 @@ func TestKubectl(t *testing.T) {
 		k("rollout", "undo", "deployment/web"),
 		k("rollout", "status", "deployment/web", "--timeout=60s").mute(),
 		k("scale", "deployment/web", "--replicas=3"),
-		// It ends with the first state that it sees to be rolled out: what it is shown must not be
-		// older than the change before it.
+		// It ends with the first state that shows the roll-out as complete, so that state must not
+		// be older than the previous change.
 		k("rollout", "status", "deployment/web", "--timeout=60s").mute(),
 		k("get", "deployment", "web", "--subresource=scale", "--output=yaml"),
 		k("label", "configmap", "settings", "tier=front"),
@@ -162,7 +162,7 @@ func TestKubectl(t *testing.T) {
 		k("get", "pods", "--watch", "--selector=app=box").stops("box"),
 		k("delete", "job", "once", "--cascade=foreground", "--wait"),
 		k("delete", "deployment", "web", "--timeout=60s"),
-		k("wait", "--for=delete", "pod", "--selector=app=web", "--timeout=60s").mute(), // those that are there still
+		k("wait", "--for=delete", "pod", "--selector=app=web", "--timeout=60s").mute(), // those that still exist
 		k("delete", "configmap,secret", "--selector=app=web"),
 		k("delete", "configmap", "absent").fails(1),
 		k("delete", "pod", "box", "--now"),

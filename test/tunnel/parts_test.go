@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// authority is a certificate for the loopback interface that is its own authority.
+// authority is a self-signed certificate for the loopback interface.
 type authority struct {
 	caFile, certFile, keyFile string
 	caPEM                     []byte
@@ -90,7 +90,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.next.RoundTrip(r)
 }
 
-// person is a client with a person's token, which speaks to the hub.
+// person returns a client of the hub with a person's token.
 func (r *rig) person() *http.Client {
 	transport := &http.Transport{TLSClientConfig: r.ca.client(), ForceAttemptHTTP2: true}
 	r.end(transport.CloseIdleConnections)
@@ -116,7 +116,7 @@ func (r *rig) kubePost(ctx context.Context, path, body string) error {
 	return nil
 }
 
-// waitOK asks until the answer is 200.
+// waitOK polls until the answer is 200.
 func waitOK(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -146,7 +146,7 @@ func waitOK(ctx context.Context, client *http.Client, url string) error {
 	}
 }
 
-// startEcho serves what port-forwards lead to: it sends back what it is sent.
+// startEcho starts the target of port-forwards, which echoes its input.
 func startEcho() (net.Listener, error) {
 	listener, err := listen()
 	if err != nil {
@@ -167,15 +167,15 @@ func startEcho() (net.Listener, error) {
 	return listener, nil
 }
 
-// The files below the rig's folder that pods pretend to have.
+// The files that pods pretend to have, below the rig's folder.
 const (
 	podDir  = "pod"
 	podLogs = "pod.log"
 	podSays = "pod.attach"
 )
 
-// kubeletConfig says what kwok does for pods. Commands of exec run on this machine, in a folder of
-// the rig.
+// kubeletConfig returns kwok's behaviour for pods. Commands of exec run on this machine, in a
+// folder of the rig.
 func kubeletConfig(dir string, echo net.Addr) (string, error) {
 	work := filepath.Join(dir, podDir)
 	if err := os.Mkdir(work, 0o700); err != nil {
@@ -211,7 +211,7 @@ func kubeletConfig(dir string, echo net.Addr) (string, error) {
 	return config.String(), nil
 }
 
-// tick makes the pod say something again and again, until ctx ends.
+// tick makes the pod print repeatedly, until ctx ends.
 func (r *rig) tick(ctx context.Context) {
 	file, err := os.OpenFile(filepath.Join(r.dir, podSays), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel shows that the tunnel cannot be seen: what real clients and random requests get
-// through it is what they get from the API server itself.
+// Package tunnel shows that the tunnel is transparent: real clients and random requests get the
+// same answers through it as from the API server itself.
 package tunnel_test
 
 import (
@@ -35,15 +35,14 @@ import (
 
 const (
 	adminToken = "leat_0123456789abcdef0123456789abcdef0123456789abcdef"
-	// drainTimeout is short: nobody is left to be waited for when the rig ends.
+	// drainTimeout is short, because there are no callers left when the rig ends.
 	drainTimeout = "2s"
-	// patience is how long anything may take that normally takes a second or two: machines that run
-	// tests are busy.
+	// patience bounds any wait that normally takes a second or two: test machines are busy.
 	patience = 2 * time.Minute
 )
 
 // rig is a hub of two replicas, a real cluster, and one agent for each way to reach it. All tests
-// of the package share one, since an API server takes seconds to start.
+// of the package share one, because an API server takes seconds to start.
 type rig struct {
 	dir         string
 	cluster     *localkube.ControlPlane
@@ -51,8 +50,8 @@ type rig struct {
 	ca          *authority
 	distributor string       // its URL
 	hub         string       // the tunnel's own address, host:port
-	far         string       // the address of its other replica, to which no agent is connected
-	resolver    string       // the URL of a proxy that finds the hosts of clusters
+	far         string       // the address of its other replica, which has no agent's connection
+	resolver    string       // the URL of a proxy that reaches the hosts of clusters
 	door        *chaos.Proxy // where agents connect
 	front       *front       // the API server of the cluster "front"
 	fleet       fleetv1connect.FleetServiceClient
@@ -62,15 +61,15 @@ type rig struct {
 	ends        []func()
 }
 
-// transport is a way in which an agent reaches the hub. Each has a cluster of its name, and all
+// transport is a transport between an agent and the hub. Each has a cluster of its name, and all
 // these clusters are one.
 type transport struct {
 	name string
 	env  map[string]string // settings of its agent
 }
 
-// transports are all ways; the first is what agents choose by themselves where nothing is in
-// between.
+// transports returns all transports. The first is the one that agents choose without an
+// intermediary.
 func transports() []transport {
 	const setting = "LEAT_AGENT_TUNNEL_TRANSPORTS"
 	return []transport{
@@ -90,11 +89,11 @@ var shared struct {
 	err  error
 }
 
-// theRig starts the rig unless another test has.
+// theRig returns the rig, and starts it if necessary.
 func theRig(t *testing.T) *rig {
 	t.Helper()
 	shared.once.Do(func() {
-		shared.err = errors.New("it failed in another test") // where a helper ends this one
+		shared.err = errors.New("it failed in another test") // if a helper ends this test
 		shared.rig, shared.err = startRig(t)
 	})
 	if shared.err != nil {
@@ -168,8 +167,8 @@ func (r *rig) start(t *testing.T) error {
 	return r.startAgent(ctx, frontCluster, r.front.kubeconfig, nil)
 }
 
-// startCluster runs a control plane with a kubelet, and lets the hub's administrators do
-// everything, as deploy/kubernetes/agent.yaml does.
+// startCluster runs a control plane with a kubelet, and gives the hub's administrators all rights,
+// like deploy/kubernetes/agent.yaml.
 func (r *rig) startCluster(ctx context.Context) error {
 	var err error
 	if r.echo, err = startEcho(); err != nil {
@@ -200,8 +199,8 @@ func (r *rig) startCluster(ctx context.Context) error {
 		"subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "leat:admins"}]}`)
 }
 
-// startHub runs a distributor and two replicas of the tunnel. Nothing is delivered here, so that
-// there is no gitcache.
+// startHub runs a distributor and two replicas of the tunnel. Nothing is delivered here, so there
+// is no gitcache.
 func (r *rig) startHub(ctx context.Context, redis string) error {
 	distributorAt, err := listen()
 	if err != nil {
@@ -283,7 +282,7 @@ func (r *rig) startReplica(redis string) (string, error) {
 	return address, nil
 }
 
-// startAgent enrols an agent for a cluster of its own and waits until requests reach its API server
+// startAgent enrols an agent for its own cluster and waits until requests reach its API server
 // through both replicas.
 func (r *rig) startAgent(ctx context.Context, name, kubeconfig string, settings map[string]string) error {
 	if _, err := r.fleet.Apply(ctx, &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{{
@@ -299,8 +298,7 @@ func (r *rig) startAgent(ctx context.Context, name, kubeconfig string, settings 
 		"LEAT_AGENT_HUB_URL": r.distributor, "LEAT_AGENT_HUB_CA_FILE": r.ca.caFile,
 		"LEAT_AGENT_JOIN_TOKEN": joined.GetJoinToken(), "LEAT_AGENT_DATA_DIR": filepath.Join(r.dir, "agent-"+name),
 		"LEAT_AGENT_KUBECONFIG": kubeconfig, "LEAT_LOG_LEVEL": "error",
-		// Several agents share the cluster: each keeps to itself what the cluster has place for but
-		// once.
+		// Several agents share the cluster: each keeps local what the cluster can hold only once.
 		"LEAT_AGENT_LOCAL_IDENTITY": "true", "LEAT_AGENT_CLUSTER_VIEW": "false",
 	}
 	for key, value := range settings {
@@ -342,7 +340,7 @@ func (r *rig) run(name string, service func(ctx context.Context) error) {
 	})
 }
 
-// configure fills a Config as a program does that is given these environment variables.
+// configure fills a Config like a program with these environment variables.
 func configure(program string, cfg interface{ Bind(s *config.Set) }, environment map[string]string) error {
 	hubkeys.Env(program, environment)
 	set := config.New(program, func(name string) (string, bool) {

@@ -20,12 +20,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// stepPatience bounds one command. A tunnel that loses the end of a stream shows as a command that
-// never ends.
+// stepPatience bounds one command. If a tunnel loses the end of a stream, the command never ends.
 const stepPatience = time.Minute
 
-// way is how a script reaches the cluster: straight, or through the tunnel and one kind of
-// connection of an agent.
+// way is how a script reaches the cluster: directly, or through the tunnel and one kind of an
+// agent's connection.
 type way struct {
 	name      string
 	rig       *rig
@@ -34,17 +33,17 @@ type way struct {
 	server    string // the URL of the API server
 }
 
-// step is one command of a script, or something that a command alone cannot tell.
+// step is one command of a script, or a function.
 type step struct {
 	name    string
 	program string   // empty: kubectl
 	args    []string // NS stands for the namespace, DIR for the folder, SERVER for the URL
 	stdin   []byte
 	env     []string
-	until   string // the command has no end: it is stopped when it has said this
-	code    int    // how it ends; checked so that a step does not compare two failures
-	silent  bool   // what it says differs from run to run; that it succeeds is the point
-	lossy   bool   // the client itself loses what comes last now and then, so that a result counts when it came twice
+	until   string // the command has no end: it is stopped when it has printed this
+	code    int    // the exit code; checked so that a step does not compare two failures
+	silent  bool   // the output differs from run to run; only success counts
+	lossy   bool   // the client itself sometimes loses the last bytes, so a result counts when it came twice
 	do      func(ctx context.Context, w *way) (string, error)
 }
 
@@ -62,12 +61,11 @@ func (r *rig) newWay(t *testing.T, name, namespace string) *way {
 	return w
 }
 
-// direct is the way that goes straight to the API server, under the same identity as through the
-// tunnel.
+// direct is the way directly to the API server, with the same identity as through the tunnel.
 const direct = "direct"
 
-// compare runs a script over all ways at once, and compares what each step says over each with what
-// it says directly.
+// compare runs a script by all ways at once, and compares the output of each step with that of the
+// direct way.
 func compare(t *testing.T, r *rig, script string, ways []string, steps []step) {
 	t.Helper()
 	said := make(map[string][]string)
@@ -105,7 +103,7 @@ func compare(t *testing.T, r *rig, script string, ways []string, steps []step) {
 	}
 }
 
-// takeTwice carries a step out, a lossy one until it has ended in the same way twice.
+// takeTwice runs a step, a lossy one until two runs have ended in the same way.
 func (w *way) takeTwice(ctx context.Context, s step) string {
 	const most = 5
 	ended := map[string]int{}
@@ -117,7 +115,7 @@ func (w *way) takeTwice(ctx context.Context, s step) string {
 	}
 }
 
-// take carries a step out and returns how it ended and what it said, without what may differ.
+// take runs a step and returns its exit code and output, without what may differ.
 func (w *way) take(ctx context.Context, s step) string {
 	ctx, cancel := context.WithTimeout(ctx, stepPatience)
 	defer cancel()
@@ -135,7 +133,7 @@ func (w *way) take(ctx context.Context, s step) string {
 	return w.normal(fmt.Sprintf("exit %d\n%s%s", code, out, errOut))
 }
 
-// command runs a program and returns its exit code, or 0 when it said what was waited for.
+// command runs a program and returns its exit code, or 0 if it printed the awaited text.
 func (w *way) command(ctx context.Context, s step) (code int, out, errOut string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -179,7 +177,7 @@ func (w *way) cmd(ctx context.Context, s step) *exec.Cmd {
 	return cmd
 }
 
-// tail is what a command has said so far.
+// tail holds a command's output so far.
 type tail struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -212,12 +210,12 @@ func (t *tail) String() string {
 	return t.text.String()
 }
 
-// volatile is what two runs of a script may say differently, and what stands for it.
+// volatile is the output that may differ between two runs of a script, with its replacement.
 var volatile = []struct {
 	pattern *regexp.Regexp
 	stands  string
 }{
-	// A client that ends its own watches sometimes complains that they ended.
+	// A client that ends its own watches sometimes reports that they ended.
 	{regexp.MustCompile(`(?m)^[EIW]\d{4} .*\breflector\.go:\d+\] .*context canceled.*\n`), ""},
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z| [+-]\d{4} UTC)?`), "TIME"},
@@ -234,14 +232,14 @@ var volatile = []struct {
 	{regexp.MustCompile(`-{4,}`), "----"},
 }
 
-// longText is how much of it is compared by its sum: nothing in it may differ, and nobody would
-// read it.
+// longText is the length from which a text is compared by its hash: nothing in it may differ, and
+// nobody would read it.
 const longText = 64 << 10
 
-// normal replaces what differs between ways and from run to run.
+// normal replaces everything that differs between ways and from run to run.
 func (w *way) normal(text string) string {
 	if len(text) > longText {
-		first, rest, _ := strings.Cut(text, "\n") // how the command ended
+		first, rest, _ := strings.Cut(text, "\n") // the command's end
 		return first + "\n" + sum([]byte(rest))
 	}
 	text = strings.NewReplacer(w.server, "SERVER", strings.TrimPrefix(w.server, "https://"), "SERVER", w.dir, "DIR", w.namespace, "NS").Replace(text)
@@ -251,7 +249,7 @@ func (w *way) normal(text string) string {
 	return text
 }
 
-// kubeconfig leads to the cluster: straight with an administrator's certificate and the
+// kubeconfig returns a kubeconfig for the way: directly with an administrator's certificate and the
 // impersonation that the tunnel does, or through the tunnel with a person's token.
 func (r *rig) kubeconfig(t *testing.T, w *way) map[string]any {
 	t.Helper()

@@ -18,10 +18,10 @@ import (
 	"testing"
 )
 
-// copySize is the size of what is copied into and out of pods.
+// copySize is the size of files that are copied into and out of pods.
 const copySize = 3 << 20
 
-// protocols are the two that kubectl speaks on upgraded connections.
+// protocols are the two protocols of kubectl on upgraded connections.
 var protocols = map[string][]string{
 	"WebSocket": {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true", "KUBECTL_PORT_FORWARD_WEBSOCKETS=true"},
 	"SPDY":      {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"},
@@ -55,11 +55,11 @@ func streamSteps(protocol string, env []string) []step {
 	large := noise(rand.New(rand.NewPCG(1, 35)), copySize)
 	steps := []step{
 		k("exec", "box", "--", "echo", "hello").with(env...),
-		k("exec", "box", "--", "sh", "-c", "echo out; echo err >&2; exit 3").with(env...).fails(1), // kwok reports any end but 0 as an internal error
+		k("exec", "box", "--", "sh", "-c", "echo out; echo err >&2; exit 3").with(env...).fails(1), // kwok reports any exit code but 0 as an internal error
 		k("exec", "box", "--", "/nonexistent").with(env...).fails(1),
 		k("exec", "absent", "--", "true").with(env...).fails(1),
-		// kwok does not pass the end of standard input on, so that commands here know themselves
-		// where it ends.
+		// kwok does not forward the end of standard input, so the commands here must detect the end
+		// themselves.
 		k("exec", "-i", "box", "--", "head", "-c", "10").with(env...).reads("to and fro"),
 		k("exec", "-i", "box", "--", "sh", "-c", fmt.Sprintf("head -c %d | sha256sum", copySize)).with(env...).reads(string(large)),
 		k("exec", "box", "--", "sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x").with(env...),
@@ -68,14 +68,14 @@ func streamSteps(protocol string, env []string) []step {
 		{name: "port-forward, " + protocol, do: func(ctx context.Context, w *way) (string, error) { return w.portForward(ctx, large, env) }},
 	}
 	for i := range steps {
-		// In SPDY the end of the connection may overtake, inside kubectl, what came before it:
-		// directly, too, in one of some hundred runs on a busy machine.
+		// In SPDY the end of the connection may overtake earlier data inside kubectl, also
+		// directly, in about one of a hundred runs on a busy machine.
 		steps[i].lossy = protocol == "SPDY" && steps[i].until == ""
 	}
 	return steps
 }
 
-// keepLogGoing writes lines to what attach shows, until the test ends.
+// keepLogGoing writes lines to the log that attach shows, until the test ends.
 func keepLogGoing(t *testing.T, r *rig) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -90,9 +90,8 @@ func keepLogGoing(t *testing.T, r *rig) {
 	})
 }
 
-// copy brings a file into the pod and copies it back. On the way in, kubectl cp relies on a tar
-// that reads to the end of standard input, of which kwok does not tell it, so that this is done by
-// hand.
+// copy copies a file into the pod and back. kubectl cp relies on a tar that reads to the end of
+// standard input, which kwok does not forward, so the copy into the pod is done by hand.
 func (w *way) copy(ctx context.Context, content []byte, env []string) (string, error) {
 	down, name := filepath.Join(w.dir, "down"), w.namespace+".copy"
 	var said strings.Builder
@@ -118,7 +117,7 @@ func (w *way) copy(ctx context.Context, content []byte, env []string) (string, e
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// portForward sends bytes through a forwarded port to a server that sends them back, twice.
+// portForward sends bytes through a forwarded port to an echo server, twice.
 func (w *way) portForward(ctx context.Context, content []byte, env []string) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -172,7 +171,7 @@ func echo(ctx context.Context, addr string, content []byte) ([]byte, error) {
 	}()
 	got := make([]byte, len(content))
 	if _, err := io.ReadFull(conn, got); err != nil {
-		return nil, fmt.Errorf("read what comes back: %w", err)
+		return nil, fmt.Errorf("read the echo: %w", err)
 	}
 	return got, <-sent
 }
