@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// mark is the annotation that tells what is managed, as Argo CD's tracking annotation does.
+// mark is the annotation of managed objects, as Argo CD's tracking annotation does.
 const mark = "bench.leat.dev/managed"
 
 func main() {

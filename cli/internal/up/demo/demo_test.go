@@ -36,7 +36,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// TestExamplesRender builds every kustomization that the examples tell people to deliver.
+// TestExamplesRender builds every kustomization that the examples suggest for delivery.
 func TestExamplesRender(t *testing.T) {
 	t.Parallel()
 	for folder, want := range map[string]int{"demo/deploy": 4, "stages/overlays/dev": 1, "stages/overlays/prod": 1} {
