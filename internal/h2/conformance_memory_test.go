@@ -67,7 +67,7 @@ type attack struct {
 // same bytes. It does not run beside other tests, whose memory it would count. On a busy machine one side may be
 // delayed before it has read what it was sent. Therefore an attack counts as successful only if it succeeds several
 // times in a row.
-func TestSecMemory(t *testing.T) { //nolint:paralleltest // it measures the heap
+func TestSecMemory(t *testing.T) {
 	for side, attacks := range map[string]map[string]attack{"server": serverAttacks, "client": clientAttacks} {
 		for name, a := range attacks {
 			t.Run(side+"/"+name, func(t *testing.T) {

@@ -58,8 +58,6 @@ func allocated(do func()) uint64 {
 }
 
 // TestSecProbesInflateNothing sends 64 MiB of zeros, compressed to 64 KiB, to every endpoint that needs no token.
-//
-//nolint:paralleltest // it measures the memory of the process
 func TestSecProbesInflateNothing(t *testing.T) {
 	url, client := rpctest.Serve(t, newMux(t, serve.NewHealth(), io.Discard))
 	compressed := bomb(t, 64<<20)

@@ -39,7 +39,7 @@ func Policy(m *typev1.SyncPolicy) (*syncpolicy.Policy, error) {
 		HealthRules:    list(m.GetHealthRules(), healthRule),
 	}
 	if p.Zero() {
-		return nil, nil //nolint:nilnil // no policy is one, too
+		return nil, nil
 	}
 	return p, nil
 }

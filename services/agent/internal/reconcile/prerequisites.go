@@ -151,7 +151,7 @@ func (w prerequisite) unseen() string {
 // compile returns the condition, or nil if there is none.
 func (w prerequisite) compile() (*expression.Expression, error) {
 	if w.condition == "" {
-		return nil, nil //nolint:nilnil // a prerequisite without a condition is valid
+		return nil, nil
 	}
 	return expression.Compile(w.condition, expression.Bool)
 }

@@ -106,7 +106,7 @@ func shut(b bounds) error {
 	debug.SetMaxStack(maxStack)
 	debug.SetTraceback("none") // so that standard error ends with the reason
 	if b.memory > 0 {
-		debug.SetMemoryLimit(b.memory / 4 * 3) //nolint:mnd // the collector works harder before the kernel refuses memory
+		debug.SetMemoryLimit(b.memory / 4 * 3)
 	}
 	if err := os.Chdir("/"); err != nil {
 		return fmt.Errorf("leave folder: %w", err)

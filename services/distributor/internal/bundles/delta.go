@@ -91,7 +91,7 @@ func (d *Deltas) wait(ctx context.Context, p pair, from, to plan.Bundle) bool {
 		d.queued.Add(1)
 		defer d.queued.Add(-1)
 		d.count(ctx, d.builder.build(context.WithoutCancel(ctx), p, from, to))
-		return nil, nil //nolint:nilnil // the store knows the outcome
+		return nil, nil
 	})
 	patience := time.NewTimer(deltaPatience)
 	defer patience.Stop()

@@ -68,7 +68,7 @@ func TestExecutableIsChecked(t *testing.T) {
 
 // TestNothingIsInherited sets traps where git looks for settings and programs: the environment, a user's and a system's
 // folder. None of them may matter, and none of what this process knows may be seen.
-func TestNothingIsInherited(t *testing.T) { //nolint:paralleltest // changes the environment
+func TestNothingIsInherited(t *testing.T) {
 	home, seen := t.TempDir(), filepath.Join(t.TempDir(), "seen")
 	hooks := filepath.Join(home, "hooks")
 	if err := os.Mkdir(hooks, 0o700); err != nil {

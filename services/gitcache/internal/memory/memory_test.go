@@ -80,7 +80,6 @@ func TestTooLargeIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-//nolint:paralleltest // the memory limit is the process's
 func TestDefaultIsHalfOfTheLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(3 << 30)
 	defer debug.SetMemoryLimit(before)

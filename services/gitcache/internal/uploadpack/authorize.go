@@ -93,7 +93,7 @@ type appTokens struct {
 func (c *Client) newAppTokens(def mirror.Definition) (*appTokens, error) {
 	cred := def.Credential
 	if cred.Method != mirror.MethodGitHubApp {
-		return nil, nil //nolint:nilnil // as it says
+		return nil, nil
 	}
 	base := cred.APIURL
 	if base == "" {

@@ -35,7 +35,7 @@ func proxyPort(scheme string) string {
 // parseProxy reads the proxy of a definition; nil where it has none. The error is a *mirror.FieldError without the URL.
 func parseProxy(secret mirror.Secret) (*url.URL, error) {
 	if secret == "" {
-		return nil, nil //nolint:nilnil // net/http takes nil for no proxy
+		return nil, nil
 	}
 	refuse := func(message string) (*url.URL, error) {
 		return nil, &mirror.FieldError{Field: "proxy_url", Message: message}

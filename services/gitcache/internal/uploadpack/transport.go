@@ -57,7 +57,7 @@ func (r *route) webProxy(req *http.Request) (*url.URL, error) {
 		return nil, errProxy // the cause may repeat the proxy's URL
 	}
 	if via != nil && isSOCKS(via) {
-		return nil, nil //nolint:nilnil // dialPlain goes through it
+		return nil, nil
 	}
 	return via, nil
 }
@@ -136,7 +136,7 @@ func urlHost(u *url.URL) string { return hostName(u.Scheme, u.Hostname(), u.Port
 
 func certPool(pem string) (*x509.CertPool, error) {
 	if pem == "" {
-		return nil, nil //nolint:nilnil // tls takes nil for the system's pool
+		return nil, nil
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM([]byte(pem)) {

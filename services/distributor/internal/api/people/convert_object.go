@@ -48,7 +48,7 @@ func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
 			Verification: verificationOf(spec.GetVerification()),
 			PartialClone: spec.GetPartialClone(),
 			// Unset and empty differ.
-			WebhookSecret: (*catalog.WebhookSecret)(spec.WebhookSecret), //nolint:protogetter // the getter hides the difference
+			WebhookSecret: (*catalog.WebhookSecret)(spec.WebhookSecret),
 		},
 	}, nil
 }
