@@ -7,72 +7,62 @@ package reason
 
 // The reasons.
 const (
-	// A field of the request is malformed. ErrorInfo.metadata["field"] is its path. Correct the
-	// request; retrying does not help.
+	// A field of the request is malformed. ErrorInfo.metadata["field"] is its path. Correct the request; retrying does not help.
 	FieldInvalid Reason = 1
-	// The named object does not exist. metadata["kind"] and ["name"] say which. Create it first.
+	// The named object does not exist. metadata["kind"] and ["name"] identify it. Create it first.
 	NotFound Reason = 2
 	// An object of that name exists already. Update it, or choose another name.
 	AlreadyExists Reason = 3
-	// The object changed since it was read. Read it again, and send the change with the new
-	// resource_version.
+	// The object changed since it was read. Read it again, and send the change with the new resource_version.
 	VersionConflict Reason = 4
 	// The object is still named by others (metadata["by"]). Remove those references first.
 	InUse Reason = 5
-	// The object names another that does not exist (metadata["kind"], ["name"]). Create that one
+	// The object names another one that does not exist (metadata["kind"], ["name"]). Create that one
 	// first.
 	ReferenceNotFound Reason = 6
-	// The upstream answers, but holds no such repository, or hides it from this credential. Check
-	// the URL and the credential's rights.
+	// The upstream answers, but has no such repository, or hides it from this credential. Check the
+	// URL and the credential's rights.
 	RepositoryNotFound Reason = 20
-	// The repository has no such branch, tag or commit. Check the ref; it may not have been pushed
-	// yet.
+	// The repository has no such branch, tag or commit. Check the ref; it may not have been pushed yet.
 	RefNotFound Reason = 21
 	// The commit has no such folder. Check the path; it is relative to the repository's root.
 	PathNotFound Reason = 22
-	// The upstream refused Leat's credential for the repository. Replace the credential in the
-	// repository's spec.
+	// The upstream refused Leat's credential for the repository. Replace the credential in the repository's spec.
 	UpstreamAuthRejected Reason = 23
-	// The upstream does not answer. What is mirrored already goes on being served; Leat retries by
-	// itself.
+	// The upstream does not answer. Leat continues to serve mirrored content and retries
+	// automatically.
 	UpstreamUnreachable Reason = 24
-	// The upstream answers with something that is not the Git protocol, or breaks off. Check the
-	// URL; Leat retries by itself.
+	// The upstream answers with something other than the Git protocol, or breaks off. Check the URL;
+	// Leat retries automatically.
 	UpstreamProtocol Reason = 25
 	// The repository is known, but its first fetch has not finished yet. Wait as RetryInfo says.
 	RepositoryNotReady Reason = 26
-	// The upstream asks to slow down. Leat obeys and retries by itself.
+	// The upstream asks to slow down. Leat obeys and retries automatically.
 	UpstreamRateLimited Reason = 27
-	// The upstream's SSH host key is not the one in known_hosts. Ask the host's operator for the
-	// key; put its line into the credential only if it is theirs.
+	// The upstream's SSH host key is not the one in known_hosts. Ask the host's operator for the key; put its line into the credential only if it is theirs.
 	UpstreamHostKeyRejected Reason = 28
-	// Nobody whom the repository's verification names signed what the ref leads to
-	// (metadata["ref"], ["commit"]), and nothing before it either. Sign and push, or add the
-	// signer's key to the repository's spec.
+	// The commit that the ref leads to (metadata["ref"], ["commit"]) is not signed by a key of the
+	// repository's verification, and no earlier commit was. Sign and push, or add the signer's key to
+	// the repository's spec.
 	UpstreamSignatureRejected Reason = 30
-	// The folder exceeds a limit (metadata["limit"]): bytes, files, or the size of one file. Split
-	// the folder, or raise the limit.
+	// The folder exceeds a limit (metadata["limit"]): bytes, files, or the size of one file. Split the folder, or raise the limit.
 	BundleTooLarge Reason = 40
-	// The folder holds something that a bundle cannot carry (metadata["path"]), such as a symlink
-	// that leaves it. Change the content.
+	// The folder holds something that a bundle cannot carry (metadata["path"]), such as a symlink that leaves it. Change the content.
 	ContentUnsupported Reason = 41
 	// Stored bytes do not match their digest. They were dropped and will be fetched again. Retry.
 	DigestMismatch Reason = 42
-	// No such digest is known here, or the caller may not read it. Ask for the plan again.
+	// The digest is unknown here, or the caller may not read it. Ask for the plan again.
 	BundleNotFound Reason = 43
-	// The store for bundles is full, and nothing in it may be evicted. An operator must give it
-	// room.
+	// The store for bundles is full, and nothing in it may be evicted. An operator must give it room.
 	StorageFull Reason = 44
-	// The upstream does not have the Git LFS object (metadata["oid"]) of a file (metadata["path"]),
-	// or offers no LFS. Push it with git lfs push --all, or leave the file out.
+	// The upstream does not have the Git LFS object (metadata["oid"]) of a file (metadata["path"]), or offers no LFS. Push it with git lfs push --all, or leave the file out.
 	LFSObjectMissing Reason = 45
-	// A submodule (metadata["path"], ["url"], ["commit"]) cannot be had: its commit does not exist
+	// A submodule (metadata["path"], ["url"], ["commit"]) is unavailable: its commit does not exist
 	// in its repository, or .gitmodules leads nowhere. Push the commit, or correct .gitmodules.
 	SubmoduleUnavailable Reason = 46
-	// The call carries no token, or one that is malformed, expired, revoked or for another
-	// audience. Obtain a new one.
+	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	TokenInvalid Reason = 60
-	// The caller is known, but may not do this. Ask an administrator for a binding.
+	// The caller is authenticated, but may not do this. Ask an administrator for a binding.
 	AccessDenied Reason = 61
 	// The join token was used before, has expired, or never existed. Create a new one.
 	JoinTokenInvalid Reason = 62
@@ -84,15 +74,13 @@ const (
 	MessageTooLarge Reason = 81
 	// The caller's deadline passed before the work was done. Retry with more time.
 	DeadlineExceeded Reason = 82
-	// The caller gave up. Nothing is to be done.
+	// The caller gave up. No action is needed.
 	Canceled Reason = 83
-	// This replica lost the ownership of the repository in the middle of the call. Retry at once;
-	// another replica takes over.
+	// This replica lost the ownership of the repository in the middle of the call. Retry at once; another replica takes over.
 	OwnershipLost Reason = 100
 	// No replica owns the repository at the moment. Retry as RetryInfo says.
 	OwnerUnavailable Reason = 101
-	// A write carried an epoch older than the current one; its sender is no longer the owner. The
-	// sender must stop.
+	// A write carried an epoch older than the current one; its sender is no longer the owner. The sender must stop.
 	EpochStale Reason = 102
 	// The resume token is too old. Start again from a full listing.
 	ResumeExpired Reason = 103
@@ -102,60 +90,58 @@ const (
 	ClusterUnreachable Reason = 121
 	// The server is shutting down. Retry at once; another replica answers.
 	ShuttingDown Reason = 140
-	// A service that this one depends on (metadata["dependency"]) does not answer. Retry as
-	// RetryInfo says.
+	// A service that this one depends on (metadata["dependency"]) does not answer. Retry as RetryInfo says.
 	DependencyUnavailable Reason = 141
 	// This server does not offer the call. Upgrade it, or use another call.
 	Unimplemented Reason = 142
-	// A defect in Leat. Report it with metadata["error_id"], which stands in the server's log
-	// beside the cause.
+	// A defect in Leat. Report it with metadata["error_id"], under which the server's log has the
+	// cause.
 	Internal Reason = 160
 	// The agent could not read the manifests of a bundle (metadata["path"]). Correct the file.
 	ManifestInvalid Reason = 180
-	// The cluster's API server refused an object. The message holds its words. Correct the manifest
-	// or the cluster's policy.
+	// The cluster's API server refused an object. The message contains its answer. Correct the
+	// manifest or the cluster's policy.
 	ApplyRejected Reason = 181
 	// Another field manager owns fields that a manifest sets. The message names manager and fields.
 	ApplyConflict Reason = 182
 	// Objects were applied, but did not become healthy in time. The message names them.
 	HealthTimeout Reason = 183
-	// Pruning stopped because it would delete more objects than the guard allows. Confirm, or
-	// restore the manifests.
+	// Pruning stopped because it would delete more objects than the guard allows. Confirm, or restore the manifests.
 	PruneGuarded Reason = 184
-	// The bundle could not be downloaded or verified. The agent retries by itself; the last good
+	// The bundle could not be downloaded or verified. The agent retries automatically; the last good
 	// state stays applied.
 	BundleUnavailable Reason = 185
-	// The object belongs to another service already. Remove it from one of the two.
+	// The object already belongs to another service. Remove it from one of the two.
 	ObjectClaimed Reason = 186
-	// A manifest names a variable that the service's configuration does not hold, and gives it no
-	// default. The message names variable and object. Add the variable to the service's
-	// spec.config, or write ${NAME:-default}.
+	// A manifest names a variable that is not in the service's configuration, without a default. The
+	// message names variable and object. Add the variable to the service's spec.config, or write
+	// ${NAME:-default}.
 	VariableMissing Reason = 187
-	// The service waits for another service or an object, which the message names. It goes on by
-	// itself once that is there.
+	// The service waits for another service or an object, which the message names. It continues
+	// automatically once that is ready.
 	DependencyNotReady Reason = 188
-	// The service waits for its next sync window, whose time the message tells. A sync that a
-	// person asks for is carried out at once, unless the window is strict.
+	// The service waits for its next sync window, whose time is in the message. A sync that a person
+	// asks for is carried out at once, unless the window is strict.
 	SyncWindowClosed Reason = 189
-	// Everything is applied and healthy, and a test failed. The message names it and holds the end
+	// Everything is applied and healthy, and a test failed. The message names it and contains the end
 	// of its log. Correct what it found, or sync the service to run it again.
 	TestFailed Reason = 190
-	// Somebody changed objects, and the service's drift mode is to report that. The report lists
-	// the fields. Sync the service to put them right, or take the change into the manifests.
+	// Somebody changed objects, and the service's drift mode is to report that. The report lists the
+	// fields. Sync the service to revert them, or adopt the change in the manifests.
 	DriftDetected Reason = 191
-	// A hook failed, and what comes after it was not applied. The message names it. Correct it, or
+	// A hook failed, and the objects after it were not applied. The message names it. Correct it, or
 	// sync the service to run it again.
 	HookFailed Reason = 192
-	// The service account that the service is applied as may not do that, or the agent may not act
-	// as it, or the cluster applies nothing without one. Grant the right, move the object to
-	// another service, or name an account in the service's policy.
+	// The service's service account may not do this, or the agent may not impersonate it, or the
+	// cluster applies nothing without a service account. Grant the right, move the object to another
+	// service, or name an account in the service's policy.
 	TenantForbidden Reason = 193
-	// The object exists, Leat has not made it, and the service's policy is to adopt none. Remove
-	// it, or allow the adoption in the policy.
+	// The object exists, Leat has not made it, and the service's policy is not to adopt objects.
+	// Remove it, or allow the adoption in the policy.
 	ObjectUnmanaged Reason = 194
 	// Rendering the service needed more than the agent allows: memory, time, bytes or objects. The
-	// message names the limit. Split the service or correct its manifests, or raise the limit; what
-	// was applied before stays.
+	// message names the limit. Split the service or correct its manifests, or raise the limit; the
+	// last good state stays applied.
 	RenderLimit Reason = 195
 )
 

@@ -7,7 +7,7 @@
 // 	protoc        (unknown)
 // source: leat/agent/v1/agent.proto
 
-// What an agent answers through its tunnel.
+// The calls that an agent answers through its tunnel.
 
 package agentv1
 
@@ -178,8 +178,9 @@ type DiffRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service's name. Required.
 	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
-	// What to compare the cluster with instead of the bundles of the plan, in the order of the service's sources, as
-	// FleetService.PreviewService returns them. Everything else is as the plan says. Empty means the bundles of the plan.
+	// What to compare the cluster with instead of the bundles of the plan, in the order of the
+	// service's sources, as FleetService.PreviewService returns them. Everything else comes from the
+	// plan. Empty means the bundles of the plan.
 	Bundles       []*v1.PlanBundle `protobuf:"bytes,2,rep,name=bundles,proto3" json:"bundles,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -232,7 +233,7 @@ func (x *DiffRequest) GetBundles() []*v1.PlanBundle {
 // DiffResponse lists differences.
 type DiffResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One entry an object that would change, or could not be applied.
+	// One entry for each object that would change, or could not be applied.
 	Objects       []*ObjectDiff `protobuf:"bytes,1,rep,name=objects,proto3" json:"objects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -284,8 +285,8 @@ type ObjectDiff struct {
 	Action DiffAction `protobuf:"varint,2,opt,name=action,proto3,enum=leat.agent.v1.DiffAction" json:"action,omitempty"`
 	// Unified diff of the YAML, secrets masked. Empty when it could not be applied.
 	Unified string `protobuf:"bytes,3,opt,name=unified,proto3" json:"unified,omitempty"`
-	// Why it would not come to that, such as that the guard would stop the deletion. Unset means that nothing is known to be in
-	// the way.
+	// Why it would not happen, for example because the guard would stop the deletion. Unset means
+	// that no obstacle is known.
 	Problem       *v11.Problem `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

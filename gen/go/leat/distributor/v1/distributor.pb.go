@@ -7,7 +7,8 @@
 // 	protoc        (unknown)
 // source: leat/distributor/v1/distributor.proto
 
-// What an agent asks of the hub. Bundles themselves travel over plain HTTP: GET /v1/bundles/{digest}.
+// The calls of an agent to the hub. Bundles themselves travel over plain HTTP: GET
+// /v1/bundles/{digest}.
 
 package distributorv1
 
@@ -33,7 +34,7 @@ const (
 type DryRunAction int32
 
 const (
-	// Not known; written by agents that know of more than the reader.
+	// Unknown; written by agents that know more actions than the reader.
 	DryRunAction_DRY_RUN_ACTION_UNSPECIFIED DryRunAction = 0
 	// It would be made.
 	DryRunAction_DRY_RUN_ACTION_CREATE DryRunAction = 1
@@ -150,7 +151,7 @@ func (x *EnrollRequest) GetAgentVersion() string {
 	return ""
 }
 
-// EnrollResponse tells the agent who it is.
+// EnrollResponse carries the agent's identity.
 type EnrollResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cluster's name.
@@ -389,17 +390,18 @@ func (x *GetPlanRequest) GetAcceptDelta() bool {
 	return false
 }
 
-// GetPlanResponse is the plan, or its absence.
+// GetPlanResponse is the plan, or the statement that it is unchanged.
 type GetPlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The plan. Unset when unchanged, and when there is a delta.
 	Plan *Plan `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
 	// The known version is current.
 	Unchanged bool `protobuf:"varint,2,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
-	// When to ask again if WatchPlan cannot be held. The agent spreads it by ±25 %.
+	// When to ask again if WatchPlan cannot be used. The agent spreads it by ±25 %.
 	PollInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
-	// What leads from the known version to the current one, in place of the plan. Unset unless it was asked for, the hub
-	// remembers the known version, and a part of the plan is still as it was.
+	// The difference between the known version and the current one, in place of the plan. Unset
+	// unless it was requested, the hub remembers the known version, and a part of the plan is
+	// unchanged.
 	Delta         *PlanDelta `protobuf:"bytes,4,opt,name=delta,proto3" json:"delta,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -518,7 +520,7 @@ func (x *GetDigestRequest) GetKnownDigest() string {
 	return ""
 }
 
-// GetDigestResponse is what identifies an entry of the plan.
+// GetDigestResponse carries the digests of an entry of the plan.
 type GetDigestResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Digest over everything below but the version of the plan, and over the service's name.
@@ -630,7 +632,8 @@ func (x *GetDigestResponse) GetSyncRequest() string {
 // WatchPlanRequest opens the stream.
 type WatchPlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version the caller has: where a stream that was cut goes on. Empty asks for the plan in any case.
+	// The version the caller has, from which an interrupted stream continues. Empty asks for the plan
+	// in any case.
 	KnownVersion string `protobuf:"bytes,1,opt,name=known_version,json=knownVersion,proto3" json:"known_version,omitempty"`
 	// The caller can apply deltas. False is answered with whole plans only.
 	AcceptDelta   bool `protobuf:"varint,2,opt,name=accept_delta,json=acceptDelta,proto3" json:"accept_delta,omitempty"`
@@ -685,7 +688,7 @@ func (x *WatchPlanRequest) GetAcceptDelta() bool {
 // WatchPlanResponse is one message of the stream.
 type WatchPlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is sent.
+	// The content of the message.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -781,7 +784,7 @@ type WatchPlanResponse_Plan struct {
 }
 
 type WatchPlanResponse_Heartbeat struct {
-	// Nothing changed; the stream lives.
+	// Nothing changed; the stream is alive.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -791,7 +794,8 @@ type WatchPlanResponse_Drain struct {
 }
 
 type WatchPlanResponse_Delta struct {
-	// What leads from the version that was known or sent last to the current one, in place of the plan.
+	// The difference between the version that was known or sent last and the current one, in place
+	// of the plan.
 	Delta *PlanDelta `protobuf:"bytes,4,opt,name=delta,proto3,oneof"`
 }
 
@@ -803,7 +807,7 @@ func (*WatchPlanResponse_Drain) isWatchPlanResponse_Event() {}
 
 func (*WatchPlanResponse_Delta) isWatchPlanResponse_Event() {}
 
-// Heartbeat shows that the stream lives.
+// Heartbeat shows that the stream is alive.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The current version.
@@ -1021,20 +1025,22 @@ type ReportStatusRequest struct {
 	PlanVersion string `protobuf:"bytes,1,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
 	// Statuses that changed since the last acknowledged report; all of them when full is set.
 	Services []*ServiceReport `protobuf:"bytes,2,rep,name=services,proto3" json:"services,omitempty"`
-	// The report holds every service the agent knows; others are gone from the cluster.
+	// The report holds every service the agent knows; all others are gone from the cluster.
 	Full bool `protobuf:"varint,3,opt,name=full,proto3" json:"full,omitempty"`
 	// The agent and its cluster, when changed. Unset means unchanged.
 	Cluster *ClusterReport `protobuf:"bytes,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// Identifies the agent's process, so that the hub can tell a restart.
+	// Identifies the agent's process, so that the hub can detect a restart.
 	Instance string `protobuf:"bytes,5,opt,name=instance,proto3" json:"instance,omitempty"`
 	// Grows with every report of one instance, from 1; the hub ignores older ones.
 	Sequence uint64 `protobuf:"varint,6,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// In a full report of a new instance: the current_instance that the hub told it. The report is taken only while that is the
-	// current one, so that what an ended process sent, and something on the way held up, cannot replace what its successor said.
-	// Unset is taken in any case: agents that cannot tell.
+	// In a full report of a new instance: the current_instance that the hub returned. The report is
+	// accepted only while that is the current one, so that delayed reports of an ended process cannot
+	// replace those of its successor. Unset is accepted in any case, for agents that do not support
+	// this.
 	Replaces *string `protobuf:"bytes,7,opt,name=replaces,proto3,oneof" json:"replaces,omitempty"`
-	// The latest sequence of this instance that the hub has acknowledged. A hub that holds less has lost it, as after a restore
-	// from a backup, and asks for a full report. Zero: none was, or the agent cannot tell.
+	// The latest sequence of this instance that the hub has acknowledged. A hub that holds less has
+	// lost it, as after a restore from a backup, and asks for a full report. Zero: none was, or the
+	// agent does not support this.
 	Acknowledged  uint64 `protobuf:"varint,8,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1129,10 +1135,11 @@ func (x *ReportStatusRequest) GetAcknowledged() uint64 {
 // ReportStatusResponse acknowledges.
 type ReportStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Nothing was taken: what is stored is another instance's, or nothing at all; send a full report next.
+	// Nothing was accepted: the stored reports are another instance's, or there are none. Send a full
+	// report next.
 	WantFull bool `protobuf:"varint,1,opt,name=want_full,json=wantFull,proto3" json:"want_full,omitempty"`
-	// With want_full: the instance whose reports are stored, empty while there are none. The full report names it in replaces.
-	// Unset from hubs that cannot tell.
+	// With want_full: the instance whose reports are stored, empty while there are no reports. The
+	// full report names it in replaces. Unset from hubs that do not support this.
 	CurrentInstance *string `protobuf:"bytes,2,opt,name=current_instance,json=currentInstance,proto3,oneof" json:"current_instance,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1182,7 +1189,7 @@ func (x *ReportStatusResponse) GetCurrentInstance() string {
 	return ""
 }
 
-// ServiceReport is what became of one service.
+// ServiceReport is the status of one service.
 type ServiceReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service's name.
@@ -1207,33 +1214,40 @@ type ServiceReport struct {
 	Objects []*v1.ObjectStatus `protobuf:"bytes,10,rep,name=objects,proto3" json:"objects,omitempty"`
 	// When the last complete apply ended.
 	AppliedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=applied_at,json=appliedAt,proto3" json:"applied_at,omitempty"`
-	// How long it took, from the plan's arrival.
+	// How long that apply took, from the plan's arrival.
 	ApplyDuration *durationpb.Duration `protobuf:"bytes,12,opt,name=apply_duration,json=applyDuration,proto3" json:"apply_duration,omitempty"`
 	// The sync_request of the plan entry that was last carried out.
 	ObservedSyncRequest string `protobuf:"bytes,13,opt,name=observed_sync_request,json=observedSyncRequest,proto3" json:"observed_sync_request,omitempty"`
 	// When the phase last changed.
 	PhaseSince *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=phase_since,json=phaseSince,proto3" json:"phase_since,omitempty"`
-	// Digests of the bundles of the plan entry that was last tried, in the order of the sources. Empty where everything desired is
-	// applied, for they are the applied ones then; and from agents that cannot tell.
+	// Digests of the bundles of the plan entry that was last tried, in the order of the sources.
+	// Empty if everything desired is applied, because they are then the applied ones, and from agents
+	// that do not report it.
 	ObservedDigests []string `protobuf:"bytes,15,rep,name=observed_digests,json=observedDigests,proto3" json:"observed_digests,omitempty"`
 	// Commits of those bundles, in the same order.
 	ObservedCommits []string `protobuf:"bytes,16,rep,name=observed_commits,json=observedCommits,proto3" json:"observed_commits,omitempty"`
-	// Configuration digest of that entry. Empty as observed_digests, and where there is no configuration.
+	// Configuration digest of that entry. Empty like observed_digests, and if there is no
+	// configuration.
 	ObservedConfigDigest string `protobuf:"bytes,17,opt,name=observed_config_digest,json=observedConfigDigest,proto3" json:"observed_config_digest,omitempty"`
-	// The time of the plan with which that entry came, on the hub's clock. Unset when the agent does not know.
+	// The time of the plan that contained that entry, on the hub's clock. Unset if the agent does not
+	// know it.
 	PlannedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=planned_at,json=plannedAt,proto3" json:"planned_at,omitempty"`
 	// How long the latest change took. Unset before the first, and after a restart of the agent until the next.
 	Timings *Timings `protobuf:"bytes,19,opt,name=timings,proto3" json:"timings,omitempty"`
-	// Objects that others have changed: where the service's drift mode is report, all that differ; where it is correct, only those
-	// that are changed again and again. At most 50. Empty when there are none, and from agents that do not look.
+	// Objects that others have changed: all that differ if the service's drift mode is report, and
+	// only those that are changed repeatedly if it is correct. At most 50. Empty without such
+	// objects, and from agents that do not look.
 	Drift []*ObjectDrift `protobuf:"bytes,20,rep,name=drift,proto3" json:"drift,omitempty"`
-	// What came of the tests of what is applied, in the order in which they ran; the first that fails is the last. At most 50. Empty
-	// while they run, where there are none, and from agents that run none.
+	// Results of the tests of the applied content, in the order in which they ran; the first failure
+	// is the last result. At most 50. Empty while tests run, without tests, and from agents that run
+	// no tests.
 	Tests []*TestReport `protobuf:"bytes,21,rep,name=tests,proto3" json:"tests,omitempty"`
-	// What would be applied, where the service is a dry run. Unset where it is none, before the comparison, and where that failed.
+	// What would be applied, if the service is a dry run. Unset for other services, before the
+	// comparison, and if it failed.
 	DryRun *DryRunReport `protobuf:"bytes,22,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// Names the objects that would leave the service, where the guard keeps them (PRUNE_GUARDED): what spec.sync.prune_confirmation has
-	// to hold for them to go. Empty where the guard keeps nothing, and from agents that cannot tell.
+	// Names the objects that the guard keeps from being deleted (PRUNE_GUARDED): the value of
+	// spec.sync.prune_confirmation that agrees to their deletion. Empty if the guard keeps nothing,
+	// and from agents that do not report it.
 	GuardedSpecDigest string `protobuf:"bytes,23,opt,name=guarded_spec_digest,json=guardedSpecDigest,proto3" json:"guarded_spec_digest,omitempty"`
 	// Those objects, at most 50.
 	Guarded       []*v1.ObjectRef `protobuf:"bytes,24,rep,name=guarded,proto3" json:"guarded,omitempty"`
@@ -1439,17 +1453,17 @@ func (x *ServiceReport) GetGuarded() []*v1.ObjectRef {
 	return nil
 }
 
-// TestReport is what came of one test.
+// TestReport is the result of one test.
 type TestReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which object.
 	Ref *v1.ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// It did what it should.
+	// It succeeded.
 	Passed bool `protobuf:"varint,2,opt,name=passed,proto3" json:"passed,omitempty"`
-	// Why it failed, for a person. Empty where it passed.
+	// Why it failed, for people. Empty if it passed.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// The end of what it wrote, at most 20 lines and 4 KiB, with the secrets of the service's configuration masked. Empty where it
-	// passed, and where nothing can be read.
+	// The end of its log, at most 20 lines and 4 KiB, with the secrets of the service's configuration
+	// masked. Empty if it passed, and if the log cannot be read.
 	LogTail string `protobuf:"bytes,4,opt,name=log_tail,json=logTail,proto3" json:"log_tail,omitempty"`
 	// When it began.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
@@ -1531,7 +1545,7 @@ func (x *TestReport) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// DryRunReport says what an apply would do to the cluster.
+// DryRunReport describes what an apply would do to the cluster.
 type DryRunReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many objects would be made.
@@ -1540,7 +1554,7 @@ type DryRunReport struct {
 	Updated int32 `protobuf:"varint,2,opt,name=updated,proto3" json:"updated,omitempty"`
 	// How many would be deleted.
 	Deleted int32 `protobuf:"varint,3,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	// How many are as they should be.
+	// How many are already up to date.
 	Unchanged int32 `protobuf:"varint,4,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	// The objects that would be made, changed or deleted; those to be deleted come first. At most 50.
 	Changes       []*DryRunChange `protobuf:"bytes,5,rep,name=changes,proto3" json:"changes,omitempty"`
@@ -1673,7 +1687,8 @@ type ObjectDrift struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which object.
 	Ref *v1.ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// The fields that differ, at most 20. Empty where the object is gone, or lost the label by which Leat knows it.
+	// The fields that differ, at most 20. Empty if the object was deleted, or lost the label by which
+	// Leat identifies it.
 	Fields        []*FieldDrift `protobuf:"bytes,2,rep,name=fields,proto3" json:"fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1723,17 +1738,18 @@ func (x *ObjectDrift) GetFields() []*FieldDrift {
 	return nil
 }
 
-// FieldDrift is a field that others have changed. What a Secret holds, or a secret of the service's configuration went into, is
-// masked.
+// FieldDrift is a field that others have changed. Values of Secrets, and values made from a secret
+// of the service's configuration, are masked.
 type FieldDrift struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The field as people write it, such as spec.template.spec.containers[name=app].image.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// What the manifest says, at most 256 bytes. Empty where it says nothing.
+	// The manifest's value, at most 256 bytes. Empty if it has none.
 	Old string `protobuf:"bytes,2,opt,name=old,proto3" json:"old,omitempty"`
-	// What is in the cluster, at most 256 bytes. Empty where there is nothing.
+	// The cluster's value, at most 256 bytes. Empty if it has none.
 	New string `protobuf:"bytes,3,opt,name=new,proto3" json:"new,omitempty"`
-	// The field manager that wrote it. Empty where nobody owns the field, as when it was removed.
+	// The field manager that wrote it. Empty if the field has no owner, for example because it was
+	// removed.
 	Manager       string `protobuf:"bytes,4,opt,name=manager,proto3" json:"manager,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1797,16 +1813,17 @@ func (x *FieldDrift) GetManager() string {
 	return ""
 }
 
-// Timings tell how long a service took from the plan to health, on the agent's clock. A step that was not reached is unset.
+// Timings report how long a service took from the plan to health, on the agent's clock. A step that
+// was not reached is unset.
 type Timings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the plan entry arrived.
 	ArrivedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=arrived_at,json=arrivedAt,proto3" json:"arrived_at,omitempty"`
-	// How long the bundles took to come; next to nothing when they are on the agent's disk.
+	// How long the bundles took to arrive; almost nothing if they are on the agent's disk.
 	Download *durationpb.Duration `protobuf:"bytes,2,opt,name=download,proto3" json:"download,omitempty"`
-	// How long it took to make objects of them.
+	// How long rendering took.
 	Render *durationpb.Duration `protobuf:"bytes,3,opt,name=render,proto3" json:"render,omitempty"`
-	// How long the cluster took to accept the objects, and to delete what is no longer wanted.
+	// How long the cluster took to accept the objects, and to delete those no longer wanted.
 	Apply *durationpb.Duration `protobuf:"bytes,4,opt,name=apply,proto3" json:"apply,omitempty"`
 	// From the arrival until everything was healthy for the first time.
 	Healthy       *durationpb.Duration `protobuf:"bytes,5,opt,name=healthy,proto3" json:"healthy,omitempty"`
@@ -1890,10 +1907,10 @@ type ClusterReport struct {
 	Nodes int32 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// When the agent started.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// What the cluster is made of and how it is. Unset means unchanged.
+	// The cluster's resources and state. Unset means unchanged.
 	Overview *ClusterOverview `protobuf:"bytes,5,opt,name=overview,proto3" json:"overview,omitempty"`
-	// What this agent can do and is allowed to, in words such as "overview" and "leader-election", sorted. An agent that names none
-	// cannot tell.
+	// What this agent supports and is allowed to do, in words such as "overview" and
+	// "leader-election", sorted. Empty from agents that do not report it.
 	Capabilities  []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1971,15 +1988,16 @@ func (x *ClusterReport) GetCapabilities() []string {
 	return nil
 }
 
-// ClusterOverview sums a cluster up. In a report of an agent a part that is unset is as it was in the report before; a full report
-// holds every part that the agent knows, and forgets the rest. What the agent may not see it never knows.
+// ClusterOverview summarizes a cluster. In an agent's report an unset part is unchanged since the
+// previous report. A full report holds every part that the agent knows, and removes all others.
+// Parts that the agent may not read are always unset.
 type ClusterOverview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cluster's nodes.
 	Nodes *NodesOverview `protobuf:"bytes,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	// The cluster's pods.
 	Pods *PodsOverview `protobuf:"bytes,2,opt,name=pods,proto3" json:"pods,omitempty"`
-	// What the cluster warns of.
+	// The cluster's warning events.
 	Warnings      *WarningsOverview `protobuf:"bytes,3,opt,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2045,9 +2063,9 @@ type NodesOverview struct {
 	Ready int32 `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"`
 	// How many are cordoned: marked as unschedulable.
 	Cordoned int32 `protobuf:"varint,3,opt,name=cordoned,proto3" json:"cordoned,omitempty"`
-	// What all of them have.
+	// The total of all nodes.
 	Capacity *ResourceTotals `protobuf:"bytes,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	// What all of them have for pods.
+	// The total that all nodes offer to pods.
 	Allocatable *ResourceTotals `protobuf:"bytes,5,opt,name=allocatable,proto3" json:"allocatable,omitempty"`
 	// How many nodes run each version of the kubelet, such as v1.36.3. At most 16; of more, the ones with the most nodes.
 	KubeletVersions map[string]int32 `protobuf:"bytes,6,rep,name=kubelet_versions,json=kubeletVersions,proto3" json:"kubelet_versions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -2127,7 +2145,7 @@ func (x *NodesOverview) GetKubeletVersions() map[string]int32 {
 	return nil
 }
 
-// ResourceTotals sums up resources.
+// ResourceTotals are totals of resources.
 type ResourceTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Processors, in thousandths.
@@ -2198,9 +2216,9 @@ type PodsOverview struct {
 	Pending int32 `protobuf:"varint,1,opt,name=pending,proto3" json:"pending,omitempty"`
 	// Bound to a node, with a container that runs.
 	Running int32 `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
-	// Ended well.
+	// Ended successfully.
 	Succeeded int32 `protobuf:"varint,3,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
-	// Ended badly.
+	// Ended with a failure.
 	Failed int32 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
 	// Of pods on nodes that cannot be reached.
 	Unknown       int32 `protobuf:"varint,5,opt,name=unknown,proto3" json:"unknown,omitempty"`
@@ -2273,7 +2291,8 @@ func (x *PodsOverview) GetUnknown() int32 {
 	return 0
 }
 
-// WarningsOverview tells the events of type Warning that the cluster still remembers, which is an hour by default.
+// WarningsOverview summarizes the events of type Warning that the cluster still remembers, by
+// default those of the last hour.
 type WarningsOverview struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many there are.
@@ -2331,7 +2350,7 @@ func (x *WarningsOverview) GetLatest() []*ClusterWarning {
 // ClusterWarning is an event of type Warning.
 type ClusterWarning struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why, in a word, such as FailedScheduling.
+	// The reason, in one word, such as FailedScheduling.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The kind of the object that it is about, such as Pod.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -2433,14 +2452,16 @@ type CheckAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Subject of the person's token, "user:NAME". Required.
 	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	// Groups of the person's token. They count for people whom the hub does not know itself; of others it knows the groups.
+	// Groups of the person's token. They apply to people who are not users of the hub; the hub knows
+	// the groups of its users.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
 	// The cluster's name. Empty asks about the hub itself: whether the person is one of its administrators.
 	Cluster string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// Uid of the person's token. A person whom the hub knows is refused where it is not the uid of the live user. Empty for others, and
-	// from tunnels that do not say it.
+	// Uid of the person's token. A user of the hub is refused unless it is the uid of the existing
+	// user. Empty for others, and from tunnels that do not send it.
 	SubjectUid string `protobuf:"bytes,4,opt,name=subject_uid,json=subjectUid,proto3" json:"subject_uid,omitempty"`
-	// What the person's token was given for. Where it is an API token, the person is refused once that has ended.
+	// What the person's token was issued for. If it is an API token, the person is refused once that
+	// has ended.
 	Credential    string `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2520,7 +2541,7 @@ type CheckAccessResponse struct {
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
 	// Groups to impersonate in all requests.
 	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
-	// For how long the answer may be kept.
+	// For how long the answer may be cached.
 	MaxAge *durationpb.Duration `protobuf:"bytes,4,opt,name=max_age,json=maxAge,proto3" json:"max_age,omitempty"`
 	// The cluster's uid.
 	ClusterUid string `protobuf:"bytes,5,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
@@ -2528,9 +2549,9 @@ type CheckAccessResponse struct {
 	Uid string `protobuf:"bytes,6,opt,name=uid,proto3" json:"uid,omitempty"`
 	// Further attributes to impersonate in all requests.
 	Extra []*ExtraAttribute `protobuf:"bytes,7,rep,name=extra,proto3" json:"extra,omitempty"`
-	// Not every request is let through: one that no narrowed grant lets through is refused.
+	// Some requests are refused: those that no narrowed grant allows.
 	Narrowed bool `protobuf:"varint,8,opt,name=narrowed,proto3" json:"narrowed,omitempty"`
-	// What counts for some requests only, in addition to the above.
+	// Grants that apply to some requests only, in addition to the above.
 	Grants        []*NarrowedGrant `protobuf:"bytes,9,rep,name=grants,proto3" json:"grants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2684,7 +2705,7 @@ func (x *ExtraAttribute) GetValues() []string {
 	return nil
 }
 
-// NarrowedGrant counts for requests that one of its rules chooses.
+// NarrowedGrant applies to requests that one of its rules selects.
 type NarrowedGrant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the binding that it comes from.
@@ -2794,7 +2815,7 @@ func (x *ListReceptiveClustersRequest) GetKnownVersion() string {
 	return ""
 }
 
-// ListReceptiveClustersResponse is the list, or its absence.
+// ListReceptiveClustersResponse is the list, or the statement that it is unchanged.
 type ListReceptiveClustersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Version of the list.
@@ -2867,9 +2888,9 @@ type ReceptiveCluster struct {
 	ClusterUid string `protobuf:"bytes,2,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
 	// host:port.
 	AgentEndpoint string `protobuf:"bytes,3,opt,name=agent_endpoint,json=agentEndpoint,proto3" json:"agent_endpoint,omitempty"`
-	// The raw Ed25519 public key that the agent has enrolled. Empty: no agent has.
+	// The raw Ed25519 public key of the enrolled agent. Empty: no agent has enrolled.
 	AgentKey []byte `protobuf:"bytes,4,opt,name=agent_key,json=agentKey,proto3" json:"agent_key,omitempty"`
-	// The uid that the agent's access tokens carry: another one after each enrolment and revocation.
+	// The uid in the agent's access tokens. It changes with each enrolment and revocation.
 	IdentityUid   string `protobuf:"bytes,5,opt,name=identity_uid,json=identityUid,proto3" json:"identity_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2940,13 +2961,13 @@ func (x *ReceptiveCluster) GetIdentityUid() string {
 	return ""
 }
 
-// CreateHubTokenRequest says whom the token is for.
+// CreateHubTokenRequest names the agent that the token is for.
 type CreateHubTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cluster's name. Required.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// The raw Ed25519 public key which the agent has proved to hold, on the connection that the token is for. Required; that of the
-	// enrolled agent where one is.
+	// The raw Ed25519 public key that the agent has proved to hold, on the connection that the token
+	// is for. Required. If an agent is enrolled, it must be that agent's key.
 	AgentKey      []byte `protobuf:"bytes,2,opt,name=agent_key,json=agentKey,proto3" json:"agent_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2999,7 +3020,8 @@ func (x *CreateHubTokenRequest) GetAgentKey() []byte {
 // CreateHubTokenResponse carries the token.
 type CreateHubTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The token: a JWT of two minutes, audience "cluster-uid:UID", good for the agent with that key alone.
+	// The token: a JWT of two minutes, audience "cluster-uid:UID", valid only for the agent with that
+	// key.
 	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -27,11 +27,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Renderer is the way manifests are made from a folder.
+// Renderer is the way to make manifests from a folder.
 type Renderer int32
 
 const (
-	// Kustomize when the folder holds a kustomization file, else plain.
+	// Kustomize if the folder holds a kustomization file, otherwise plain.
 	Renderer_RENDERER_UNSPECIFIED Renderer = 0
 	// Every .yaml, .yml and .json file below the folder.
 	Renderer_RENDERER_PLAIN Renderer = 1
@@ -91,7 +91,7 @@ type Plan struct {
 	Services []*PlanService `protobuf:"bytes,3,rep,name=services,proto3" json:"services,omitempty"`
 	// When it was computed.
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
-	// What the hub says to the agent itself. Unset means every default.
+	// The hub's settings for the agent itself. Unset means every default.
 	Settings      *v1.AgentSettings `protobuf:"bytes,5,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -162,26 +162,28 @@ func (x *Plan) GetSettings() *v1.AgentSettings {
 	return nil
 }
 
-// PlanDelta leads from one version of a plan to another. Services that it does not name stay as they are; their commits
-// and traces may be those of an earlier plan, which take no part in a version.
+// PlanDelta leads from one version of a plan to another. Services that it does not name are
+// unchanged. Their commits and traces may be those of an earlier plan, because they are not part of
+// a version.
 type PlanDelta struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version that it applies to, and to no other.
+	// The only version that it applies to.
 	FromVersion string `protobuf:"bytes,1,opt,name=from_version,json=fromVersion,proto3" json:"from_version,omitempty"`
-	// The version of the plan that it leads to.
+	// The version of the resulting plan.
 	ToVersion string `protobuf:"bytes,2,opt,name=to_version,json=toVersion,proto3" json:"to_version,omitempty"`
-	// Services that are new or different, whole, by name.
+	// Services that are new or changed, complete, by name.
 	Services []*PlanService `protobuf:"bytes,3,rep,name=services,proto3" json:"services,omitempty"`
-	// Names of services that are gone, in order.
+	// Names of removed services, in order.
 	Removed []string `protobuf:"bytes,4,rep,name=removed,proto3" json:"removed,omitempty"`
 	// When the new plan was computed.
 	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
-	// Digest over all services of the new plan, for the caller to compare with what came out: in the order of their names,
-	// over the texts name, uid, spec_digest, config_digest, sync_request and, after their number, the bundles' digests. Texts
-	// are preceded by their length, lengths and numbers are 8 bytes, most significant first, and it all begins with the text
+	// Digest over all services of the new plan, for the caller to compare with its result: in the
+	// order of their names, over the texts name, uid, spec_digest, config_digest, sync_request and,
+	// after their number, the bundles' digests. Texts are preceded by their length, lengths and
+	// numbers are 8 bytes, most significant first, and it all begins with the text
 	// "leat.plan.sum.v1". A caller with another result asks for the whole plan.
 	Sum string `protobuf:"bytes,6,opt,name=sum,proto3" json:"sum,omitempty"`
-	// The settings of the new plan, whole. Unset means every default.
+	// The settings of the new plan, complete. Unset means every default.
 	Settings      *v1.AgentSettings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -277,13 +279,14 @@ type PlanService struct {
 	SpecDigest string `protobuf:"bytes,3,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
 	// Digest of the configuration that GetServiceConfig returns. Empty means there is none.
 	ConfigDigest string `protobuf:"bytes,4,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
-	// Bundles in the order of the sources. Empty while the sources were never resolved: the agent leaves the service alone.
+	// Bundles in the order of the sources. Empty while the sources were never resolved: the agent
+	// then ignores the service.
 	Bundles []*PlanBundle `protobuf:"bytes,5,rep,name=bundles,proto3" json:"bundles,omitempty"`
 	// How to apply.
 	Apply *ApplySpec `protobuf:"bytes,6,opt,name=apply,proto3" json:"apply,omitempty"`
-	// Changes when a person asks for a sync now; the agent then reconciles even what did not change.
+	// Changes when a person asks for a sync now; the agent then reconciles even an unchanged entry.
 	SyncRequest string `protobuf:"bytes,7,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
-	// W3C trace context of what caused the latest change. Empty when not traced.
+	// W3C trace context of the cause of the latest change. Empty if it was not traced.
 	Traceparent   string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -380,8 +383,8 @@ type PlanBundle struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Digest of the bundle.
 	Digest string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
-	// The commit it comes from, for people to see; not part of the plan's version: a commit that does not
-	// touch the folder changes nothing.
+	// The commit it comes from, for people. It is not part of the plan's version: a commit that does
+	// not touch the folder changes nothing.
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
 	// The source's repository, for messages.
 	Repository string `protobuf:"bytes,3,opt,name=repository,proto3" json:"repository,omitempty"`
@@ -458,7 +461,7 @@ func (x *PlanBundle) GetSubpath() string {
 	return ""
 }
 
-// ApplySpec says how a service's manifests are applied.
+// ApplySpec describes how a service's manifests are applied.
 type ApplySpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Namespace for objects that name none. Empty means "default".
@@ -469,17 +472,17 @@ type ApplySpec struct {
 	Prune bool `protobuf:"varint,3,opt,name=prune,proto3" json:"prune,omitempty"`
 	// How long objects may take to become healthy. Unset means 10 min.
 	HealthTimeout *durationpb.Duration `protobuf:"bytes,4,opt,name=health_timeout,json=healthTimeout,proto3" json:"health_timeout,omitempty"`
-	// Leave the service as it is until false again.
+	// Do not change the service in the cluster until this is false again.
 	Paused bool `protobuf:"varint,5,opt,name=paused,proto3" json:"paused,omitempty"`
 	// Take fields from other field managers when they conflict. False reports the conflict.
 	ForceConflicts bool `protobuf:"varint,6,opt,name=force_conflicts,json=forceConflicts,proto3" json:"force_conflicts,omitempty"`
 	// How to read the bundle.
 	Renderer Renderer `protobuf:"varint,7,opt,name=renderer,proto3,enum=leat.distributor.v1.Renderer" json:"renderer,omitempty"`
-	// Digest of the objects that the guard kept and a person agreed to part with. Empty means none.
+	// Digest of the guarded objects whose deletion a person agreed to. Empty means none.
 	PruneConfirmation string `protobuf:"bytes,8,opt,name=prune_confirmation,json=pruneConfirmation,proto3" json:"prune_confirmation,omitempty"`
-	// How objects are kept. Unset means every default.
+	// The policy for the objects. Unset means every default.
 	Policy *v1.SyncPolicy `protobuf:"bytes,9,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Report what would change, and change nothing.
+	// Report what would change, without changing anything.
 	DryRun        bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

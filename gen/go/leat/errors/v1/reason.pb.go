@@ -26,9 +26,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Reason says why a call failed, precisely enough for a program to decide what to do next.
-// It travels as google.rpc.ErrorInfo.reason (without the REASON_ prefix) with the domain "leat.dev",
-// beside the Connect code. The comment of each value is the advice to the caller; docs/errors.md is made from it.
+// Reason says why a call failed, precisely enough for a program to decide what to do next. It
+// travels as google.rpc.ErrorInfo.reason (without the REASON_ prefix) with the domain "leat.dev",
+// beside the Connect code. The comment of each value is the advice to the caller; docs/errors.md is
+// generated from it.
 type Reason int32
 
 const (
@@ -36,7 +37,7 @@ const (
 	Reason_REASON_UNSPECIFIED Reason = 0
 	// A field of the request is malformed. ErrorInfo.metadata["field"] is its path. Correct the request; retrying does not help.
 	Reason_REASON_FIELD_INVALID Reason = 1
-	// The named object does not exist. metadata["kind"] and ["name"] say which. Create it first.
+	// The named object does not exist. metadata["kind"] and ["name"] identify it. Create it first.
 	Reason_REASON_NOT_FOUND Reason = 2
 	// An object of that name exists already. Update it, or choose another name.
 	Reason_REASON_ALREADY_EXISTS Reason = 3
@@ -44,9 +45,11 @@ const (
 	Reason_REASON_VERSION_CONFLICT Reason = 4
 	// The object is still named by others (metadata["by"]). Remove those references first.
 	Reason_REASON_IN_USE Reason = 5
-	// The object names another that does not exist (metadata["kind"], ["name"]). Create that one first.
+	// The object names another one that does not exist (metadata["kind"], ["name"]). Create that one
+	// first.
 	Reason_REASON_REFERENCE_NOT_FOUND Reason = 6
-	// The upstream answers, but holds no such repository, or hides it from this credential. Check the URL and the credential's rights.
+	// The upstream answers, but has no such repository, or hides it from this credential. Check the
+	// URL and the credential's rights.
 	Reason_REASON_REPOSITORY_NOT_FOUND Reason = 20
 	// The repository has no such branch, tag or commit. Check the ref; it may not have been pushed yet.
 	Reason_REASON_REF_NOT_FOUND Reason = 21
@@ -54,17 +57,21 @@ const (
 	Reason_REASON_PATH_NOT_FOUND Reason = 22
 	// The upstream refused Leat's credential for the repository. Replace the credential in the repository's spec.
 	Reason_REASON_UPSTREAM_AUTH_REJECTED Reason = 23
-	// The upstream does not answer. What is mirrored already goes on being served; Leat retries by itself.
+	// The upstream does not answer. Leat continues to serve mirrored content and retries
+	// automatically.
 	Reason_REASON_UPSTREAM_UNREACHABLE Reason = 24
-	// The upstream answers with something that is not the Git protocol, or breaks off. Check the URL; Leat retries by itself.
+	// The upstream answers with something other than the Git protocol, or breaks off. Check the URL;
+	// Leat retries automatically.
 	Reason_REASON_UPSTREAM_PROTOCOL Reason = 25
 	// The repository is known, but its first fetch has not finished yet. Wait as RetryInfo says.
 	Reason_REASON_REPOSITORY_NOT_READY Reason = 26
-	// The upstream asks to slow down. Leat obeys and retries by itself.
+	// The upstream asks to slow down. Leat obeys and retries automatically.
 	Reason_REASON_UPSTREAM_RATE_LIMITED Reason = 27
 	// The upstream's SSH host key is not the one in known_hosts. Ask the host's operator for the key; put its line into the credential only if it is theirs.
 	Reason_REASON_UPSTREAM_HOST_KEY_REJECTED Reason = 28
-	// Nobody whom the repository's verification names signed what the ref leads to (metadata["ref"], ["commit"]), and nothing before it either. Sign and push, or add the signer's key to the repository's spec.
+	// The commit that the ref leads to (metadata["ref"], ["commit"]) is not signed by a key of the
+	// repository's verification, and no earlier commit was. Sign and push, or add the signer's key to
+	// the repository's spec.
 	Reason_REASON_UPSTREAM_SIGNATURE_REJECTED Reason = 30
 	// The folder exceeds a limit (metadata["limit"]): bytes, files, or the size of one file. Split the folder, or raise the limit.
 	Reason_REASON_BUNDLE_TOO_LARGE Reason = 40
@@ -72,17 +79,18 @@ const (
 	Reason_REASON_CONTENT_UNSUPPORTED Reason = 41
 	// Stored bytes do not match their digest. They were dropped and will be fetched again. Retry.
 	Reason_REASON_DIGEST_MISMATCH Reason = 42
-	// No such digest is known here, or the caller may not read it. Ask for the plan again.
+	// The digest is unknown here, or the caller may not read it. Ask for the plan again.
 	Reason_REASON_BUNDLE_NOT_FOUND Reason = 43
 	// The store for bundles is full, and nothing in it may be evicted. An operator must give it room.
 	Reason_REASON_STORAGE_FULL Reason = 44
 	// The upstream does not have the Git LFS object (metadata["oid"]) of a file (metadata["path"]), or offers no LFS. Push it with git lfs push --all, or leave the file out.
 	Reason_REASON_LFS_OBJECT_MISSING Reason = 45
-	// A submodule (metadata["path"], ["url"], ["commit"]) cannot be had: its commit does not exist in its repository, or .gitmodules leads nowhere. Push the commit, or correct .gitmodules.
+	// A submodule (metadata["path"], ["url"], ["commit"]) is unavailable: its commit does not exist
+	// in its repository, or .gitmodules leads nowhere. Push the commit, or correct .gitmodules.
 	Reason_REASON_SUBMODULE_UNAVAILABLE Reason = 46
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	Reason_REASON_TOKEN_INVALID Reason = 60
-	// The caller is known, but may not do this. Ask an administrator for a binding.
+	// The caller is authenticated, but may not do this. Ask an administrator for a binding.
 	Reason_REASON_ACCESS_DENIED Reason = 61
 	// The join token was used before, has expired, or never existed. Create a new one.
 	Reason_REASON_JOIN_TOKEN_INVALID Reason = 62
@@ -94,7 +102,7 @@ const (
 	Reason_REASON_MESSAGE_TOO_LARGE Reason = 81
 	// The caller's deadline passed before the work was done. Retry with more time.
 	Reason_REASON_DEADLINE_EXCEEDED Reason = 82
-	// The caller gave up. Nothing is to be done.
+	// The caller gave up. No action is needed.
 	Reason_REASON_CANCELED Reason = 83
 	// This replica lost the ownership of the repository in the middle of the call. Retry at once; another replica takes over.
 	Reason_REASON_OWNERSHIP_LOST Reason = 100
@@ -114,11 +122,13 @@ const (
 	Reason_REASON_DEPENDENCY_UNAVAILABLE Reason = 141
 	// This server does not offer the call. Upgrade it, or use another call.
 	Reason_REASON_UNIMPLEMENTED Reason = 142
-	// A defect in Leat. Report it with metadata["error_id"], which stands in the server's log beside the cause.
+	// A defect in Leat. Report it with metadata["error_id"], under which the server's log has the
+	// cause.
 	Reason_REASON_INTERNAL Reason = 160
 	// The agent could not read the manifests of a bundle (metadata["path"]). Correct the file.
 	Reason_REASON_MANIFEST_INVALID Reason = 180
-	// The cluster's API server refused an object. The message holds its words. Correct the manifest or the cluster's policy.
+	// The cluster's API server refused an object. The message contains its answer. Correct the
+	// manifest or the cluster's policy.
 	Reason_REASON_APPLY_REJECTED Reason = 181
 	// Another field manager owns fields that a manifest sets. The message names manager and fields.
 	Reason_REASON_APPLY_CONFLICT Reason = 182
@@ -126,27 +136,40 @@ const (
 	Reason_REASON_HEALTH_TIMEOUT Reason = 183
 	// Pruning stopped because it would delete more objects than the guard allows. Confirm, or restore the manifests.
 	Reason_REASON_PRUNE_GUARDED Reason = 184
-	// The bundle could not be downloaded or verified. The agent retries by itself; the last good state stays applied.
+	// The bundle could not be downloaded or verified. The agent retries automatically; the last good
+	// state stays applied.
 	Reason_REASON_BUNDLE_UNAVAILABLE Reason = 185
-	// The object belongs to another service already. Remove it from one of the two.
+	// The object already belongs to another service. Remove it from one of the two.
 	Reason_REASON_OBJECT_CLAIMED Reason = 186
-	// A manifest names a variable that the service's configuration does not hold, and gives it no default. The message names variable and object. Add the variable to the service's spec.config, or write ${NAME:-default}.
+	// A manifest names a variable that is not in the service's configuration, without a default. The
+	// message names variable and object. Add the variable to the service's spec.config, or write
+	// ${NAME:-default}.
 	Reason_REASON_VARIABLE_MISSING Reason = 187
-	// The service waits for another service or an object, which the message names. It goes on by itself once that is there.
+	// The service waits for another service or an object, which the message names. It continues
+	// automatically once that is ready.
 	Reason_REASON_DEPENDENCY_NOT_READY Reason = 188
-	// The service waits for its next sync window, whose time the message tells. A sync that a person asks for is carried out at once, unless the window is strict.
+	// The service waits for its next sync window, whose time is in the message. A sync that a person
+	// asks for is carried out at once, unless the window is strict.
 	Reason_REASON_SYNC_WINDOW_CLOSED Reason = 189
-	// Everything is applied and healthy, and a test failed. The message names it and holds the end of its log. Correct what it found, or sync the service to run it again.
+	// Everything is applied and healthy, and a test failed. The message names it and contains the end
+	// of its log. Correct what it found, or sync the service to run it again.
 	Reason_REASON_TEST_FAILED Reason = 190
-	// Somebody changed objects, and the service's drift mode is to report that. The report lists the fields. Sync the service to put them right, or take the change into the manifests.
+	// Somebody changed objects, and the service's drift mode is to report that. The report lists the
+	// fields. Sync the service to revert them, or adopt the change in the manifests.
 	Reason_REASON_DRIFT_DETECTED Reason = 191
-	// A hook failed, and what comes after it was not applied. The message names it. Correct it, or sync the service to run it again.
+	// A hook failed, and the objects after it were not applied. The message names it. Correct it, or
+	// sync the service to run it again.
 	Reason_REASON_HOOK_FAILED Reason = 192
-	// The service account that the service is applied as may not do that, or the agent may not act as it, or the cluster applies nothing without one. Grant the right, move the object to another service, or name an account in the service's policy.
+	// The service's service account may not do this, or the agent may not impersonate it, or the
+	// cluster applies nothing without a service account. Grant the right, move the object to another
+	// service, or name an account in the service's policy.
 	Reason_REASON_TENANT_FORBIDDEN Reason = 193
-	// The object exists, Leat has not made it, and the service's policy is to adopt none. Remove it, or allow the adoption in the policy.
+	// The object exists, Leat has not made it, and the service's policy is not to adopt objects.
+	// Remove it, or allow the adoption in the policy.
 	Reason_REASON_OBJECT_UNMANAGED Reason = 194
-	// Rendering the service needed more than the agent allows: memory, time, bytes or objects. The message names the limit. Split the service or correct its manifests, or raise the limit; what was applied before stays.
+	// Rendering the service needed more than the agent allows: memory, time, bytes or objects. The
+	// message names the limit. Split the service or correct its manifests, or raise the limit; the
+	// last good state stays applied.
 	Reason_REASON_RENDER_LIMIT Reason = 195
 )
 

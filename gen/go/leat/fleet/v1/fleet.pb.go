@@ -7,7 +7,7 @@
 // 	protoc        (unknown)
 // source: leat/fleet/v1/fleet.proto
 
-// What people, the command line and the UI ask of the hub.
+// The calls of people, the command line and the UI to the hub.
 
 package fleetv1
 
@@ -39,7 +39,7 @@ const (
 	ApplyAction_APPLY_ACTION_CREATED ApplyAction = 1
 	// The object changed.
 	ApplyAction_APPLY_ACTION_CONFIGURED ApplyAction = 2
-	// The object was so already.
+	// The object was already so.
 	ApplyAction_APPLY_ACTION_UNCHANGED ApplyAction = 3
 )
 
@@ -128,7 +128,7 @@ type GetServerInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The distributor's version.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Base URL of the tunnel. Empty when there is none.
+	// Base URL of the tunnel. Empty if the hub has no tunnel.
 	TunnelUrl string `protobuf:"bytes,2,opt,name=tunnel_url,json=tunnelUrl,proto3" json:"tunnel_url,omitempty"`
 	// The caller's subject.
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -389,10 +389,10 @@ func (x *ApplyRequest) GetDryRun() bool {
 	return false
 }
 
-// ApplyResponse tells what became of each document, in their order.
+// ApplyResponse carries the outcome for each document, in their order.
 type ApplyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One outcome a document.
+	// One outcome for each document.
 	Outcomes      []*ApplyOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -435,7 +435,7 @@ func (x *ApplyResponse) GetOutcomes() []*ApplyOutcome {
 	return nil
 }
 
-// ApplyOutcome is what became of one document.
+// ApplyOutcome is the outcome for one document.
 type ApplyOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What was done.
@@ -1925,12 +1925,13 @@ func (x *SyncServiceRequest) GetName() string {
 	return ""
 }
 
-// SyncServiceResponse tells how to recognise the sync.
+// SyncServiceResponse identifies the sync.
 type SyncServiceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Appears as status.observed_sync_request once the agent carried it out.
 	SyncRequest string `protobuf:"bytes,1,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
-	// Why the repositories could not be fetched; the agent then reconciles what was known before. Unset when they were.
+	// Why the repositories could not be fetched; the agent then reconciles the last known content.
+	// Unset if they were.
 	Problem       *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1987,8 +1988,8 @@ type PreviewServiceRequest struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The ref. Required.
 	Ref *v1.GitRef `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
-	// The repository that the ref is one of; the service's sources in other repositories stay as they are. Empty means the
-	// repository of all its sources, which then has to be one.
+	// The repository of the ref; the service's sources in other repositories are unchanged. Empty
+	// means the repository of all its sources, which then has to be the only one.
 	Repository    string `protobuf:"bytes,3,opt,name=repository,proto3" json:"repository,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2045,7 +2046,7 @@ func (x *PreviewServiceRequest) GetRepository() string {
 	return ""
 }
 
-// PreviewServiceResponse tells what the plan would hold.
+// PreviewServiceResponse is the entry that the plan would hold.
 type PreviewServiceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The service's cluster, whose agent can be asked for the difference.
@@ -2272,7 +2273,7 @@ type WatchFleetResponse struct {
 	Document *Document `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
 	// The object was deleted.
 	Deleted bool `protobuf:"varint,2,opt,name=deleted,proto3" json:"deleted,omitempty"`
-	// True once: what was there has been sent, what follows is live.
+	// True once: the current objects have been sent, and live changes follow.
 	Synced        bool `protobuf:"varint,3,opt,name=synced,proto3" json:"synced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2375,14 +2376,15 @@ func (x *CreateJoinTokenRequest) GetCluster() string {
 	return ""
 }
 
-// CreateJoinTokenResponse carries the token, which is shown this once.
+// CreateJoinTokenResponse carries the token, which is returned only here.
 type CreateJoinTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The token.
 	JoinToken string `protobuf:"bytes,1,opt,name=join_token,json=joinToken,proto3" json:"join_token,omitempty"`
 	// When it ends.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// The public keys by which an agent that is dialled knows the hub: raw Ed25519 in base64url without padding.
+	// The public keys by which a dialled agent identifies the hub: raw Ed25519 in base64url without
+	// padding.
 	HubKeys       []string `protobuf:"bytes,3,rep,name=hub_keys,json=hubKeys,proto3" json:"hub_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2522,10 +2524,12 @@ func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
-// CreateAccessTokenRequest says where the token is to be used. The caller is known by its API token.
+// CreateAccessTokenRequest names the receiver of the token. The caller is identified by its API
+// token.
 type CreateAccessTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The service that is to accept the token, and the only one that will: "distributor" or "tunnel". Empty means "distributor".
+	// The only service that will accept the token: "distributor" or "tunnel". Empty means
+	// "distributor".
 	Audience      string `protobuf:"bytes,1,opt,name=audience,proto3" json:"audience,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,13 +32,13 @@ type LabelOperator int32
 const (
 	// Never sent.
 	LabelOperator_LABEL_OPERATOR_UNSPECIFIED LabelOperator = 0
-	// The label is there, and its value one of the given.
+	// The label exists, and its value is one of the given ones.
 	LabelOperator_LABEL_OPERATOR_IN LabelOperator = 1
-	// The label is not there, or its value none of the given.
+	// The label does not exist, or its value is not one of the given ones.
 	LabelOperator_LABEL_OPERATOR_NOT_IN LabelOperator = 2
-	// The label is there.
+	// The label exists.
 	LabelOperator_LABEL_OPERATOR_EXISTS LabelOperator = 3
-	// The label is not there.
+	// The label does not exist.
 	LabelOperator_LABEL_OPERATOR_DOES_NOT_EXIST LabelOperator = 4
 )
 
@@ -87,12 +87,12 @@ func (LabelOperator) EnumDescriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{0}
 }
 
-// User is a person whom the hub knows itself.
+// User is a person with an account in the hub.
 type User struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
 	Metadata *v1.Metadata `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What is wanted.
+	// The desired state.
 	Spec          *UserSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -142,7 +142,7 @@ func (x *User) GetSpec() *UserSpec {
 	return nil
 }
 
-// UserSpec is what is wanted of a user.
+// UserSpec is the desired state of a user.
 type UserSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. Empty means none.
@@ -197,14 +197,14 @@ func (x *UserSpec) GetGroups() []string {
 	return nil
 }
 
-// AccessBinding lets people reach clusters, in a role.
+// AccessBinding gives people access to clusters, in a role.
 type AccessBinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
 	Metadata *v1.Metadata `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What is wanted.
+	// The desired state.
 	Spec *AccessBindingSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What is. Ignored in requests.
+	// The observed state. Ignored in requests.
 	Status        *AccessBindingStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -261,23 +261,26 @@ func (x *AccessBinding) GetStatus() *AccessBindingStatus {
 	return nil
 }
 
-// AccessBindingSpec says who may do what where. Several bindings add up; nothing takes away.
+// AccessBindingSpec is who may do what in which clusters. Several bindings add up; none takes
+// access away.
 type AccessBindingSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. Empty means none.
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
 	// Names of users. At least one user or group is needed. At most 256.
 	Users []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
-	// Names of groups, whose members are meant. At most 256.
+	// Names of groups. At most 256.
 	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Where. Required.
+	// The clusters. Required.
 	Clusters *ClusterSelection `protobuf:"bytes,4,opt,name=clusters,proto3" json:"clusters,omitempty"`
 	// What they may do there. Required, unless there are cluster groups.
 	Role v1.AccessRole `protobuf:"varint,5,opt,name=role,proto3,enum=leat.type.v1.AccessRole" json:"role,omitempty"`
-	// What narrows it: the role counts for requests that one of these chooses. Empty narrows nothing. At most 64.
+	// Narrows the binding: the role applies to requests that one of these rules selects. Empty
+	// narrows nothing. At most 64.
 	Rules []*v1.AccessRule `protobuf:"bytes,6,rep,name=rules,proto3" json:"rules,omitempty"`
-	// Further groups that they are in there: each name with "leat:group:" before it. The cluster decides what these may do, and its
-	// agent needs the right to impersonate each. At most 16.
+	// Further groups of these people in the cluster: each name is prefixed with "leat:group:". The
+	// cluster decides what these may do, and its agent needs the right to impersonate each. At most
+	// 16.
 	ClusterGroups []string `protobuf:"bytes,7,rep,name=cluster_groups,json=clusterGroups,proto3" json:"cluster_groups,omitempty"`
 	// When it ends. Unset means never.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
@@ -371,11 +374,11 @@ func (x *AccessBindingSpec) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// ClusterSelection chooses clusters: those of the names and those of the labels together. It must not be empty, so that nobody
-// chooses all by leaving something out.
+// ClusterSelection selects clusters: the union of names and labels. It must not be empty, so that
+// omitting a field never selects all clusters.
 type ClusterSelection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All clusters, those that are yet to come included. Excludes the other two.
+	// All clusters, including future ones. Excludes the other two.
 	All bool `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`
 	// Names of clusters, which need not exist yet. At most 1000.
 	Names []string `protobuf:"bytes,2,rep,name=names,proto3" json:"names,omitempty"`
@@ -436,7 +439,8 @@ func (x *ClusterSelection) GetLabels() *LabelSelector {
 	return nil
 }
 
-// LabelSelector chooses objects by their labels, as in Kubernetes: everything that it asks for must be so. It must not be empty.
+// LabelSelector selects objects by their labels, as in Kubernetes: every condition must hold. It
+// must not be empty.
 type LabelSelector struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Labels and their values.
@@ -498,7 +502,7 @@ type LabelRequirement struct {
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// How its value is compared. Required.
 	Operator LabelOperator `protobuf:"varint,2,opt,name=operator,proto3,enum=leat.fleet.v1.LabelOperator" json:"operator,omitempty"`
-	// With what: at least one for in and not_in, none for the others. At most 64.
+	// The values: at least one for in and not_in, none for the others. At most 64.
 	Values        []string `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -555,7 +559,7 @@ func (x *LabelRequirement) GetValues() []string {
 	return nil
 }
 
-// AccessBindingStatus is what is known of a binding.
+// AccessBindingStatus is the observed state of a binding.
 type AccessBindingStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many clusters it covers now.
@@ -613,7 +617,7 @@ func (x *AccessBindingStatus) GetExpired() bool {
 // Token is an API token, without its secret.
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names it; the audit log has it as "api." with this behind.
+	// Identifies it. The audit log prefixes it with "api.".
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Name of the user whose token it is.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
@@ -623,7 +627,7 @@ type Token struct {
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// When it ends. Unset means never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// When it was last used, give or take five minutes. Unset means never.
+	// When it was last used, within five minutes. Unset means never.
 	LastUsedTime  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used_time,json=lastUsedTime,proto3" json:"last_used_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1161,14 +1165,14 @@ func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{18}
 }
 
-// CreateTokenRequest says whose token it is to be.
+// CreateTokenRequest describes the token.
 type CreateTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the user. Required.
 	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// What it is for. Required; at most 128 characters.
 	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
-	// When it is to end. Unset means never.
+	// When it ends. Unset means never.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1225,12 +1229,12 @@ func (x *CreateTokenRequest) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// CreateTokenResponse carries the token with its secret, which is shown this once.
+// CreateTokenResponse carries the token with its secret, which is returned only here.
 type CreateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The token.
 	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// What its owner signs in with.
+	// The secret with which its user signs in.
 	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1933,16 +1937,16 @@ func (*DeleteAccessBindingResponse) Descriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{34}
 }
 
-// ReviewAccessRequest asks what somebody may do in a cluster.
+// ReviewAccessRequest asks what a person may do in a cluster.
 type ReviewAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cluster's name. Required.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Name of the user. Empty means the caller.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// Groups of a user whom the hub does not know itself. Ignored for others.
+	// Groups of a person who is not a user of the hub. Ignored for others.
 	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
-	// One request. Unset asks for what there is in general.
+	// One request. Unset asks for access in general.
 	Attributes *AccessAttributes `protobuf:"bytes,4,opt,name=attributes,proto3" json:"attributes,omitempty"`
 	// Everybody instead of one user: all bindings that cover the cluster. Excludes user and attributes.
 	Everybody     bool `protobuf:"varint,5,opt,name=everybody,proto3" json:"everybody,omitempty"`
@@ -2026,7 +2030,7 @@ type AccessAttributes struct {
 	Resource string `protobuf:"bytes,3,opt,name=resource,proto3" json:"resource,omitempty"`
 	// The namespace. Empty means all, or none.
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// A path of no resource.
+	// A non-resource path.
 	NonResourcePath string `protobuf:"bytes,5,opt,name=non_resource_path,json=nonResourcePath,proto3" json:"non_resource_path,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2097,18 +2101,19 @@ func (x *AccessAttributes) GetNonResourcePath() string {
 	return ""
 }
 
-// ReviewAccessResponse tells what somebody may do, and why. What the groups may do is for the cluster's RBAC to say.
+// ReviewAccessResponse is what a person may do, and why. The cluster's RBAC decides what the groups
+// may do.
 type ReviewAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The hub lets the request through; without attributes: lets requests to this cluster through at all.
+	// The hub allows the request; without attributes: it allows any request to this cluster.
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// Why, or why not, for a person.
+	// Why, or why not, for people.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// User name in the cluster. Empty where everybody was asked for.
+	// User name in the cluster. Empty if the request was about everybody.
 	User string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	// Groups in the cluster, for the request; without attributes: those that count for all requests.
+	// Groups in the cluster, for the request; without attributes: those that apply to all requests.
 	Groups []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
-	// What makes it so. With attributes: what lets the request through.
+	// The reasons. With attributes: those that allow the request.
 	Reasons       []*AccessReason `protobuf:"bytes,5,rep,name=reasons,proto3" json:"reasons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2179,18 +2184,18 @@ func (x *ReviewAccessResponse) GetReasons() []*AccessReason {
 	return nil
 }
 
-// AccessReason is one reason for which somebody may reach a cluster.
+// AccessReason is one reason why a person may reach a cluster.
 type AccessReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the binding. Empty for membership in leat:admins.
 	Binding string `protobuf:"bytes,1,opt,name=binding,proto3" json:"binding,omitempty"`
-	// Subjects of the binding that are meant: "user:NAME" or "group:NAME".
+	// The matching subjects of the binding: "user:NAME" or "group:NAME".
 	Subjects []string `protobuf:"bytes,2,rep,name=subjects,proto3" json:"subjects,omitempty"`
 	// The role that it gives.
 	Role v1.AccessRole `protobuf:"varint,3,opt,name=role,proto3,enum=leat.type.v1.AccessRole" json:"role,omitempty"`
 	// Groups in the cluster that it gives.
 	Groups []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
-	// What narrows it. Empty narrows nothing.
+	// The rules that narrow it. Empty narrows nothing.
 	Rules []*v1.AccessRule `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
 	// When it ends. Unset means never.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`

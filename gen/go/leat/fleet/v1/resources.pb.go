@@ -29,17 +29,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// RevisionOutcome is what came of a revision.
+// RevisionOutcome is the outcome of a revision.
 type RevisionOutcome int32
 
 const (
-	// It is on its way.
+	// It is in progress.
 	RevisionOutcome_REVISION_OUTCOME_UNSPECIFIED RevisionOutcome = 0
-	// It was applied and became healthy. What happens to its objects later does not change that.
+	// It was applied and became healthy. Later changes of its objects do not affect this.
 	RevisionOutcome_REVISION_OUTCOME_HEALTHY RevisionOutcome = 1
 	// It could not be applied, or did not become healthy. That changes when another try succeeds.
 	RevisionOutcome_REVISION_OUTCOME_FAILED RevisionOutcome = 2
-	// The next one came before anything came of it.
+	// The next revision came before it had an outcome.
 	RevisionOutcome_REVISION_OUTCOME_SUPERSEDED RevisionOutcome = 3
 )
 
@@ -91,9 +91,9 @@ type Cluster struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
 	Metadata *v1.Metadata `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What is wanted.
+	// The desired state.
 	Spec *ClusterSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What is. Ignored in requests.
+	// The observed state. Ignored in requests.
 	Status        *ClusterStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -150,12 +150,12 @@ func (x *Cluster) GetStatus() *ClusterStatus {
 	return nil
 }
 
-// ClusterSpec is what is wanted of a cluster.
+// ClusterSpec is the desired state of a cluster.
 type ClusterSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. Empty means none.
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
-	// What to say to its agent. Unset means the fleet's settings.
+	// Settings of its agent. Unset means the fleet's settings.
 	Agent *v1.AgentSettings `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
 	// host:port at which the hub dials the agent, for clusters that may open no connections. Empty: the agent dials the hub. An address
 	// must not be a loopback, link-local, multicast or unspecified one.
@@ -215,16 +215,16 @@ func (x *ClusterSpec) GetAgentEndpoint() string {
 	return ""
 }
 
-// ClusterStatus is what is known of a cluster.
+// ClusterStatus is the observed state of a cluster.
 type ClusterStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// An agent has enrolled.
 	Enrolled bool `protobuf:"varint,1,opt,name=enrolled,proto3" json:"enrolled,omitempty"`
-	// Its agent has been heard from lately.
+	// Its agent has reported recently.
 	Connected bool `protobuf:"varint,2,opt,name=connected,proto3" json:"connected,omitempty"`
-	// When its agent was last heard from.
+	// When its agent last reported.
 	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
-	// What the agent reported of itself.
+	// The agent's report about itself and its cluster.
 	Report *v11.ClusterReport `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
 	// Version of the plan that the agent works on.
 	PlanVersion string `protobuf:"bytes,5,opt,name=plan_version,json=planVersion,proto3" json:"plan_version,omitempty"`
@@ -320,9 +320,9 @@ type Repository struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on.
 	Metadata *v1.Metadata `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What is wanted.
+	// The desired state.
 	Spec *RepositorySpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What is. Ignored in requests.
+	// The observed state. Ignored in requests.
 	Status        *v12.RepositoryState `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -379,35 +379,37 @@ func (x *Repository) GetStatus() *v12.RepositoryState {
 	return nil
 }
 
-// RepositorySpec is what is wanted of a repository.
+// RepositorySpec is the desired state of a repository.
 type RepositorySpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kind of upstream. Unspecified means Git.
 	Type v12.RepositoryType `protobuf:"varint,1,opt,name=type,proto3,enum=leat.gitcache.v1.RepositoryType" json:"type,omitempty"`
 	// http(s)://…, ssh://… or user@host:path. Credentials inside the URL are refused. Required.
 	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
-	// How often to look for news. Unset means 2 min; at least 5 s.
+	// How often to poll. Unset means 2 min; at least 5 s.
 	PollInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
-	// How to authenticate. Unset: not at all, or in an update the stored one. An update that changes the scheme, host or port of the URL or of the proxy
-	// has to give it again, or an empty one for none. Never returned.
+	// How to authenticate. Unset: not at all, or in an update the stored one. An update that changes
+	// the scheme, host or port of the URL or of the proxy has to contain it again, or an empty one
+	// for none. Never returned.
 	Credential *v12.Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
 	// PEM certificates to trust instead of the system's. Empty means the system's.
 	CaPem string `protobuf:"bytes,5,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
 	// No polling while true.
 	Suspended bool `protobuf:"varint,6,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	// The secret that this repository's webhooks are signed with, or carry; at least 16 bytes. Unset: the hub-wide one, or in an
-	// update the stored one. Empty takes the stored one away. Never returned.
+	// The secret that this repository's webhooks are signed with, or carry; at least 16 bytes. Unset:
+	// the hub-wide one, or in an update the stored one. Empty deletes the stored one. Never returned.
 	WebhookSecret *string `protobuf:"bytes,7,opt,name=webhook_secret,json=webhookSecret,proto3,oneof" json:"webhook_secret,omitempty"`
-	// Proxy to reach the upstream through: http://, https://, socks5:// or socks5h://[user:password@]host[:port]. Empty means what
-	// gitcache's environment says for HTTP upstreams, and none for SSH. In answers its password reads "xxxxx"; sent back so, the
-	// stored password stays.
+	// Proxy to reach the upstream through: http://, https://, socks5:// or
+	// socks5h://[user:password@]host[:port]. Empty means the proxy in gitcache's environment for HTTP
+	// upstreams, and none for SSH. In answers its password reads "xxxxx"; an update with that text
+	// keeps the stored password.
 	ProxyUrl string `protobuf:"bytes,8,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
-	// Who has to have signed what is delivered. Unset means that nobody has to. A list of keys none of which may sign any more is
-	// refused.
+	// The signatures that are required before content is delivered. Unset means that none are
+	// required. A list of keys of which none can sign any more is refused.
 	Verification *v12.Verification `protobuf:"bytes,9,opt,name=verification,proto3" json:"verification,omitempty"`
-	// Mirror without the content of files: that is fetched when it is first needed, and kept. For repositories of which a small part
-	// is deployed; it takes gitcache's back end git. False, and from an upstream that cannot leave content out, everything is
-	// mirrored.
+	// Mirror without the content of files, which is fetched when it is first needed, and kept. For
+	// repositories of which a small part is deployed. Requires gitcache's back end git. If false, or
+	// if the upstream does not support it, everything is mirrored.
 	PartialClone  bool `protobuf:"varint,10,opt,name=partial_clone,json=partialClone,proto3" json:"partial_clone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -518,9 +520,9 @@ type Service struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name, labels and so on. The name is unique in the fleet.
 	Metadata *v1.Metadata `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	// What is wanted.
+	// The desired state.
 	Spec *ServiceSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// What is. Ignored in requests.
+	// The observed state. Ignored in requests.
 	Status        *ServiceStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -577,7 +579,7 @@ func (x *Service) GetStatus() *ServiceStatus {
 	return nil
 }
 
-// ServiceSpec is what is wanted of a service.
+// ServiceSpec is the desired state of a service.
 type ServiceSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The cluster's name. Required; fixed once set.
@@ -586,18 +588,20 @@ type ServiceSpec struct {
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Where the manifests come from. At least one, at most 16; their objects are joined.
 	Sources []*v1.Source `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`
-	// How manifests are made from a source. Unspecified: kustomize when the folder holds a kustomization file, else plain.
+	// How manifests are made from a source. Unspecified: kustomize if the folder holds a
+	// kustomization file, otherwise plain.
 	Renderer v11.Renderer `protobuf:"varint,4,opt,name=renderer,proto3,enum=leat.distributor.v1.Renderer" json:"renderer,omitempty"`
 	// How to apply. Unset means every default.
 	Sync *SyncOptions `protobuf:"bytes,5,opt,name=sync,proto3" json:"sync,omitempty"`
-	// Leave the service as it is until false again.
+	// Do not change the service in its cluster until this is false again.
 	Paused bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
-	// What the manifests' variables stand for in this cluster. Unset: no configuration, or in an update the stored one. Set it takes
-	// the place of the stored one; empty takes that away.
+	// Values of the manifests' variables in this cluster. Unset: no configuration, or in an update
+	// the stored one. If set it replaces the stored one; an empty one deletes it.
 	Config *ServiceConfig `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
-	// How objects are kept: drift, conflicts, deletion, dependencies, windows, tests, health. Unset means every default.
+	// The policy for the objects: drift, conflicts, deletion, dependencies, windows, tests, health.
+	// Unset means every default.
 	Policy *v1.SyncPolicy `protobuf:"bytes,8,opt,name=policy,proto3" json:"policy,omitempty"`
-	// Report what would change in the cluster, and change nothing, until false again.
+	// Report what would change in the cluster, without changing anything, until this is false again.
 	DryRun        bool `protobuf:"varint,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -696,15 +700,16 @@ func (x *ServiceSpec) GetDryRun() bool {
 	return false
 }
 
-// ServiceConfig is what the variables in a service's manifests stand for. It travels to the service's own cluster only, and is in
-// no bundle. A key names one variable: letters, digits and "_", no digit first. All in all at most 256 keys and 512 KiB, 64 KiB a
-// value.
+// ServiceConfig holds the values of the variables in a service's manifests. It is sent only to the
+// service's own cluster, and is never part of a bundle. A key names one variable: letters, digits
+// and "_", no digit first. At most 256 keys in total and 512 KiB, 64 KiB a value.
 type ServiceConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Values that anybody may see, by key.
 	Values map[string]string `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Secrets by key; no key may be in values, too. In answers they are empty: only the keys are ever returned. Sent so, an empty one
-	// stands for the stored secret of its key, which has to be there; a stored secret whose key is left out is deleted.
+	// Secrets by key; no key may also be in values. In answers they are empty: only the keys are ever
+	// returned. In requests an empty secret stands for the stored one of its key, which has to exist;
+	// a stored secret whose key is omitted is deleted.
 	Secrets       map[string]string `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -754,7 +759,7 @@ func (x *ServiceConfig) GetSecrets() map[string]string {
 	return nil
 }
 
-// SyncOptions say how a service is applied.
+// SyncOptions set how a service is applied.
 type SyncOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Delete objects that left the sources. Unset means true.
@@ -765,8 +770,9 @@ type SyncOptions struct {
 	HealthTimeout *durationpb.Duration `protobuf:"bytes,3,opt,name=health_timeout,json=healthTimeout,proto3" json:"health_timeout,omitempty"`
 	// Take fields from other field managers when they conflict. False reports the conflict.
 	ForceConflicts bool `protobuf:"varint,4,opt,name=force_conflicts,json=forceConflicts,proto3" json:"force_conflicts,omitempty"`
-	// Agrees to a prune that the guard stopped (PRUNE_GUARDED): the digest that the problem's message names. Empty means none. It
-	// counts for the very objects that the digest names, and for no later prune.
+	// Agrees to a prune that the guard stopped (PRUNE_GUARDED): the digest that the problem's message
+	// names. Empty means none. It applies only to the objects that the digest identifies, and not to
+	// a later prune.
 	PruneConfirmation string `protobuf:"bytes,5,opt,name=prune_confirmation,json=pruneConfirmation,proto3" json:"prune_confirmation,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -837,22 +843,24 @@ func (x *SyncOptions) GetPruneConfirmation() string {
 	return ""
 }
 
-// ServiceStatus is what is known of a service.
+// ServiceStatus is the observed state of a service.
 type ServiceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where it stands.
+	// The phase.
 	Phase v1.ServicePhase `protobuf:"varint,1,opt,name=phase,proto3,enum=leat.type.v1.ServicePhase" json:"phase,omitempty"`
-	// What is wrong, at the hub or in the cluster. Unset when nothing is.
+	// What is wrong, at the hub or in the cluster. Unset if there is no problem.
 	Problem *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
-	// What each source holds now, in their order. A source that cannot be resolved keeps its last good snapshot.
+	// The current content of each source, in their order. A source that cannot be resolved keeps its
+	// last good snapshot.
 	Sources []*SourceStatus `protobuf:"bytes,3,rep,name=sources,proto3" json:"sources,omitempty"`
-	// What is applied, as the agent reported it. Unset before the first report.
+	// The agent's report. Unset before the first one.
 	Report *v11.ServiceReport `protobuf:"bytes,4,opt,name=report,proto3" json:"report,omitempty"`
 	// Desired content is applied: the digests in report equal those in sources.
 	Synced bool `protobuf:"varint,5,opt,name=synced,proto3" json:"synced,omitempty"`
 	// Generation of the spec that the agent last reported on.
 	ObservedGeneration int64 `protobuf:"varint,6,opt,name=observed_generation,json=observedGeneration,proto3" json:"observed_generation,omitempty"`
-	// The latest sync request, and whether it was carried out stands in report.observed_sync_request.
+	// The latest sync request. It was carried out once report.observed_sync_request has the same
+	// value.
 	SyncRequest   string `protobuf:"bytes,7,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -937,13 +945,13 @@ func (x *ServiceStatus) GetSyncRequest() string {
 	return ""
 }
 
-// SourceStatus is what a source holds.
+// SourceStatus is the content of a source.
 type SourceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The last good snapshot. Unset when it was never resolved.
+	// The last good snapshot. Unset if it was never resolved.
 	Snapshot *v1.Snapshot `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	// Why it cannot be resolved now; or, as UPSTREAM_SIGNATURE_REJECTED beside a snapshot, why what the ref leads to is held back
-	// and the snapshot delivered instead. Unset otherwise.
+	// Why it cannot be resolved now; or, as UPSTREAM_SIGNATURE_REJECTED beside a snapshot, why the
+	// ref's commit is held back and the snapshot delivered instead. Unset otherwise.
 	Problem *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
 	// When the snapshot was last confirmed.
 	ResolvedAt    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
@@ -1002,33 +1010,34 @@ func (x *SourceStatus) GetResolvedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// Revision is one content that a service was to run, and what came of it. A service that goes back to earlier content begins
-// another revision; refreshes and requests to sync the same content do not.
+// Revision is one content of a service, and its outcome. A return to earlier content is a new
+// revision; refreshes and requests to sync the same content are not.
 type Revision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counts the service's revisions, from 1.
 	Number int64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// Spec digest of the plan entry.
 	SpecDigest string `protobuf:"bytes,2,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
-	// Digest of the configuration. Empty means there was none.
+	// Digest of the configuration. Empty means that there was none.
 	ConfigDigest string `protobuf:"bytes,3,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
 	// Digests of the bundles, in the order of the sources.
 	Digests []string `protobuf:"bytes,4,rep,name=digests,proto3" json:"digests,omitempty"`
 	// Commits of those bundles, in the same order.
 	Commits []string `protobuf:"bytes,5,rep,name=commits,proto3" json:"commits,omitempty"`
-	// What came of it.
+	// The outcome.
 	Outcome RevisionOutcome `protobuf:"varint,6,opt,name=outcome,proto3,enum=leat.fleet.v1.RevisionOutcome" json:"outcome,omitempty"`
-	// Why it failed, or is not healthy yet. Unset when nothing is wrong.
+	// Why it failed, or is not healthy yet. Unset if there is no problem.
 	Problem *v1.Problem `protobuf:"bytes,7,opt,name=problem,proto3" json:"problem,omitempty"`
-	// When it was first planned, on the hub's clock; when it was first reported on, where the agent cannot tell.
+	// When it was first planned, on the hub's clock; when it was first reported, if the agent does
+	// not know that.
 	PlannedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=planned_at,json=plannedAt,proto3" json:"planned_at,omitempty"`
 	// When it was first applied completely, on the agent's clock. Unset while it is not.
 	AppliedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=applied_at,json=appliedAt,proto3" json:"applied_at,omitempty"`
 	// When it first became healthy, on the agent's clock. Unset while it is not.
 	HealthyAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=healthy_at,json=healthyAt,proto3" json:"healthy_at,omitempty"`
-	// When the next revision was first reported on, on the hub's clock. Unset for the latest.
+	// When the next revision was first reported, on the hub's clock. Unset for the latest.
 	SupersededAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=superseded_at,json=supersededAt,proto3" json:"superseded_at,omitempty"`
-	// How long it took. Unset when the agent cannot tell.
+	// How long it took. Unset if the agent does not report it.
 	Timings       *v11.Timings `protobuf:"bytes,12,opt,name=timings,proto3" json:"timings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

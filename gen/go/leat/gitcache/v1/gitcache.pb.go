@@ -7,7 +7,8 @@
 // 	protoc        (unknown)
 // source: leat/gitcache/v1/gitcache.proto
 
-// The hub's only door to upstream repositories. Called by other hub services, never by agents or people.
+// The hub's only access to upstream repositories. Called by other hub services, never by agents or
+// people.
 
 package gitcachev1
 
@@ -174,7 +175,8 @@ type DeleteRepositoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The repository's name. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The version at which it was deleted; a definition with a higher version stays. Zero deletes whatever is there.
+	// The version at which it was deleted; a definition with a higher version stays. Zero deletes any
+	// version.
 	Version       int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -310,7 +312,7 @@ func (x *GetRepositoryRequest) GetName() string {
 // GetRepositoryResponse carries definition and state.
 type GetRepositoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The definition, its credential left out.
+	// The definition, without its credential.
 	Repository *RepositoryDefinition `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
 	// The state as its owner sees it.
 	State         *RepositoryState `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
@@ -367,7 +369,7 @@ type ListRepositoriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which page. Unset means the first.
 	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
-	// Lists repositories of submodules too. False leaves them out.
+	// Also lists repositories of submodules. False omits them.
 	IncludeSubmodules bool `protobuf:"varint,2,opt,name=include_submodules,json=includeSubmodules,proto3" json:"include_submodules,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -420,7 +422,7 @@ func (x *ListRepositoriesRequest) GetIncludeSubmodules() bool {
 // ListRepositoriesResponse is one page.
 type ListRepositoriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Definitions, credentials left out, by name.
+	// Definitions, without credentials, by name.
 	Repositories []*RepositoryDefinition `protobuf:"bytes,1,rep,name=repositories,proto3" json:"repositories,omitempty"`
 	// Token of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -527,7 +529,7 @@ func (x *RefreshRepositoryRequest) GetWait() bool {
 	return false
 }
 
-// RefreshRepositoryResponse tells the state after the fetch, or at the time of queueing.
+// RefreshRepositoryResponse carries the state after the fetch, or at the time of queueing.
 type RefreshRepositoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The state.
@@ -576,7 +578,7 @@ func (x *RefreshRepositoryResponse) GetState() *RepositoryState {
 // ResolveSnapshotRequest names the content.
 type ResolveSnapshotRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is asked for. Required.
+	// The content to resolve. Required.
 	Source        *v1.Source `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -619,7 +621,7 @@ func (x *ResolveSnapshotRequest) GetSource() *v1.Source {
 	return nil
 }
 
-// ResolveSnapshotResponse tells commit and digest.
+// ResolveSnapshotResponse carries commit and digest.
 type ResolveSnapshotResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The snapshot.
@@ -686,16 +688,19 @@ func (x *ResolveSnapshotResponse) GetEpoch() uint64 {
 // DownloadBundleRequest names the bundle.
 type DownloadBundleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The repository that holds the content. Required; the bundle is rebuilt from its mirror when it is no longer cached.
+	// The repository that holds the content. Required; the bundle is rebuilt from its mirror if it
+	// was evicted.
 	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
 	// The digest. Required.
 	Digest string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
-	// Commit and folder to rebuild the bundle from, as ResolveSnapshot answered. Empty: only what is cached is served.
+	// Commit and folder to rebuild the bundle from, as ResolveSnapshot answered. Empty: only a cached
+	// bundle is served.
 	Commit string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
 	// See commit. Empty means the root.
 	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
-	// What to rebuild the bundle from where that is more, or less, than a folder: the source that was resolved. Its repository
-	// and ref are not looked at; commit says which one. Set, path must be empty. Unset means the folder path.
+	// What to rebuild the bundle from if that is more, or less, than a folder: the resolved source.
+	// Its repository and ref are ignored; commit replaces them. If it is set, path must be empty.
+	// Unset means the folder path.
 	Source        *v1.Source `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -931,7 +936,7 @@ type ListRefsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The repository's name. Required.
 	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
-	// Only refs whose full name begins so, such as "refs/tags/". Empty means all.
+	// Only refs whose full name has this prefix, such as "refs/tags/". Empty means all.
 	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// Which page. Unset means the first.
 	Page          *v1.Page `protobuf:"bytes,3,opt,name=page,proto3" json:"page,omitempty"`
@@ -1262,7 +1267,7 @@ type ReadFileRequest struct {
 	Source *v1.Source `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
 	// First byte. Zero means the beginning.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// How many bytes at the most. Zero means the server's limit (1 MiB); more is cut to it.
+	// How many bytes at most. Zero means the server's limit (1 MiB); more is cut to it.
 	Limit         int64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1581,7 +1586,7 @@ type WatchRepositoriesRequest struct {
 	// The resume token of the last event that was processed. Empty begins with the state of every repository.
 	// A token that is too old is answered with RESUME_EXPIRED.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// Tells of repositories of submodules too. False leaves them out.
+	// Also sends events of submodules' repositories. False omits them.
 	IncludeSubmodules bool `protobuf:"varint,2,opt,name=include_submodules,json=includeSubmodules,proto3" json:"include_submodules,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1634,11 +1639,11 @@ func (x *WatchRepositoriesRequest) GetIncludeSubmodules() bool {
 // WatchRepositoriesResponse is one event.
 type WatchRepositoriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Resume here to get what follows this event.
+	// Resume here to get the events after this one.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// The event. Unset is a heartbeat.
 	Event *RepositoryEvent `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
-	// True once: the initial states are complete, what follows is live.
+	// True once: the initial states are complete, and live events follow.
 	Synced        bool `protobuf:"varint,3,opt,name=synced,proto3" json:"synced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1695,7 +1700,7 @@ func (x *WatchRepositoriesResponse) GetSynced() bool {
 	return false
 }
 
-// RepositoryEvent tells that something about a repository changed.
+// RepositoryEvent reports that something about a repository changed.
 type RepositoryEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The repository's name.
@@ -1704,7 +1709,8 @@ type RepositoryEvent struct {
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Grows with every event of one epoch.
 	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// Full names of the refs that moved, appeared or vanished. More than 1000 are left out, and all_refs is set.
+	// Full names of the refs that moved, appeared or vanished. If there are more than 1000 it is
+	// empty, and all_refs is set.
 	ChangedRefs []string `protobuf:"bytes,4,rep,name=changed_refs,json=changedRefs,proto3" json:"changed_refs,omitempty"`
 	// Any ref may have changed.
 	AllRefs bool `protobuf:"varint,5,opt,name=all_refs,json=allRefs,proto3" json:"all_refs,omitempty"`
@@ -1716,7 +1722,7 @@ type RepositoryEvent struct {
 	Traceparent string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	// When the owner saw it.
 	Time *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=time,proto3" json:"time,omitempty"`
-	// How long the fetch took. Unset where none was made.
+	// How long the fetch took. Unset if there was no fetch.
 	FetchDuration *durationpb.Duration `protobuf:"bytes,10,opt,name=fetch_duration,json=fetchDuration,proto3" json:"fetch_duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

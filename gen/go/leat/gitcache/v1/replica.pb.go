@@ -7,7 +7,8 @@
 // 	protoc        (unknown)
 // source: leat/gitcache/v1/replica.proto
 
-// What replicas of gitcache say to one another about ownership and mirrors. Nobody else may call it.
+// The calls of gitcache's replicas to one another about ownership and mirrors. No other service may
+// make them.
 
 package gitcachev1
 
@@ -32,9 +33,9 @@ type GetMirrorRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The repository's name. Required.
 	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
-	// The repository's UID: a mirror of an earlier repository of that name is none. Required.
+	// The repository's UID: a mirror of an earlier repository of that name does not count. Required.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	// The fingerprint of what the caller's own mirror holds. Empty: it has none.
+	// The fingerprint of the caller's own mirror. Empty: it has none.
 	KnownFingerprint string `protobuf:"bytes,3,opt,name=known_fingerprint,json=knownFingerprint,proto3" json:"known_fingerprint,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -94,7 +95,8 @@ func (x *GetMirrorRequest) GetKnownFingerprint() string {
 // GetMirrorResponse describes a mirror.
 type GetMirrorResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the refs, HEAD and default branch; equal for equal ones on every replica.
+	// Identifies the refs, HEAD and default branch; equal content has equal fingerprints on every
+	// replica.
 	Fingerprint string `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	// When the mirror was last known to equal the upstream.
 	FreshAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=fresh_at,json=freshAt,proto3" json:"fresh_at,omitempty"`
@@ -102,17 +104,18 @@ type GetMirrorResponse struct {
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// Epoch of the lease under which it was last found equal.
 	Epoch uint64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The generation that the files belong to. Empty, like all that follows, where the caller knows the fingerprint already.
+	// The generation that the files belong to. Empty, like all that follows, if the caller already
+	// knows the fingerprint.
 	Generation string `protobuf:"bytes,5,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The refs, by name.
 	Refs []*MirrorRef `protobuf:"bytes,6,rep,name=refs,proto3" json:"refs,omitempty"`
 	// The commit of the upstream's HEAD. Empty: it has none.
 	Head string `protobuf:"bytes,7,opt,name=head,proto3" json:"head,omitempty"`
-	// The full name of the branch that HEAD points to. Empty: the upstream does not tell.
+	// The full name of the branch that HEAD points to. Empty: the upstream does not report it.
 	DefaultBranch string `protobuf:"bytes,8,opt,name=default_branch,json=defaultBranch,proto3" json:"default_branch,omitempty"`
 	// The files that hold the objects.
 	Files []*MirrorFile `protobuf:"bytes,9,rep,name=files,proto3" json:"files,omitempty"`
-	// Fingerprint of the policy by which the refs were judged. Empty: they were not, since there was none.
+	// Fingerprint of the policy by which the refs were verified. Empty: there was no policy.
 	Policy string `protobuf:"bytes,10,opt,name=policy,proto3" json:"policy,omitempty"`
 	// The mirror holds the content only of those files that were needed.
 	Partial bool `protobuf:"varint,11,opt,name=partial,proto3" json:"partial,omitempty"`
@@ -241,13 +244,14 @@ type MirrorRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Full name, such as refs/heads/main. Bytes, because Git does not promise UTF-8.
 	Name []byte `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What the upstream advertises for it: the commit, or an annotated tag's own object.
+	// The object that the upstream advertises for it: the commit, or an annotated tag's own object.
 	Object string `protobuf:"bytes,2,opt,name=object,proto3" json:"object,omitempty"`
-	// The commit that object leads to. Empty for a tag of something that is no commit.
+	// The commit that object leads to. Empty for a tag of an object other than a commit.
 	Commit string `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
-	// Why the policy does not let object through. Empty: it does.
+	// Why the policy does not accept object. Empty: it does.
 	Held string `protobuf:"bytes,4,opt,name=held,proto3" json:"held,omitempty"`
-	// What is delivered instead: the last object that was let through, and the commit that it leads to. Both empty: nothing was.
+	// What is delivered instead: the last accepted object, and the commit that it leads to. Both
+	// empty: none was accepted.
 	GoodObject string `protobuf:"bytes,5,opt,name=good_object,json=goodObject,proto3" json:"good_object,omitempty"`
 	// See good_object.
 	GoodCommit    string `protobuf:"bytes,6,opt,name=good_commit,json=goodCommit,proto3" json:"good_commit,omitempty"`
@@ -565,7 +569,7 @@ func (x *TakeOverRequest) GetUid() string {
 	return ""
 }
 
-// TakeOverResponse tells the new owner's epoch.
+// TakeOverResponse carries the new owner's epoch.
 type TakeOverResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Epoch of the lease that the replica now holds.
@@ -675,7 +679,7 @@ func (x *FetchBlobsRequest) GetIds() []string {
 	return nil
 }
 
-// FetchBlobsResponse tells that the mirror holds them.
+// FetchBlobsResponse means that the mirror holds them.
 type FetchBlobsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -774,7 +778,7 @@ type ListLFSObjectsRequest struct {
 	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
 	// The repository's UID. Required.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	// The fingerprint of what the caller holds. Empty: nothing.
+	// The fingerprint of the caller's objects. Empty: it has none.
 	KnownFingerprint string `protobuf:"bytes,3,opt,name=known_fingerprint,json=knownFingerprint,proto3" json:"known_fingerprint,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -831,12 +835,13 @@ func (x *ListLFSObjectsRequest) GetKnownFingerprint() string {
 	return ""
 }
 
-// ListLFSObjectsResponse lists what the replica holds.
+// ListLFSObjectsResponse lists the replica's objects.
 type ListLFSObjectsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the objects; equal for equal ones on every replica. Empty: there are none.
+	// Identifies the objects; equal sets have equal fingerprints on every replica. Empty: the replica
+	// has no objects.
 	Fingerprint string `protobuf:"bytes,1,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	// The objects, by oid. Empty where the caller knows the fingerprint already.
+	// The objects, by oid. Empty if the caller already knows the fingerprint.
 	Objects       []*LFSObject `protobuf:"bytes,2,rep,name=objects,proto3" json:"objects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -895,9 +900,9 @@ type ReadLFSObjectRequest struct {
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
 	// The object. Required.
 	Object *LFSObject `protobuf:"bytes,3,opt,name=object,proto3" json:"object,omitempty"`
-	// The file that needs it, for errors. Empty: not known.
+	// The file that needs it, for errors. Empty: unknown.
 	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
-	// What .lfsconfig names as the server's URL. Empty: it names none.
+	// The server's URL in .lfsconfig. Empty: it names none.
 	LfsUrl        string `protobuf:"bytes,5,opt,name=lfs_url,json=lfsUrl,proto3" json:"lfs_url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -84,8 +84,9 @@ func (RepositoryType) EnumDescriptor() ([]byte, []int) {
 	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{0}
 }
 
-// VerificationMode says what has to be signed before a ref delivers it. HEAD is the default branch. A commit that is named by
-// its id has to be signed itself under COMMIT and TAG_AND_COMMIT; under TAG it has to be what a signed tag points to.
+// VerificationMode is what has to be signed before a ref delivers it. HEAD is the default branch. A
+// commit that is named by its id has to be signed itself under COMMIT and TAG_AND_COMMIT; under TAG
+// it has to be what a signed tag points to.
 type VerificationMode int32
 
 const (
@@ -146,7 +147,7 @@ func (VerificationMode) EnumDescriptor() ([]byte, []int) {
 type RepositoryPhase int32
 
 const (
-	// Nothing is known.
+	// Unknown.
 	RepositoryPhase_REPOSITORY_PHASE_UNSPECIFIED RepositoryPhase = 0
 	// The first fetch has not finished.
 	RepositoryPhase_REPOSITORY_PHASE_CLONING RepositoryPhase = 1
@@ -207,7 +208,7 @@ func (RepositoryPhase) EnumDescriptor() ([]byte, []int) {
 	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
 }
 
-// RepositoryDefinition is all that is needed to mirror a repository.
+// RepositoryDefinition is everything that is needed to mirror a repository.
 type RepositoryDefinition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique name; a DNS label. Required.
@@ -220,28 +221,31 @@ type RepositoryDefinition struct {
 	Type RepositoryType `protobuf:"varint,4,opt,name=type,proto3,enum=leat.gitcache.v1.RepositoryType" json:"type,omitempty"`
 	// http(s)://…, ssh://… or user@host:path. Credentials inside the URL are refused. Required.
 	Url string `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`
-	// How often to look for news. Unset means 2 min; at least 5 s. Spread by ±25 %.
+	// How often to poll. Unset means 2 min; at least 5 s. Spread by ±25 %.
 	PollInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
-	// How to authenticate. Unset means not at all. Left out of every answer.
+	// How to authenticate. Unset means not at all. Omitted from every answer.
 	Credential *Credential `protobuf:"bytes,7,opt,name=credential,proto3" json:"credential,omitempty"`
 	// PEM certificates to trust for this upstream, instead of the system's. Empty means the system's.
 	CaPem string `protobuf:"bytes,8,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
-	// No polling while true; reads go on.
+	// No polling while true; reads continue.
 	Suspended bool `protobuf:"varint,9,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	// The secret that this repository's webhooks are signed with, or carry. Empty means the hub-wide one, if there is one. Left
-	// out of every answer.
+	// The secret that this repository's webhooks are signed with, or carry. Empty means the hub-wide
+	// one, if there is one. Omitted from every answer.
 	WebhookSecret string `protobuf:"bytes,10,opt,name=webhook_secret,json=webhookSecret,proto3" json:"webhook_secret,omitempty"`
-	// Proxy to reach the upstream through: http://, https://, socks5:// or socks5h://[user:password@]host[:port]. Empty means what
-	// gitcache's environment says (HTTPS_PROXY, HTTP_PROXY, NO_PROXY) for HTTP upstreams, and none for SSH. In answers its password
-	// reads "xxxxx".
+	// Proxy to reach the upstream through: http://, https://, socks5:// or
+	// socks5h://[user:password@]host[:port]. Empty means the proxy in gitcache's environment
+	// (HTTPS_PROXY, HTTP_PROXY, NO_PROXY) for HTTP upstreams, and none for SSH. In answers its
+	// password reads "xxxxx".
 	ProxyUrl string `protobuf:"bytes,11,opt,name=proxy_url,json=proxyUrl,proto3" json:"proxy_url,omitempty"`
-	// Who has to have signed what is delivered. Unset means that nobody has to.
+	// The signatures that are required before content is delivered. Unset means that none are
+	// required.
 	Verification *Verification `protobuf:"bytes,12,opt,name=verification,proto3" json:"verification,omitempty"`
-	// Mirror without the content of files: that is fetched when it is first needed, and kept. It takes the back end git. False, and
-	// from an upstream that cannot leave content out, everything is mirrored.
+	// Mirror without the content of files, which is fetched when it is first needed, and kept.
+	// Requires the back end git. If false, or if the upstream does not support it, everything is
+	// mirrored.
 	PartialClone bool `protobuf:"varint,13,opt,name=partial_clone,json=partialClone,proto3" json:"partial_clone,omitempty"`
-	// Name of the repository that this one is a submodule of. gitcache defines such repositories itself, and deletes them with
-	// their parent; in a definition that is put it must be empty.
+	// Name of the repository that this one is a submodule of. gitcache defines such repositories
+	// itself, and deletes them with their parent; in PutRepository it must be empty.
 	Parent        string `protobuf:"bytes,14,opt,name=parent,proto3" json:"parent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -375,16 +379,18 @@ func (x *RepositoryDefinition) GetParent() string {
 	return ""
 }
 
-// Verification lets only commits and tags through that are signed by given keys. Where the commit of a ref is not, what the
-// ref delivered before stays, and the state says so.
+// Verification delivers only commits and tags that are signed by given keys. If the commit of a ref
+// is not, the ref continues to deliver its last accepted content, and the state reports it.
 type Verification struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What has to be signed. Required.
 	Mode VerificationMode `protobuf:"varint,1,opt,name=mode,proto3,enum=leat.gitcache.v1.VerificationMode" json:"mode,omitempty"`
-	// Armored OpenPGP public keys, any number of blocks one after the other. Empty: no PGP key counts.
+	// Armored OpenPGP public keys, any number of blocks one after the other. Empty: no PGP key is
+	// accepted.
 	PgpKeys string `protobuf:"bytes,2,opt,name=pgp_keys,json=pgpKeys,proto3" json:"pgp_keys,omitempty"`
-	// Lines of an OpenSSH allowed_signers file, or bare public keys, one to a line. namespaces, valid-after and valid-before are
-	// heeded, cert-authority is refused. Empty: no SSH key counts. One of the two lists is required.
+	// Lines of an OpenSSH allowed_signers file, or bare public keys, one to a line. namespaces,
+	// valid-after and valid-before are supported, cert-authority is refused. Empty: no SSH key is
+	// accepted. One of the two lists is required.
 	SshAllowedSigners string `protobuf:"bytes,3,opt,name=ssh_allowed_signers,json=sshAllowedSigners,proto3" json:"ssh_allowed_signers,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -453,9 +459,10 @@ type Credential struct {
 	//	*Credential_Ssh
 	//	*Credential_GithubApp
 	Method isCredential_Method `protobuf_oneof:"method"`
-	// Allows sending it over plain HTTP. False refuses that.
+	// Allows sending the credential over plain HTTP. False refuses that.
 	AllowPlainHttp bool `protobuf:"varint,10,opt,name=allow_plain_http,json=allowPlainHttp,proto3" json:"allow_plain_http,omitempty"`
-	// Certificate to show to an https upstream that asks for one, with any method or none. Unset means none.
+	// Certificate to present to an https upstream that requests one, with any method or none. Unset
+	// means none.
 	ClientCertificate *ClientCertificate `protobuf:"bytes,11,opt,name=client_certificate,json=clientCertificate,proto3" json:"client_certificate,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -745,7 +752,8 @@ func (x *SSHCredential) GetKnownHosts() string {
 	return ""
 }
 
-// GitHubAppCredential is an installation of a GitHub App. Its short-lived tokens are asked for, cached and renewed by Leat.
+// GitHubAppCredential is an installation of a GitHub App. Leat requests, caches and renews its
+// short-lived tokens.
 type GitHubAppCredential struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the app. Required.
@@ -873,13 +881,14 @@ func (x *ClientCertificate) GetPrivateKeyPem() string {
 	return ""
 }
 
-// RepositoryState is what the owner knows of a repository.
+// RepositoryState is a repository's state according to its owner.
 type RepositoryState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Phase of the mirror.
 	Phase RepositoryPhase `protobuf:"varint,1,opt,name=phase,proto3,enum=leat.gitcache.v1.RepositoryPhase" json:"phase,omitempty"`
-	// What is wrong with the upstream, or, as UPSTREAM_SIGNATURE_REJECTED, which refs are held back because nobody signed what
-	// they lead to. Unset when all is well. What is mirrored is served all the same.
+	// What is wrong with the upstream, or, as UPSTREAM_SIGNATURE_REJECTED, which refs are held back
+	// because they are not signed by an accepted key. Unset if there is no problem. Mirrored content
+	// is served anyway.
 	Problem *v1.Problem `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
 	// When the mirror was last known to equal the upstream. Unset before the first fetch.
 	FreshAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=fresh_at,json=freshAt,proto3" json:"fresh_at,omitempty"`
@@ -887,7 +896,7 @@ type RepositoryState struct {
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// When the next poll is due. Unset when suspended.
 	NextPollAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=next_poll_at,json=nextPollAt,proto3" json:"next_poll_at,omitempty"`
-	// Full name of the branch that HEAD points to; empty when the upstream does not tell.
+	// Full name of the branch that HEAD points to; empty if the upstream does not report it.
 	DefaultBranch string `protobuf:"bytes,6,opt,name=default_branch,json=defaultBranch,proto3" json:"default_branch,omitempty"`
 	// Number of branches and tags.
 	RefCount int32 `protobuf:"varint,7,opt,name=ref_count,json=refCount,proto3" json:"ref_count,omitempty"`
@@ -895,13 +904,14 @@ type RepositoryState struct {
 	DiskBytes int64 `protobuf:"varint,8,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
 	// Epoch of the owner's lease.
 	Epoch uint64 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Base URL of the owning replica; empty while nobody owns it.
+	// Base URL of the owning replica; empty while there is no owner.
 	Owner string `protobuf:"bytes,10,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Failed fetches in a row.
 	Failures int32 `protobuf:"varint,11,opt,name=failures,proto3" json:"failures,omitempty"`
 	// Fetches since the owner took over.
 	Fetches int64 `protobuf:"varint,12,opt,name=fetches,proto3" json:"fetches,omitempty"`
-	// Full names of the refs that are held back, at most 1000. Branches are not among them where only tags are delivered.
+	// Full names of the refs that are held back, at most 1000. Branches are not among them if only
+	// tags are delivered.
 	HeldRefs      []string `protobuf:"bytes,13,rep,name=held_refs,json=heldRefs,proto3" json:"held_refs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1033,10 +1043,10 @@ type Ref struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Full name, such as refs/heads/main.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The commit; for an annotated tag the commit it points to. Where held_back is set, the one that is delivered instead of what
-	// the upstream has; empty when none is.
+	// The commit; for an annotated tag the commit it points to. If held_back is set, the commit that
+	// is delivered instead of the upstream's; empty if there is none.
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
-	// Why what the upstream has is not delivered, for a person. Empty: it is.
+	// Why the upstream's commit is not delivered, for people. Empty: it is.
 	HeldBack      string `protobuf:"bytes,3,opt,name=held_back,json=heldBack,proto3" json:"held_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

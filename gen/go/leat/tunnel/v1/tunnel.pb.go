@@ -30,7 +30,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ConnectRequest is a piece of what the agent writes.
+// ConnectRequest is a piece of the bytes that the agent writes.
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Bytes of the connection, in order. Empty carries nothing, and opens the stream.
@@ -76,10 +76,10 @@ func (x *ConnectRequest) GetData() []byte {
 	return nil
 }
 
-// ConnectResponse is a piece of what the agent reads.
+// ConnectResponse is a piece of the bytes that the agent reads.
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bytes of the connection, in order. Empty carries nothing, and says that the hub has accepted.
+	// Bytes of the connection, in order. Empty carries nothing, and means that the hub has accepted.
 	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -125,13 +125,14 @@ func (x *ConnectResponse) GetData() []byte {
 // AttachRequest introduces the hub.
 type AttachRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The replica that holds the connection. Empty where it has no name.
+	// The replica that holds the connection. Empty if it has no name.
 	Replica string `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
 	// Orders the connections of one agent: a later one has a larger number.
 	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// How often a heartbeat comes. An agent that hears nothing for two of them connects anew. Unset means that none come.
+	// The interval of heartbeats. An agent that receives none for two intervals connects again. Unset
+	// means that there are no heartbeats.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// How many replicas the hub has. An agent holds connections to two of them where there are two.
+	// How many replicas the hub has. An agent holds connections to two of them if there are two.
 	Replicas      int32 `protobuf:"varint,4,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -195,7 +196,8 @@ func (x *AttachRequest) GetReplicas() int32 {
 	return 0
 }
 
-// AttachResponse is empty: what the agent had to say of itself stood in the headers with which it opened the connection.
+// AttachResponse is empty: the agent described itself in the headers with which it opened the
+// connection.
 type AttachResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -239,7 +241,7 @@ type HeartbeatRequest struct {
 	Replicas int32 `protobuf:"varint,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// Set when the replica shuts down.
 	Drain *DrainNotice `protobuf:"bytes,2,opt,name=drain,proto3" json:"drain,omitempty"`
-	// Asks for the agent's access token: the one that the connection was opened with ends soon.
+	// Requests the agent's access token: the one that the connection was opened with ends soon.
 	WantToken     bool `protobuf:"varint,3,opt,name=want_token,json=wantToken,proto3" json:"want_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -299,8 +301,8 @@ func (x *HeartbeatRequest) GetWantToken() bool {
 // DrainNotice asks an agent to leave a replica.
 type DrainNotice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long to wait before connecting elsewhere. Each agent is told another time, so that not all come at once. The connection serves
-	// until the new one stands.
+	// How long to wait before connecting elsewhere. The delay differs between agents, so that not all
+	// come at once. The connection serves until the new one is established.
 	ReconnectAfter *durationpb.Duration `protobuf:"bytes,1,opt,name=reconnect_after,json=reconnectAfter,proto3" json:"reconnect_after,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -346,9 +348,10 @@ func (x *DrainNotice) GetReconnectAfter() *durationpb.Duration {
 // HeartbeatResponse is the agent's sign of life.
 type HeartbeatResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requests that the agent answers on this connection at the moment, this one not counted.
+	// Requests that the agent is answering on this connection, without this one.
 	ActiveStreams int32 `protobuf:"varint,1,opt,name=active_streams,json=activeStreams,proto3" json:"active_streams,omitempty"`
-	// A valid access token of the agent's cluster, when the hub asked for it. A connection ends with the last token that it was shown.
+	// A valid access token of the agent's cluster, if the hub requested it. A connection ends with
+	// the last token that it was shown.
 	AccessToken   string `protobuf:"bytes,2,opt,name=access_token,json=accessToken,proto3" json:"access_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -405,7 +408,7 @@ type ListSessionsRequest struct {
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Which page. Unset means the first.
 	Page *v1.Page `protobuf:"bytes,2,opt,name=page,proto3" json:"page,omitempty"`
-	// Asks the replica that answers for its own connections only. Replicas ask one another so.
+	// Asks the answering replica for its own connections only. Replicas use it among themselves.
 	Local         bool `protobuf:"varint,3,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -469,7 +472,8 @@ type ListSessionsResponse struct {
 	Sessions []*Session `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	// Token of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The replicas that did not answer, whose connections are missing. One without a name says that the others could not be found out.
+	// The replicas that did not answer, whose connections are missing. One without a name means that
+	// the other replicas could not be determined.
 	Unanswered    []string `protobuf:"bytes,3,rep,name=unanswered,proto3" json:"unanswered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -666,7 +670,7 @@ type ListRecordingsRequest struct {
 	BeganBefore *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=began_before,json=beganBefore,proto3" json:"began_before,omitempty"`
 	// Which page. Unset means the first.
 	Page *v1.Page `protobuf:"bytes,5,opt,name=page,proto3" json:"page,omitempty"`
-	// Asks the replica that answers for its own recordings only. Replicas ask one another so.
+	// Asks the answering replica for its own recordings only. Replicas use it among themselves.
 	Local         bool `protobuf:"varint,6,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -751,7 +755,8 @@ type ListRecordingsResponse struct {
 	Recordings []*Recording `protobuf:"bytes,1,rep,name=recordings,proto3" json:"recordings,omitempty"`
 	// Token of the next page; empty on the last.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The replicas that did not answer, whose recordings are missing. One without a name says that the others could not be found out.
+	// The replicas that did not answer, whose recordings are missing. One without a name means that
+	// the other replicas could not be determined.
 	Unanswered    []string `protobuf:"bytes,3,rep,name=unanswered,proto3" json:"unanswered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -823,7 +828,7 @@ type Recording struct {
 	Pod string `protobuf:"bytes,5,opt,name=pod,proto3" json:"pod,omitempty"`
 	// The container. Empty means the pod's default.
 	Container string `protobuf:"bytes,6,opt,name=container,proto3" json:"container,omitempty"`
-	// What was run. A session that was attached to has none.
+	// The command. Empty for a session that was attached to.
 	Command []string `protobuf:"bytes,7,rep,name=command,proto3" json:"command,omitempty"`
 	// When it began.
 	BeganAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=began_at,json=beganAt,proto3" json:"began_at,omitempty"`
@@ -940,7 +945,7 @@ type GetRecordingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which one.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Asks for a file of the replica that answers only. Replicas ask one another so.
+	// Asks the answering replica for its own files only. Replicas use it among themselves.
 	Local         bool `protobuf:"varint,2,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -24,15 +24,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AccessRole is what a person may do in a cluster: each stands for a group that the cluster's own RBAC binds.
+// AccessRole is what a person may do in a cluster: each role stands for a group that the cluster's
+// own RBAC binds.
 type AccessRole int32
 
 const (
 	// None.
 	AccessRole_ACCESS_ROLE_UNSPECIFIED AccessRole = 0
-	// Look: the group leat:viewers.
+	// Read: the group leat:viewers.
 	AccessRole_ACCESS_ROLE_VIEWER AccessRole = 1
-	// Change what runs: the group leat:operators.
+	// Change workloads: the group leat:operators.
 	AccessRole_ACCESS_ROLE_OPERATOR AccessRole = 2
 	// Everything: the group leat:admins.
 	AccessRole_ACCESS_ROLE_ADMIN AccessRole = 3
@@ -81,22 +82,26 @@ func (AccessRole) EnumDescriptor() ([]byte, []int) {
 	return file_leat_type_v1_access_proto_rawDescGZIP(), []int{0}
 }
 
-// AccessRule is one kind of request that may be made. It chooses requests for resources, as a rule of a Kubernetes Role does; or
-// paths of no resource, where it names some; or both. An empty list chooses all, but for paths. What every API server tells everybody, such
-// as which resources there are, may be asked in any case.
+// AccessRule is one kind of permitted request. It selects requests for resources, as a rule of a
+// Kubernetes Role does, or non-resource paths if it lists any, or both. An empty list selects
+// everything, except for paths. Requests that every API server answers for everybody, such as
+// discovery, are always permitted.
 type AccessRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Verbs, such as get, list, watch, create, update, patch, delete; for paths the method in lower case; * is all. At most 32.
+	// Verbs, such as get, list, watch, create, update, patch, delete; for paths the method in lower
+	// case; * means all. At most 32.
 	Verbs []string `protobuf:"bytes,1,rep,name=verbs,proto3" json:"verbs,omitempty"`
-	// API groups; "core" or the empty name is the one without a name, * is all. At most 64.
+	// API groups; "core" or the empty name is the group without a name, * means all. At most 64.
 	ApiGroups []string `protobuf:"bytes,2,rep,name=api_groups,json=apiGroups,proto3" json:"api_groups,omitempty"`
-	// Resources such as pods, subresources such as pods/log; * is everything, pods/* the subresources of pods, */scale one of all
-	// resources. A resource alone is without its subresources. At most 128.
+	// Resources such as pods, subresources such as pods/log; * means everything, pods/* the
+	// subresources of pods, */scale that of all resources. A bare resource does not include its
+	// subresources. At most 128.
 	Resources []string `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty"`
-	// Namespaces. Where there are some, requests for all namespaces, and for what is in none, are not chosen. At most 128.
+	// Namespaces. If there are any, requests for all namespaces, and for cluster-scoped resources,
+	// are not selected. At most 128.
 	Namespaces []string `protobuf:"bytes,4,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// Paths of no resource, such as /metrics; a * at the end stands for any rest. A rule with paths and without resources chooses no
-	// resources. At most 32.
+	// Non-resource paths, such as /metrics; a * at the end stands for any rest. A rule with paths and
+	// without resources selects no resources. At most 32.
 	NonResourcePaths []string `protobuf:"bytes,5,rep,name=non_resource_paths,json=nonResourcePaths,proto3" json:"non_resource_paths,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

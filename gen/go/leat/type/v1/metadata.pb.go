@@ -27,19 +27,20 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Metadata is what every catalogued object carries.
+// Metadata is common to all catalogued objects.
 type Metadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Unique within its kind; a DNS label (RFC 1123), at most 63 characters. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Set by the server when the object is created; never reused, even for the same name. Empty in requests.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	// Free key/value pairs that selectors match on. Keys and values as Kubernetes labels. Empty means none.
+	// Free key/value pairs that selectors match. Keys and values as in Kubernetes labels. Empty means
+	// none.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Free key/value pairs that nothing selects on. Empty means none.
+	// Free key/value pairs that no selector matches. Empty means none.
 	Annotations map[string]string `protobuf:"bytes,4,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Grows with every change of the object. In an update: the version that was read, and the update is refused with
-	// VERSION_CONFLICT if it is no longer current; zero means "whatever is there".
+	// Grows with every change of the object. In an update: the version that was read, and the update
+	// is refused with VERSION_CONFLICT if another version is current; zero accepts any version.
 	ResourceVersion int64 `protobuf:"varint,5,opt,name=resource_version,json=resourceVersion,proto3" json:"resource_version,omitempty"`
 	// Grows with every change of the spec, not with changes of labels or status. Set by the server.
 	Generation int64 `protobuf:"varint,6,opt,name=generation,proto3" json:"generation,omitempty"`
@@ -140,7 +141,8 @@ func (x *Metadata) GetUpdateTime() *timestamppb.Timestamp {
 // Page asks for one page of a listing.
 type Page struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many items at the most; zero means the server's default (500), more than 1000 is cut to 1000.
+	// The largest number of items; zero means the server's default (500), more than 1000 is cut to
+	// 1000.
 	Size int32 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
 	// The next_page_token of the previous page; empty for the first.
 	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`

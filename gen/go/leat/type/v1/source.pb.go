@@ -24,7 +24,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// GitRef selects a commit of a repository. Exactly one field is set; with none, HEAD, the upstream's default branch, is meant.
+// GitRef selects a commit of a repository. Exactly one field is set; without any, it selects HEAD,
+// the upstream's default branch.
 type GitRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The selector. Unset means HEAD.
@@ -138,7 +139,8 @@ type GitRef_Tag struct {
 }
 
 type GitRef_Commit struct {
-	// A commit id in lower-case hexadecimal: the full one, or at least 7 of its leading digits while only one commit begins so.
+	// A commit id in lower-case hexadecimal: the full one, or at least 7 leading digits that match
+	// only one commit.
 	Commit string `protobuf:"bytes,3,opt,name=commit,proto3,oneof"`
 }
 
@@ -163,17 +165,18 @@ func (*GitRef_Name) isGitRef_Selector() {}
 
 func (*GitRef_Semver) isGitRef_Selector() {}
 
-// Source names content of a repository at a ref: folders and files, without what patterns and ignore files leave out. All
-// paths and patterns are relative to the repository's root.
+// Source names content of a repository at a ref: folders and files, without those that patterns and
+// ignore files exclude. All paths and patterns are relative to the repository's root.
 //
-// What lies in the folders (path or root, and folders) is bundled unless one of these leaves it out: a file named .leatignore,
-// in the folder itself, in one above it up to the repository's root, or in one below it, with the syntax and the meaning of
-// .gitignore; exclude; include. Files that are named themselves are bundled in any case, .leatignore files in none. A symbolic
-// link is kept even if what it points to is left out. Where nothing is left of a folder that is named, the answer is
-// PATH_NOT_FOUND, not an empty bundle.
+// Everything in the folders (path or root, and folders) is bundled unless one of these excludes it:
+// a file named .leatignore, in the folder itself, in one above it up to the repository's root, or
+// in one below it, with the syntax and the meaning of .gitignore; exclude; include. Files that are
+// named themselves are always bundled, and .leatignore files never. A symbolic link is kept even if
+// its target is excluded. If a named folder is empty after that, the answer is PATH_NOT_FOUND, not
+// an empty bundle.
 //
-// In the bundle, names are relative to the deepest folder of the repository that holds everything named. Where a single folder
-// is named, that is the folder itself.
+// In the bundle, names are relative to the deepest folder of the repository that holds everything
+// named. For a single folder, that is the folder itself.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The repository's name. Required.
@@ -187,14 +190,15 @@ type Source struct {
 	Root string `protobuf:"bytes,4,opt,name=root,proto3" json:"root,omitempty"`
 	// Further folders to bundle, such as apps/base beside the path apps/web. At most 100. Empty means none.
 	Folders []string `protobuf:"bytes,5,rep,name=folders,proto3" json:"folders,omitempty"`
-	// Further files to bundle, whatever include, exclude and .leatignore say of them. At most 100. Empty means none.
+	// Further files to bundle, even if include, exclude or .leatignore exclude them. At most 100.
+	// Empty means none.
 	Files []string `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
-	// Patterns in the syntax of .gitignore. Of the folders only what one of them matches is bundled, itself or as a folder above
-	// it: what a .gitignore with these lines in the repository's root would ignore. At most 100, of 1024 bytes each. Empty means
-	// everything.
+	// Patterns in the syntax of .gitignore. Only files in the folders that one of them matches,
+	// directly or by a parent folder, are bundled: those that a .gitignore with these lines in the
+	// repository's root would ignore. At most 100, of 1024 bytes each. Empty means everything.
 	Include []string `protobuf:"bytes,7,rep,name=include,proto3" json:"include,omitempty"`
-	// Patterns like those of include. What they match is not bundled, even if include matches it too. At most 100, of 1024 bytes
-	// each. Empty means nothing.
+	// Patterns like those of include. Matching files are not bundled, even if include matches them
+	// too. At most 100, of 1024 bytes each. Empty means nothing.
 	Exclude       []string `protobuf:"bytes,8,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -286,7 +290,7 @@ func (x *Source) GetExclude() []string {
 	return nil
 }
 
-// Snapshot is the answer to "what does this source hold now".
+// Snapshot is the current content of a source.
 type Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The commit the ref points to, in lower-case hexadecimal.

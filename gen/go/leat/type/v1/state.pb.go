@@ -26,13 +26,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ServicePhase is where a service stands on its way from commit to healthy.
+// ServicePhase is how far a service has come from commit to healthy.
 type ServicePhase int32
 
 const (
-	// Nothing is known yet.
+	// Unknown.
 	ServicePhase_SERVICE_PHASE_UNSPECIFIED ServicePhase = 0
-	// The hub has not resolved the sources, or the agent has not taken up the plan yet.
+	// The hub has not resolved the sources, or the agent has not started on the plan yet.
 	ServicePhase_SERVICE_PHASE_PENDING ServicePhase = 1
 	// The agent is downloading, rendering or applying.
 	ServicePhase_SERVICE_PHASE_SYNCING ServicePhase = 2
@@ -40,7 +40,7 @@ const (
 	ServicePhase_SERVICE_PHASE_PROGRESSING ServicePhase = 3
 	// Everything desired is applied and healthy.
 	ServicePhase_SERVICE_PHASE_HEALTHY ServicePhase = 4
-	// Everything desired is applied, and some objects are unhealthy for good or for too long.
+	// Everything desired is applied, and some objects are unhealthy permanently or for too long.
 	ServicePhase_SERVICE_PHASE_DEGRADED ServicePhase = 5
 	// The desired state could not be resolved, rendered or applied; the last good one stays.
 	ServicePhase_SERVICE_PHASE_FAILED ServicePhase = 6
@@ -99,17 +99,17 @@ func (ServicePhase) EnumDescriptor() ([]byte, []int) {
 	return file_leat_type_v1_state_proto_rawDescGZIP(), []int{0}
 }
 
-// Health is the verdict on one object.
+// Health is the health of one object.
 type Health int32
 
 const (
 	// Not observed yet.
 	Health_HEALTH_UNSPECIFIED Health = 0
-	// The object does what it should.
+	// The object works as intended.
 	Health_HEALTH_HEALTHY Health = 1
-	// On its way.
+	// In progress.
 	Health_HEALTH_PROGRESSING Health = 2
-	// It failed, and will not mend itself.
+	// It failed, and will not recover without a change.
 	Health_HEALTH_DEGRADED Health = 3
 	// It is being deleted.
 	Health_HEALTH_TERMINATING Health = 4
@@ -164,14 +164,14 @@ func (Health) EnumDescriptor() ([]byte, []int) {
 	return file_leat_type_v1_state_proto_rawDescGZIP(), []int{1}
 }
 
-// Problem is a failure as a state: it stands until it is mended.
+// Problem is a failure as a state: it lasts until the cause is removed.
 type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why, from the closed list.
+	// The reason, from the closed list.
 	Reason v1.Reason `protobuf:"varint,1,opt,name=reason,proto3,enum=leat.errors.v1.Reason" json:"reason,omitempty"`
 	// One sentence that says what happened and what to do.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// Since when. Unset when the observer does not know.
+	// Since when. Unset if the observer does not know.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -317,7 +317,7 @@ type ObjectStatus struct {
 	Ref *ObjectRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Its health.
 	Health Health `protobuf:"varint,2,opt,name=health,proto3,enum=leat.type.v1.Health" json:"health,omitempty"`
-	// What is wrong, for a person; empty when nothing is.
+	// What is wrong, for people; empty if there is no problem.
 	Problem       *Problem `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -381,7 +381,7 @@ type ObjectCounts struct {
 	Total int32 `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
 	// Those that are healthy.
 	Healthy int32 `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"`
-	// Those on their way.
+	// Those in progress.
 	Progressing int32 `protobuf:"varint,3,opt,name=progressing,proto3" json:"progressing,omitempty"`
 	// Those that failed, are missing, or were refused.
 	Failed        int32 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`

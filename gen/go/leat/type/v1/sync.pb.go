@@ -25,17 +25,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DriftMode says what to do about objects that others changed.
+// DriftMode is what to do about objects that others changed.
 type DriftMode int32
 
 const (
 	// As CORRECT.
 	DriftMode_DRIFT_MODE_UNSPECIFIED DriftMode = 0
-	// Put them right at once.
+	// Correct them at once.
 	DriftMode_DRIFT_MODE_CORRECT DriftMode = 1
-	// Tell what differs, until the next change or sync.
+	// Report the differences, until the next change or sync.
 	DriftMode_DRIFT_MODE_REPORT DriftMode = 2
-	// Do not look.
+	// Do not compare.
 	DriftMode_DRIFT_MODE_OFF DriftMode = 3
 )
 
@@ -139,13 +139,14 @@ func (ConflictAction) EnumDescriptor() ([]byte, []int) {
 	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{1}
 }
 
-// Adoption says what to do about objects that exist and that Leat has not made.
+// Adoption is what to do about objects that exist and that Leat has not made.
 type Adoption int32
 
 const (
 	// As ALWAYS.
 	Adoption_ADOPTION_UNSPECIFIED Adoption = 0
-	// Take over those that belong to no other service. What kubectl apply, Helm, Flux and Argo CD have set becomes Leat's.
+	// Adopt those that belong to no other service. Fields that kubectl apply, Helm, Flux and Argo CD
+	// have set become Leat's.
 	Adoption_ADOPTION_ALWAYS Adoption = 1
 	// Report them.
 	Adoption_ADOPTION_NEVER Adoption = 2
@@ -192,15 +193,15 @@ func (Adoption) EnumDescriptor() ([]byte, []int) {
 	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{2}
 }
 
-// DeletePropagation is what becomes of an object's dependents when it is deleted.
+// DeletePropagation is what happens to an object's dependents when it is deleted.
 type DeletePropagation int32
 
 const (
 	// As FOREGROUND.
 	DeletePropagation_DELETE_PROPAGATION_UNSPECIFIED DeletePropagation = 0
-	// They go first.
+	// They are deleted first.
 	DeletePropagation_DELETE_PROPAGATION_FOREGROUND DeletePropagation = 1
-	// They go afterwards.
+	// They are deleted afterwards.
 	DeletePropagation_DELETE_PROPAGATION_BACKGROUND DeletePropagation = 2
 	// They stay.
 	DeletePropagation_DELETE_PROPAGATION_ORPHAN DeletePropagation = 3
@@ -249,32 +250,33 @@ func (DeletePropagation) EnumDescriptor() ([]byte, []int) {
 	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{3}
 }
 
-// SyncPolicy is what a service's owner decided about how its objects are kept. Whatever is left out means its default.
+// SyncPolicy is a service owner's policy for its objects. An unset field means its default.
 type SyncPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to do about objects that others changed. Unspecified: put them right at once.
+	// What to do about objects that others changed. Unspecified: correct them at once.
 	Drift DriftMode `protobuf:"varint,1,opt,name=drift,proto3,enum=leat.type.v1.DriftMode" json:"drift,omitempty"`
 	// Fields that are left to others. At most 64 rules.
 	Ignore []*IgnoreRule `protobuf:"bytes,2,rep,name=ignore,proto3" json:"ignore,omitempty"`
-	// What to do about fields that other managers own; the first rule whose manager matches decides, and where none does, the
-	// conflict is reported. At most 64.
+	// What to do about fields that other managers own; the first rule whose manager matches decides;
+	// if no rule matches, the conflict is reported. At most 64.
 	Conflicts []*ConflictRule `protobuf:"bytes,3,rep,name=conflicts,proto3" json:"conflicts,omitempty"`
-	// What to do about objects that exist and that Leat has not made. Unspecified: take over those that belong to no other service.
+	// What to do about objects that exist and that Leat has not made. Unspecified: adopt those that
+	// belong to no other service.
 	Adoption Adoption `protobuf:"varint,4,opt,name=adoption,proto3,enum=leat.type.v1.Adoption" json:"adoption,omitempty"`
-	// Delete an object and make it anew where a field changed that cannot be changed.
+	// Delete an object and create it again if an immutable field changed.
 	Recreate bool `protobuf:"varint,5,opt,name=recreate,proto3" json:"recreate,omitempty"`
-	// How objects go. Unset means every default.
+	// How objects are deleted. Unset means every default.
 	Deletion *Deletion `protobuf:"bytes,6,opt,name=deletion,proto3" json:"deletion,omitempty"`
-	// What has to be there before anything is applied. At most 64.
+	// What has to exist before anything is applied. At most 64.
 	DependsOn []*Dependency `protobuf:"bytes,7,rep,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
 	// When a change may be applied. Empty means always. At most 32.
 	Windows []*SyncWindow `protobuf:"bytes,8,rep,name=windows,proto3" json:"windows,omitempty"`
-	// Tests that are run when everything is healthy. Unset: only those that stand in the manifests.
+	// Tests that are run when everything is healthy. Unset: only those in the manifests.
 	Tests *Tests `protobuf:"bytes,9,opt,name=tests,proto3" json:"tests,omitempty"`
-	// Service account that everything is done as, "namespace/name"; a name alone is one in the service's own namespace. Empty: the
-	// cluster's default, which is the agent itself where none is set.
+	// Service account for all operations, "namespace/name"; a bare name is one in the service's own
+	// namespace. Empty: the cluster's default, or the agent itself if there is no default.
 	ServiceAccount string `protobuf:"bytes,10,opt,name=service_account,json=serviceAccount,proto3" json:"service_account,omitempty"`
-	// How to judge objects of kinds that Leat does not know, or otherwise than Leat does. At most 64.
+	// How to judge objects of kinds that Leat does not know, or differently from Leat. At most 64.
 	HealthRules   []*HealthRule `protobuf:"bytes,11,rep,name=health_rules,json=healthRules,proto3" json:"health_rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -387,7 +389,8 @@ func (x *SyncPolicy) GetHealthRules() []*HealthRule {
 	return nil
 }
 
-// ObjectSelector chooses objects. An empty field chooses all; text fields may hold the wildcards * and ?.
+// ObjectSelector selects objects. An empty field selects all; text fields may contain the wildcards
+// * and ?.
 type ObjectSelector struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// API group; "core" is the one without a name.
@@ -469,15 +472,17 @@ func (x *ObjectSelector) GetLabels() string {
 	return ""
 }
 
-// IgnoreRule leaves fields to others. A field that another manager owns is left out of what is applied; one that nobody else owns
-// keeps the value that it has in the cluster. Where the object does not exist, it is created with the manifest's value.
+// IgnoreRule leaves fields to others. A field that another manager owns is not applied; one without
+// another owner keeps its value in the cluster. If the object does not exist, it is created with
+// the manifest's value.
 type IgnoreRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which objects. Unset means all.
 	Objects *ObjectSelector `protobuf:"bytes,1,opt,name=objects,proto3" json:"objects,omitempty"`
-	// Fields, as JSON pointers (RFC 6901). Where a list's items have names, "[name=app]" may stand for the number. At most 64.
+	// Fields, as JSON pointers (RFC 6901). If a list's items have names, "[name=app]" may replace the
+	// index. At most 64.
 	Pointers []string `protobuf:"bytes,2,rep,name=pointers,proto3" json:"pointers,omitempty"`
-	// Field managers whose fields are ignored, whichever they are; the wildcards * and ? are allowed. At most 64.
+	// Field managers all of whose fields are ignored; the wildcards * and ? are allowed. At most 64.
 	Managers      []string `protobuf:"bytes,3,rep,name=managers,proto3" json:"managers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -534,7 +539,7 @@ func (x *IgnoreRule) GetManagers() []string {
 	return nil
 }
 
-// ConflictRule says what to do about fields that a manager owns and a manifest sets to another value.
+// ConflictRule is what to do about fields that a manager owns and a manifest sets to another value.
 type ConflictRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The field manager's name, with the wildcards * and ?. Empty means any.
@@ -589,18 +594,18 @@ func (x *ConflictRule) GetAction() ConflictAction {
 	return ConflictAction_CONFLICT_ACTION_UNSPECIFIED
 }
 
-// Deletion says how objects go.
+// Deletion sets how objects are deleted.
 type Deletion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What becomes of an object's dependents. Unspecified: they go first.
+	// What happens to an object's dependents. Unspecified: they are deleted first.
 	Propagation DeletePropagation `protobuf:"varint,1,opt,name=propagation,proto3,enum=leat.type.v1.DeletePropagation" json:"propagation,omitempty"`
-	// How long objects may take to go, before that counts as a failure. Unset means 5 min.
+	// How long a deletion may take before it counts as a failure. Unset means 5 min.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Leave all objects in the cluster when the service goes.
+	// Keep all objects in the cluster when the service is deleted.
 	Detach bool `protobuf:"varint,3,opt,name=detach,proto3" json:"detach,omitempty"`
-	// Allow the deletion of namespaces, when nothing is left in them.
+	// Allow the deletion of namespaces, once they are empty.
 	Namespaces bool `protobuf:"varint,4,opt,name=namespaces,proto3" json:"namespaces,omitempty"`
-	// Allow the deletion of CustomResourceDefinitions, when no object of their kind is left.
+	// Allow the deletion of CustomResourceDefinitions, once no object of their kind exists.
 	Definitions bool `protobuf:"varint,5,opt,name=definitions,proto3" json:"definitions,omitempty"`
 	// Allow the deletion of PersistentVolumeClaims, with their data.
 	VolumeClaims  bool `protobuf:"varint,6,opt,name=volume_claims,json=volumeClaims,proto3" json:"volume_claims,omitempty"`
@@ -680,7 +685,7 @@ func (x *Deletion) GetVolumeClaims() bool {
 	return false
 }
 
-// Dependency is something that has to be there. Either service or object is set.
+// Dependency is something that has to exist. Either service or object is set.
 type Dependency struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Another service of the same cluster, which has to be healthy.
@@ -751,7 +756,7 @@ type DependencyObject struct {
 	ApiVersion string `protobuf:"bytes,1,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
 	// Such as "Deployment". Required.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Empty means the service's own, where the kind has namespaces.
+	// Empty means the service's own, if the kind is namespaced.
 	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Name. Required.
 	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
@@ -817,8 +822,9 @@ func (x *DependencyObject) GetName() string {
 	return ""
 }
 
-// SyncWindow is a span of time that comes again and again. While a window that denies is open, nothing is applied; where there are
-// windows that do not deny, one of them has to be open. A sync that a person asks for is carried out in any case, unless strict.
+// SyncWindow is a recurring span of time. While a denying window is open, nothing is applied. If
+// there are windows that do not deny, one of them has to be open. A sync that a person asks for is
+// carried out in any case, unless strict.
 type SyncWindow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the window opens, in cron's notation of five fields. Required.
@@ -829,7 +835,7 @@ type SyncWindow struct {
 	TimeZone string `protobuf:"bytes,3,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	// Nothing is applied while it is open.
 	Deny bool `protobuf:"varint,4,opt,name=deny,proto3" json:"deny,omitempty"`
-	// It counts for syncs that a person asks for, too.
+	// It also applies to syncs that a person asks for.
 	Strict        bool `protobuf:"varint,5,opt,name=strict,proto3" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -905,9 +911,9 @@ type Tests struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A folder with manifests, inside the folder of the service's first source. Empty means none.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Bounds all of them. Unset means 5 min.
+	// The time for all tests together. Unset means 5 min.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Run none, also not those that stand in the manifests.
+	// Run no tests, not even those in the manifests.
 	Disabled      bool `protobuf:"varint,3,opt,name=disabled,proto3" json:"disabled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -964,13 +970,13 @@ func (x *Tests) GetDisabled() bool {
 	return false
 }
 
-// HealthRule judges objects of one kind, by CEL expressions over the object, self. Degraded is looked at first, then progressing,
-// then healthy; an object that none of them holds for is progressing.
+// HealthRule judges objects of one kind, by CEL expressions over the object, self. degraded is
+// evaluated first, then progressing, then healthy; an object for which none is true is progressing.
 type HealthRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// API group; the wildcards * and ? are allowed.
 	Group string `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"`
-	// Kind, likewise. Required.
+	// Kind; the wildcards * and ? are allowed. Required.
 	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Boolean expression. Empty means never.
 	Healthy string `protobuf:"bytes,3,opt,name=healthy,proto3" json:"healthy,omitempty"`
@@ -978,7 +984,8 @@ type HealthRule struct {
 	Progressing string `protobuf:"bytes,4,opt,name=progressing,proto3" json:"progressing,omitempty"`
 	// Boolean expression. Empty means never.
 	Degraded string `protobuf:"bytes,5,opt,name=degraded,proto3" json:"degraded,omitempty"`
-	// Expression that makes a text for people. Empty: the message of the object's Ready condition, if it has one.
+	// Expression that returns a text for people. Empty: the message of the object's Ready condition,
+	// if it has one.
 	Message       string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1056,21 +1063,22 @@ func (x *HealthRule) GetMessage() string {
 	return ""
 }
 
-// AgentSettings are what the hub says to a cluster's agent. Whatever is left out means its default. A cluster's own settings come
-// before those of the fleet, field by field; health rules are joined, the cluster's first.
+// AgentSettings are the hub's settings for a cluster's agent. An unset field means its default. A
+// cluster's own settings override those of the fleet, field by field; health rules are joined, the
+// cluster's first.
 type AgentSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For the objects of all services; a service's own come first. At most 256.
 	HealthRules []*HealthRule `protobuf:"bytes,1,rep,name=health_rules,json=healthRules,proto3" json:"health_rules,omitempty"`
-	// For services that name none, as SyncPolicy.service_account.
+	// For services that name none, like SyncPolicy.service_account.
 	DefaultServiceAccount string `protobuf:"bytes,2,opt,name=default_service_account,json=defaultServiceAccount,proto3" json:"default_service_account,omitempty"`
 	// Refuse services that would be applied with the agent's own rights.
 	LockDown bool `protobuf:"varint,3,opt,name=lock_down,json=lockDown,proto3" json:"lock_down,omitempty"`
-	// How often everything is looked at again. Unset: what the agent was started with.
+	// How often all objects are compared again. Unset: the agent's own setting.
 	RefreshInterval *durationpb.Duration `protobuf:"bytes,4,opt,name=refresh_interval,json=refreshInterval,proto3" json:"refresh_interval,omitempty"`
-	// How many services are worked on at once. Zero: what the agent was started with.
+	// How many services are processed concurrently. Zero: the agent's own setting.
 	Workers int32 `protobuf:"varint,5,opt,name=workers,proto3" json:"workers,omitempty"`
-	// debug, info, warn or error. Empty: what the agent was started with.
+	// debug, info, warn or error. Empty: the agent's own setting.
 	LogLevel      string `protobuf:"bytes,6,opt,name=log_level,json=logLevel,proto3" json:"log_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -5,7 +5,7 @@
 //
 // Source: leat/agent/v1/agent.proto
 
-// What an agent answers through its tunnel.
+// The calls that an agent answers through its tunnel.
 package agentv1connect
 
 import (
@@ -51,13 +51,13 @@ const (
 
 // AgentServiceClient is a client for the leat.agent.v1.AgentService service.
 type AgentServiceClient interface {
-	// Reconcile lets the agent reconcile a service now.
+	// Reconcile makes the agent reconcile a service now.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
-	// Diff says what a reconcile of a service would change, by a server-side dry run.
+	// Diff returns what a reconcile of a service would change, by a server-side dry run.
 	Diff(context.Context, *v1.DiffRequest) (*v1.DiffResponse, error)
 	// GetInventory lists the objects of a service with their health.
 	GetInventory(context.Context, *v1.GetInventoryRequest) (*v1.GetInventoryResponse, error)
-	// WatchEvents streams what the agent does and sees.
+	// WatchEvents streams the agent's events.
 	WatchEvents(context.Context, *v1.WatchEventsRequest) (*connect.ServerStreamForClient[v1.WatchEventsResponse], error)
 }
 
@@ -144,13 +144,13 @@ func (c *agentServiceClient) WatchEvents(ctx context.Context, req *v1.WatchEvent
 
 // AgentServiceHandler is an implementation of the leat.agent.v1.AgentService service.
 type AgentServiceHandler interface {
-	// Reconcile lets the agent reconcile a service now.
+	// Reconcile makes the agent reconcile a service now.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
-	// Diff says what a reconcile of a service would change, by a server-side dry run.
+	// Diff returns what a reconcile of a service would change, by a server-side dry run.
 	Diff(context.Context, *v1.DiffRequest) (*v1.DiffResponse, error)
 	// GetInventory lists the objects of a service with their health.
 	GetInventory(context.Context, *v1.GetInventoryRequest) (*v1.GetInventoryResponse, error)
-	// WatchEvents streams what the agent does and sees.
+	// WatchEvents streams the agent's events.
 	WatchEvents(context.Context, *v1.WatchEventsRequest, *connect.ServerStream[v1.WatchEventsResponse]) error
 }
 

@@ -5,7 +5,8 @@
 //
 // Source: leat/distributor/v1/distributor.proto
 
-// What an agent asks of the hub. Bundles themselves travel over plain HTTP: GET /v1/bundles/{digest}.
+// The calls of an agent to the hub. Bundles themselves travel over plain HTTP: GET
+// /v1/bundles/{digest}.
 package distributorv1connect
 
 import (
@@ -75,23 +76,25 @@ const (
 
 // DistributorServiceClient is a client for the leat.distributor.v1.DistributorService service.
 type DistributorServiceClient interface {
-	// Enroll registers the agent's public key with a join token, which is used up by it.
+	// Enroll registers the agent's public key with a join token, which it uses up.
 	Enroll(context.Context, *v1.EnrollRequest) (*v1.EnrollResponse, error)
-	// RefreshToken trades an assertion signed by the agent's key for an access token.
+	// RefreshToken exchanges an assertion signed by the agent's key for an access token.
 	RefreshToken(context.Context, *v1.RefreshTokenRequest) (*v1.RefreshTokenResponse, error)
-	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current version. Over HTTP GET, as
-	// the Connect protocol has it, the answer carries an ETag, and If-None-Match is answered 304.
+	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current
+	// version. Over HTTP GET, which the Connect protocol supports, the answer carries an ETag, and
+	// If-None-Match is answered 304.
 	GetPlan(context.Context, *v1.GetPlanRequest) (*v1.GetPlanResponse, error)
-	// GetDigest returns what identifies one service's entry of the cluster's plan, or only "unchanged". Over HTTP GET it
-	// has an ETag as GetPlan has.
+	// GetDigest returns the digests that identify one service's entry of the cluster's plan, or only
+	// "unchanged". Over HTTP GET it has an ETag as GetPlan has.
 	GetDigest(context.Context, *v1.GetDigestRequest) (*v1.GetDigestResponse, error)
-	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s. A reader
-	// that falls behind is sent the latest, not what was in between.
+	// WatchPlan sends the plan now, unless its version is known, and at every change. It also sends a
+	// heartbeat every 20 s. A reader that falls behind receives the latest plan, and none in between.
 	WatchPlan(context.Context, *v1.WatchPlanRequest) (*connect.ServerStreamForClient[v1.WatchPlanResponse], error)
 	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds. A service that is not in the
 	// caller's plan is NOT_FOUND, whether it exists or not.
 	GetServiceConfig(context.Context, *v1.GetServiceConfigRequest) (*v1.GetServiceConfigResponse, error)
-	// ReportStatus tells the hub what became of services. A report holds only services whose status changed, unless it is full.
+	// ReportStatus reports the status of services to the hub. A report holds only services whose
+	// status changed, unless it is full.
 	ReportStatus(context.Context, *v1.ReportStatusRequest) (*v1.ReportStatusResponse, error)
 }
 
@@ -229,23 +232,25 @@ func (c *distributorServiceClient) ReportStatus(ctx context.Context, req *v1.Rep
 // DistributorServiceHandler is an implementation of the leat.distributor.v1.DistributorService
 // service.
 type DistributorServiceHandler interface {
-	// Enroll registers the agent's public key with a join token, which is used up by it.
+	// Enroll registers the agent's public key with a join token, which it uses up.
 	Enroll(context.Context, *v1.EnrollRequest) (*v1.EnrollResponse, error)
-	// RefreshToken trades an assertion signed by the agent's key for an access token.
+	// RefreshToken exchanges an assertion signed by the agent's key for an access token.
 	RefreshToken(context.Context, *v1.RefreshTokenRequest) (*v1.RefreshTokenResponse, error)
-	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current version. Over HTTP GET, as
-	// the Connect protocol has it, the answer carries an ETag, and If-None-Match is answered 304.
+	// GetPlan returns the cluster's plan, or only "unchanged" when the caller knows the current
+	// version. Over HTTP GET, which the Connect protocol supports, the answer carries an ETag, and
+	// If-None-Match is answered 304.
 	GetPlan(context.Context, *v1.GetPlanRequest) (*v1.GetPlanResponse, error)
-	// GetDigest returns what identifies one service's entry of the cluster's plan, or only "unchanged". Over HTTP GET it
-	// has an ETag as GetPlan has.
+	// GetDigest returns the digests that identify one service's entry of the cluster's plan, or only
+	// "unchanged". Over HTTP GET it has an ETag as GetPlan has.
 	GetDigest(context.Context, *v1.GetDigestRequest) (*v1.GetDigestResponse, error)
-	// WatchPlan sends the plan now, unless its version is known, and at every change; and a heartbeat every 20 s. A reader
-	// that falls behind is sent the latest, not what was in between.
+	// WatchPlan sends the plan now, unless its version is known, and at every change. It also sends a
+	// heartbeat every 20 s. A reader that falls behind receives the latest plan, and none in between.
 	WatchPlan(context.Context, *v1.WatchPlanRequest, *connect.ServerStream[v1.WatchPlanResponse]) error
 	// GetServiceConfig returns a service's configuration: values and secrets, which no bundle ever holds. A service that is not in the
 	// caller's plan is NOT_FOUND, whether it exists or not.
 	GetServiceConfig(context.Context, *v1.GetServiceConfigRequest) (*v1.GetServiceConfigResponse, error)
-	// ReportStatus tells the hub what became of services. A report holds only services whose status changed, unless it is full.
+	// ReportStatus reports the status of services to the hub. A report holds only services whose
+	// status changed, unless it is full.
 	ReportStatus(context.Context, *v1.ReportStatusRequest) (*v1.ReportStatusResponse, error)
 }
 
@@ -358,7 +363,8 @@ func (UnimplementedDistributorServiceHandler) ReportStatus(context.Context, *v1.
 
 // AccessServiceClient is a client for the leat.distributor.v1.AccessService service.
 type AccessServiceClient interface {
-	// CheckAccess says what a person may do on a cluster, and as whom the cluster's API server will see them.
+	// CheckAccess returns what a person may do on a cluster, and the identity that the cluster's API
+	// server will see.
 	CheckAccess(context.Context, *v1.CheckAccessRequest) (*v1.CheckAccessResponse, error)
 }
 
@@ -399,7 +405,8 @@ func (c *accessServiceClient) CheckAccess(ctx context.Context, req *v1.CheckAcce
 
 // AccessServiceHandler is an implementation of the leat.distributor.v1.AccessService service.
 type AccessServiceHandler interface {
-	// CheckAccess says what a person may do on a cluster, and as whom the cluster's API server will see them.
+	// CheckAccess returns what a person may do on a cluster, and the identity that the cluster's API
+	// server will see.
 	CheckAccess(context.Context, *v1.CheckAccessRequest) (*v1.CheckAccessResponse, error)
 }
 

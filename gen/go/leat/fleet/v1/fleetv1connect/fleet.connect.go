@@ -5,7 +5,7 @@
 //
 // Source: leat/fleet/v1/fleet.proto
 
-// What people, the command line and the UI ask of the hub.
+// The calls of people, the command line and the UI to the hub.
 package fleetv1connect
 
 import (
@@ -145,7 +145,8 @@ const (
 
 // FleetServiceClient is a client for the leat.fleet.v1.FleetService service.
 type FleetServiceClient interface {
-	// GetServerInfo tells version and addresses of the hub, and who the caller is. Everybody may call it.
+	// GetServerInfo returns the version and addresses of the hub, and the caller's identity.
+	// Everybody may call it.
 	GetServerInfo(context.Context, *v1.GetServerInfoRequest) (*v1.GetServerInfoResponse, error)
 	// Apply creates or updates the given documents, all or none, in an order that satisfies their references.
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
@@ -161,11 +162,12 @@ type FleetServiceClient interface {
 	DeleteCluster(context.Context, *v1.DeleteClusterRequest) (*v1.DeleteClusterResponse, error)
 	// CreateRepository adds a repository.
 	CreateRepository(context.Context, *v1.CreateRepositoryRequest) (*v1.CreateRepositoryResponse, error)
-	// GetRepository returns one repository; credentials are left out.
+	// GetRepository returns one repository, without credentials.
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
-	// ListRepositories returns repositories by name, in pages; credentials are left out.
+	// ListRepositories returns repositories by name, in pages, without credentials.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
-	// UpdateRepository replaces labels, annotations and spec. An unset credential leaves the stored one, and is refused where the URL moves to another server.
+	// UpdateRepository replaces labels, annotations and spec. An unset credential keeps the stored
+	// one, and is refused if the URL moves to another server.
 	UpdateRepository(context.Context, *v1.UpdateRepositoryRequest) (*v1.UpdateRepositoryResponse, error)
 	// DeleteRepository removes a repository that no service names.
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
@@ -177,23 +179,28 @@ type FleetServiceClient interface {
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
 	// UpdateService replaces labels, annotations and spec.
 	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
-	// DeleteService takes a service out of its cluster's plan; the agent deletes its objects if the service prunes.
+	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
+	// service prunes.
 	DeleteService(context.Context, *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error)
-	// SyncService fetches the service's repositories now and lets its agent reconcile even what did not change.
+	// SyncService fetches the service's repositories now and makes its agent reconcile even if
+	// nothing changed.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
-	// PreviewService tells what a service would be at another ref of its repository, and lets its cluster's agent, and nobody else,
-	// download that for 15 minutes. The service stays as it is. What a repository's signatures are to protect stays protected.
+	// PreviewService returns what a service would be at another ref of its repository. Its cluster's
+	// agent, and no other, may download that content for 15 minutes. The service does not change. A
+	// repository's required signatures are required here, too.
 	PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error)
-	// ListRevisions returns what a service was to run lately and what came of it, the latest first: 20 revisions at the most.
+	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
+	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
-	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there.
+	// WatchFleet streams every change of a catalogued object or its status, beginning with the
+	// current objects.
 	WatchFleet(context.Context, *v1.WatchFleetRequest) (*connect.ServerStreamForClient[v1.WatchFleetResponse], error)
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
-	// CreateAccessToken trades the caller's API token for a short-lived access token (a JWT) for one service of the hub, which verifies it offline.
-	// Everybody may call it.
+	// CreateAccessToken exchanges the caller's API token for a short-lived access token (a JWT) for
+	// one service of the hub, which verifies it offline. Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
 	// CreateUser adds a user.
 	CreateUser(context.Context, *v1.CreateUserRequest) (*v1.CreateUserResponse, error)
@@ -203,27 +210,32 @@ type FleetServiceClient interface {
 	ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error)
 	// UpdateUser replaces labels, annotations and spec.
 	UpdateUser(context.Context, *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error)
-	// DeleteUser removes a user and the user's tokens. Access tokens that were given for them end, too: within a second for calls to the
-	// hub, within 30 s for new requests to clusters, and within about 90 s for running ones.
+	// DeleteUser removes a user and the user's tokens. Access tokens that were issued for them also
+	// end: within a second for calls to the hub, within 30 s for new requests to clusters, and within
+	// about 90 s for running ones.
 	DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error)
-	// CreateToken makes an API token for a user and returns its secret, this once.
+	// CreateToken makes an API token for a user and returns its secret, only once.
 	CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
 	// ListTokens returns API tokens, without secrets, in pages. Everybody may call it, and sees their own.
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
-	// DeleteToken ends an API token, and the access tokens that were given for it, as DeleteUser does.
+	// DeleteToken ends an API token, and the access tokens that were issued for it, as DeleteUser
+	// does.
 	DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error)
 	// CreateAccessBinding adds a binding.
 	CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error)
-	// GetAccessBinding returns one binding. Everybody may call it for bindings that mean them, and sees no other subjects.
+	// GetAccessBinding returns one binding. Everybody may call it for bindings that include them, and
+	// sees no other subjects.
 	GetAccessBinding(context.Context, *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error)
-	// ListAccessBindings returns bindings by name, in pages. Everybody may call it, and sees the bindings that mean them.
+	// ListAccessBindings returns bindings by name, in pages. Everybody may call it, and sees the
+	// bindings that include them.
 	ListAccessBindings(context.Context, *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error)
-	// UpdateAccessBinding replaces labels, annotations and spec. What is withdrawn ends within 30 s for new requests, and within about
-	// 90 s for running ones.
+	// UpdateAccessBinding replaces labels, annotations and spec. Withdrawn access ends within 30 s
+	// for new requests, and within about 90 s for running ones.
 	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
 	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
 	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
-	// ReviewAccess tells what somebody may do in a cluster, and why. Everybody may ask for themselves.
+	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
+	// themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
 }
 
@@ -867,7 +879,8 @@ func (c *fleetServiceClient) ReviewAccess(ctx context.Context, req *v1.ReviewAcc
 
 // FleetServiceHandler is an implementation of the leat.fleet.v1.FleetService service.
 type FleetServiceHandler interface {
-	// GetServerInfo tells version and addresses of the hub, and who the caller is. Everybody may call it.
+	// GetServerInfo returns the version and addresses of the hub, and the caller's identity.
+	// Everybody may call it.
 	GetServerInfo(context.Context, *v1.GetServerInfoRequest) (*v1.GetServerInfoResponse, error)
 	// Apply creates or updates the given documents, all or none, in an order that satisfies their references.
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
@@ -883,11 +896,12 @@ type FleetServiceHandler interface {
 	DeleteCluster(context.Context, *v1.DeleteClusterRequest) (*v1.DeleteClusterResponse, error)
 	// CreateRepository adds a repository.
 	CreateRepository(context.Context, *v1.CreateRepositoryRequest) (*v1.CreateRepositoryResponse, error)
-	// GetRepository returns one repository; credentials are left out.
+	// GetRepository returns one repository, without credentials.
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
-	// ListRepositories returns repositories by name, in pages; credentials are left out.
+	// ListRepositories returns repositories by name, in pages, without credentials.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
-	// UpdateRepository replaces labels, annotations and spec. An unset credential leaves the stored one, and is refused where the URL moves to another server.
+	// UpdateRepository replaces labels, annotations and spec. An unset credential keeps the stored
+	// one, and is refused if the URL moves to another server.
 	UpdateRepository(context.Context, *v1.UpdateRepositoryRequest) (*v1.UpdateRepositoryResponse, error)
 	// DeleteRepository removes a repository that no service names.
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
@@ -899,23 +913,28 @@ type FleetServiceHandler interface {
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
 	// UpdateService replaces labels, annotations and spec.
 	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
-	// DeleteService takes a service out of its cluster's plan; the agent deletes its objects if the service prunes.
+	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
+	// service prunes.
 	DeleteService(context.Context, *v1.DeleteServiceRequest) (*v1.DeleteServiceResponse, error)
-	// SyncService fetches the service's repositories now and lets its agent reconcile even what did not change.
+	// SyncService fetches the service's repositories now and makes its agent reconcile even if
+	// nothing changed.
 	SyncService(context.Context, *v1.SyncServiceRequest) (*v1.SyncServiceResponse, error)
-	// PreviewService tells what a service would be at another ref of its repository, and lets its cluster's agent, and nobody else,
-	// download that for 15 minutes. The service stays as it is. What a repository's signatures are to protect stays protected.
+	// PreviewService returns what a service would be at another ref of its repository. Its cluster's
+	// agent, and no other, may download that content for 15 minutes. The service does not change. A
+	// repository's required signatures are required here, too.
 	PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error)
-	// ListRevisions returns what a service was to run lately and what came of it, the latest first: 20 revisions at the most.
+	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
+	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
-	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there.
+	// WatchFleet streams every change of a catalogued object or its status, beginning with the
+	// current objects.
 	WatchFleet(context.Context, *v1.WatchFleetRequest, *connect.ServerStream[v1.WatchFleetResponse]) error
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
-	// CreateAccessToken trades the caller's API token for a short-lived access token (a JWT) for one service of the hub, which verifies it offline.
-	// Everybody may call it.
+	// CreateAccessToken exchanges the caller's API token for a short-lived access token (a JWT) for
+	// one service of the hub, which verifies it offline. Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
 	// CreateUser adds a user.
 	CreateUser(context.Context, *v1.CreateUserRequest) (*v1.CreateUserResponse, error)
@@ -925,27 +944,32 @@ type FleetServiceHandler interface {
 	ListUsers(context.Context, *v1.ListUsersRequest) (*v1.ListUsersResponse, error)
 	// UpdateUser replaces labels, annotations and spec.
 	UpdateUser(context.Context, *v1.UpdateUserRequest) (*v1.UpdateUserResponse, error)
-	// DeleteUser removes a user and the user's tokens. Access tokens that were given for them end, too: within a second for calls to the
-	// hub, within 30 s for new requests to clusters, and within about 90 s for running ones.
+	// DeleteUser removes a user and the user's tokens. Access tokens that were issued for them also
+	// end: within a second for calls to the hub, within 30 s for new requests to clusters, and within
+	// about 90 s for running ones.
 	DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error)
-	// CreateToken makes an API token for a user and returns its secret, this once.
+	// CreateToken makes an API token for a user and returns its secret, only once.
 	CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
 	// ListTokens returns API tokens, without secrets, in pages. Everybody may call it, and sees their own.
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
-	// DeleteToken ends an API token, and the access tokens that were given for it, as DeleteUser does.
+	// DeleteToken ends an API token, and the access tokens that were issued for it, as DeleteUser
+	// does.
 	DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error)
 	// CreateAccessBinding adds a binding.
 	CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error)
-	// GetAccessBinding returns one binding. Everybody may call it for bindings that mean them, and sees no other subjects.
+	// GetAccessBinding returns one binding. Everybody may call it for bindings that include them, and
+	// sees no other subjects.
 	GetAccessBinding(context.Context, *v1.GetAccessBindingRequest) (*v1.GetAccessBindingResponse, error)
-	// ListAccessBindings returns bindings by name, in pages. Everybody may call it, and sees the bindings that mean them.
+	// ListAccessBindings returns bindings by name, in pages. Everybody may call it, and sees the
+	// bindings that include them.
 	ListAccessBindings(context.Context, *v1.ListAccessBindingsRequest) (*v1.ListAccessBindingsResponse, error)
-	// UpdateAccessBinding replaces labels, annotations and spec. What is withdrawn ends within 30 s for new requests, and within about
-	// 90 s for running ones.
+	// UpdateAccessBinding replaces labels, annotations and spec. Withdrawn access ends within 30 s
+	// for new requests, and within about 90 s for running ones.
 	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
 	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
 	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
-	// ReviewAccess tells what somebody may do in a cluster, and why. Everybody may ask for themselves.
+	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
+	// themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
 }
 

@@ -5,7 +5,8 @@
 //
 // Source: leat/gitcache/v1/gitcache.proto
 
-// The hub's only door to upstream repositories. Called by other hub services, never by agents or people.
+// The hub's only access to upstream repositories. Called by other hub services, never by agents or
+// people.
 package gitcachev1connect
 
 import (
@@ -79,15 +80,15 @@ const (
 type GitCacheServiceClient interface {
 	// PutRepository makes a repository known, or replaces its definition. Idempotent; an older version than the known one is ignored.
 	PutRepository(context.Context, *v1.PutRepositoryRequest) (*v1.PutRepositoryResponse, error)
-	// DeleteRepository forgets a repository and its mirror. Deleting an unknown one succeeds.
+	// DeleteRepository deletes a repository and its mirror. Deleting an unknown one succeeds.
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
-	// GetRepository returns the definition (credentials left out) and the state of one repository.
+	// GetRepository returns the definition (without credentials) and the state of one repository.
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns all repositories, by name, in pages.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
 	// RefreshRepository fetches now instead of at the next poll. Calls within the debounce time share one fetch.
 	RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error)
-	// ResolveSnapshot says which commit a ref points to, and the digest of a folder in it.
+	// ResolveSnapshot returns the commit that a ref points to, and the digest of a folder in it.
 	ResolveSnapshot(context.Context, *v1.ResolveSnapshotRequest) (*v1.ResolveSnapshotResponse, error)
 	// DownloadBundle streams the bundle of a digest that ResolveSnapshot returned: one header, then chunks of zstd bytes.
 	DownloadBundle(context.Context, *v1.DownloadBundleRequest) (*connect.ServerStreamForClient[v1.DownloadBundleResponse], error)
@@ -99,8 +100,9 @@ type GitCacheServiceClient interface {
 	ReadFile(context.Context, *v1.ReadFileRequest) (*v1.ReadFileResponse, error)
 	// CompareCommits lists the paths that differ between two commits.
 	CompareCommits(context.Context, *v1.CompareCommitsRequest) (*v1.CompareCommitsResponse, error)
-	// WatchRepositories streams an event for every change of refs or health. It begins with the state of every repository
-	// unless a resume token is given, and sends a heartbeat when nothing else is to be sent for 20 s.
+	// WatchRepositories streams an event for every change of refs or health. It begins with the state
+	// of every repository unless a resume token is given, and sends a heartbeat after 20 s without
+	// another event.
 	WatchRepositories(context.Context, *v1.WatchRepositoriesRequest) (*connect.ServerStreamForClient[v1.WatchRepositoriesResponse], error)
 }
 
@@ -321,15 +323,15 @@ func (c *gitCacheServiceClient) WatchRepositories(ctx context.Context, req *v1.W
 type GitCacheServiceHandler interface {
 	// PutRepository makes a repository known, or replaces its definition. Idempotent; an older version than the known one is ignored.
 	PutRepository(context.Context, *v1.PutRepositoryRequest) (*v1.PutRepositoryResponse, error)
-	// DeleteRepository forgets a repository and its mirror. Deleting an unknown one succeeds.
+	// DeleteRepository deletes a repository and its mirror. Deleting an unknown one succeeds.
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
-	// GetRepository returns the definition (credentials left out) and the state of one repository.
+	// GetRepository returns the definition (without credentials) and the state of one repository.
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns all repositories, by name, in pages.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
 	// RefreshRepository fetches now instead of at the next poll. Calls within the debounce time share one fetch.
 	RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error)
-	// ResolveSnapshot says which commit a ref points to, and the digest of a folder in it.
+	// ResolveSnapshot returns the commit that a ref points to, and the digest of a folder in it.
 	ResolveSnapshot(context.Context, *v1.ResolveSnapshotRequest) (*v1.ResolveSnapshotResponse, error)
 	// DownloadBundle streams the bundle of a digest that ResolveSnapshot returned: one header, then chunks of zstd bytes.
 	DownloadBundle(context.Context, *v1.DownloadBundleRequest, *connect.ServerStream[v1.DownloadBundleResponse]) error
@@ -341,8 +343,9 @@ type GitCacheServiceHandler interface {
 	ReadFile(context.Context, *v1.ReadFileRequest) (*v1.ReadFileResponse, error)
 	// CompareCommits lists the paths that differ between two commits.
 	CompareCommits(context.Context, *v1.CompareCommitsRequest) (*v1.CompareCommitsResponse, error)
-	// WatchRepositories streams an event for every change of refs or health. It begins with the state of every repository
-	// unless a resume token is given, and sends a heartbeat when nothing else is to be sent for 20 s.
+	// WatchRepositories streams an event for every change of refs or health. It begins with the state
+	// of every repository unless a resume token is given, and sends a heartbeat after 20 s without
+	// another event.
 	WatchRepositories(context.Context, *v1.WatchRepositoriesRequest, *connect.ServerStream[v1.WatchRepositoriesResponse]) error
 }
 

@@ -5,7 +5,8 @@
 //
 // Source: leat/gitcache/v1/replica.proto
 
-// What replicas of gitcache say to one another about ownership and mirrors. Nobody else may call it.
+// The calls of gitcache's replicas to one another about ownership and mirrors. No other service may
+// make them.
 package gitcachev1connect
 
 import (
@@ -58,22 +59,22 @@ const (
 
 // ReplicaServiceClient is a client for the leat.gitcache.v1.ReplicaService service.
 type ReplicaServiceClient interface {
-	// GetMirror tells what the replica's mirror of a repository holds, and of which files it consists. Without a mirror the
-	// error is REPOSITORY_NOT_READY.
+	// GetMirror returns the content and the files of the replica's mirror of a repository. Without a
+	// mirror the error is REPOSITORY_NOT_READY.
 	GetMirror(context.Context, *v1.GetMirrorRequest) (*v1.GetMirrorResponse, error)
-	// ReadMirrorFile streams one of the files that GetMirror listed. NOT_FOUND means that its generation is gone; the caller
-	// begins again with GetMirror.
+	// ReadMirrorFile streams one of the files that GetMirror listed. NOT_FOUND means that its
+	// generation no longer exists; the caller begins again with GetMirror.
 	ReadMirrorFile(context.Context, *v1.ReadMirrorFileRequest) (*connect.ServerStreamForClient[v1.ReadMirrorFileResponse], error)
-	// TakeOver tells the replica that a repository's lease was given up in its favour. It answers when the replica owns the
-	// repository, or with OWNER_UNAVAILABLE when it does not come to that.
+	// TakeOver notifies the replica that a repository's lease was given up in its favour. It answers
+	// when the replica owns the repository, or with OWNER_UNAVAILABLE if it does not get the lease.
 	TakeOver(context.Context, *v1.TakeOverRequest) (*v1.TakeOverResponse, error)
-	// ListLFSObjects tells which Git LFS objects of a repository the replica holds.
+	// ListLFSObjects returns which Git LFS objects of a repository the replica holds.
 	ListLFSObjects(context.Context, *v1.ListLFSObjectsRequest) (*v1.ListLFSObjectsResponse, error)
-	// ReadLFSObject streams a Git LFS object. The owner of the repository downloads it first where it has to; a replica that
-	// neither holds it nor owns the repository answers NOT_FOUND.
+	// ReadLFSObject streams a Git LFS object. The owner of the repository downloads it first if
+	// necessary. A replica that neither holds it nor owns the repository answers NOT_FOUND.
 	ReadLFSObject(context.Context, *v1.ReadLFSObjectRequest) (*connect.ServerStreamForClient[v1.ReadLFSObjectResponse], error)
-	// FetchBlobs makes the replica's partial mirror hold the content of files. It answers when the mirror does. A replica that
-	// does not own the repository answers OWNER_UNAVAILABLE.
+	// FetchBlobs makes the replica's partial mirror hold the content of files, and answers once it
+	// does. A replica that does not own the repository answers OWNER_UNAVAILABLE.
 	FetchBlobs(context.Context, *v1.FetchBlobsRequest) (*v1.FetchBlobsResponse, error)
 }
 
@@ -191,22 +192,22 @@ func (c *replicaServiceClient) FetchBlobs(ctx context.Context, req *v1.FetchBlob
 
 // ReplicaServiceHandler is an implementation of the leat.gitcache.v1.ReplicaService service.
 type ReplicaServiceHandler interface {
-	// GetMirror tells what the replica's mirror of a repository holds, and of which files it consists. Without a mirror the
-	// error is REPOSITORY_NOT_READY.
+	// GetMirror returns the content and the files of the replica's mirror of a repository. Without a
+	// mirror the error is REPOSITORY_NOT_READY.
 	GetMirror(context.Context, *v1.GetMirrorRequest) (*v1.GetMirrorResponse, error)
-	// ReadMirrorFile streams one of the files that GetMirror listed. NOT_FOUND means that its generation is gone; the caller
-	// begins again with GetMirror.
+	// ReadMirrorFile streams one of the files that GetMirror listed. NOT_FOUND means that its
+	// generation no longer exists; the caller begins again with GetMirror.
 	ReadMirrorFile(context.Context, *v1.ReadMirrorFileRequest, *connect.ServerStream[v1.ReadMirrorFileResponse]) error
-	// TakeOver tells the replica that a repository's lease was given up in its favour. It answers when the replica owns the
-	// repository, or with OWNER_UNAVAILABLE when it does not come to that.
+	// TakeOver notifies the replica that a repository's lease was given up in its favour. It answers
+	// when the replica owns the repository, or with OWNER_UNAVAILABLE if it does not get the lease.
 	TakeOver(context.Context, *v1.TakeOverRequest) (*v1.TakeOverResponse, error)
-	// ListLFSObjects tells which Git LFS objects of a repository the replica holds.
+	// ListLFSObjects returns which Git LFS objects of a repository the replica holds.
 	ListLFSObjects(context.Context, *v1.ListLFSObjectsRequest) (*v1.ListLFSObjectsResponse, error)
-	// ReadLFSObject streams a Git LFS object. The owner of the repository downloads it first where it has to; a replica that
-	// neither holds it nor owns the repository answers NOT_FOUND.
+	// ReadLFSObject streams a Git LFS object. The owner of the repository downloads it first if
+	// necessary. A replica that neither holds it nor owns the repository answers NOT_FOUND.
 	ReadLFSObject(context.Context, *v1.ReadLFSObjectRequest, *connect.ServerStream[v1.ReadLFSObjectResponse]) error
-	// FetchBlobs makes the replica's partial mirror hold the content of files. It answers when the mirror does. A replica that
-	// does not own the repository answers OWNER_UNAVAILABLE.
+	// FetchBlobs makes the replica's partial mirror hold the content of files, and answers once it
+	// does. A replica that does not own the repository answers OWNER_UNAVAILABLE.
 	FetchBlobs(context.Context, *v1.FetchBlobsRequest) (*v1.FetchBlobsResponse, error)
 }
 

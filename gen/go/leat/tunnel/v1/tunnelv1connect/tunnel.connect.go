@@ -59,17 +59,19 @@ const (
 
 // TunnelServiceClient is a client for the leat.tunnel.v1.TunnelService service.
 type TunnelServiceClient interface {
-	// Connect carries the bytes of a reverse HTTP/2 connection: what the agent sends is what it would write to a connection that it
-	// had dialled, and what it receives is what it would read. It is the agents' last resort, behind ingresses that pass neither an
-	// Upgrade nor a WebSocket. The headers are those of the Upgrade request. Needs a cluster's token.
+	// Connect carries the bytes of a reverse HTTP/2 connection: the agent sends the bytes that it
+	// would write to a dialled connection, and receives those that it would read. It is the agents'
+	// last resort, behind ingresses that pass neither an Upgrade nor a WebSocket. The headers are
+	// those of the Upgrade request. Needs a cluster's token.
 	Connect(context.Context) (*connect.BidiStreamForClientSimple[v1.ConnectRequest, v1.ConnectResponse], error)
 	// ListSessions returns the agents' connections to all replicas that answer, by cluster, in pages. Needs an administrator's or a
 	// service's token.
 	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
-	// ListRecordings returns the recordings of sessions in pods that all replicas that answer have, the newest first, in pages. Needs an
-	// administrator's token.
+	// ListRecordings returns the recordings of sessions in pods of all replicas that answer, the
+	// newest first, in pages. Needs an administrator's token.
 	ListRecordings(context.Context, *v1.ListRecordingsRequest) (*v1.ListRecordingsResponse, error)
-	// GetRecording returns a recording (asciicast v2), whichever replica has it, as far as it has come. Needs an administrator's token.
+	// GetRecording returns a recording (asciicast v2) from any replica, including an unfinished one.
+	// Needs an administrator's token.
 	GetRecording(context.Context, *v1.GetRecordingRequest) (*connect.ServerStreamForClient[v1.GetRecordingResponse], error)
 }
 
@@ -151,17 +153,19 @@ func (c *tunnelServiceClient) GetRecording(ctx context.Context, req *v1.GetRecor
 
 // TunnelServiceHandler is an implementation of the leat.tunnel.v1.TunnelService service.
 type TunnelServiceHandler interface {
-	// Connect carries the bytes of a reverse HTTP/2 connection: what the agent sends is what it would write to a connection that it
-	// had dialled, and what it receives is what it would read. It is the agents' last resort, behind ingresses that pass neither an
-	// Upgrade nor a WebSocket. The headers are those of the Upgrade request. Needs a cluster's token.
+	// Connect carries the bytes of a reverse HTTP/2 connection: the agent sends the bytes that it
+	// would write to a dialled connection, and receives those that it would read. It is the agents'
+	// last resort, behind ingresses that pass neither an Upgrade nor a WebSocket. The headers are
+	// those of the Upgrade request. Needs a cluster's token.
 	Connect(context.Context, *connect.BidiStream[v1.ConnectRequest, v1.ConnectResponse]) error
 	// ListSessions returns the agents' connections to all replicas that answer, by cluster, in pages. Needs an administrator's or a
 	// service's token.
 	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
-	// ListRecordings returns the recordings of sessions in pods that all replicas that answer have, the newest first, in pages. Needs an
-	// administrator's token.
+	// ListRecordings returns the recordings of sessions in pods of all replicas that answer, the
+	// newest first, in pages. Needs an administrator's token.
 	ListRecordings(context.Context, *v1.ListRecordingsRequest) (*v1.ListRecordingsResponse, error)
-	// GetRecording returns a recording (asciicast v2), whichever replica has it, as far as it has come. Needs an administrator's token.
+	// GetRecording returns a recording (asciicast v2) from any replica, including an unfinished one.
+	// Needs an administrator's token.
 	GetRecording(context.Context, *v1.GetRecordingRequest, *connect.ServerStream[v1.GetRecordingResponse]) error
 }
 
@@ -235,10 +239,12 @@ func (UnimplementedTunnelServiceHandler) GetRecording(context.Context, *v1.GetRe
 
 // LinkServiceClient is a client for the leat.tunnel.v1.LinkService service.
 type LinkServiceClient interface {
-	// Attach introduces both sides. It is the first call on a connection, which takes requests when it has been answered.
+	// Attach introduces both sides. It is the first call on a connection, which accepts requests once
+	// it has been answered.
 	Attach(context.Context, *v1.AttachRequest) (*v1.AttachResponse, error)
-	// Heartbeat is called at the interval that Attach named, and when there is something to say. Bytes thereby flow in both directions,
-	// which keeps alive what stands in between, and each side knows that the other one lives.
+	// Heartbeat is called at the interval that Attach named, and when there is something to report.
+	// Bytes then flow in both directions, which keeps intermediaries from closing the connection, and
+	// each side knows that the other one is alive.
 	Heartbeat(context.Context, *v1.HeartbeatRequest) (*v1.HeartbeatResponse, error)
 }
 
@@ -294,10 +300,12 @@ func (c *linkServiceClient) Heartbeat(ctx context.Context, req *v1.HeartbeatRequ
 
 // LinkServiceHandler is an implementation of the leat.tunnel.v1.LinkService service.
 type LinkServiceHandler interface {
-	// Attach introduces both sides. It is the first call on a connection, which takes requests when it has been answered.
+	// Attach introduces both sides. It is the first call on a connection, which accepts requests once
+	// it has been answered.
 	Attach(context.Context, *v1.AttachRequest) (*v1.AttachResponse, error)
-	// Heartbeat is called at the interval that Attach named, and when there is something to say. Bytes thereby flow in both directions,
-	// which keeps alive what stands in between, and each side knows that the other one lives.
+	// Heartbeat is called at the interval that Attach named, and when there is something to report.
+	// Bytes then flow in both directions, which keeps intermediaries from closing the connection, and
+	// each side knows that the other one is alive.
 	Heartbeat(context.Context, *v1.HeartbeatRequest) (*v1.HeartbeatResponse, error)
 }
 
