@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command leat-docs makes docs/config.md, docs/errors.md and docs/metrics.md from the code, so that
-// they cannot drift.
+// Command leat-docs generates docs/config.md, docs/errors.md and docs/metrics.md from the code, so
+// that they cannot drift.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command leat is what people use Leat with. See leat --help.
+// Command leat is Leat's command line. See leat --help.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 func main() {
 	agent.ServeRender(os.Args[1:]) // leat up runs the agent in this process
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the first signal ends what goes on in an orderly way, the second one at once
+	context.AfterFunc(ctx, stop) // the first signal ends the command in an orderly way, a second one immediately
 	os.Exit(command.Run(ctx, command.Params{
 		Args: os.Args[1:], LookupEnv: os.LookupEnv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 	}))

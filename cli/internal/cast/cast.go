@@ -19,15 +19,16 @@ const maxLine = 16 << 20
 
 // Options say how a recording is played.
 type Options struct {
-	// Speed is how many times faster than it was. Zero or less means as it was.
+	// Speed is the factor of acceleration. Zero or less means the original speed.
 	Speed float64
-	// IdleLimit is the longest pause, of the recording's time. Zero or less means no limit.
+	// IdleLimit is the longest pause, in the recording's time. Zero or less means no limit.
 	IdleLimit time.Duration
 	// Raw leaves out all pauses.
 	Raw bool
 }
 
-// Play writes what the session showed. A recording that breaks off in a line is played up to there.
+// Play writes the output of a recorded session. A recording that breaks off within a line is played
+// up to that line.
 func Play(ctx context.Context, out io.Writer, recording io.Reader, opts Options) error {
 	lines := bufio.NewScanner(recording)
 	lines.Buffer(nil, maxLine)
@@ -66,7 +67,7 @@ func readHeader(lines *bufio.Scanner) error {
 		return errors.Join(errors.New("the recording is empty"), lines.Err())
 	}
 	if err := json.Unmarshal(lines.Bytes(), &header); err != nil || header.Version != 2 {
-		return errors.New("the file is no recording: its first line is not the header of an asciicast of version 2")
+		return errors.New("the file is not a recording: its first line is not the header of an asciicast of version 2")
 	}
 	return nil
 }
@@ -83,7 +84,7 @@ func readEvent(line []byte) (at float64, kind, data string, err error) {
 	return at, kind, data, err
 }
 
-// pause waits for so many seconds of the recording's time.
+// pause blocks for so many seconds of the recording's time.
 func (o Options) pause(ctx context.Context, seconds float64) error {
 	if o.Raw || seconds <= 0 {
 		return ctx.Err()

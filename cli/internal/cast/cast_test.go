@@ -58,7 +58,7 @@ func TestPlayEndsWithItsContext(t *testing.T) {
 func TestPlayOfOtherFiles(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"": "empty", "hello\n": "no recording", `{"version":1}`: "no recording",
+		"": "empty", "hello\n": "not a recording", `{"version":1}`: "not a recording",
 		`{"version":2}` + "\n[1]\n[1,\"o\",\"x\"]\n":       "line 2",
 		`{"version":2}` + "\n[1,2,\"x\"]\n[1,\"o\",\"x\"]": "line 2",
 	} {
@@ -69,6 +69,6 @@ func TestPlayOfOtherFiles(t *testing.T) {
 	}
 	var out strings.Builder
 	if err := cast.Play(t.Context(), &out, strings.NewReader(recording+`[102,"o","cut`), cast.Options{Raw: true}); err != nil || out.String() != "one two" {
-		t.Errorf("got %q, %v, want what is whole", out.String(), err)
+		t.Errorf("got %q, %v, want the complete lines", out.String(), err)
 	}
 }

@@ -24,13 +24,13 @@ type AccessToken struct {
 	Expires time.Time `json:"expires"`
 }
 
-// reserve is how long before its end a kept token is replaced: kubectl takes a token before it
+// reserve is how long before its end a cached token is replaced: kubectl obtains a token before it
 // makes a request, which may then wait for a while.
 const reserve = 5 * time.Minute
 
-// AccessToken returns a token from cacheDir, or a new one that it then keeps there, readable for
-// its owner only. A cache that cannot be used costs time and nothing else. apiToken is what the
-// client was made with: another token has other cached ones.
+// AccessToken returns a token from cacheDir, or a new one that it stores there, readable only by
+// its owner. A cache that cannot be used only costs time. apiToken is the token that the client was
+// made with. Each API token has its own cached tokens.
 func (c *Client) AccessToken(ctx context.Context, cacheDir, apiToken string) (AccessToken, error) {
 	path := filepath.Join(cacheDir, cacheName(c.server, apiToken))
 	if kept, ok := readCached(path, time.Now()); ok {
@@ -43,13 +43,13 @@ func (c *Client) AccessToken(ctx context.Context, cacheDir, apiToken string) (Ac
 	token := AccessToken{Token: response.GetAccessToken(), Expires: response.GetExpireTime().AsTime()}
 	content, err := json.Marshal(token)
 	if err != nil {
-		return AccessToken{}, fmt.Errorf("keep access token: %w", err)
+		return AccessToken{}, fmt.Errorf("store access token: %w", err)
 	}
-	_ = settings.WriteFile(path, content) // the next call asks again
+	_ = settings.WriteFile(path, content) // without the file the next call requests a new token
 	return token, nil
 }
 
-// cacheName tells tokens of different people and hubs apart and gives neither away.
+// cacheName distinguishes the tokens of different people and hubs without revealing either.
 func cacheName(server, apiToken string) string {
 	sum := sha256.Sum256([]byte(server + "\x00" + identity.ServiceTunnel + "\x00" + apiToken))
 	return hex.EncodeToString(sum[:16]) + ".json"

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client talks to a hub for a person: the fleet's calls with their token, listings without
-// pages, a watch that survives interruptions, and short-lived access tokens that are kept until
-// close to their end.
+// Package client calls a hub on behalf of a person: the fleet's calls with their token, listings
+// without pages, a watch that survives interruptions, and cached access tokens.
 package client
 
 import (
@@ -15,10 +14,10 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// Params say which hub, and as whom.
+// Params identify the hub and the caller.
 type Params struct {
 	Server string // base URL of the distributor: http:// or https://
-	Token  string // API token; empty sends none
+	Token  string // API token; empty: no token is sent
 	CAPEM  []byte // certificates to trust instead of the system's; empty means the system's
 }
 
@@ -43,5 +42,5 @@ func New(p Params) (*Client, error) {
 	return &Client{FleetServiceClient: fleet, server: base.BaseURL}, nil
 }
 
-// Server is the base URL that the client was made for.
+// Server returns the base URL that the client was made for.
 func (c *Client) Server() string { return c.server }

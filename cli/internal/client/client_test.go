@@ -32,7 +32,7 @@ func service(name string) *fleetv1.Document {
 	return document.Of(&fleetv1.Service{Metadata: &typev1.Metadata{Name: name}, Status: fleettest.Healthy()})
 }
 
-// A watch outlives the connection that it began on.
+// A watch survives the connection on which it began.
 func TestWatchGoesOn(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.Start(t)
@@ -100,7 +100,7 @@ func TestAccessTokenIsKept(t *testing.T) {
 		if got := info.Mode().Perm(); got != 0o600 {
 			t.Errorf("%s: got mode %o, want 600", entry.Name(), got)
 		}
-		// What cannot be read is made again.
+		// An unreadable file is replaced.
 		if err := os.WriteFile(filepath.Join(dir, entry.Name()), []byte("broken"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ func (c *Client) lister(kind string) (lister, error) {
 	case "AccessBinding":
 		return c.listAccessBindings, nil
 	default:
-		return nil, fmt.Errorf("list %s: this leat cannot", kind)
+		return nil, fmt.Errorf("list %s: this version of leat does not support it", kind)
 	}
 }
 
@@ -150,7 +150,7 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 		response, err := c.GetAccessBinding(ctx, &fleetv1.GetAccessBindingRequest{Name: name})
 		return document.Of(response.GetAccessBinding()), err
 	default:
-		return nil, fmt.Errorf("get %s: this leat cannot", kind)
+		return nil, fmt.Errorf("get %s: this version of leat does not support it", kind)
 	}
 }
 
@@ -169,7 +169,7 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 	case "AccessBinding":
 		_, err = c.DeleteAccessBinding(ctx, &fleetv1.DeleteAccessBindingRequest{Name: name})
 	default:
-		err = fmt.Errorf("delete %s: this leat cannot", kind)
+		err = fmt.Errorf("delete %s: this version of leat does not support it", kind)
 	}
 	return err
 }

@@ -19,10 +19,10 @@ import (
 // ErrStop ends Watch without an error when its function returns it.
 var ErrStop = errors.New("stop watching")
 
-// Watch calls see with every change of the fleet, or of one service when service is not empty,
-// beginning with what is there. When the stream breaks it opens a new one, which begins with what
-// is there again, until ctx is done. It returns the cause when ctx is done, see's error unless that
-// is ErrStop, and what a hub answered that will answer the same again.
+// Watch calls see with every change of the fleet, or of one service if service is not empty,
+// starting with the current objects. When the stream breaks it opens a new one, which starts with
+// the current objects again, until ctx is done. It returns the cause when ctx is done, see's error
+// unless that is ErrStop, and any answer of the hub that a retry would not change.
 func (c *Client) Watch(ctx context.Context, service string, see func(*fleetv1.WatchFleetResponse) error) error {
 	failures := 0
 	for {
@@ -63,7 +63,7 @@ func (c *Client) watchOnce(ctx context.Context, service string, see func(*fleetv
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = stream.Close() }() // canceled, so it may complain
+	defer func() { _ = stream.Close() }() // cancelled, so it may return an error
 	for stream.Receive() {
 		progress = true
 		if err := see(stream.Msg()); errors.Is(err, ErrStop) {
@@ -75,7 +75,7 @@ func (c *Client) watchOnce(ctx context.Context, service string, see func(*fleetv
 	if err := stream.Err(); err != nil {
 		return progress, err
 	}
-	return progress, io.EOF // the server has ended the stream: it restarts
+	return progress, io.EOF // the server has ended the stream because it restarts
 }
 
 func worthRetrying(err error) bool {

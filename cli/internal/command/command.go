@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is leat's command line. Each noun's commands are in a package of their own below;
-// this one puts them together and turns what they return into an exit code.
+// Package command is leat's command line. Each noun's commands are in a package of their own below.
+// This package assembles them and maps their errors to an exit code.
 package command
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 )
 
-// Params are what a process gives to its program.
+// Params are what a process passes to its program.
 type Params struct {
 	Args      []string // without the program's name
 	LookupEnv func(string) (string, bool)
@@ -44,7 +44,7 @@ func Run(ctx context.Context, p Params) int {
 	}
 	f, ok := errors.AsType[*failure.Failure](err)
 	if !ok {
-		// Every command makes failures of its own errors, so this one is cobra's: about flags and
+		// Every command returns its own errors as failures, so this one is cobra's, about flags and
 		// arguments.
 		f = failure.Usage("%s", err.Error())
 	}
@@ -57,10 +57,10 @@ func Run(ctx context.Context, p Params) int {
 
 const about = `leat carries one Git commit to every cluster.
 
-A hub mirrors Git repositories and hands each cluster what it should run; an agent in the cluster applies it. This
-command is how people tell the hub what to run where, see what became of it, and reach their clusters through it.
+A hub mirrors Git repositories and sends each cluster what it should run; an agent in the cluster applies it. This
+command is how people define what runs where, follow its state, and reach their clusters through the hub.
 
-Exit codes: 0 it is done, 1 it failed, 2 the command line is wrong.`
+Exit codes: 0 success, 1 failure, 2 wrong command line.`
 
 // New returns the root command.
 func New(s *session.Session) *cobra.Command {
@@ -70,8 +70,8 @@ func New(s *session.Session) *cobra.Command {
 		Long:  about,
 		Example: `  leat up                                     try it: a hub, a cluster and a demo on this machine
   leat login https://leat.example.com         use a hub
-  leat apply -f fleet.yaml                    tell it what to run where
-  leat get services                           see what became of it
+  leat apply -f fleet.yaml                    define what runs where
+  leat get services                           see the state of it
   leat wait service/shop --for=healthy        wait until it runs`,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 type hubKey struct{}
 
-// TestScripts runs leat as people do: a process with arguments against a hub over HTTP.
+// TestScripts runs leat like a user: a process with arguments against a hub over HTTP.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	examples, err := filepath.Abs("../../../examples")
@@ -148,7 +148,7 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(service))
 }
 
-// putCluster stores a cluster as its agent tells of it: cluster NAME
+// putCluster stores a cluster in a state that its agent reported: cluster NAME
 // connected|offline|calm|counted.
 func putCluster(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
@@ -216,7 +216,7 @@ func putHistory(ts *testscript.TestScript, _ bool, args []string) {
 		})
 }
 
-// setTunnel makes the hub its own tunnel: tunnel on; or has none: tunnel off.
+// setTunnel sets whether the hub has a tunnel, which is the hub itself: tunnel on, or tunnel off.
 func setTunnel(ts *testscript.TestScript, _ bool, args []string) {
 	hub := ts.Value(hubKey{}).(*fleettest.Hub)
 	hub.SetTunnel(map[string]string{"on": hub.URL + "/", "off": ""}[args[0]])

@@ -26,17 +26,17 @@ delivered to it. Everything is real except Redis and the database, which are emb
 pretend to run pods.
 
 Without flags it delivers a demo from a Git repository that it serves itself, and that you can clone and push to. With
---repo it delivers a repository of yours. The first start builds a Kubernetes control plane from source, which takes
+--repo it delivers your own repository. The first start builds a Kubernetes control plane from source, which takes
 some minutes and needs a checkout of Leat; later starts take seconds.
 
-With --kubeconfig it uses a cluster of yours instead. There it makes three ClusterRoleBindings, so that people who come
-through the tunnel may do something: leat-admins (cluster-admin), leat-operators (edit) and leat-viewers (view).
+With --kubeconfig it uses your own cluster instead. There it makes three ClusterRoleBindings, so that people who connect
+through the tunnel have rights: leat-admins (cluster-admin), leat-operators (edit) and leat-viewers (view).
 
 Everything is kept in --data-dir, which Git ignores. Ctrl-C stops everything, a second Ctrl-C kills it; the next start
-goes on from there. To begin anew, remove the folder. Your own leat config is left alone: the hub has a config file of
+continues from there. To start over, remove the folder. Your own leat config does not change: the hub has a config file of
 its own in the folder, which LEAT_CONFIG names.
 
-The exit code is 0 when it was stopped by Ctrl-C or SIGTERM, and 1 when a part of it failed.`
+The exit code is 0 if Ctrl-C or SIGTERM stopped it, and 1 if a part of it failed.`
 
 func up(s *session.Session) *cobra.Command {
 	o, output := upcmd.Options{}, outputText
@@ -64,12 +64,12 @@ func bindUp(flags *pflag.FlagSet, o *upcmd.Options) {
 	flags.StringVar(&o.Root, "root", "", "folder that holds --path and what its manifests refer to, such as ../base; . is the whole repository")
 	flags.StringVar(&o.Namespace, "namespace", "", "namespace for objects that name none (default: default)")
 	flags.IntVar(&o.Clusters, "clusters", 1, "how many clusters to run: demo, demo-2, demo-3 …")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of a cluster of yours to use instead; its current context counts")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "kubeconfig of your own cluster to use instead, with its current context")
 	flags.StringVar(&o.KubeSource, "kube-source", ".", "a folder in a checkout of Leat, to build the control plane from")
-	flags.StringVar(&o.Listen, "listen", upcmd.DefaultListen, "host and port of the hub; the three ports after it are used, too; port 0: any four")
+	flags.StringVar(&o.Listen, "listen", upcmd.DefaultListen, "host and port of the hub; the next three ports are also used; port 0: any four")
 	flags.StringVar(&o.DataDir, "data-dir", upcmd.DefaultDataDir, "where everything is kept")
-	flags.DurationVar(&o.WaitTimeout, "wait-timeout", 10*time.Minute, "how long to wait for the first delivery before showing what there is")
-	flags.BoolVar(&o.Verbose, "verbose", false, "write the services' logs to the standard error, too, not only to files")
+	flags.DurationVar(&o.WaitTimeout, "wait-timeout", 10*time.Minute, "how long to wait for the first delivery before showing the summary")
+	flags.BoolVar(&o.Verbose, "verbose", false, "write the services' logs to the standard error as well as to files")
 }
 
 func runUp(ctx context.Context, s *session.Session, o upcmd.Options, output outputFormat) error {
@@ -96,7 +96,7 @@ func runUp(ctx context.Context, s *session.Session, o upcmd.Options, output outp
 	return failure.From(err, "the hub")
 }
 
-// outputFormat is how leat up tells what it does.
+// outputFormat is the form in which leat up reports its progress.
 type outputFormat string
 
 const (

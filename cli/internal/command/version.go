@@ -28,7 +28,7 @@ func version(s *session.Session) *cobra.Command {
 				_, err := fmt.Fprintln(s.Out, "leat", build)
 				return s.Fail(err)
 			}
-			encoder := json.NewEncoder(s.Out) // a JSON object is YAML, too
+			encoder := json.NewEncoder(s.Out) // a JSON object is also YAML
 			encoder.SetIndent("", "  ")
 			return s.Fail(encoder.Encode(struct {
 				Version   string `json:"version"`

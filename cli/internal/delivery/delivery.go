@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package delivery judges where a service is on its way from commit to healthy, for everything that
-// waits for one.
+// Package delivery determines how far a service has come from commit to healthy, for everything
+// that waits for a service.
 package delivery
 
 import (
@@ -20,8 +20,8 @@ type Goal string
 
 // The goals.
 const (
-	Healthy Goal = "healthy" // synced, and every object does what it should
-	Synced  Goal = "synced"  // what the sources hold now is applied
+	Healthy Goal = "healthy" // synced, and every object is healthy
+	Synced  Goal = "synced"  // the current content of the sources is applied
 )
 
 // String, Set and Type make a Goal a flag.
@@ -41,8 +41,8 @@ func (g *Goal) Set(text string) error {
 // Type implements pflag.Value.
 func (g *Goal) Type() string { return string(Healthy + "|" + Synced) }
 
-// Reached reports whether a service is where the goal wants it. A status that is about an older
-// spec does not count: it says how the service was before somebody changed it.
+// Reached reports whether a service has reached the goal. A status for an older spec does not
+// count: it describes the service before it was changed.
 func (g Goal) Reached(service *fleetv1.Service) bool {
 	status := service.GetStatus()
 	if !status.GetSynced() || status.GetObservedGeneration() < service.GetMetadata().GetGeneration() {
@@ -51,7 +51,7 @@ func (g Goal) Reached(service *fleetv1.Service) bool {
 	return g == Synced || status.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_HEALTHY
 }
 
-// Failed reports whether a service needs a person.
+// Failed reports whether a service needs a person's attention.
 func Failed(service *fleetv1.Service) bool {
 	switch service.GetStatus().GetPhase() {
 	case typev1.ServicePhase_SERVICE_PHASE_FAILED, typev1.ServicePhase_SERVICE_PHASE_DEGRADED:
@@ -61,15 +61,15 @@ func Failed(service *fleetv1.Service) bool {
 	}
 }
 
-// Guarded reports whether a service waits for somebody to agree that objects go, which nothing but
-// an answer or a change ends. A status that is about an older spec does not count.
+// Guarded reports whether a service waits until a person agrees to deletions, which only an answer
+// or a change ends. A status for an older spec does not count.
 func Guarded(service *fleetv1.Service) bool {
 	status := service.GetStatus()
 	return Failed(service) && status.GetProblem().GetReason() == errorsv1.Reason_REASON_PRUNE_GUARDED &&
 		status.GetObservedGeneration() >= service.GetMetadata().GetGeneration()
 }
 
-// Describe says in one line where a service is: "failed: REF_NOT_FOUND: no branch main".
+// Describe returns a service's state in one line: "failed: REF_NOT_FOUND: no branch main".
 func Describe(service *fleetv1.Service) string {
 	status := service.GetStatus()
 	text := document.EnumName(status.GetPhase())
@@ -85,8 +85,8 @@ func Describe(service *fleetv1.Service) string {
 	return text
 }
 
-// Commits are the short ids of what a service has applied, or of what it is to apply when nothing
-// is yet.
+// Commits returns the short ids of the commits that a service has applied, or of those that it will
+// apply if there are none yet.
 func Commits(status *fleetv1.ServiceStatus) string {
 	commits := status.GetReport().GetAppliedCommits()
 	if len(commits) == 0 {
@@ -97,7 +97,7 @@ func Commits(status *fleetv1.ServiceStatus) string {
 	return ShortCommits(commits)
 }
 
-// ShortCommits are the short ids of commits, in their order.
+// ShortCommits returns the short ids of commits, in their order.
 func ShortCommits(commits []string) string {
 	short := make([]string, len(commits))
 	for i, commit := range commits {
@@ -106,5 +106,5 @@ func ShortCommits(commits []string) string {
 	return strings.Join(short, ",")
 }
 
-// ShortCommit is the beginning of a commit id, by which people know it.
+// ShortCommit returns the beginning of a commit id, as people quote it.
 func ShortCommit(commit string) string { return commit[:min(len(commit), 8)] }

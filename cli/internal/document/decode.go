@@ -14,7 +14,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// Tags that YAML gives to plain scalars.
+// The YAML tags of plain scalars.
 const (
 	nullTag      = "!!null"
 	stringTag    = "!!str"
@@ -25,15 +25,15 @@ const (
 	mergeTag     = "!!merge"
 )
 
-// decoder turns the nodes of one file into documents. It goes on after a problem, so that a person
-// learns of all of them at once.
+// decoder turns the nodes of one file into documents. It continues after a problem, so that a user
+// sees all of them at once.
 type decoder struct {
 	file      string
 	budget    int // nodes that may still be visited
 	documents []*Document
 	problems  Problems
 
-	fields map[string]Position // of the document under way
+	fields map[string]Position // of the current document
 }
 
 func (d *decoder) problem(node *yaml.Node, field, message string) {
@@ -67,9 +67,9 @@ func nodeOr(node, otherwise *yaml.Node) *yaml.Node {
 	return node
 }
 
-// withoutServerFields drops what is no field of the message (apiVersion, kind), and status, which
-// is the hub's to write: what `leat get -o yaml` printed can be applied again. What stands there
-// twice stays to be complained about.
+// withoutServerFields drops the keys that are not fields of the message (apiVersion, kind), and
+// status, which only the hub writes, so that the output of `leat get -o yaml` can be applied again.
+// Duplicates stay, to be reported.
 func withoutServerFields(node *yaml.Node) *yaml.Node {
 	kept := *node
 	kept.Content = nil
@@ -116,7 +116,7 @@ func (d *decoder) mapping(message protoreflect.Message, node *yaml.Node, path st
 	}
 }
 
-// spent reports whether too many nodes were visited, and complains when that has just come to pass.
+// spent reports whether too many nodes were visited, and adds a problem when that happens first.
 func (d *decoder) spent(node *yaml.Node, path string) bool {
 	d.budget--
 	if d.budget == -1 {
@@ -150,7 +150,7 @@ func fieldNames(message protoreflect.Message) []string {
 	return names
 }
 
-// field decodes the value of one field. Nothing after the colon leaves it unset.
+// field decodes the value of one field. An empty value leaves it unset.
 func (d *decoder) field(message protoreflect.Message, field protoreflect.FieldDescriptor, key, value *yaml.Node, path string) {
 	d.fields[path] = d.position(value)
 	if value.Kind != yaml.ScalarNode {
@@ -173,7 +173,7 @@ func (d *decoder) field(message protoreflect.Message, field protoreflect.FieldDe
 	}
 }
 
-// excluded complains about a second field of a oneof.
+// excluded adds a problem for a second field of a oneof.
 func (d *decoder) excluded(message protoreflect.Message, field protoreflect.FieldDescriptor, key *yaml.Node, path string) bool {
 	oneof := field.ContainingOneof()
 	if oneof == nil || oneof.IsSynthetic() {
@@ -217,7 +217,7 @@ func (d *decoder) mapField(target protoreflect.Map, field protoreflect.FieldDesc
 	}
 }
 
-// sensitive tells fields whose values are not to be repeated in messages.
+// sensitive reports whether a field's value must not be repeated in messages.
 func sensitive(field protoreflect.FieldDescriptor) bool {
 	options, ok := field.Options().(*descriptorpb.FieldOptions)
 	return ok && options.GetDebugRedact()
@@ -247,7 +247,7 @@ func (d *decoder) listField(target protoreflect.List, field protoreflect.FieldDe
 
 func join(path, name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 
-// describe says in plain words what a node is.
+// describe returns a node's kind in plain words.
 func describe(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.MappingNode:

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package document reads and writes Leat's declarative documents: YAML or JSON that looks like
-// Kubernetes objects and stands for the messages of leat.fleet.v1.
+// Kubernetes objects and represents the messages of leat.fleet.v1.
 //
 //	apiVersion: leat.dev/v1
 //	kind: Service
@@ -10,10 +10,10 @@
 //	spec: {cluster: demo, sources: [{repository: shop, path: deploy}]}
 //
 // Reading is strict. A field that is unknown, given twice or of the wrong type is refused with its
-// file, line and column; nothing is guessed and nothing is dropped in silence. It walks YAML nodes
-// beside the protobuf descriptors, so a field that is added to the protocol can be written at once.
-// Fields have their JSON names, enum values their short lower-case names ("git" for
-// REPOSITORY_TYPE_GIT), durations the form "2m30s".
+// file, line and column; nothing is guessed and nothing is dropped silently. It walks YAML nodes
+// beside the protobuf descriptors, so documents support a new field of the protocol at once. Fields
+// have their JSON names, enum values their short lower-case names ("git" for REPOSITORY_TYPE_GIT),
+// durations the form "2m30s".
 package document
 
 import (
@@ -37,13 +37,13 @@ const (
 
 	// maxFileBytes bounds one file. A thousand services need about a tenth.
 	maxFileBytes = 4 << 20
-	// maxNodes bounds what aliases can make of a small file.
+	// maxNodes bounds the expansion of a small file by aliases.
 	maxNodes = 200_000
 )
 
-// Document is one document with the places that its fields were read from.
+// Document is one document with the positions of its fields.
 type Document struct {
-	Object *fleetv1.Document // as the hub wants it; status is left out
+	Object *fleetv1.Document // in the hub's form, without status
 	Kind   string            // such as "Service"
 	Name   string            // metadata.name
 	Start  Position          // where the document begins
@@ -51,11 +51,11 @@ type Document struct {
 	fields map[string]Position // by path, such as spec.sources[0].path
 }
 
-// ID is how people name the object: "service/shop".
+// ID returns the object's name for people: "service/shop".
 func (d *Document) ID() string { return strings.ToLower(d.Kind) + "/" + d.Name }
 
-// Parse reads all documents of one file; name is what messages call it. The error is Problems when
-// the content is at fault, and it then holds every problem that was found, not only the first.
+// Parse reads all documents of one file. Messages refer to the file by name. The error is Problems
+// if the content is invalid, and then holds every problem, not only the first.
 func Parse(name string, r io.Reader) ([]*Document, error) {
 	content, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err != nil {
@@ -91,13 +91,13 @@ func (d *decoder) stream(content []byte) {
 	}
 }
 
-// The YAML parser tells the line of a syntax error in its text only.
+// The YAML parser reports the line of a syntax error only in its text.
 var syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
 
 func syntaxProblem(file string, err error) Problem {
 	text := err.Error()
 	match := syntaxLine.FindStringSubmatch(text)
-	line := 1 // which is what it means by no line
+	line := 1 // the parser omits line 1
 	if n, err := strconv.Atoi(match[1]); err == nil {
 		line = n
 	}
@@ -133,7 +133,7 @@ func (d *decoder) object(node *yaml.Node) {
 	d.document(node, kind, field)
 }
 
-// header checks apiVersion and kind, and that the latter is one word.
+// header checks apiVersion and kind, and that kind is one word.
 func (d *decoder) header(node *yaml.Node) bool {
 	for _, name := range []string{"apiVersion", "kind"} {
 		value := child(node, name)
@@ -170,7 +170,7 @@ func versionAdvice(version string) string {
 	if strings.HasPrefix(version, "leat.dev/") {
 		return fmt.Sprintf("unknown version %q; this leat knows %s", version, APIVersion)
 	}
-	return fmt.Sprintf("%q is not one of Leat's documents (%s); Kubernetes manifests belong into a repository that a Service names",
+	return fmt.Sprintf("%q is not one of Leat's documents (%s); Kubernetes manifests belong in a repository that a Service names",
 		version, APIVersion)
 }
 
@@ -213,7 +213,7 @@ func child(node *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// resolve follows an alias to what it stands for.
+// resolve returns the node that an alias refers to.
 func resolve(node *yaml.Node) *yaml.Node {
 	for node.Kind == yaml.AliasNode {
 		node = node.Alias

@@ -139,7 +139,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestExampleCredentials reads every way to reach a repository that the examples show.
+// TestExampleCredentials reads every kind of repository credential in the examples.
 func TestExampleCredentials(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("../../../examples/credentials/repositories.yaml")
@@ -165,7 +165,7 @@ func TestExampleCredentials(t *testing.T) {
 	}
 }
 
-// TestExampleVerification reads who has to sign in the examples.
+// TestExampleVerification reads the required signers in the examples.
 func TestExampleVerification(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("../../../examples/verification/repositories.yaml")
@@ -187,8 +187,8 @@ func TestExampleVerification(t *testing.T) {
 	}
 }
 
-// TestExampleConfiguration reads the configurations of the examples, and writes one as people are
-// shown it.
+// TestExampleConfiguration reads the configurations of the examples, and writes one in its
+// displayed form.
 func TestExampleConfiguration(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("../../../examples/configuration/fleet.yaml")
@@ -210,7 +210,7 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 	at, field, ok := document.Locate(documents, "documents[1].spec.config.secrets[DATABASE_PASSWORD]")
 	if !ok || at.String() != "fleet.yaml:30:26" || field != "spec.config.secrets[DATABASE_PASSWORD]" {
-		t.Errorf("got %s, %q, %v, want where the secret stands", at, field, ok)
+		t.Errorf("got %s, %q, %v, want the position of the secret", at, field, ok)
 	}
 	if at, field, _ := document.Locate(documents, "documents[1].spec.config.values[lower_case]"); at.Line != 26 || field != "spec.config.values[lower_case]" {
 		t.Errorf("got %s, %q, want the values, and the key as it is", at, field)
@@ -225,12 +225,12 @@ func TestExampleConfiguration(t *testing.T) {
 	}
 	again := parse(t, text.String())[0].Object
 	if diff := cmp.Diff(documents[1].Object, again, protocmp.Transform()); diff != "" {
-		t.Errorf("what is shown does not read back (-want +got):\n%s", diff)
+		t.Errorf("the displayed form does not read back (-want +got):\n%s", diff)
 	}
 }
 
-// TestExamplePolicy reads the policy of the examples, which the hub has to accept, and writes it as
-// people wrote it.
+// TestExamplePolicy reads the policy of the examples, which the hub has to accept, and writes it in
+// its original form.
 func TestExamplePolicy(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("../../../examples/policy/fleet.yaml")
@@ -264,11 +264,11 @@ func TestExamplePolicy(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(documents[2].Object, parse(t, text.String())[0].Object, protocmp.Transform()); diff != "" {
-		t.Errorf("what is shown does not read back (-want +got):\n%s", diff)
+		t.Errorf("the displayed form does not read back (-want +got):\n%s", diff)
 	}
 	_, err = document.Parse("wrong.yaml", strings.NewReader(strings.ReplaceAll(text.String(), "action: force", "action: farce")))
 	if err == nil || !strings.Contains(err.Error(), `did you mean "force"`) && !strings.Contains(err.Error(), "force") {
-		t.Errorf("a wrong word: got %v, want what there is", err)
+		t.Errorf("a wrong word: got %v, want the valid ones", err)
 	}
 }
 
@@ -401,7 +401,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	huge := strings.NewReader("#" + strings.Repeat("x", 5<<20))
 	if _, err := document.Load([]string{"-"}, huge); err == nil || !strings.Contains(err.Error(), "4 MiB") {
-		t.Errorf("huge file: got error %v, want one that tells the limit", err)
+		t.Errorf("huge file: got error %v, want one that names the limit", err)
 	}
 }
 
@@ -475,11 +475,11 @@ func FuzzParse(f *testing.F) {
 		}
 		var buffer bytes.Buffer
 		if err := document.WriteYAML(&buffer, objects(documents)...); err != nil {
-			t.Fatalf("write what was read: %v", err)
+			t.Fatalf("write the documents: %v", err)
 		}
 		again, err := document.Parse("again.yaml", &buffer)
 		if err != nil {
-			t.Fatalf("read what was written: %v", err)
+			t.Fatalf("read them again: %v", err)
 		}
 		for i, d := range documents {
 			if !proto.Equal(d.Object, again[i].Object) {

@@ -48,7 +48,7 @@ func WriteJSONLine(w io.Writer, object *fleetv1.Document) error {
 	return writeJSON(w, objectNode(object), "")
 }
 
-// WriteJSONList writes objects as a List with items, even when there is one or none.
+// WriteJSONList writes objects as a List with items, even for one object or none.
 func WriteJSONList(w io.Writer, objects []*fleetv1.Document) error {
 	items := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, object := range objects {
@@ -63,12 +63,12 @@ func listNode(items *yaml.Node) *yaml.Node {
 	}}
 }
 
-// WriteJSONItems writes what is no document of its own, such as revisions, as WriteJSONList does.
+// WriteJSONItems writes messages that are not documents, such as revisions, like WriteJSONList.
 func WriteJSONItems[M proto.Message](w io.Writer, items []M) error {
 	return writeJSON(w, itemsNode(items), "  ")
 }
 
-// WriteYAMLItems writes the same as one YAML document.
+// WriteYAMLItems writes such messages as one YAML document.
 func WriteYAMLItems[M proto.Message](w io.Writer, items []M) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
@@ -83,8 +83,8 @@ func WriteJSONItem(w io.Writer, item proto.Message) error {
 	return writeJSON(w, messageNode(item.ProtoReflect(), true), "")
 }
 
-// WriteYAMLItem writes one such message as a YAML document, which begins with its mark so that many
-// make a stream.
+// WriteYAMLItem writes one such message as a YAML document, which begins with its marker so that
+// several form a stream.
 func WriteYAMLItem(w io.Writer, item proto.Message) error {
 	content, err := yaml.Marshal(messageNode(item.ProtoReflect(), true))
 	if err != nil {
@@ -102,7 +102,7 @@ func itemsNode[M proto.Message](items []M) *yaml.Node {
 	return listNode(nodes)
 }
 
-// Of wraps an object of the fleet. Anything else gives an empty document.
+// Of wraps an object of the fleet in a document. Any other message gives an empty document.
 func Of(object proto.Message) *fleetv1.Document {
 	switch o := object.(type) {
 	case *fleetv1.Cluster:
@@ -120,8 +120,8 @@ func Of(object proto.Message) *fleetv1.Document {
 	}
 }
 
-// Identify returns kind and name of an object; both are empty when it is unset or of a kind that
-// this leat does not know.
+// Identify returns the kind and name of an object. Both are empty if it is unset or of an unknown
+// kind.
 func Identify(object *fleetv1.Document) (kind, name string) {
 	field := object.ProtoReflect().WhichOneof(objectOneof())
 	if field == nil {
@@ -141,8 +141,8 @@ func objectNode(object *fleetv1.Document) *yaml.Node {
 	return node
 }
 
-// messageNode holds what is set. In a status numbers and booleans are written even when they are
-// zero, because there "synced: false" is an answer.
+// messageNode returns a node with the fields that are set. In a status it includes zero numbers and
+// booleans, because there "synced: false" is information.
 func messageNode(message protoreflect.Message, status bool) *yaml.Node {
 	switch known := message.Interface().(type) {
 	case *durationpb.Duration:
@@ -222,7 +222,7 @@ func itemNode(field protoreflect.FieldDescriptor, value protoreflect.Value, stat
 	}
 }
 
-// text is a scalar that reads back as text: the encoder quotes it when it looks like something
+// text returns a scalar that reads back as text: the encoder quotes it if it looks like something
 // else.
 func text(value string) *yaml.Node {
 	var node yaml.Node
@@ -230,7 +230,7 @@ func text(value string) *yaml.Node {
 	return &node
 }
 
-// shortDuration leaves out zero minutes and seconds: "2m", not "2m0s".
+// shortDuration omits zero minutes and seconds: "2m", not "2m0s".
 func shortDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

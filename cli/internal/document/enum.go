@@ -24,7 +24,7 @@ func parseEnum(enum protoreflect.EnumDescriptor, node *yaml.Node) (value protore
 	return value, fmt.Sprintf("unknown value %q, want one of %s%s", node.Value, strings.Join(names, ", "), Suggest(node.Value, names))
 }
 
-// enumPrefix is what all values of an enum begin with. buf's lint sees to it that the zero value is
+// enumPrefix returns the prefix of all values of an enum. buf's lint ensures that the zero value is
 // PREFIX_UNSPECIFIED.
 func enumPrefix(enum protoreflect.EnumDescriptor) string {
 	return strings.TrimSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED")
@@ -40,8 +40,8 @@ func enumNames(enum protoreflect.EnumDescriptor) []string {
 	return names
 }
 
-// enumName is the short name of a value. Reasons keep their capitals, by which documentation and
-// logs know them. A value of a newer hub is its number.
+// enumName returns the short name of a value. Reasons keep their capitals, as in documentation and
+// logs. A value of a newer hub is its number.
 func enumName(enum protoreflect.EnumDescriptor, number protoreflect.EnumNumber) string {
 	value := enum.Values().ByNumber(number)
 	if value == nil {
@@ -54,5 +54,5 @@ func enumName(enum protoreflect.EnumDescriptor, number protoreflect.EnumNumber) 
 	return strings.ToLower(short)
 }
 
-// EnumName is the short name of an enum's value as documents and tables show it.
+// EnumName returns the short name of an enum's value, as shown in documents and tables.
 func EnumName(value protoreflect.Enum) string { return enumName(value.Descriptor(), value.Number()) }

@@ -31,8 +31,8 @@ func objectOneof() protoreflect.OneofDescriptor {
 
 func kindNames() []string { return slices.Sorted(maps.Keys(kinds())) }
 
-// Kind returns the kind that a person means by word: "service", "services" and "Service" are the
-// same. ok is false when there is no such kind.
+// Kind returns the kind for a user's word: "service", "services" and "Service" are the same. ok is
+// false if there is no such kind.
 func Kind(word string) (kind string, ok bool) {
 	for _, name := range kindNames() {
 		lower := strings.ToLower(name)
@@ -43,7 +43,8 @@ func Kind(word string) (kind string, ok bool) {
 	return "", false
 }
 
-// Kinds are the words for all kinds as people type them: "clusters", "repositories", "services".
+// Kinds returns the words for all kinds, as users type them: "clusters", "repositories",
+// "services".
 func Kinds() []string {
 	words := kindNames()
 	for i, name := range words {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Locate finds what a hub's field path, such as "documents[2].spec.poll_interval", means in the
-// files that the request was made of. The result names the field as documents spell it. ok is false
-// when the path is about none of documents.
+// Locate returns the position of a field in the files that the request was made from. path is the
+// hub's path, such as "documents[2].spec.poll_interval". The result names the field in the spelling
+// of documents. ok is false if the path does not lead into documents.
 func Locate(documents []*Document, path string) (at Position, field string, ok bool) {
 	match := documentPath.FindStringSubmatch(path)
 	if match == nil {
@@ -28,11 +28,11 @@ func Locate(documents []*Document, path string) (at Position, field string, ok b
 
 var (
 	documentPath = regexp.MustCompile(`^documents\[(\d+)\]\.?(.*)$`)
-	snakeLetter  = regexp.MustCompile(`\[[^\]]*\]|_[a-z0-9]`) // or a key, which has no spelling but its own
+	snakeLetter  = regexp.MustCompile(`\[[^\]]*\]|_[a-z0-9]`) // or a key, whose spelling is kept
 	lastSegment  = regexp.MustCompile(`(\.[^.\[]*|\[[^\]]*\]|^[^.\[]+)$`)
 )
 
-// spelled turns the protocol's spelling of a path into that of documents.
+// spelled converts the protocol's spelling of a path into that of documents.
 func spelled(path string) string {
 	path = strings.NewReplacer(`["`, "[", `"]`, "]").Replace(path)
 	return snakeLetter.ReplaceAllStringFunc(path, func(s string) string {
@@ -43,7 +43,7 @@ func spelled(path string) string {
 	})
 }
 
-// position is where a field stands, or, when it was left out, what it should stand in.
+// position returns the position of a field or, if it was omitted, of its closest parent.
 func (d *Document) position(field string) Position {
 	for {
 		if at, ok := d.fields[field]; ok {

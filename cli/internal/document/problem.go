@@ -14,7 +14,7 @@ type Position struct {
 	Line, Column int // counted from 1
 }
 
-// String is "file:line:column", as far as it is known, which terminals and editors make a link of.
+// String returns "file:line:column", as far as known. Terminals and editors make a link of it.
 func (p Position) String() string {
 	switch {
 	case p.Line == 0:
@@ -26,11 +26,11 @@ func (p Position) String() string {
 	}
 }
 
-// Problem is one thing that is wrong with a document.
+// Problem is one error in a document.
 type Problem struct {
 	Position Position
-	Field    string // path such as spec.sources[0].path; empty when the whole document is meant
-	Message  string // what is wrong and, where that can be told, what to write instead
+	Field    string // path such as spec.sources[0].path; empty for the whole document
+	Message  string // what is wrong and, if known, what to write instead
 }
 
 // Error implements error: "fleet.yaml:7:5: spec.source: unknown field; did you mean "sources"?".
@@ -41,8 +41,7 @@ func (p Problem) Error() string {
 	return p.Position.String() + ": " + p.Field + ": " + p.Message
 }
 
-// Problems is everything that is wrong with some documents, in the order of the files. It is never
-// empty.
+// Problems are all errors in some documents, in the order of the files. It is never empty.
 type Problems []Problem
 
 // Error implements error, one line a problem.

@@ -15,7 +15,7 @@ import (
 
 type badDocument struct{ name, text, want string }
 
-// service is a document with the given lines in its spec, the first of which is line 5.
+// service returns a document with the given lines in its spec, the first of which is line 5.
 func service(spec string) string {
 	return "apiVersion: leat.dev/v1\nkind: Service\nmetadata: {name: shop}\nspec:\n" + spec
 }
@@ -29,7 +29,7 @@ func badDocuments() []badDocument {
 		{"newer version", "apiVersion: leat.dev/v2\nkind: Service", `f.yaml:1:13: apiVersion: unknown version "leat.dev/v2"; this leat knows leat.dev/v1`},
 		{
 			"a manifest", "apiVersion: apps/v1\nkind: Deployment",
-			`f.yaml:1:13: apiVersion: "apps/v1" is not one of Leat's documents (leat.dev/v1); Kubernetes manifests belong into a repository that a Service names`,
+			`f.yaml:1:13: apiVersion: "apps/v1" is not one of Leat's documents (leat.dev/v1); Kubernetes manifests belong in a repository that a Service names`,
 		},
 		{"no kind", "apiVersion: leat.dev/v1", "f.yaml:1:1: kind: is required; one of AccessBinding, Cluster, Repository, Service, User"},
 		{"unknown kind", "apiVersion: leat.dev/v1\nkind: Servce", `f.yaml:2:7: kind: unknown kind "Servce"; did you mean "Service"?`},
@@ -56,7 +56,7 @@ func badDocuments() []badDocument {
 		{"two of a oneof", service("  sources: [{repository: r, ref: {branch: a, tag: b}}]"), "f.yaml:5:46: spec.sources[0].ref.tag: branch and tag exclude each other; keep one"},
 		{"text for labels", "apiVersion: leat.dev/v1\nkind: Cluster\nmetadata: {name: a, labels: b}", `f.yaml:3:29: metadata.labels: want pairs such as key: value, got the text "b"`},
 		{
-			"secrets that are no text", service("  config: {secrets: {PIN: 1234, OPEN: true}, values: {N: 5678}}"),
+			"secrets that are not text", service("  config: {secrets: {PIN: 1234, OPEN: true}, values: {N: 5678}}"),
 			"f.yaml:5:27: spec.config.secrets[PIN]: want text; put it into quotes\n" +
 				"f.yaml:5:39: spec.config.secrets[OPEN]: want text; put it into quotes\n" +
 				`f.yaml:5:58: spec.config.values[N]: want text, got the number 5678; put it into quotes: "5678"`,

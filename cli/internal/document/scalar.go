@@ -61,7 +61,7 @@ func (d *decoder) scalar(field protoreflect.FieldDescriptor, node *yaml.Node, pa
 	return value, true
 }
 
-// parseScalar returns the value, or what is wrong.
+// parseScalar returns the value, or a message about the error.
 func parseScalar(field protoreflect.FieldDescriptor, node *yaml.Node) (value protoreflect.Value, problem string) {
 	switch field.Kind() {
 	case protoreflect.StringKind:
@@ -86,11 +86,11 @@ func parseScalar(field protoreflect.FieldDescriptor, node *yaml.Node) (value pro
 	return value, "want " + wanted(field) + ", got " + describe(node)
 }
 
-// parseString takes only what YAML takes for text: "version: 1.10" is a number that has lost its
-// zero by the time anybody compares it.
+// parseString accepts only text in YAML's sense: "version: 1.10" is a number, which has already
+// lost its zero.
 func parseString(node *yaml.Node) (value protoreflect.Value, problem string) {
 	switch node.Tag {
-	case stringTag, timestampTag, mergeTag: // the latter two are kept as they were written
+	case stringTag, timestampTag, mergeTag: // the latter two are kept as written
 		return protoreflect.ValueOfString(node.Value), ""
 	default:
 		return value, fmt.Sprintf("want text, got %s; put it into quotes: %q", describe(node), node.Value)
@@ -122,7 +122,7 @@ func parseNumber(kind protoreflect.Kind, text string) (protoreflect.Value, bool)
 	}
 }
 
-// wanted says in plain words what a field holds.
+// wanted returns in plain words what a field holds.
 func wanted(field protoreflect.FieldDescriptor) string {
 	switch field.Kind() {
 	case protoreflect.StringKind:

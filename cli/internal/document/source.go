@@ -14,8 +14,8 @@ import (
 )
 
 // Load reads documents from files, from the .yaml, .yml and .json files directly inside
-// directories, and from stdin for "-". Problems of all files are told together. An object that is
-// described twice is a problem.
+// directories, and from stdin for "-". It reports the problems of all files together. An object
+// that is described twice is a problem.
 func Load(paths []string, stdin io.Reader) ([]*Document, error) {
 	var documents []*Document
 	var problems Problems
@@ -54,7 +54,7 @@ func load(file string, stdin io.Reader) ([]*Document, error) {
 	return Parse(file, f)
 }
 
-// expand returns path, or the documents in it if it is a directory.
+// expand returns path, or the document files in it if it is a directory.
 func expand(path string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil

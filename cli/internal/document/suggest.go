@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Suggest returns `; did you mean "…"?` for the candidate nearest to word, or nothing when none is
-// near.
+// Suggest returns `; did you mean "…"?` for the candidate nearest to word, or "" if none is near.
 func Suggest(word string, candidates []string) string {
 	best, least := "", len(word)/3+1
 	for _, candidate := range candidates {

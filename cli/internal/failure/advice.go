@@ -5,25 +5,25 @@ package failure
 
 import errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 
-// Advice says what a person can do about a reason. It is empty where the message alone has to do.
-// It is the command line's wording of the comments in leat.errors.v1.
+// Advice returns what a user can do about a reason, or "" if the message says it. It is the command
+// line's wording of the comments in leat.errors.v1.
 func Advice(reason errorsv1.Reason) string {
 	return map[errorsv1.Reason]string{
 		errorsv1.Reason_REASON_FIELD_INVALID:       "Correct the field; nothing was changed.",
-		errorsv1.Reason_REASON_NOT_FOUND:           "See what there is with leat get clusters, leat get repositories or leat get services.",
-		errorsv1.Reason_REASON_ALREADY_EXISTS:      "Choose another name, or change what is there with leat apply.",
+		errorsv1.Reason_REASON_NOT_FOUND:           "List the existing ones with leat get clusters, leat get repositories or leat get services.",
+		errorsv1.Reason_REASON_ALREADY_EXISTS:      "Choose another name, or change the existing object with leat apply.",
 		errorsv1.Reason_REASON_VERSION_CONFLICT:    "Somebody changed it since you read it. Read it again (leat get … -o yaml), or leave resourceVersion out.",
-		errorsv1.Reason_REASON_IN_USE:              "Delete or change what still names it first.",
-		errorsv1.Reason_REASON_REFERENCE_NOT_FOUND: "Create that one first, or apply both together.",
+		errorsv1.Reason_REASON_IN_USE:              "First delete or change the objects that name it.",
+		errorsv1.Reason_REASON_REFERENCE_NOT_FOUND: "Create the referenced object first, or apply both together.",
 
 		errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND:   "Check the repository's url, and whether its credential may read it.",
 		errorsv1.Reason_REASON_REF_NOT_FOUND:          "Check the service's ref; it may not have been pushed yet.",
 		errorsv1.Reason_REASON_PATH_NOT_FOUND:         "Check the service's path; it is relative to the repository's root.",
 		errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED: "Replace the credential in the repository's spec.",
-		errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE:   "What is mirrored goes on being served, and Leat tries again by itself. Check the url and the network if it stays so.",
+		errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE:   "Leat continues to serve mirrored content and retries automatically. Check the url and the network if this lasts.",
 		errorsv1.Reason_REASON_UPSTREAM_PROTOCOL:      "Check the repository's url: it does not answer as a Git server.",
 		errorsv1.Reason_REASON_REPOSITORY_NOT_READY:   "Its first fetch is under way. Try again in a moment.",
-		errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED:  "Leat slows down and tries again by itself.",
+		errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED:  "Leat slows down and retries automatically.",
 
 		errorsv1.Reason_REASON_BUNDLE_TOO_LARGE:      "Split the folder, or raise the limit.",
 		errorsv1.Reason_REASON_CONTENT_UNSUPPORTED:   "Change that file in the repository.",
@@ -49,10 +49,10 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_APPLY_CONFLICT:       "Remove those fields from one of the two, or set spec.sync.forceConflicts.",
 		errorsv1.Reason_REASON_HEALTH_TIMEOUT:       "Look at those objects with kubectl describe (leat kubeconfig CLUSTER gives access).",
 		errorsv1.Reason_REASON_PRUNE_GUARDED:        "Restore the manifests, or see with leat prune confirm service/NAME what would go, and agree.",
-		errorsv1.Reason_REASON_BUNDLE_UNAVAILABLE:   "The agent tries again by itself; the last good state stays applied.",
-		errorsv1.Reason_REASON_DRIFT_DETECTED:       "See with leat get service NAME what differs; leat sync puts it right.",
-		errorsv1.Reason_REASON_DEPENDENCY_NOT_READY: "It goes on by itself; look at what the message names.",
-		errorsv1.Reason_REASON_SYNC_WINDOW_CLOSED:   "It goes on by itself; leat sync service/NAME does not wait.",
+		errorsv1.Reason_REASON_BUNDLE_UNAVAILABLE:   "The agent retries automatically; the last good state stays applied.",
+		errorsv1.Reason_REASON_DRIFT_DETECTED:       "See the differences with leat get service NAME; leat sync reverts them.",
+		errorsv1.Reason_REASON_DEPENDENCY_NOT_READY: "It continues automatically; check the object that the message names.",
+		errorsv1.Reason_REASON_SYNC_WINDOW_CLOSED:   "It continues automatically; leat sync service/NAME does not wait.",
 		errorsv1.Reason_REASON_TEST_FAILED:          "See the end of its log with leat get service NAME; leat sync runs the tests again.",
 		errorsv1.Reason_REASON_OBJECT_CLAIMED:       "Remove the object from one of the two services.",
 	}[reason]

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package failure turns errors into what a person at a terminal needs: what went wrong, the
-// reason's name for looking it up, what to do now, and an exit code.
+// Package failure turns errors into output for a user at a terminal: what went wrong, the reason's
+// name for looking it up, what to do now, and an exit code.
 package failure
 
 import (
@@ -25,11 +25,11 @@ import (
 // Exit codes of leat.
 const (
 	ExitOK     = 0
-	ExitFailed = 1 // the command was understood, and what it asked for did not come about
+	ExitFailed = 1 // the command was understood but failed
 	ExitUsage  = 2 // the command line is wrong; nothing was done
 )
 
-// Failure is an error that is ready to be shown.
+// Failure is an error that is ready to be displayed.
 type Failure struct {
 	Message string // what happened; no trailing full stop
 	Reason  string // name from the closed list of leat.errors.v1, or empty
@@ -40,21 +40,21 @@ type Failure struct {
 // Error implements error.
 func (f *Failure) Error() string { return f.Message }
 
-// New is a failure of the command itself.
+// New returns a failure of the command itself.
 func New(message, advice string) *Failure {
 	return &Failure{Message: message, Advice: advice, Exit: ExitFailed}
 }
 
-// Usage is a wrong command line.
+// Usage returns the failure for a wrong command line.
 func Usage(format string, args ...any) *Failure {
 	return &Failure{Message: fmt.Sprintf(format, args...), Exit: ExitUsage}
 }
 
-// Silent is an exit code that says everything: there is nothing to be told beside it.
+// Silent returns a failure that is only an exit code, without a message.
 func Silent(exit int) *Failure { return &Failure{Exit: exit} }
 
-// From makes a Failure of any error but nil. server is what the command talked to, for messages; it
-// may be empty.
+// From converts any error but nil to a Failure. server is the address that the command called, for
+// messages. It may be empty.
 func From(err error, server string) *Failure {
 	if known, ok := errors.AsType[*Failure](err); ok {
 		return known
@@ -87,7 +87,7 @@ func fromRemote(err *connect.Error, server string) *Failure {
 	return f
 }
 
-// fromTransport is about a call that no Leat server answered.
+// fromTransport returns the failure of a call that no Leat server answered.
 func fromTransport(err *connect.Error, server string) *Failure {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -104,8 +104,8 @@ func fromTransport(err *connect.Error, server string) *Failure {
 	}
 }
 
-// plainCause is the innermost sentence of a network error: "connection refused", not the chain of
-// calls that met it.
+// plainCause returns the innermost part of a network error: "connection refused", not the chain of
+// wrapped calls.
 func plainCause(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return "no such host " + dns.Name
@@ -123,7 +123,7 @@ func plainCause(err error) string {
 	return rpcerr.Message(err)
 }
 
-// Write shows a failure; of a silent one nothing.
+// Write prints a failure, unless it is silent.
 func (f *Failure) Write(w io.Writer) {
 	if f.Message == "" {
 		return
@@ -138,10 +138,10 @@ func (f *Failure) Write(w io.Writer) {
 	if f.Advice != "" {
 		text += "\n" + f.Advice
 	}
-	_, _ = fmt.Fprintln(w, text) // there is nowhere left to complain
+	_, _ = fmt.Fprintln(w, text) // there is nowhere else to report an error
 }
 
-// File is a failure to read or write a file of the person's.
+// File returns the failure to read or write a user's file.
 func File(err error, advice string) *Failure {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return New(fmt.Sprintf("%s: %v", path.Path, path.Err), advice)

@@ -21,14 +21,14 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// agents are the agents of all clusters, behind a tunnel: what they are asked about is service
-// shop, or all is well.
+// agents are the agents of all clusters, behind a tunnel. They answer about the service shop, and
+// report any other service as healthy.
 type agents struct {
 	agentv1connect.UnimplementedAgentServiceHandler
 }
 
-// tunnel serves them at /clusters/demo, to whoever has an access token. Every other cluster's agent
-// is offline.
+// tunnel serves them at /clusters/demo, to callers with an access token. Every other cluster's
+// agent is offline.
 func tunnel() http.Handler {
 	_, calls := agentv1connect.NewAgentServiceHandler(agents{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

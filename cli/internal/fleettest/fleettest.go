@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleettest is a small hub for tests of leat: FleetService over real HTTP, with its catalog
-// in memory and an agent that has applied everything the moment it is asked for.
+// Package fleettest is a small hub for tests of leat: FleetService over real HTTP, with an
+// in-memory catalog and an agent that applies everything immediately.
 package fleettest
 
 import (
@@ -33,7 +33,7 @@ import (
 // Token is the only token that the hub accepts.
 const Token = "leat_test"
 
-// Commit is what every service has applied.
+// Commit is the commit that every service has applied.
 const Commit = "0123456789abcdef0123456789abcdef01234567"
 
 // Hub is a FleetService.
@@ -45,10 +45,10 @@ type Hub struct {
 	server *httptest.Server
 
 	mu      sync.Mutex
-	tunnel  string                       // its URL, empty where there is none
+	tunnel  string                       // its URL; empty if there is none
 	objects map[string]*fleetv1.Document // by kind/name
 	changed chan struct{}                // closed and replaced at every change
-	tokens  int                          // access tokens handed out
+	tokens  int                          // number of issued access tokens
 
 	apiTokens []*fleetv1.Token
 	history   map[string][]*fleetv1.Revision
@@ -74,7 +74,7 @@ func Start(t testing.TB) *Hub {
 // Disconnect cuts all connections, as a restart would.
 func (h *Hub) Disconnect() { h.server.CloseClientConnections() }
 
-// SetTunnel says where the tunnel is; empty means that there is none.
+// SetTunnel sets the tunnel's URL. Empty means that there is none.
 func (h *Hub) SetTunnel(url string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,7 +91,7 @@ func New() *Hub {
 	}
 }
 
-// Handler serves the hub to whoever has the token.
+// Handler serves the hub to callers with the token.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(fleetv1connect.NewFleetServiceHandler(h, connect.WithInterceptors(authenticate())))
@@ -133,7 +133,7 @@ func (authenticator) WrapStreamingHandler(next connect.StreamingHandlerFunc) con
 	}
 }
 
-// Put stores an object as it is, status included, and tells watchers.
+// Put stores an object unchanged, including its status, and notifies watchers.
 func (h *Hub) Put(object *fleetv1.Document) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,7 +178,7 @@ func (h *Hub) ListRevisions(_ context.Context, request *fleetv1.ListRevisionsReq
 	return response, nil
 }
 
-// AccessTokens tells how many were handed out.
+// AccessTokens returns how many were issued.
 func (h *Hub) AccessTokens() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -278,7 +278,7 @@ func (h *Hub) applyOne(object *fleetv1.Document, dryRun bool) fleetv1.ApplyActio
 	return action
 }
 
-// Healthy is the status of a service that runs.
+// Healthy returns the status of a running service.
 func Healthy() *fleetv1.ServiceStatus {
 	status := &fleetv1.ServiceStatus{Phase: typev1.ServicePhase_SERVICE_PHASE_HEALTHY, Synced: true, ObservedGeneration: 1}
 	status.Report = reportOf(status.GetPhase())
@@ -399,8 +399,8 @@ func (h *Hub) DeleteService(_ context.Context, request *fleetv1.DeleteServiceReq
 	return &fleetv1.DeleteServiceResponse{}, h.remove("service", request.GetName())
 }
 
-// Contested is a label of services that somebody else stores whenever they are read for an update
-// the first time.
+// Contested is a label of services that change in the store whenever they are first read for an
+// update.
 const Contested = "contested"
 
 // UpdateService implements FleetService.

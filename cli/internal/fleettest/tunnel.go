@@ -17,7 +17,8 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// sessions answers for the tunnel itself: two connections of agents, one a page, and one recording.
+// sessions answers for the tunnel itself: two connections of agents, one per page, and one
+// recording.
 type sessions struct {
 	tunnelv1connect.UnimplementedTunnelServiceHandler
 }
@@ -67,7 +68,7 @@ func (sessions) GetRecording(
 	return nil
 }
 
-// tunnelService serves it to whoever has an access token.
+// tunnelService serves it to callers with an access token.
 func tunnelService() (path string, handler http.Handler) {
 	path, calls := tunnelv1connect.NewTunnelServiceHandler(sessions{})
 	return path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

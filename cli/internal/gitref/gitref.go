@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitref reads what people type for a branch, a tag or a commit.
+// Package gitref parses the forms in which users write a branch, a tag or a commit.
 package gitref
 
 import (
@@ -13,18 +13,18 @@ import (
 
 var commitID = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
-// What comes before the name of a tag, and before a commit that is written short. A bare name is a
-// branch: were it looked up as all of them, somebody who pushes a branch of a tag's name would
-// change what runs. No branch can have this form, because Git allows no colon in names.
+// The prefixes of a tag and of a short commit. A bare name is always a branch: if it could also be
+// a tag, anybody who pushes a branch with a tag's name would change what runs. No branch can have
+// this form, because Git allows no colon in names.
 const (
 	tagMark    = "tag:"
 	commitMark = "commit:"
 )
 
-// Usage tells the forms in one line.
+// Usage lists the forms in one line.
 const Usage = "branch, tag:NAME, commit id, commit:SHORT or refs/…"
 
-// Parse makes a selector of what a person typed; nil of nothing.
+// Parse parses a ref. It returns nil for an empty text.
 func Parse(text string) *typev1.GitRef {
 	tag, isTag := strings.CutPrefix(text, tagMark)
 	commit, isCommit := strings.CutPrefix(text, commitMark)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig makes files for kubectl, and everything else that is built on client-go, which
-// reach a cluster through a hub's tunnel. They hold no secret: kubectl runs leat for a token.
+// Package kubeconfig makes kubeconfigs for kubectl, and everything else that is built on client-go,
+// which reach a cluster through a hub's tunnel. They hold no secret: kubectl runs leat for a token.
 package kubeconfig
 
 import (
@@ -17,7 +17,7 @@ import (
 // ExecVersion is the version of the protocol between kubectl and leat.
 const ExecVersion = "client.authentication.k8s.io/v1"
 
-// Params say what the file is for.
+// Params are the content of a kubeconfig.
 type Params struct {
 	Clusters  []string // the clusters' names in the fleet; the first is the current context
 	TunnelURL string   // base URL of the tunnel
@@ -72,7 +72,7 @@ func Make(p Params) ([]byte, error) {
 	c := config{APIVersion: "v1", Kind: "Config"}
 	ca := base64.StdEncoding.EncodeToString(p.CAPEM)
 	for i, inFleet := range p.Clusters {
-		name := "leat-" + inFleet // not to be confused with what another kubeconfig calls the cluster
+		name := "leat-" + inFleet // distinct from the cluster's name in other kubeconfigs
 		if i == 0 {
 			c.CurrentContext = name
 		}
@@ -97,7 +97,7 @@ func (p Params) exec(cluster string) exec {
 	}
 }
 
-// ServerURL is the address of a cluster's Kubernetes API behind a tunnel.
+// ServerURL returns the address of a cluster's Kubernetes API behind a tunnel.
 func ServerURL(tunnel, cluster string) string {
 	return strings.TrimRight(tunnel, "/") + "/clusters/" + url.PathEscape(cluster)
 }

@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Merge returns the file existing with the entries of added, which take the place of those with
-// their names. What else is there stays, and so does the current context where there is one. An
-// empty file is none.
+// Merge returns the file existing with the entries of added, which replace entries of the same
+// names. Everything else stays, and so does the current context if there is one. An empty file
+// counts as absent.
 func Merge(existing, added []byte) ([]byte, error) {
 	var into, from map[string]any
 	if err := yaml.Unmarshal(existing, &into); err != nil {
@@ -26,12 +26,12 @@ func Merge(existing, added []byte) ([]byte, error) {
 		return nil, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	if into["kind"] != "Config" {
-		return nil, errors.New("it is no kubeconfig: its kind is not Config")
+		return nil, errors.New("it is not a kubeconfig: its kind is not Config")
 	}
 	for _, part := range []string{"clusters", "users", "contexts"} {
 		have, ok := into[part].([]any)
 		if into[part] != nil && !ok {
-			return nil, fmt.Errorf("its %s are no list", part)
+			return nil, fmt.Errorf("its %s are not a list", part)
 		}
 		fresh, _ := from[part].([]any)
 		kept := slices.DeleteFunc(have, func(entry any) bool {

@@ -20,18 +20,18 @@ import (
 	"github.com/prometheus/otlptranslator"
 )
 
-// Instrument is something that a service measures.
+// Instrument is a metric of a service.
 type Instrument struct {
-	// Service is the deployable, or empty when all have it.
+	// Service is the deployable, or empty if all have it.
 	Service string
-	// Name is the instrument's name, and Prometheus what /metrics calls it.
+	// Name is the instrument's name, and Prometheus its name in /metrics.
 	Name       string
 	Prometheus string
-	// Kind is what is counted and how: counter, gauge, sum or histogram.
+	// Kind is how it counts: counter, gauge, sum or histogram.
 	Kind string
 	// Unit is the UCUM unit.
 	Unit string
-	// Description says what is measured.
+	// Description describes the measured value.
 	Description string
 }
 
@@ -46,9 +46,9 @@ var (
 	unitName       = regexp.MustCompile(`^(s|By|1|\{[a-z_]+\})$`)
 )
 
-// Instruments reads the source of the services and of what they share, and returns what they
-// measure, sorted by service and name. It knows instruments by their names, which are written out
-// where they are made.
+// Instruments reads the source of the services and of their shared packages, and returns their
+// instruments, sorted by service and name. It recognizes instruments by their names, which are
+// literals at the place where they are made.
 func Instruments(source string) ([]Instrument, error) {
 	var all []Instrument
 	for _, root := range []string{"internal", "services"} {
@@ -147,7 +147,7 @@ func shorthandsOf(file *ast.File) map[string]*ast.CallExpr {
 	return found
 }
 
-// kindOf returns what a call of a meter makes, or nothing for other calls.
+// kindOf returns the kind of instrument that a call of a meter makes, or "" for other calls.
 func kindOf(call *ast.CallExpr) string {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) == 0 {
@@ -161,7 +161,7 @@ func kindOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// read takes unit and description from what is written out.
+// read reads the unit and the description, if they are literals.
 func (i *Instrument) read(call *ast.CallExpr) {
 	for _, arg := range call.Args {
 		ast.Inspect(arg, func(node ast.Node) bool {
@@ -186,8 +186,7 @@ func (i *Instrument) read(call *ast.CallExpr) {
 	}
 }
 
-// complete finds the name in Prometheus. It fails when something is missing that the page has to
-// say.
+// complete sets the name in Prometheus. It fails if the page would miss something.
 func (i *Instrument) complete() error {
 	if i.Unit == "" || i.Description == "" {
 		return fmt.Errorf("instrument %s has no unit, or no description that ends with a full stop", i.Name)
@@ -205,7 +204,7 @@ func (i *Instrument) complete() error {
 	return nil
 }
 
-// text returns a string that is written out, perhaps in pieces.
+// text returns the value of a string literal or of concatenated ones.
 func text(expr ast.Expr) (string, bool) {
 	switch expr := expr.(type) {
 	case *ast.BasicLit:
@@ -225,9 +224,9 @@ func text(expr ast.Expr) (string, bool) {
 func metricsPage(instruments []Instrument) []byte {
 	var page bytes.Buffer
 	page.WriteString("# Metrics\n\n" + notice)
-	page.WriteString("Every service serves its metrics at `/metrics`, and exports them by OTLP where the standard `OTEL_*` variables say so. " +
+	page.WriteString("Every service serves its metrics at `/metrics`, and exports them by OTLP if the standard `OTEL_*` variables enable it. " +
 		"Beside those listed here there are `rpc.server.*` and `rpc.client.*` of OpenTelemetry's conventions for the calls between services, and " +
-		"those of the Go runtime. Names of clusters, repositories and people stand on spans and in logs, never on metrics. " +
+		"those of the Go runtime. Names of clusters, repositories and people are on spans and in logs, never on metrics. " +
 		"A histogram `x` is `x_bucket`, `x_sum` and `x_count` in Prometheus. " +
 		"[deploy/dashboards](../deploy/dashboards) has dashboards for Grafana.\n")
 	service := "\x00"
@@ -238,7 +237,7 @@ func metricsPage(instruments []Instrument) []byte {
 			if title == "" {
 				title = "All services"
 			}
-			fmt.Fprintf(&page, "\n## %s\n\n| metric | in Prometheus | kind | unit | what |\n|---|---|---|---|---|\n", title)
+			fmt.Fprintf(&page, "\n## %s\n\n| metric | in Prometheus | kind | unit | meaning |\n|---|---|---|---|---|\n", title)
 		}
 		fmt.Fprintf(&page, "| `%s` | `%s` | %s | `%s` | %s |\n", i.Name, i.Prometheus, i.Kind, i.Unit, i.Description)
 	}

@@ -32,7 +32,7 @@ func TestPagesAreUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got) != string(want) {
-			t.Errorf("docs/%s is not what the code says; run make docs", page)
+			t.Errorf("docs/%s is out of date; run make docs", page)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func write(t *testing.T, path, text string) {
 
 var promName = regexp.MustCompile(`\bleat_[a-z0-9_]+`)
 
-// Every metric that a dashboard asks for has to be one that a service has, under its name in
+// Every metric that a dashboard queries must be a metric of a service, under its name in
 // Prometheus.
 func TestDashboardsAskForWhatThereIs(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ func (s *Session) Tunnel(ctx context.Context) (tunnelv1connect.TunnelServiceClie
 	return tunnelv1connect.NewTunnelServiceClient(base.HTTP, base.BaseURL, base.Options...), nil
 }
 
-// dialTunnel makes a client for what is below a path of the tunnel.
+// dialTunnel returns a client for the services below a path of the tunnel.
 func (s *Session) dialTunnel(ctx context.Context, path string) (rpc.Client, error) {
 	endpoint, err := s.Endpoint()
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package session is what all of leat's commands share: the streams and the environment they run
-// in, the flags that choose a hub, and the connection to it.
+// Package session is the state that all of leat's commands share: their streams and environment,
+// the flags that choose a hub, and the connection to it.
 package session
 
 import (
@@ -31,7 +31,7 @@ const (
 	EnvCAFile    = "LEAT_CA_FILE"
 )
 
-// Session is one run of leat. It is filled before any command runs and only read from then on.
+// Session is one run of leat. It is filled before any command runs and only read afterwards.
 type Session struct {
 	LookupEnv func(string) (string, bool) // as os.LookupEnv
 	In        io.Reader
@@ -53,14 +53,14 @@ func (s *Session) Bind(set *pflag.FlagSet) {
 	set.StringVar(&s.flags.config, "config", "", "the config file (env "+EnvConfig+"; default: leat/config.yaml in your config folder)")
 }
 
-// Endpoint is a hub and who one is there.
+// Endpoint is a hub and the caller's identity there.
 type Endpoint struct {
 	Server string
 	Token  string
 	CAFile string
 
-	Context   string // the context that Server was taken from; empty when it was given by hand
-	TokenFile string // the file that Token was taken from; empty when it came from elsewhere
+	Context   string // the context that Server was taken from; empty if it was set by a flag or variable
+	TokenFile string // the file that Token was read from; empty if it came from elsewhere
 }
 
 // Client connects to the hub that flags, environment and config file choose, in this order.
@@ -85,20 +85,20 @@ func (s *Session) Connect(endpoint Endpoint) (*client.Client, error) {
 	return c, nil
 }
 
-// CAPEM is the content of the CA file, empty when there is none.
+// CAPEM returns the content of the CA file, or nil if there is none.
 func (e Endpoint) CAPEM() ([]byte, error) {
 	if e.CAFile == "" {
 		return nil, nil
 	}
 	content, err := os.ReadFile(e.CAFile)
 	if err != nil {
-		return nil, failure.File(err, "It was to hold the certificates to trust; correct --ca-file, "+EnvCAFile+" or the context's caFile.")
+		return nil, failure.File(err, "The file should contain the certificates to trust; check --ca-file, "+EnvCAFile+" or the context's caFile.")
 	}
 	return content, nil
 }
 
-// Endpoint chooses the hub. A token of a context goes to that context's server only, never to one
-// that was given by hand.
+// Endpoint returns the chosen hub. The token of a context is sent only to that context's server,
+// never to one that a flag or variable sets.
 func (s *Session) Endpoint() (Endpoint, error) {
 	endpoint := Endpoint{Server: s.value(s.flags.server, EnvServer), CAFile: s.value(s.flags.caFile, EnvCAFile)}
 	context, ok, err := s.context()
@@ -112,7 +112,7 @@ func (s *Session) Endpoint() (Endpoint, error) {
 		}
 	}
 	if endpoint.Server == "" {
-		return Endpoint{}, failure.New("no hub to talk to",
+		return Endpoint{}, failure.New("no hub is configured",
 			"Log in with leat login SERVER, or set "+EnvServer+" and "+EnvToken+". To try Leat on this machine, run leat up.")
 	}
 	endpoint.Server = strings.TrimRight(endpoint.Server, "/")
@@ -122,13 +122,13 @@ func (s *Session) Endpoint() (Endpoint, error) {
 	return endpoint, nil
 }
 
-// EndpointOf is the endpoint of a server that no context is about yet.
+// EndpointOf returns the endpoint of a server that has no context yet.
 func (s *Session) EndpointOf(server string) (Endpoint, error) {
 	endpoint := Endpoint{Server: strings.TrimRight(server, "/"), CAFile: s.value(s.flags.caFile, EnvCAFile)}
 	return endpoint, s.token(&endpoint)
 }
 
-// token lets a token that was given by hand beat that of the context.
+// token applies a token from a flag or variable, which takes precedence over that of the context.
 func (s *Session) token(endpoint *Endpoint) error {
 	path := s.flags.tokenFile
 	if path == "" {
@@ -147,14 +147,14 @@ func (s *Session) token(endpoint *Endpoint) error {
 	}
 	content, err := os.ReadFile(absolute)
 	if err != nil {
-		return failure.File(err, "It was to hold your token; correct --token-file or "+EnvTokenFile+".")
+		return failure.File(err, "The file should contain your API token; check --token-file or "+EnvTokenFile+".")
 	}
 	endpoint.Token, endpoint.TokenFile = strings.TrimSpace(string(content)), absolute
 	return nil
 }
 
-// context is the context that was asked for, or the current one. ok is false when nobody asked and
-// there is none.
+// context returns the requested context, or the current one. ok is false if none was requested and
+// there is no current one.
 func (s *Session) context() (c settings.Context, ok bool, err error) {
 	all, err := s.Settings()
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Session) context() (c settings.Context, ok bool, err error) {
 	asked := s.value(s.flags.context, EnvContext)
 	c, ok = all.Context(asked)
 	if !ok && asked != "" {
-		return c, false, failure.New(fmt.Sprintf("there is no context %q", asked), "See leat context for those there are.")
+		return c, false, failure.New(fmt.Sprintf("there is no context %q", asked), "leat context lists the existing ones.")
 	}
 	return c, ok, nil
 }
@@ -181,7 +181,7 @@ func (s *Session) Settings() (*settings.Settings, error) {
 	return all, nil
 }
 
-// ConfigPath is the config file's absolute path.
+// ConfigPath returns the config file's absolute path.
 func (s *Session) ConfigPath() (string, error) {
 	if path := s.value(s.flags.config, EnvConfig); path != "" {
 		return filepath.Abs(path)
@@ -189,7 +189,7 @@ func (s *Session) ConfigPath() (string, error) {
 	return settings.DefaultPath()
 }
 
-// CacheDir is where tokens are kept: beside the config file that names them.
+// CacheDir returns the folder of cached tokens, beside the config file.
 func (s *Session) CacheDir() (string, error) {
 	path, err := s.ConfigPath()
 	return filepath.Join(filepath.Dir(path), "tokens"), err
@@ -203,21 +203,21 @@ func (s *Session) value(flag, env string) string {
 	return value
 }
 
-// Style says how to write to w: with colours on a terminal, unless NO_COLOR (no-color.org) or a
-// dumb terminal forbid it.
+// Style returns how to write to w: with colours on a terminal, unless NO_COLOR (no-color.org) or a
+// dumb terminal forbids it.
 func (s *Session) Style(w io.Writer) show.Style {
 	noColor, _ := s.LookupEnv("NO_COLOR")
 	kind, _ := s.LookupEnv("TERM")
 	return show.Style{Color: IsTerminal(w) && noColor == "" && kind != "dumb"}
 }
 
-// IsTerminal reports whether a person looks at w.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Fail makes err presentable; nil stays nil.
+// Fail converts err to a Failure. nil stays nil.
 func (s *Session) Fail(err error) error {
 	if err == nil {
 		return nil

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settings keeps on disk which hubs a person uses: leat's config.yaml.
+// Package settings stores which hubs a user has logged in to: leat's config.yaml.
 //
 //	currentContext: work
 //	contexts:
@@ -9,8 +9,8 @@
 //	  server: https://leat.example.com
 //	  token: leat_…
 //
-// The file holds tokens, so it is only ever written for its owner (0600), and by rename, so that a
-// reader never sees half of it.
+// The file holds tokens, so it is only readable by its owner (0600). It is written by rename, so a
+// reader never sees a partial file.
 package settings
 
 import (
@@ -26,25 +26,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Settings is the content of a config file. The zero value is that of a person who has not logged
-// in yet.
+// Settings is the content of a config file. The zero value is that of a user who has not logged in
+// yet.
 type Settings struct {
-	CurrentContext string    `yaml:"currentContext,omitempty"` // name of the context that is used unless another is asked for
+	CurrentContext string    `yaml:"currentContext,omitempty"` // name of the context that is used by default
 	Contexts       []Context `yaml:"contexts,omitempty"`
 }
 
-// Context is one hub and who one is there.
+// Context is one hub and the user's token there.
 type Context struct {
 	Name   string `yaml:"name"`
 	Server string `yaml:"server"`          // base URL of the distributor
 	Token  string `yaml:"token,omitempty"` // API token (leat_…)
 	// CAFile names a PEM file with certificates to trust instead of the system's, for the hub and
-	// for its tunnel. Empty means none.
+	// for its tunnel. Empty: the system's.
 	CAFile string `yaml:"caFile,omitempty"`
 }
 
-// DefaultPath is where a person's settings are: leat/config.yaml in the folder that the system has
-// for such files.
+// DefaultPath returns where a user's settings are: leat/config.yaml in the system's folder for
+// configuration.
 func DefaultPath() (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -71,7 +71,7 @@ func Load(path string) (*Settings, error) {
 	return &s, nil
 }
 
-// Save writes the file at path and makes its folder where needed.
+// Save writes the file at path and creates its folder if necessary.
 func (s *Settings) Save(path string) error {
 	content, err := yaml.Marshal(s)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Settings) Save(path string) error {
 	return nil
 }
 
-// WriteFile writes a file that only its owner can read, as a whole or not at all.
+// WriteFile atomically writes a file that only its owner can read.
 func WriteFile(path string, content []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -100,8 +100,8 @@ func WriteFile(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Context returns the named context, or the current one when name is empty. ok is false when there
-// is none.
+// Context returns the named context, or the current one if name is empty. ok is false if there is
+// none.
 func (s *Settings) Context(name string) (c Context, ok bool) {
 	if name == "" {
 		name = s.CurrentContext
@@ -123,7 +123,7 @@ func (s *Settings) Put(c Context) {
 	s.Contexts = append(s.Contexts, c)
 }
 
-// Use makes the named context the current one, and reports whether there is such a one.
+// Use makes the named context the current one, and reports whether it exists.
 func (s *Settings) Use(name string) bool {
 	if s.index(name) < 0 {
 		return false
@@ -132,7 +132,7 @@ func (s *Settings) Use(name string) bool {
 	return true
 }
 
-// Names are the names of all contexts.
+// Names returns the names of all contexts.
 func (s *Settings) Names() []string {
 	names := make([]string, len(s.Contexts))
 	for i, c := range s.Contexts {

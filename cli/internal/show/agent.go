@@ -14,7 +14,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// objectName is how people name an object: "Deployment shop/web".
+// objectName returns an object's name for people: "Deployment shop/web".
 func objectName(ref *typev1.ObjectRef) string {
 	return ref.GetKind() + " " + strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
 }
@@ -86,7 +86,7 @@ func healthCell(h typev1.Health) cell {
 	return c
 }
 
-// Event is one event in a line.
+// Event returns an event in one line.
 func Event(style Style, event *agentv1.WatchEventsResponse) string {
 	parts := []string{style.Faint(event.GetTime().AsTime().Local().Format(time.TimeOnly)), phaseCell(document.EnumName(event.GetPhase())).text}
 	if event.GetObject() != nil {

@@ -17,15 +17,14 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// cluster prints where an agent is dialled, and what it tells of itself and its cluster; nothing of
-// what it did not tell.
+// cluster prints where an agent is dialled, and what it reported of itself and its cluster.
 func cluster(w io.Writer, style Style, now time.Time, object *fleetv1.Cluster) error {
 	status := object.GetStatus()
 	report := status.GetReport()
 	overview := report.GetOverview()
 	var out strings.Builder
 	if overview != nil && !status.GetConnected() && status.GetLastSeenAt() != nil {
-		fmt.Fprintf(&out, "\n%s\n", style.Warn("Its agent is not connected. This is how the cluster was "+ago(status.GetLastSeenAt(), now).text+"."))
+		fmt.Fprintf(&out, "\n%s\n", style.Warn("Its agent is not connected. This is the cluster's last report, from "+ago(status.GetLastSeenAt(), now).text+"."))
 	}
 	facts := slices.Concat(endpointFacts(object.GetSpec()), nodeFacts(overview.GetNodes()), podFacts(overview.GetPods()), agentFacts(report, now))
 	if len(facts) > 0 {
@@ -73,7 +72,7 @@ func nodeFacts(nodes *distributorv1.NodesOverview) []string {
 	return facts
 }
 
-// podFacts leaves out phases that no pod is in.
+// podFacts omits phases without pods.
 func podFacts(pods *distributorv1.PodsOverview) []string {
 	if pods == nil {
 		return nil
@@ -107,7 +106,7 @@ func agentFacts(report *distributorv1.ClusterReport, now time.Time) []string {
 	return facts
 }
 
-// resources prints what the nodes have, and what of it is for pods.
+// resources prints the nodes' capacity, and the part of it that pods can use.
 func resources(w io.Writer, style Style, nodes *distributorv1.NodesOverview) error {
 	capacity, allocatable := nodes.GetCapacity(), nodes.GetAllocatable()
 	if capacity == nil && allocatable == nil {
@@ -123,7 +122,7 @@ func resources(w io.Writer, style Style, nodes *distributorv1.NodesOverview) err
 	})
 }
 
-// cpu writes processors as Kubernetes reads them: "250m", "3.92", "64".
+// cpu formats processors like Kubernetes: "250m", "3.92", "64".
 func cpu(millis int64) string {
 	if millis < 1000 && millis > 0 {
 		return fmt.Sprintf("%dm", millis)
@@ -131,7 +130,7 @@ func cpu(millis int64) string {
 	return strconv.FormatFloat(float64(millis)/1000, 'f', -1, 64)
 }
 
-// memory writes bytes as Kubernetes reads them, to a tenth: "512", "1.5Gi", "64Gi".
+// memory formats bytes like Kubernetes, to a tenth: "512", "1.5Gi", "64Gi".
 func memory(bytes int64) string {
 	units := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
 	unit, size := 0, float64(bytes)
@@ -142,7 +141,7 @@ func memory(bytes int64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(size, 'f', 1, 64), ".0") + units[unit]
 }
 
-// warnings prints the latest events of a cluster that warn of something.
+// warnings prints a cluster's latest warning events.
 func warnings(w io.Writer, style Style, now time.Time, told *distributorv1.WarningsOverview) error {
 	if told == nil {
 		return nil

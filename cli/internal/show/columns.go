@@ -65,7 +65,8 @@ func agent(status *fleetv1.ClusterStatus) cell {
 	}
 }
 
-// nodes is how many of a cluster's are ready, or how many there are where no more is known.
+// nodes shows how many of a cluster's nodes are ready, or only their number if nothing else is
+// known.
 func nodes(report *distributorv1.ClusterReport) cell {
 	switch overview := report.GetOverview().GetNodes(); {
 	case overview != nil:
@@ -149,7 +150,7 @@ func servicePhase(phase typev1.ServicePhase) cell {
 	return c
 }
 
-// phaseCell writes phases as Kubernetes does: "Healthy".
+// phaseCell formats phases like Kubernetes: "Healthy".
 func phaseCell(name string) cell {
 	if name == "unspecified" {
 		name = "unknown"
@@ -171,7 +172,7 @@ func ratio(part, all int32) cell {
 	return plain(fmt.Sprintf("%d/%d", part, all))
 }
 
-// problem is told in one line, the reason first.
+// problem formats a problem in one line, the reason first.
 func problem(p *typev1.Problem) cell {
 	if p == nil {
 		return cell{}
@@ -187,7 +188,7 @@ func ago(at *timestamppb.Timestamp, now time.Time) cell {
 	return plain(Span(now.Sub(at.AsTime())) + " ago")
 }
 
-// Span is a span of time in the one unit that matters: "45s", "12m", "3h", "9d".
+// Span formats a duration in its largest unit: "45s", "12m", "3h", "9d".
 func Span(d time.Duration) string {
 	d = max(d, 0)
 	switch {

@@ -10,8 +10,8 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 )
 
-// drift prints what others have changed of a service's objects, a field a line; nothing when there
-// is none.
+// drift prints the drift of a service's objects, a field per line. It prints nothing if there is
+// none.
 func drift(w io.Writer, style Style, objects []*distributorv1.ObjectDrift) error {
 	if len(objects) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func drift(w io.Writer, style Style, objects []*distributorv1.ObjectDrift) error
 	return newRows(style, []column{{title: "DRIFTED OBJECT"}, {title: "FIELD"}, {title: "MANIFEST"}, {title: "CLUSTER"}, {title: "CHANGED BY"}}).write(w, rows)
 }
 
-// line is a value in one line.
+// line returns a value in one line.
 func line(text string) cell {
 	return plain(strings.Join(strings.Fields(text), " "))
 }

@@ -15,7 +15,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// Revisions prints a service's history in the given format. Times are told relative to now.
+// Revisions prints a service's history in the given format, with times relative to now.
 func Revisions(w io.Writer, format Format, style Style, now time.Time, revisions []*fleetv1.Revision) error {
 	switch format {
 	case JSON:
@@ -58,7 +58,7 @@ func outcome(o fleetv1.RevisionOutcome) cell {
 	return c
 }
 
-// took is a duration to about three digits.
+// took formats a duration to about three digits.
 func took(d *durationpb.Duration) cell {
 	if d == nil {
 		return plain("")

@@ -85,7 +85,7 @@ func selection(s *fleetv1.ClusterSelection) string {
 	return strings.Join(parts, " ")
 }
 
-// rules tells in a few words what narrows a binding.
+// rules summarizes the rules of a binding.
 func rules(rules []*typev1.AccessRule) cell {
 	var parts []string
 	for _, r := range rules {
@@ -140,7 +140,7 @@ func Tokens(w io.Writer, format Format, style Style, now time.Time, tokens []*fl
 	return titled(style, "ID", "USER", "LABEL", "LAST USED", "ENDS").write(w, rows)
 }
 
-// Access prints what somebody may do in a cluster, and why.
+// Access prints what a caller may do in a cluster, and why.
 func Access(w io.Writer, format Format, style Style, now time.Time, review *fleetv1.ReviewAccessResponse) error {
 	switch format {
 	case JSON:
@@ -173,7 +173,7 @@ func Access(w io.Writer, format Format, style Style, now time.Time, review *flee
 	return titled(style, "BINDING", "ROLE", "SUBJECTS", "GROUPS THERE", "RULES", "ENDS").write(w, rows)
 }
 
-// titled is a table of what is no document.
+// titled returns a table of rows that are not documents.
 func titled(style Style, titles ...string) *Rows {
 	columns := make([]column, len(titles))
 	for i, title := range titles {

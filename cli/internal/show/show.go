@@ -17,7 +17,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// Format is a way to print.
+// Format is an output format.
 type Format string
 
 // The formats.
@@ -27,7 +27,7 @@ const (
 	YAML  Format = "yaml"
 )
 
-// Formats are all formats, for messages.
+// Formats returns all formats, for messages.
 func Formats() []string { return []string{string(Table), string(JSON), string(YAML)} }
 
 // String, Set and Type make a Format a flag.
@@ -47,10 +47,10 @@ func (f *Format) Set(text string) error {
 // Type implements pflag.Value.
 func (f *Format) Type() string { return strings.Join(Formats(), "|") }
 
-// Style says what the terminal can do.
+// Style describes the capabilities of the terminal.
 type Style struct{ Color bool }
 
-// Objects prints objects of one kind in the given format. Times are told relative to now.
+// Objects prints objects of one kind in the given format, with times relative to now.
 func Objects(w io.Writer, format Format, style Style, now time.Time, kind string, objects []*fleetv1.Document) error {
 	switch format {
 	case JSON:
@@ -102,7 +102,7 @@ func plain(text string) cell {
 	return cell{text: text}
 }
 
-// paint puts a colour around text where the style allows it.
+// paint colours text if the style allows it.
 func (s Style) paint(text, color string) string {
 	if !s.Color || color == "" {
 		return text
@@ -110,27 +110,26 @@ func (s Style) paint(text, color string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// Good is for what is as it should be.
+// Good is the style of a good state.
 func (s Style) Good(text string) string { return s.paint(text, green) }
 
-// Bad is for what needs a person.
+// Bad is the style of a state that needs attention.
 func (s Style) Bad(text string) string { return s.paint(text, red) }
 
-// Warn is for what is on its way.
+// Warn is the style of a state in transition.
 func (s Style) Warn(text string) string { return s.paint(text, yellow) }
 
-// Faint is for what matters less.
+// Faint is the style of less important text.
 func (s Style) Faint(text string) string { return s.paint(text, faint) }
 
-// Rows is a table of one kind. It remembers column widths, so that rows which are printed later
-// line up.
+// Rows is a table of one kind. It remembers column widths, so that rows printed later are aligned.
 type Rows struct {
 	style   Style
 	columns []column
 	widths  []int
 	headed  bool
-	// followed is what Follow wrote last of each object, at the beginning of time: where nothing is
-	// any while ago.
+	// followed holds what Follow wrote last of each object, formatted at the zero time, so that
+	// ages do not matter.
 	followed map[string]string
 }
 
@@ -161,8 +160,8 @@ func (r *Rows) Print(w io.Writer, now time.Time, objects []*fleetv1.Document) er
 	return r.write(w, rows)
 }
 
-// Follow writes an object that changed as a row, unless the change shows in none of the columns, or
-// only in how long ago something was: clusters change every second in what a table leaves out.
+// Follow writes an object that changed as a row, unless the change does not show in any column, or
+// only in an age: clusters change every second in fields that the table omits.
 func (r *Rows) Follow(w io.Writer, now time.Time, object *fleetv1.Document) error {
 	_, name := document.Identify(object)
 	says := fmt.Sprint(r.cells(object, time.Time{}))
@@ -173,7 +172,7 @@ func (r *Rows) Follow(w io.Writer, now time.Time, object *fleetv1.Document) erro
 	return r.Print(w, now, []*fleetv1.Document{object})
 }
 
-// Forget has Follow write the object again, as if it were a new one.
+// Forget makes Follow write the object again, like a new one.
 func (r *Rows) Forget(name string) { delete(r.followed, name) }
 
 func (r *Rows) cells(object *fleetv1.Document, now time.Time) []cell {
@@ -187,7 +186,7 @@ func (r *Rows) cells(object *fleetv1.Document, now time.Time) []cell {
 func (r *Rows) write(w io.Writer, rows [][]cell) error {
 	for _, row := range rows {
 		for j := range row {
-			row[j].text = oneLine(row[j].text) // much of it comes from clusters
+			row[j].text = oneLine(row[j].text) // much of the text comes from clusters
 			r.widths[j] = max(r.widths[j], utf8.RuneCountInString(row[j].text))
 		}
 	}

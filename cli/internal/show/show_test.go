@@ -18,7 +18,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// TestFollowWritesWhatShows has a cluster change every second, mostly in what the table leaves out.
+// TestFollowWritesWhatShows changes a cluster every second, mostly in fields that the table omits.
 func TestFollowWritesWhatShows(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -14,8 +14,8 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// tests prints what came of a service's tests, and the end of the log of one that failed; nothing
-// when there are none.
+// tests prints the results of a service's tests, and the end of the log of a failed one. It prints
+// nothing if there are no tests.
 func tests(w io.Writer, style Style, reports []*distributorv1.TestReport) error {
 	if len(reports) == 0 {
 		return nil
@@ -44,12 +44,12 @@ func tests(w io.Writer, style Style, reports []*distributorv1.TestReport) error 
 	return err
 }
 
-// dryRun prints what an apply would do; nothing when there is no report of that.
+// dryRun prints what an apply would do. It prints nothing without a report.
 func dryRun(w io.Writer, style Style, report *distributorv1.DryRunReport) error {
 	if report == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "\nDry run: %d would be created, %d updated, %d deleted; %d are as they should be.\n",
+	_, err := fmt.Fprintf(w, "\nDry run: %d would be created, %d updated, %d deleted; %d are unchanged.\n",
 		report.GetCreated(), report.GetUpdated(), report.GetDeleted(), report.GetUnchanged())
 	if err != nil || len(report.GetChanges()) == 0 {
 		return err
@@ -74,15 +74,15 @@ func action(a distributorv1.DryRunAction) cell {
 	return plain(document.EnumName(a))
 }
 
-// named is kind, namespace and name of an object, as people write them.
+// named returns the kind, namespace and name of an object, as people write them.
 func named(ref *typev1.ObjectRef) string {
 	return ref.GetKind() + " " + strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
 }
 
-// oneLine is a text on one line, without what would speak to the terminal.
+// oneLine returns a text on one line, without control characters.
 func oneLine(text string) string { return strings.Join(strings.Fields(printable(text)), " ") }
 
-// printable is a text without what would speak to the terminal.
+// printable returns a text without control characters.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -13,14 +13,14 @@ import (
 	"github.com/leatdev/leat/cli/internal/settings"
 )
 
-// contextName is what the hub is called in its own config file.
+// contextName is the hub's name in its own config file.
 const contextName = "up"
 
-// configPath is the config file of this hub. It is a file of its own, which LEAT_CONFIG names: a
-// person's own config, and the hub that is the current one there, stay as they are.
+// configPath returns the config file of this hub, which LEAT_CONFIG names. The user's own config,
+// and its current hub, do not change.
 func (u *up) configPath() string { return u.dir.Path("config.yaml") }
 
-// writeAccess writes the config file, and a kubeconfig for each cluster that goes through the
+// writeAccess writes the config file, and for each cluster a kubeconfig that goes through the
 // tunnel.
 func (u *up) writeAccess(context.Context) error {
 	var all settings.Settings
@@ -49,8 +49,8 @@ func (u *up) writeAccess(context.Context) error {
 	return nil
 }
 
-// searchPath is the folder that a shell needs on its PATH to find this leat; empty when it finds it
-// already.
+// searchPath returns the folder that a shell needs on its PATH to find this leat, or "" if it finds
+// it already.
 func (u *up) searchPath() string {
 	if found, err := u.LookPath("leat"); err == nil && sameFile(found, u.Command) {
 		return ""
@@ -64,8 +64,8 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// kubectlCommand is the kubectl to suggest: the one that was built with the control plane, because
-// it has its version.
+// kubectlCommand returns the kubectl to suggest: the one that was built with the control plane,
+// because its version matches.
 func (u *up) kubectlCommand() string {
 	if u.kubectl != "" {
 		return u.kubectl

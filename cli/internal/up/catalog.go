@@ -14,7 +14,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// fillCatalog makes the fleet hold what options ask for.
+// fillCatalog creates the objects that the options describe.
 func (u *up) fillCatalog(ctx context.Context) (err error) {
 	if u.client, err = client.New(client.Params{Server: u.hubURL(), Token: u.dir.AdminToken}); err != nil {
 		return err
@@ -53,8 +53,8 @@ func (u *up) listAll(ctx context.Context) ([]*fleetv1.Document, error) {
 	return all, nil
 }
 
-// remove deletes what an earlier start has made and this one does not want, unless somebody came to
-// use it.
+// remove deletes an object that an earlier start has made and this one does not need, unless other
+// objects use it.
 func (u *up) remove(ctx context.Context, object *fleetv1.Document) error {
 	kind, name := document.Identify(object)
 	err := u.client.Delete(ctx, kind, name)
@@ -63,8 +63,8 @@ func (u *up) remove(ctx context.Context, object *fleetv1.Document) error {
 		return nil
 	}
 	if err == nil {
-		u.tell("hub", kind+" "+name+" of an earlier start is taken away")
+		u.tell("hub", kind+" "+name+" of an earlier start is removed")
 		return nil
 	}
-	return fmt.Errorf("take %s %s away: %w", kind, name, err)
+	return fmt.Errorf("remove %s %s: %w", kind, name, err)
 }

@@ -23,8 +23,8 @@ import (
 // stopKubeTimeout is how long a control plane may take to stop.
 const stopKubeTimeout = 15 * time.Second
 
-// startClusters runs a control plane and an agent for each cluster of the plan, or the agent alone
-// on a cluster that a person has brought.
+// startClusters runs a control plane and an agent for each cluster of the plan, or only the agent
+// on a user's own cluster.
 func (u *up) startClusters(ctx context.Context) error {
 	if u.Options.Kubeconfig != "" {
 		return u.join(ctx, u.plan.clusters[0], u.Options.Kubeconfig)
@@ -46,18 +46,18 @@ func (u *up) startClusters(ctx context.Context) error {
 	return nil
 }
 
-// findKube finds what a cluster is to be made of, before anything is started.
+// findKube finds the cluster or the binaries to run one, before anything is started.
 func (u *up) findKube() (err error) {
 	if u.Options.Kubeconfig != "" {
 		if _, err := os.Stat(u.Options.Kubeconfig); err != nil {
-			return failure.File(err, "It was to lead to a cluster of yours; correct --kubeconfig.")
+			return failure.File(err, "The file should describe your own cluster; check --kubeconfig.")
 		}
 		return nil
 	}
 	u.kubeSource, err = localkube.FindSource(u.Options.KubeSource)
 	if errors.Is(err, localkube.ErrSourceNotFound) {
 		return failure.New("no checkout of Leat's source here, to build a Kubernetes control plane from",
-			"Run leat up inside a checkout, name one with --kube-source DIR, or use a cluster of yours with --kubeconfig FILE.")
+			"Run leat up inside a checkout, name one with --kube-source DIR, or use your own cluster with --kubeconfig FILE.")
 	}
 	return err
 }
@@ -69,7 +69,7 @@ func (u *up) buildKube(ctx context.Context) (localkube.Binaries, error) {
 	})
 	if errors.Is(err, localkube.ErrNoGoTool) {
 		return binaries, failure.New("building a Kubernetes control plane needs the go command, and there is none",
-			"Install Go from https://go.dev/dl, or use a cluster of yours with --kubeconfig FILE.")
+			"Install Go from https://go.dev/dl, or use your own cluster with --kubeconfig FILE.")
 	}
 	return binaries, err
 }
@@ -138,7 +138,7 @@ func (u *up) startAgent(ctx context.Context, name, kubeconfig string) error {
 	if err := u.configure(part, &cfg, env); err != nil {
 		return err
 	}
-	port, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // health and metrics; nobody has to know where
+	port, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // health and metrics; the address is not published
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -150,8 +150,8 @@ func (u *up) startAgent(ctx context.Context, name, kubeconfig string) error {
 	return nil
 }
 
-// joinToken returns a token for an agent that has no identity yet, and nothing for one that is to
-// go on with its own.
+// joinToken returns a token for an agent that has no identity yet, and "" for one that keeps its
+// own.
 func (u *up) joinToken(ctx context.Context, cluster, dataDir string) (string, error) {
 	response, err := u.client.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: cluster})
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// patience is how long a failure must stand before it is taken for more than a passing one. Right
-// after a start a repository may not be fetched yet, and an agent not connected.
+// patience is how long a failure must last before it counts. Right after a start a repository may
+// not be fetched yet, and an agent not connected.
 const patience = 10 * time.Second
 
-// deliver watches the services and tells every change until ctx ends. Once it is clear what became
-// of the first delivery, and the clusters are reached through the tunnel, it shows the summary.
+// deliver watches the services and reports every change until ctx ends. Once the outcome of the
+// first delivery is known, and the clusters are reachable through the tunnel, it shows the summary.
 func (u *up) deliver(ctx context.Context) error {
 	u.tell("leat up", "waiting for the first delivery")
 	changes, reached := make(chan *fleetv1.WatchFleetResponse), make(chan struct{})
@@ -38,7 +38,7 @@ func (u *up) deliver(ctx context.Context) error {
 	return group.Wait()
 }
 
-// follow tells the changes and, once, the summary.
+// follow reports the changes and, once, the summary.
 func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchFleetResponse, reached <-chan struct{}) error {
 	t := newTracker(u.planned())
 	deadline := time.Now().Add(u.Options.WaitTimeout)
@@ -61,7 +61,7 @@ func (u *up) follow(ctx context.Context, changes <-chan *fleetv1.WatchFleetRespo
 	}
 }
 
-// pass hands a change on.
+// pass forwards a change.
 func pass(ctx context.Context, changes chan<- *fleetv1.WatchFleetResponse, change *fleetv1.WatchFleetResponse) error {
 	select {
 	case changes <- change:
@@ -119,11 +119,11 @@ func (u *up) summary(t *tracker) *report.Summary {
 	}
 }
 
-// tracker remembers the last state of every service, and what is wrong with repositories.
+// tracker remembers the last state of every service, and the problems of repositories.
 type tracker struct {
 	planned      []string // names, in the order of the summary
 	seen         map[string]seen
-	repositories map[string]string // problems that were told, by name
+	repositories map[string]string // reported problems, by name
 }
 
 type seen struct {
@@ -135,7 +135,7 @@ func newTracker(planned []string) *tracker {
 	return &tracker{planned: planned, seen: map[string]seen{}, repositories: map[string]string{}}
 }
 
-// observe notes a service's state and reports whether it says something new.
+// observe records a service's state and reports whether it is new.
 func (t *tracker) observe(now time.Time, service *fleetv1.Service) (report.Service, bool) {
 	state := stateOf(service)
 	before, known := t.seen[state.Name]
@@ -146,7 +146,7 @@ func (t *tracker) observe(now time.Time, service *fleetv1.Service) (report.Servi
 	return state, true
 }
 
-// forget drops what is known of an object.
+// forget drops an object's state.
 func (t *tracker) forget(kind, name string) {
 	switch kind {
 	case "Service":
@@ -156,8 +156,8 @@ func (t *tracker) forget(kind, name string) {
 	}
 }
 
-// observeRepository reports whether a repository's problem is another than before, or gone. As long
-// as what it held before is served, nothing else tells of a problem.
+// observeRepository reports whether a repository's problem has changed or gone. As long as the
+// earlier content is served, a service's state does not show the problem.
 func (t *tracker) observeRepository(repository *fleetv1.Repository) (text string, changed bool) {
 	name, told := repository.GetMetadata().GetName(), ""
 	if problem := repository.GetStatus().GetProblem(); problem != nil {
@@ -166,12 +166,12 @@ func (t *tracker) observeRepository(repository *fleetv1.Repository) (text string
 	changed = t.repositories[name] != told
 	t.repositories[name] = told
 	if told == "" {
-		return "is well again", changed
+		return "has recovered", changed
 	}
 	return "has a problem: " + told, changed
 }
 
-// same leaves out what changes all the time on the way to healthy.
+// same compares services without the fields that change all the time on the way to healthy.
 func same(a, b report.Service) bool {
 	if len(a.Commits) != len(b.Commits) {
 		return false
@@ -185,8 +185,8 @@ func same(a, b report.Service) bool {
 		(!a.Delivered || a.Objects == b.Objects && a.Healthy == b.Healthy)
 }
 
-// judged reports whether it is clear what became of every planned service: it was delivered, or it
-// has been failing for a while.
+// judged reports whether the outcome of every planned service is known: it was delivered, or it has
+// been failing for a while.
 func (t *tracker) judged(now time.Time) bool {
 	for _, name := range t.planned {
 		s, known := t.seen[name]
@@ -197,7 +197,7 @@ func (t *tracker) judged(now time.Time) bool {
 	return true
 }
 
-// states are the planned services as they stand.
+// states returns the current states of the planned services.
 func (t *tracker) states() []report.Service {
 	states := make([]report.Service, 0, len(t.planned))
 	for _, name := range t.planned {

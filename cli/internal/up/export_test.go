@@ -23,7 +23,7 @@ type Plan struct {
 	Changes   func(existing []*fleetv1.Document) (apply, remove []*fleetv1.Document)
 }
 
-// NewPlan plans.
+// NewPlan returns a plan.
 func NewPlan(o Options, repoURL string) (Plan, error) {
 	p, err := newPlan(o, repoURL)
 	return Plan{p.clusters, p.namespace, p.objects, p.changes}, err
@@ -38,7 +38,7 @@ func Listen(ctx context.Context, address string) (addresses []net.Addr, closeAll
 	return []net.Addr{l.distributor.Addr(), l.tunnel.Addr(), l.gitcache.Addr(), l.git.Addr()}, l.Close, nil
 }
 
-// Tracker is a tracker.
+// Tracker is an exported tracker.
 type Tracker struct{ t *tracker }
 
 // NewTracker returns a tracker of the named services.
@@ -49,5 +49,5 @@ func (t Tracker) Observe(now time.Time, service *fleetv1.Service) (report.Servic
 	return t.t.observe(now, service)
 }
 
-// Judged reports whether all are judged.
+// Judged reports whether the outcome of all services is known.
 func (t Tracker) Judged(now time.Time) bool { return t.t.judged(now) }

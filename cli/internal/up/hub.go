@@ -38,15 +38,15 @@ import (
 const (
 	// startTimeout bounds how long a service may take until it is ready.
 	startTimeout = time.Minute
-	// drainTimeout is short: whoever presses Ctrl-C waits.
+	// drainTimeout is short, because a user waits after Ctrl-C.
 	drainTimeout = 5 * time.Second
-	// refreshTimeout bounds how long a push waits until the hub has been told of it.
+	// refreshTimeout bounds how long a push waits until the hub has been notified of it.
 	refreshTimeout = 3 * time.Second
-	// soloLease is how long gitcache's leases live. It has no other replicas to be patient with.
+	// soloLease is how long gitcache's leases last. There are no other replicas that need time.
 	soloLease = 2 * time.Second
 )
 
-// startHub starts what a hub consists of, in the order in which the parts need each other.
+// startHub starts the parts of a hub, in the order of their dependencies.
 func (u *up) startHub(ctx context.Context) error {
 	redis, err := localredis.Start()
 	if err != nil {
@@ -69,7 +69,7 @@ func (u *up) hubURL() string      { return urlOf("http", u.ports.distributor) }
 func (u *up) tunnelURL() string   { return urlOf("https", u.ports.tunnel) }
 func (u *up) gitcacheURL() string { return urlOf("http", u.ports.gitcache) }
 
-// repositoryURL is what the hub mirrors.
+// repositoryURL returns the URL that the hub mirrors.
 func (u *up) repositoryURL() string {
 	if u.Options.RepoURL != "" {
 		return u.Options.RepoURL
@@ -77,7 +77,7 @@ func (u *up) repositoryURL() string {
 	return urlOf("http", u.ports.git) + "/" + demoName + ".git"
 }
 
-// startGit serves the demo repository, unless a person has brought one.
+// startGit serves the demo repository, unless the user has named one.
 func (u *up) startGit(ctx context.Context) error {
 	if u.Options.RepoURL != "" {
 		return u.ports.git.Close()
@@ -93,7 +93,7 @@ func (u *up) startGit(ctx context.Context) error {
 	}
 	server, err := localgit.New(localgit.Params{Dir: u.dir.Path("git"), OnPush: onPush, Logger: logger})
 	if errors.Is(err, localgit.ErrNoGit) {
-		return failure.New("git is not installed, and the demo needs it", "Install git, or deliver a repository of yours: --repo URL.")
+		return failure.New("git is not installed, and the demo needs it", "Install git, or deliver your own repository: --repo URL.")
 	}
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (u *up) startGit(ctx context.Context) error {
 	return nil
 }
 
-// refresher returns what tells the git cache of a push, so that it is fetched at once.
+// refresher returns a function that notifies the git cache of a push, so that it fetches at once.
 func (u *up) refresher(logger *slog.Logger) (func(context.Context, string), error) {
 	key, err := identity.NewServiceKey([]byte(u.dir.ServiceSecret(identity.ServiceDistributor)), identity.ServiceDistributor)
 	if err != nil {
@@ -142,8 +142,9 @@ func (u *up) startGitcache(ctx context.Context, redisURL string) error {
 		"LEAT_REDIS_URL":              redisURL,
 		"LEAT_GITCACHE_DATA_DIR":      u.dir.Path("gitcache"),
 		"LEAT_GITCACHE_ADVERTISE_URL": u.gitcacheURL(),
-		// The embedded Redis begins empty, and a lease is given out only once a holder from before
-		// would have lost it. There is none here: this lets the first fetch of a restart come soon.
+		// The embedded Redis begins empty, and grants a lease only after an earlier holder would
+		// have lost it. There is no such holder here, so a short lease makes the first fetch after
+		// a restart come soon.
 		"LEAT_GITCACHE_LEASE_TTL": soloLease.String(),
 		"LEAT_GITCACHE_FOLLOWERS": "0",
 	})
@@ -206,8 +207,8 @@ func (u *up) configureHub(service string, cfg interface{ Bind(*config.Set) }, en
 }
 
 // configure fills a service's config as its own process would: from its environment, which is env
-// and the standard OTEL_ variables of this process. A name in env that the service does not ask for
-// is a defect of this package.
+// and the standard OTEL_ variables of this process. A name in env that the service does not read is
+// a bug in this package.
 func (u *up) configure(service string, cfg interface{ Bind(*config.Set) }, env map[string]string) error {
 	env["LEAT_LOG_FORMAT"] = "text"
 	env["LEAT_DRAIN_TIMEOUT"] = drainTimeout.String()
@@ -244,7 +245,7 @@ func (u *up) startService(ctx context.Context, name string, port net.Listener, s
 	return u.waitReady(ctx, name, urlOf("http", serving.InternalListener))
 }
 
-// waitReady asks a service until it says that it is ready.
+// waitReady polls a service until it reports that it is ready.
 func (u *up) waitReady(ctx context.Context, name, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -262,7 +263,7 @@ func (u *up) waitReady(ctx context.Context, name, url string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return failure.New(fmt.Sprintf("%s did not get ready: %v", name, last), "Its log is "+u.dir.Log(name)+".")
+			return failure.New(fmt.Sprintf("%s did not become ready: %v", name, last), "Its log is "+u.dir.Log(name)+".")
 		case <-ticker.C:
 		}
 	}
@@ -299,6 +300,6 @@ func ready(ctx context.Context, c *http.Client, url string) error {
 }
 
 func host(listen string) string {
-	name, _, _ := net.SplitHostPort(listen) // was checked
+	name, _, _ := net.SplitHostPort(listen) // already validated
 	return name
 }

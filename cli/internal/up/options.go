@@ -14,38 +14,37 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 )
 
-// Options are what a person can choose.
+// Options are the user's choices.
 type Options struct {
 	RepoURL   string // repository to deliver; empty means the demo
 	Ref       string // branch, tag:NAME, refs/… or commit id; empty means the default branch
 	Path      string // folder of the manifests; empty means the root
-	Root      string // folder that holds Path and what its manifests refer to; empty means Path
+	Root      string // folder with Path and everything that its manifests refer to; empty means Path
 	Namespace string // for objects that name none; empty means "default"
 
 	Clusters   int    // how many control planes to run
 	Kubeconfig string // of a cluster to use instead; empty means local control planes
 	KubeSource string // folder in or above which tools/kube is; empty means the working directory
 
-	Listen      string        // host:port of the distributor; the other services take the ports after it
-	DataDir     string        // where everything is kept
+	Listen      string        // host:port of the distributor; the other services use the following ports
+	DataDir     string        // where all files are kept
 	WaitTimeout time.Duration // how long the first delivery may take before the summary is shown without it
-	Verbose     bool          // logs to LogOutput, too
+	Verbose     bool          // also log to LogOutput
 }
 
 // DefaultListen is where the distributor listens.
 const DefaultListen = "127.0.0.1:8700"
 
-// DefaultDataDir is where everything is kept, below the working directory: easy to find, easy to
-// remove.
+// DefaultDataDir is below the working directory: easy to find, easy to remove.
 const DefaultDataDir = ".leat/up"
 
 const maxClusters = 9
 
-// Check refuses options that do not go together.
+// Check returns an error if options contradict each other.
 func (o *Options) Check() error {
 	switch {
 	case o.RepoURL == "" && (o.Ref != "" || o.Path != "" || o.Root != "" || o.Namespace != ""):
-		return failure.Usage("--ref, --path, --root and --namespace are about a repository of yours; give --repo, too")
+		return failure.Usage("--ref, --path, --root and --namespace apply to your own repository; also set --repo")
 	case o.Clusters < 1 || o.Clusters > maxClusters:
 		return failure.Usage("--clusters must be between 1 and %d", maxClusters)
 	case o.Kubeconfig != "" && o.Clusters > 1:
@@ -90,7 +89,7 @@ func checkRepoURL(text string) error {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// repoName makes a name of the last part of a URL: "https://example.com/team/My_Shop.git" is
+// repoName makes a name from the last part of a URL: "https://example.com/team/My_Shop.git" is
 // "my-shop".
 func repoName(repoURL string) string {
 	trimmed := strings.TrimSuffix(strings.TrimRight(repoURL, "/"), ".git")

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// planAnnotation marks the objects that leat up has made, and says from which wish. As long as
-	// the wish stays the same, what a person changed in the object since then stays, too.
+	// planAnnotation marks the objects that leat up has made, with a digest of their planned form.
+	// As long as that stays the same, a user's changes to the object are kept.
 	planAnnotation = "leat.dev/up-plan"
 
 	demoName = "demo"
 
-	// pollInterval is short: whoever pushes to try it out watches.
+	// pollInterval is short, because users watch for their pushes.
 	pollInterval = 30 * time.Second
 )
 
-// plan is what the fleet is to hold.
+// plan is the intended content of the fleet.
 type plan struct {
 	clusters   []string
 	repository string // name
 	namespace  string
-	objects    []*fleetv1.Document // in the order in which they need each other
+	objects    []*fleetv1.Document // in the order of their dependencies
 }
 
-// newPlan says what options ask for. repoURL is where the repository is served.
+// newPlan returns the plan for the options. repoURL is where the repository is served.
 func newPlan(o Options, repoURL string) (plan, error) {
 	p := plan{repository: demoName, namespace: demoName}
 	source := &typev1.Source{Repository: demoName, Path: demo.Path, Ref: gitref.Parse("main")}
@@ -71,7 +71,7 @@ func newPlan(o Options, repoURL string) (plan, error) {
 	return p, p.mark()
 }
 
-// numbered is "demo", "demo-2", "demo-3" …
+// numbered returns "demo", "demo-2", "demo-3" …
 func numbered(name string, i int) string {
 	if i == 0 {
 		return name
@@ -111,9 +111,9 @@ func metadataOf(object *fleetv1.Document) *typev1.Metadata {
 	}
 }
 
-// changes compares the plan with what the fleet holds: what is to be applied, and which services
-// and repositories were made for an earlier plan and are to go. Clusters stay: their agents are
-// enrolled, and somebody may use them.
+// changes compares the plan with the content of the fleet. It returns what to apply, and which
+// services and repositories of an earlier plan to remove. Clusters stay, because their agents are
+// enrolled, and others may use them.
 func (p *plan) changes(existing []*fleetv1.Document) (apply, remove []*fleetv1.Document) {
 	planned, found := byID(p.objects), byID(existing)
 	for _, object := range p.objects {
@@ -122,7 +122,7 @@ func (p *plan) changes(existing []*fleetv1.Document) (apply, remove []*fleetv1.D
 			apply = append(apply, object)
 		}
 	}
-	for _, kind := range []string{"Service", "Repository"} { // in the order in which they can go
+	for _, kind := range []string{"Service", "Repository"} { // in the order in which they can be removed
 		for _, object := range existing {
 			found, _ := document.Identify(object)
 			_, ours := metadataOf(object).GetAnnotations()[planAnnotation]

@@ -217,7 +217,7 @@ func TestTracker(t *testing.T) {
 		}
 	}
 	if tracker.Judged(now) {
-		t.Error("Judged with one of two seen: got true, want false")
+		t.Error("Judged with one of two observed: got true, want false")
 	}
 	state, _ := tracker.Observe(now, failed)
 	if state.Reason != "REF_NOT_FOUND" || state.Advice == "" || !state.Failed {

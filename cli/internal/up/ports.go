@@ -16,15 +16,14 @@ import (
 // extraPorts is how many ports after the distributor's are used.
 const extraPorts = 3
 
-// listeners are the ports of a hub, taken before anything is started: a port that is not free is
+// listeners are the ports of a hub. They are opened before anything is started: an occupied port is
 // the most common reason why a hub cannot start, and the cheapest one to find.
 type listeners struct {
 	distributor, tunnel, gitcache, git net.Listener
 }
 
-// listen takes the distributor's port and those after it. Port 0 lets the kernel choose all of
-// them. The git server is on the loopback interface wherever the others are, because it asks nobody
-// for a password.
+// listen opens the distributor's port and the following ones. Port 0 makes the kernel choose all of
+// them. The git server is always on the loopback interface, because it requires no password.
 func listen(ctx context.Context, address string) (*listeners, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -71,7 +70,7 @@ func cause(err error) error {
 	return err
 }
 
-// Close gives the ports back that no server has taken over.
+// Close closes the ports that no server has taken over.
 func (l *listeners) Close() error {
 	var errs []error
 	for _, listener := range []net.Listener{l.distributor, l.tunnel, l.gitcache, l.git} {
@@ -85,7 +84,7 @@ func (l *listeners) Close() error {
 	return errors.Join(errs...)
 }
 
-// urlOf is where a listener is reached from this machine.
+// urlOf returns the URL of a listener on this machine.
 func urlOf(scheme string, listener net.Listener) string {
 	host, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {

@@ -16,13 +16,12 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// reachTimeout bounds how long a cluster's agent may take to connect to the tunnel before it is
-// only mentioned.
+// reachTimeout bounds how long leat up waits for a cluster's agent to connect to the tunnel.
 const reachTimeout = 90 * time.Second
 
-// reachClusters waits until every cluster answers through the tunnel. What was printed as a next
-// command has to work when it is pasted; and what the catalog says of a service counts only once
-// its agent is there.
+// reachClusters waits until every cluster answers through the tunnel, because the printed commands
+// must work when they are pasted, and the catalog's state of a service is current only once its
+// agent is connected.
 func (u *up) reachClusters(ctx context.Context) error {
 	token, err := u.client.CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
 	if err != nil {
@@ -68,8 +67,8 @@ func (u *up) reach(ctx context.Context, c *http.Client, token, cluster string) e
 	}
 }
 
-// connected asks the catalog for the agent. The tunnel remembers for a while what it was told of a
-// cluster, so it is not asked before there is something good to remember.
+// connected returns nil once the catalog reports that the agent is connected. The tunnel caches for
+// a while what it learnt of a cluster, so it is not asked earlier.
 func (u *up) connected(ctx context.Context, cluster string) error {
 	response, err := u.client.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: cluster})
 	if err != nil {
@@ -81,7 +80,7 @@ func (u *up) connected(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// probe makes one request as a person would.
+// probe makes one request like a user's.
 func probe(ctx context.Context, c *http.Client, url, token string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package up is `leat up`: a whole hub, clusters with their agents and a repository in one process,
-// to try Leat out on a laptop and to develop against.
+// Package up implements `leat up`: a whole hub, clusters with their agents and a repository in one
+// process, to try Leat out on a laptop and to develop against.
 //
-// The services are the real ones, run by the same Run functions as in production; only Redis and
-// SQL are embedded ones, behind the same ports. Everything is kept in one folder, and the next
-// start goes on from there: the same tokens, the same clusters, agents that are enrolled already.
+// The services are the real ones, run by the same Run functions as in production. Only Redis and
+// SQL are embedded, behind the same ports. Everything is kept in one folder, and the next start
+// continues from there: the same tokens, the same clusters, agents that are already enrolled.
 package up
 
 import (
@@ -27,18 +27,18 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/supervise"
 )
 
-// Params are what Run needs besides a person's options.
+// Params are what Run needs besides a user's options.
 type Params struct {
 	Options   Options
 	Report    report.Reporter
 	Command   string                            // absolute path of leat
 	LookupEnv func(string) (string, bool)       // as os.LookupEnv; OTEL_ variables are passed on to the services
 	LookPath  func(file string) (string, error) // as exec.LookPath
-	LogOutput io.Writer                         // receives the logs, too, when Options.Verbose is set
+	LogOutput io.Writer                         // also receives the logs if Options.Verbose is set
 }
 
-// Run starts everything, tells what became of it, and goes on until ctx ends or a part fails. Then
-// it stops everything again. It returns nil when ctx has ended it.
+// Run starts everything, reports progress, and runs until ctx ends or a part fails. Then it stops
+// everything. It returns nil if ctx ended it.
 func Run(ctx context.Context, p Params) (err error) {
 	if err := p.Options.Check(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func Run(ctx context.Context, p Params) (err error) {
 
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// A part that fails ends whatever is being waited for.
+	// A part that fails cancels every wait.
 	release := u.onFailure(cancel)
 	defer release()
 	return u.run(running)
@@ -66,7 +66,7 @@ func dirFailure(err error) error {
 	return failure.File(err, "Choose another folder with --data-dir.")
 }
 
-// up is one run.
+// up is the state of one run.
 type up struct {
 	Params
 
@@ -79,7 +79,7 @@ type up struct {
 	client *client.Client
 	plan   plan
 
-	kubeSource string // tools/kube of a checkout; empty when a person has brought a cluster
+	kubeSource string // tools/kube of a checkout; empty if the user has named a cluster
 	clusters   []report.Cluster
 	kubectl    string
 
@@ -103,7 +103,7 @@ func (u *up) onFailure(cancel func()) (release func()) {
 	}
 }
 
-// run is the life of a hub, step by step.
+// run starts a hub step by step and runs it until ctx ends.
 func (u *up) run(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		u.prepare,
@@ -120,12 +120,12 @@ func (u *up) run(ctx context.Context) error {
 	return nil
 }
 
-// prepare finds out what would fail later, takes the ports and makes certificates.
+// prepare checks what would fail later, opens the ports and makes certificates.
 func (u *up) prepare(ctx context.Context) (err error) {
 	if err := u.findKube(); err != nil {
 		return err
 	}
-	u.tell("leat up", "keeping everything in "+u.dir.Path())
+	u.tell("leat up", "storing everything in "+u.dir.Path())
 	if u.ports, err = listen(ctx, u.Options.Listen); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (u *up) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// stop ends everything that was started. An end that was asked for is none that failed.
+// stop ends everything that was started. A requested end is not a failure.
 func (u *up) stop(ctx context.Context, cause error) error {
 	asked := ctx.Err() != nil
 	if failed := u.group.Err(); failed != nil {
@@ -161,7 +161,7 @@ func (u *up) stop(ctx context.Context, cause error) error {
 	return errors.Join(errs...)
 }
 
-// partFailure says which part failed, why, and where to read on.
+// partFailure returns a failure that names the failed part, the cause, and its log.
 func partFailure(err error) error {
 	failed, ok := errors.AsType[*supervise.Failure](err)
 	if !ok {
@@ -185,7 +185,7 @@ func (u *up) report(e report.Event) {
 	u.Report(e)
 }
 
-// openLog returns where a part logs to. It is closed when everything has stopped.
+// openLog returns a part's log. It is closed when everything has stopped.
 func (u *up) openLog(part string) (io.Writer, error) {
 	path := u.dir.Log(part)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

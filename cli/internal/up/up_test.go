@@ -23,10 +23,10 @@ import (
 	"github.com/leatdev/leat/internal/localkube"
 )
 
-// patience is how long anything may take. It takes seconds, unless the machine is very busy.
+// patience bounds every wait. A wait takes seconds, unless the machine is very busy.
 const patience = 4 * time.Minute
 
-// buildLeat returns the whole program, to be run as a person runs it.
+// buildLeat builds the whole program, to be run like a user runs it.
 func buildLeat(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "leat")
@@ -57,7 +57,7 @@ func startUp(t *testing.T, leat, dataDir string, args ...string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // gone already, if all went well
+		_ = p.cmd.Process.Kill() // has already ended, if all went well
 		for range p.events {     // until the reader has seen the end
 		}
 		_ = p.cmd.Wait()
@@ -105,7 +105,7 @@ func (p *process) ready(t *testing.T) *report.Summary {
 	return p.wait(t, "ready event", func(e report.Event) bool { return e.Kind == report.Ready }).Summary
 }
 
-// stop interrupts it and checks that it ends well.
+// stop interrupts the process and checks its exit code.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
@@ -119,7 +119,7 @@ func (p *process) stop(t *testing.T) {
 	}
 }
 
-// run executes leat against the hub and returns what it prints.
+// run executes leat against the hub and returns its output.
 func run(t *testing.T, leat string, summary *report.Summary, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), leat, args...)
@@ -177,12 +177,12 @@ func TestUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Count(string(log), "msg=enrolled"); got != 1 {
-		t.Errorf("enrolments: got %d, want 1: the agent goes on with its identity\n%s", got, log)
+		t.Errorf("enrolments: got %d, want 1: the agent keeps its identity\n%s", got, log)
 	}
 	second.stop(t)
 }
 
-// A repository that cannot be fetched is told with its reason, and leat up goes on.
+// A repository that cannot be fetched is reported with its reason, and leat up continues.
 func TestUpWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	leat := buildLeat(t)
@@ -199,7 +199,7 @@ func kubectl(t *testing.T, summary *report.Summary, args ...string) string {
 	t.Helper()
 	args = append([]string{"--kubeconfig", summary.Clusters[0].Kubeconfig, "-n", summary.Namespace}, args...)
 	cmd := exec.CommandContext(t.Context(), summary.Kubectl, args...)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // its caches
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // kubectl's caches
 	output, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
@@ -207,7 +207,7 @@ func kubectl(t *testing.T, summary *report.Summary, args ...string) string {
 	return string(output)
 }
 
-// pushChange raises the replicas and returns the commit.
+// pushChange raises the number of replicas and returns the commit.
 func pushChange(t *testing.T, url string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -273,8 +273,8 @@ func nobodyListens(t *testing.T, url string) {
 	}
 }
 
-// The control plane's binaries are built before the tests, so that these do not wait for minutes in
-// silence.
+// The control plane's binaries are built before the tests, which would otherwise seem to hang for
+// minutes.
 func TestMain(m *testing.M) {
 	source, err := localkube.FindSource(".")
 	if err == nil {

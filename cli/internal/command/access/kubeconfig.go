@@ -23,7 +23,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// execVersion is what kubectl and leat agree on.
+// execVersion is the protocol version between kubectl and leat.
 const execVersion = kubeconfig.ExecVersion
 
 // Kubeconfig is `leat kubeconfig`.
@@ -36,8 +36,8 @@ func Kubeconfig(s *session.Session) *cobra.Command {
 hub's tunnel, as you: the cluster sees your name and your groups. It holds no secret; kubectl runs leat token for one,
 with the hub and the context that are in use now.
 
-With --all there is a context for each cluster that you can reach. With --merge entries go into a file that is there already;
-what else it holds stays, its current context included.`,
+With --all there is a context for each cluster that you can reach. With --merge the entries are added to an existing file;
+its other content stays, including its current context.`,
 		Example: `  leat kubeconfig berlin > berlin.kubeconfig
   kubectl --kubeconfig berlin.kubeconfig get pods -A
   kubectl --kubeconfig <(leat kubeconfig berlin) get nodes --watch
@@ -59,7 +59,7 @@ what else it holds stays, its current context included.`,
 	}
 	cmd.Flags().StringVar(&k.file, "file", "", "write it to this file, readable for you only, instead of printing it")
 	cmd.Flags().BoolVar(&k.all, "all", false, "all clusters that you can reach")
-	cmd.Flags().BoolVar(&k.merge, "merge", false, "keep what --file holds, and add to it")
+	cmd.Flags().BoolVar(&k.merge, "merge", false, "keep the content of --file, and add to it")
 	return cmd
 }
 
@@ -68,7 +68,7 @@ type kubeconfigFlags struct {
 	all, merge bool
 }
 
-// printKubeconfig is for one cluster, or for all if the name is empty.
+// printKubeconfig prints a kubeconfig for one cluster, or for all if the name is empty.
 func printKubeconfig(ctx context.Context, s *session.Session, cluster string, k kubeconfigFlags) error {
 	content, current, err := makeKubeconfig(ctx, s, cluster)
 	if err != nil {
@@ -90,7 +90,7 @@ func printKubeconfig(ctx context.Context, s *session.Session, cluster string, k 
 	return err
 }
 
-// mergeInto returns the file with the content in it. A file that is not there is empty.
+// mergeInto returns the file with the content merged into it. An absent file counts as empty.
 func mergeInto(file string, content []byte) ([]byte, error) {
 	existing, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +103,7 @@ func mergeInto(file string, content []byte) ([]byte, error) {
 	return merged, nil
 }
 
-// makeKubeconfig returns the file and the cluster of its current context.
+// makeKubeconfig returns the kubeconfig and the cluster of its current context.
 func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) (content []byte, current string, err error) {
 	endpoint, err := s.Endpoint()
 	if err != nil {
@@ -135,7 +135,7 @@ func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) (co
 	return content, p.Clusters[0], err
 }
 
-// clustersOf returns the named cluster if it exists, or all that the caller can reach.
+// clustersOf returns the named cluster if it exists, or all clusters that the caller can reach.
 func clustersOf(ctx context.Context, c *client.Client, named string) ([]string, error) {
 	if named != "" {
 		_, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: named})
@@ -173,8 +173,8 @@ func tunnelOf(ctx context.Context, s *session.Session, c *client.Client) (string
 	return tunnel, err
 }
 
-// tokenArgs make leat find the same hub and the same token when kubectl runs it, wherever that is.
-// A token that stands in the environment stays there.
+// tokenArgs returns the arguments with which leat finds the same hub and the same token when
+// kubectl runs it, in any directory. A token from the environment stays there.
 func tokenArgs(s *session.Session, endpoint session.Endpoint) ([]string, error) {
 	args := []string{"token", "--exec-credential"}
 	config, err := s.ConfigPath()

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access holds the commands about who one is: contexts, access tokens and kubeconfigs.
+// Package access holds the commands about the caller's own access: contexts, access tokens and
+// kubeconfigs.
 package access
 
 import (
@@ -33,8 +34,8 @@ func Login(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login SERVER",
 		Short: "Remember a hub and your token for it",
-		Long: `Check a hub's address and your API token, and remember both as a context of the config file, which then is the current
-one. The token is asked for; --token-file or LEAT_TOKEN give it without a question. The file is readable for you only.`,
+		Long: `Check a hub's address and your API token, and store both as a context of the config file, which becomes the current
+one. The command prompts for the token, unless --token-file or LEAT_TOKEN provides it. Only you can read the file.`,
 		Example: `  leat login https://leat.example.com
   leat login https://leat.example.com --token-file token.txt --name work`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -81,7 +82,7 @@ func login(ctx context.Context, s *session.Session, server, name string) error {
 	return err
 }
 
-// askToken reads a token from the terminal without showing it, or a line of the standard input.
+// askToken reads a token from the terminal without echo, or a line of the standard input.
 func askToken(s *session.Session, server string) (string, error) {
 	terminal, ok := s.In.(*os.File)
 	if !ok || !session.IsTerminal(terminal) {

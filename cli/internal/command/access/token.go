@@ -21,11 +21,11 @@ func Token(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Print an access token for the hub and its clusters",
-		Long: `Trade your API token for a short-lived access token, which all of the hub's services accept, and print it. It is kept
-on disk, readable for you only, until close to its end.
+		Long: `Exchange your API token for a short-lived access token, which all of the hub's services accept, and print it. It is cached
+on disk, readable only by you, until shortly before it expires.
 
-With --exec-credential it is printed as kubectl wants it of a credential plugin; kubeconfigs that leat kubeconfig
-makes run leat in this way.`,
+With --exec-credential it is printed in the form that kubectl expects of a credential plugin; kubeconfigs that leat kubeconfig
+makes run leat like this.`,
 		Example: `  curl -H "Authorization: Bearer $(leat token)" https://leat.example.com:8701/clusters/demo/version
   leat token --exec-credential`,
 		Args: cobra.NoArgs,

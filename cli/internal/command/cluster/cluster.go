@@ -40,7 +40,7 @@ func create(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Add a cluster and print how to start its agent",
-		Long: `Add a cluster to the fleet and print a join token, and how to start the agent with it. The token lets one agent in, once,
+		Long: `Add a cluster to the fleet and print a join token, and how to start the agent with it. The token enrols one agent, once,
 within 24 hours; it is not shown again, but leat cluster token makes a new one at any time.`,
 		Example: `  leat cluster create berlin
   leat cluster create berlin --label stage=prod --description "the old one"
@@ -79,7 +79,7 @@ func revoke(s *session.Session) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "End the identity of a cluster's agent",
-		Long: `End the identity of a cluster's agent: its key and its unused join tokens count no longer, and it has to enrol again with a new
+		Long: `End the identity of a cluster's agent: its key and its unused join tokens become invalid, and it has to enrol again with a new
 one. An agent that the hub dials, and that has lost its key, can enrol again only after this.`,
 		Example: `  leat cluster revoke berlin`,
 		Args:    name,

@@ -21,10 +21,10 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// callTimeout bounds a call that is answered at once.
+// callTimeout bounds a call that should be answered at once.
 const callTimeout = 30 * time.Second
 
-// maxDocuments is how many the hub takes in one call.
+// maxDocuments is how many documents the hub accepts in one call.
 const maxDocuments = 1000
 
 // Apply is `leat apply`.
@@ -32,13 +32,13 @@ func Apply(s *session.Session) *cobra.Command {
 	a := apply{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|DIR|-",
-		Short: "Create or update what documents describe",
-		Long: `Create or update the clusters, repositories and services that documents describe: all of them, or none when one of
-them is wrong. What the hub holds and the documents do not mention stays as it is.
+		Short: "Create or update the objects in documents",
+		Long: `Create or update the clusters, repositories and services that documents describe: all of them, or none if one of
+them is invalid. Other objects of the hub do not change.
 
 -f takes a file, a directory (its .yaml, .yml and .json files, not those in folders below it) or - for the standard
-input, and may be given more than once. A file may hold many documents. Fields are checked strictly: what is unknown
-or misspelled is refused with file, line and column.`,
+input, and may be given more than once. A file may hold many documents. Fields are checked strictly: an unknown
+or misspelled field is refused with file, line and column.`,
 		Example: `  leat apply -f fleet.yaml
   leat apply -f fleet/ --dry-run
   leat get services -o yaml > services.yaml && $EDITOR services.yaml && leat apply -f services.yaml
@@ -53,7 +53,7 @@ or misspelled is refused with file, line and column.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.Fail(a.run(cmd.Context())) },
 	}
 	cmd.Flags().StringArrayVarP(&a.files, "filename", "f", nil, "file, directory, or - for the standard input")
-	cmd.Flags().BoolVar(&a.dryRun, "dry-run", false, "only tell what would be done")
+	cmd.Flags().BoolVar(&a.dryRun, "dry-run", false, "only print what would be done")
 	cmd.Flags().VarP(&a.format, "output", "o", "how to print the outcome")
 	return cmd
 }
@@ -96,7 +96,7 @@ func (a *apply) run(ctx context.Context) error {
 	return a.print(response)
 }
 
-// located says where in the files the field is that the hub refused.
+// located adds to the error the file position of the field that the hub refused.
 func located(err error, documents []*document.Document) error {
 	path := rpcerr.Metadata(err)[rpcerr.MetadataField]
 	at, field, ok := document.Locate(documents, path)
@@ -132,5 +132,5 @@ func (a *apply) print(response *fleetv1.ApplyResponse) error {
 	return errors.Join(errs...)
 }
 
-// isNotFound reports whether the hub does not know what was asked for.
+// isNotFound reports whether the hub answered that the object does not exist.
 func isNotFound(err error) bool { return connect.CodeOf(err) == connect.CodeNotFound }

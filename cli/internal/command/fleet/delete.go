@@ -21,11 +21,11 @@ func Delete(s *session.Session) *cobra.Command {
 		Short: "Delete clusters, repositories, services, users, access bindings or tokens",
 		Long: `Delete clusters, repositories, services, users, access bindings or API tokens from the hub.
 
-When a service goes, its agent deletes the service's objects from the cluster, unless spec.sync.prune is false. A
+When a service is deleted, its agent deletes the service's objects from the cluster, unless spec.sync.prune is false. A
 cluster or repository that a service still names is not deleted. Deleting a cluster ends its agent's access and
 changes nothing in the cluster itself.
 
-A user goes with all tokens; what a user, token or binding let somebody do ends within 30 s, and what is running within
+A user is deleted with all tokens. The access that a user, token or binding gave ends within 30 s, and open connections end within
 about 90 s. A token is named by its id, which leat get tokens shows.`,
 		Example: `  leat delete service/shop
   leat delete token/8f14e45fceea167a
@@ -47,7 +47,7 @@ about 90 s. A token is named by its id, which leat get tokens shows.`,
 	}
 }
 
-// remove goes on after the first failure no further: what comes later may count on it.
+// remove stops at the first failure, because later targets may depend on earlier ones.
 func remove(ctx context.Context, s *session.Session, targets []target) error {
 	c, err := s.Client()
 	if err != nil {

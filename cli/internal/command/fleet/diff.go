@@ -33,7 +33,7 @@ func Diff(s *session.Session) *cobra.Command {
 		Use:   "diff service/NAME",
 		Short: "Show what a run of a service would change in its cluster",
 		Long: `Show what the next run of a service would change in its cluster, or, with --ref, what it would change if the service
-followed that branch, tag or commit. The cluster's API server is asked, and nothing is kept. The values of Secrets, and of
+followed that branch, tag or commit. The cluster's API server is queried, and nothing is changed. The values of Secrets, and of
 the service's secrets, are masked.
 
 With --ref the cluster's agent may download what the repository holds there for 15 minutes. A repository that demands
@@ -51,7 +51,7 @@ signatures demands them here, too. Hooks are not shown.`,
 		},
 	}
 	cmd.Flags().StringVar(&d.ref, "ref", "", "what to compare with instead of what the service follows: "+gitref.Usage)
-	cmd.Flags().StringVar(&d.repository, "repository", "", "the repository that --ref is one of, for a service that reads several")
+	cmd.Flags().StringVar(&d.repository, "repository", "", "the repository of --ref, for a service with several")
 	cmd.Flags().VarP(&d.format, "output", "o", "how to print it")
 	cmd.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with 1 if anything would change")
 	return cmd
@@ -67,7 +67,7 @@ type differ struct {
 
 func (d *differ) run(ctx context.Context) error {
 	if d.repository != "" && d.ref == "" {
-		return failure.Usage("--repository is about --ref; give that, too")
+		return failure.Usage("--repository needs --ref")
 	}
 	c, err := d.session.Client()
 	if err != nil {
@@ -99,7 +99,8 @@ func (d *differ) run(ctx context.Context) error {
 	return nil
 }
 
-// candidate is the service's cluster, and what to compare it with; nil means what the plan says.
+// candidate returns the service's cluster, and the candidate to compare it with. A nil candidate is
+// the current plan.
 func (d *differ) candidate(ctx context.Context, c *client.Client) (string, []*distributorv1.PlanBundle, error) {
 	if d.ref == "" {
 		response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: d.name})

@@ -21,9 +21,9 @@ func Events(s *session.Session) *cobra.Command {
 	name, format := "", show.Table
 	cmd := &cobra.Command{
 		Use:   "events service/NAME",
-		Short: "Follow what a service's agent does and sees",
-		Long: `Print what the agent of a service's cluster does and sees of the service, as it happens, until interrupted. What happened
-before is told by leat history and leat get. As JSON that is one event a line.`,
+		Short: "Follow the events of a service's agent",
+		Long: `Print the events of a service, as its cluster's agent reports them, until interrupted. For earlier
+events see leat history and leat get. As JSON, each event is one line.`,
 		Example: `  leat events service/shop
   leat events service/shop -o json | jq -r .message`,
 		Args:              oneService,
@@ -54,7 +54,7 @@ func followEvents(ctx context.Context, s *session.Session, name string, format s
 			return err
 		}
 	}
-	if errors.Is(ctx.Err(), context.Canceled) { // whoever follows ends it like this
+	if errors.Is(ctx.Err(), context.Canceled) { // the user ends it by interrupting it
 		return nil
 	}
 	return stream.Err()

@@ -26,16 +26,16 @@ func Get(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
 		Short: "Show clusters, repositories, services, users, access bindings or tokens",
-		Long: `Show clusters, repositories, services, users, access bindings or API tokens, with what the hub knows of them.
+		Long: `Show clusters, repositories, services, users, access bindings or API tokens, with their state.
 
-As YAML each object is a document that leat apply takes again. As JSON a listing is an object with "items", and a
+As YAML each object is a document that leat apply accepts. As JSON a listing is an object with "items", and a
 single object is itself. With --watch the listing is followed by every change; as JSON that is one object a line.
 
-A single cluster is shown with its nodes and what they have, its pods by phase, the latest warnings, and what its agent
+A single cluster is shown with its nodes and their resources, its pods by phase, the latest warnings, and what its agent
 can do. A single service is shown with its drift, its tests and its dry run.
 
-Tokens are shown without their secrets, and are no documents; their names are those of their users. Who is no administrator
-sees what concerns themselves.`,
+Tokens are shown without their secrets, and are not documents; their names are those of their users. Users who are not
+administrators see only what concerns themselves.`,
 		Example: `  leat get services
   leat get cluster berlin
   leat get service shop -o yaml
@@ -47,7 +47,7 @@ sees what concerns themselves.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return s.Fail(g.run(cmd.Context())) },
 	}
 	cmd.Flags().VarP(&g.format, "output", "o", "how to print it")
-	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on and print every change, until interrupted")
+	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "then print every change, until interrupted")
 	return cmd
 }
 
@@ -58,7 +58,7 @@ type get struct {
 	target  target // name is empty for all
 }
 
-// args reads KIND, KIND NAME or KIND/NAME.
+// args parses KIND, KIND NAME or KIND/NAME.
 func (g *get) args(_ *cobra.Command, args []string) (err error) {
 	switch len(args) {
 	case 0:
@@ -138,7 +138,8 @@ func (g *get) one(ctx context.Context, c *client.Client) error {
 	return show.Object(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), object)
 }
 
-// follow prints what there is and then every change. Only a person's interruption ends it well.
+// follow prints the current objects and then every change. It ends without an error only if the
+// user interrupts it.
 func (g *get) follow(ctx context.Context, c *client.Client) error {
 	only := ""
 	if g.target.kind == "Service" {
@@ -179,7 +180,7 @@ func (g *get) printChange(rows *show.Rows, change *fleetv1.WatchFleetResponse, n
 	}
 }
 
-// missing says that an object that a command names does not exist.
+// missing returns the failure for a named object that does not exist.
 func missing(t target) error {
-	return failure.New("there is no "+t.String(), "See what there is with leat get "+plural(t.kind)+".")
+	return failure.New("there is no "+t.String(), "leat get "+plural(t.kind)+" lists the existing ones.")
 }

@@ -20,12 +20,12 @@ func History(s *session.Session) *cobra.Command {
 	h := history{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "history service NAME",
-		Short: "Show what a service was to run lately, and what came of it",
-		Long: `Show what a service was to run lately, and what came of it: the last 20 revisions, the latest first.
+		Short: "Show a service's latest revisions and their outcomes",
+		Long: `Show the last 20 revisions of a service and their outcomes, the latest first.
 
-A revision is one content: bundles, spec and configuration. Going back to earlier content is another revision; a
-refresh, or a sync of what is there already, is not. What happens to a revision's objects after it was healthy once is
-told by leat get. A service that was deleted and created anew begins without history.`,
+A revision is one combination of bundles, spec and configuration. A return to earlier content is a new revision; a
+refresh, or a sync without a change, is not. For the state of a revision's objects after it was first healthy see
+leat get. A service that was deleted and created again begins without history.`,
 		Example: `  leat history service shop
   leat history service/shop -o json | jq '.items[] | select(.outcome == "failed") | .problem.message'`,
 		Args:              h.args,
@@ -42,7 +42,7 @@ type history struct {
 	name    string
 }
 
-// args reads service NAME, service/NAME or NAME.
+// args parses service NAME, service/NAME or NAME.
 func (h *history) args(_ *cobra.Command, args []string) (err error) {
 	switch len(args) {
 	case 0:

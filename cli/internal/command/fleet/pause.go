@@ -21,9 +21,9 @@ import (
 func Pause(s *session.Session) *cobra.Command {
 	return pausing(s, true, &cobra.Command{
 		Use:   "pause service/NAME",
-		Short: "Leave a service in its cluster as it is",
-		Long: `Leave a service as it is, until leat resume: nothing of it is applied, put right or deleted, no hook and no test is run. Its
-health is still watched, and told.
+		Short: "Pause a service",
+		Long: `Leave a service unchanged in its cluster until leat resume: its objects are not applied, corrected or deleted, and no hook or test runs. Its
+health is still watched and reported.
 
 This sets spec.paused. If the service's document is applied from elsewhere, set it there, too, or the next leat apply resumes it.`,
 		Example: `  leat pause service/shop`,
@@ -34,8 +34,8 @@ This sets spec.paused. If the service's document is applied from elsewhere, set 
 func Resume(s *session.Session) *cobra.Command {
 	return pausing(s, false, &cobra.Command{
 		Use:     "resume service/NAME",
-		Short:   "Go on with a service that is paused",
-		Long:    "Go on with a service that was paused: what changed meanwhile is applied at once.",
+		Short:   "Resume a paused service",
+		Long:    "Resume a paused service: changes made in the meantime are applied at once.",
 		Example: `  leat resume service/shop`,
 	})
 }
@@ -81,7 +81,7 @@ func setPaused(ctx context.Context, s *session.Session, name string, paused bool
 	return err
 }
 
-// changePaused reads the service and stores it again, again if somebody else stores it in between.
+// changePaused reads the service and stores it, and retries if somebody else stores it in between.
 func changePaused(ctx context.Context, c *client.Client, name string, paused bool) (changed bool, err error) {
 	const tries = 5
 	for range tries {
@@ -99,7 +99,7 @@ func changePaused(ctx context.Context, c *client.Client, name string, paused boo
 			return err == nil, err
 		}
 	}
-	return false, connect.NewError(connect.CodeAborted, fmt.Errorf("service %s is being changed all the time", name))
+	return false, connect.NewError(connect.CodeAborted, fmt.Errorf("service %s keeps being changed by others", name))
 }
 
 func isConflict(err error) bool {

@@ -40,13 +40,13 @@ func pruneConfirm(s *session.Session) *cobra.Command {
 	p := pruning{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "confirm service/NAME",
-		Short: "Let objects go that the guard keeps",
-		Long: `Let objects leave a service that its agent's guard keeps (PRUNE_GUARDED), because they are many, or all there are.
+		Short: "Agree to deletions that the guard holds back",
+		Long: `Agree to the deletion of objects that the agent's guard keeps (PRUNE_GUARDED), because they are many, or all objects of the service.
 
-It shows the objects and asks, unless --yes is given. The agreement counts for these objects and no others: if the
-manifests change meanwhile, so that others would go, the guard asks again. Agreeing twice changes nothing.
+It shows the objects and asks, unless --yes is given. The agreement covers only these objects: if the
+manifests change in the meantime and others would be deleted, the guard asks again. Agreeing twice changes nothing.
 
-Namespaces, CustomResourceDefinitions and PersistentVolumeClaims stay in the cluster all the same, unless the
+Namespaces, CustomResourceDefinitions and PersistentVolumeClaims stay in the cluster anyway, unless the
 service's spec.policy.deletion allows their deletion.`,
 		Example: `  leat prune confirm service/shop
   leat prune confirm service/shop --yes -o json`,
@@ -106,7 +106,7 @@ func read(ctx context.Context, c *client.Client, name string) (*fleetv1.Service,
 	return response.GetService(), err
 }
 
-// agree stores the agreement, unless somebody has changed the service since it was read.
+// agree stores the agreement, unless the service has changed since it was read.
 func agree(ctx context.Context, c *client.Client, service *fleetv1.Service, digest string) (*fleetv1.Service, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -119,10 +119,10 @@ func agree(ctx context.Context, c *client.Client, service *fleetv1.Service, dige
 	return response.GetService(), err
 }
 
-// errDeclined ends a question that was not answered with yes.
+// errDeclined means that the user did not answer yes.
 var errDeclined = errors.New("nothing was agreed to")
 
-// ask shows what would go, and waits for an answer. Where nobody can answer, only --yes agrees.
+// ask shows the objects to delete, and waits for an answer. Without a terminal only --yes agrees.
 func (p *pruning) ask(service *fleetv1.Service) error {
 	if p.yes && p.format != show.Table {
 		return nil
@@ -130,7 +130,7 @@ func (p *pruning) ask(service *fleetv1.Service) error {
 	if err := p.list(service); err != nil || p.yes {
 		return err
 	}
-	if _, err := fmt.Fprint(p.session.Err, "Let these objects go? [y/N] "); err != nil {
+	if _, err := fmt.Fprint(p.session.Err, "Delete these objects? [y/N] "); err != nil {
 		return err
 	}
 	answer, err := bufio.NewReader(p.session.In).ReadString('\n')

@@ -28,9 +28,9 @@ func Sync(s *session.Session) *cobra.Command {
 		Short: "Fetch and apply a service now",
 		Long: `Fetch a service's repositories now instead of at the next poll, and let its agent reconcile it even if nothing changed.
 With --wait it returns when that is done and the service is healthy, as leat wait does; it also ends, with exit code 1, when
-the guard of prunes asks for an agreement.
+the prune guard asks for an agreement.
 
-It fails when a repository cannot be fetched; what was known before is reconciled all the same.`,
+It fails when a repository cannot be fetched; the last known content is reconciled anyway.`,
 		Example: `  leat sync service/shop
   leat sync service/shop --wait --timeout=2m`,
 		Args:              oneService,
@@ -70,11 +70,11 @@ func (w *waiter) sync(ctx context.Context, name string, wait bool) error {
 	return err
 }
 
-// notFetched fails a sync that brought nothing new, however well the service is: who has just
-// pushed would take it for the push having arrived.
+// notFetched returns the failure of a sync that fetched nothing, even if the service is healthy: a
+// user who has just pushed would otherwise assume that the push has arrived.
 func notFetched(name string, problem *typev1.Problem) error {
 	reason := strings.TrimPrefix(problem.GetReason().String(), "REASON_")
-	return failure.New(fmt.Sprintf("service/%s was synced to what was known before, because its repositories were not fetched: %s: %s",
+	return failure.New(fmt.Sprintf("service/%s was synced to the last known content, because its repositories were not fetched: %s: %s",
 		name, reason, problem.GetMessage()), failure.Advice(problem.GetReason()))
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet holds the commands that say what runs where, and show what became of it.
+// Package fleet holds the commands that define what runs where, and show its state.
 package fleet
 
 import (
@@ -16,12 +16,12 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 )
 
-// target is what "service/shop" names.
+// target is a parsed name such as "service/shop".
 type target struct{ kind, name string }
 
 func (t target) String() string { return strings.ToLower(t.kind) + "/" + t.name }
 
-// parseTarget reads KIND/NAME.
+// parseTarget parses KIND/NAME.
 func parseTarget(text string) (target, error) {
 	word, name, found := strings.Cut(text, "/")
 	if !found || name == "" || strings.Contains(name, "/") {
@@ -39,7 +39,7 @@ func parseKind(word string) (string, error) {
 	return kind, nil
 }
 
-// parseService reads service/NAME; the bare NAME means the same.
+// parseService parses service/NAME or a bare NAME.
 func parseService(text string) (string, error) {
 	if !strings.Contains(text, "/") && text != "" {
 		return text, nil
@@ -51,7 +51,7 @@ func parseService(text string) (string, error) {
 	return t.name, err
 }
 
-// oneService wants exactly one argument.
+// oneService requires exactly one argument.
 func oneService(_ *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:
@@ -63,7 +63,7 @@ func oneService(_ *cobra.Command, args []string) error {
 	}
 }
 
-// completeServices offers service/NAME.
+// completeServices completes service/NAME.
 func completeServices(s *session.Session) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -73,7 +73,7 @@ func completeServices(s *session.Session) cobra.CompletionFunc {
 	}
 }
 
-// completeNames lists what there is. Whoever presses TAB has no use for an error.
+// completeNames lists existing names. It returns no error, because a shell cannot show one on TAB.
 func completeNames(cmd *cobra.Command, s *session.Session, kind, prefix string) []string {
 	c, err := s.Client()
 	if err != nil {

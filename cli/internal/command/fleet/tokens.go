@@ -15,7 +15,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// kindToken is what API tokens are called, which are no documents.
+// kindToken is the kind of API tokens, which are not documents.
 const kindToken = "Token"
 
 func isToken(word string) bool {
@@ -40,7 +40,7 @@ func (g *get) tokens(ctx context.Context, c *client.Client) error {
 	return show.Tokens(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), tokens)
 }
 
-// parseDeletable reads KIND/NAME, or token/ID.
+// parseDeletable parses KIND/NAME, or token/ID.
 func parseDeletable(text string) (target, error) {
 	word, id, found := strings.Cut(text, "/")
 	if found && isToken(word) && id != "" {

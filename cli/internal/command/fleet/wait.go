@@ -28,11 +28,11 @@ func Wait(s *session.Session) *cobra.Command {
 		Short: "Wait until a service is healthy or synced",
 		Long: `Wait until a service is
 
-  healthy   what its sources hold now is applied, and every object does what it should
-  synced    what its sources hold now is applied
+  healthy   the current content of its sources is applied, and every object is healthy
+  synced    the current content of its sources is applied
 
 On the way it prints what the service is doing, and the reason when something fails. A failure does not end the wait,
-because most mend themselves (an upstream comes back) or are mended by a push; the timeout does, with exit code 1 and
+because most are resolved automatically (an upstream comes back) or by a push; the timeout does, with exit code 1 and
 the last state.`,
 		Example: `  leat wait service/shop
   leat wait service/shop --for=synced --timeout=30s
@@ -52,15 +52,15 @@ the last state.`,
 	return cmd
 }
 
-// errGuarded ends the wait for a sync that was carried out up to where a person has to answer.
-var errGuarded = errors.New("somebody has to agree that objects go")
+// errGuarded ends the wait for a sync that is blocked until a person agrees.
+var errGuarded = errors.New("the deletion of objects needs an agreement")
 
 type waiter struct {
 	session *session.Session
 	goal    delivery.Goal
 	timeout time.Duration
 
-	syncRequest string // must have been carried out, too; empty means any state counts
+	syncRequest string // must have been carried out too; empty: any state counts
 	last        *fleetv1.Service
 	told        string
 }
@@ -76,7 +76,7 @@ func (w *waiter) run(ctx context.Context, name string) error {
 func (w *waiter) wait(ctx context.Context, c *client.Client, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	// The watch says nothing about what does not exist.
+	// The watch does not report objects that do not exist.
 	service, err := c.Get(ctx, "Service", name)
 	if isNotFound(err) {
 		return missing(target{"Service", name})
@@ -127,7 +127,7 @@ func (w *waiter) carriedOut(service *fleetv1.Service) bool {
 	return w.syncRequest == "" || service.GetStatus().GetReport().GetObservedSyncRequest() == w.syncRequest
 }
 
-// tell prints the state when it differs from the one before.
+// tell prints the state if it differs from the previous one.
 func (w *waiter) tell(service *fleetv1.Service) error {
 	state := delivery.Describe(service)
 	if state == w.told {
@@ -138,7 +138,7 @@ func (w *waiter) tell(service *fleetv1.Service) error {
 	return err
 }
 
-// unreached is the error of a wait that ended before its goal.
+// unreached returns the error of a wait that ended before its goal.
 func (w *waiter) unreached(message, name string) error {
 	if w.last == nil {
 		return failure.New(message, "The hub did not answer in that time.")

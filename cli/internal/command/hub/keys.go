@@ -28,10 +28,10 @@ func Keys(s *session.Session) *cobra.Command {
 		Use:   "keys",
 		Short: "Make the secrets and keys of a hub's services",
 		Long: `Make a secret for each service of a hub, and the public keys that belong to them. A service gets its own secret as LEAT_SERVICE_SECRET, and no
-other service's; all services get LEAT_SERVICE_KEYS. So a compromised service cannot impersonate another one.
+other service's; all services get LEAT_SERVICE_KEYS. A compromised service therefore cannot impersonate another one.
 
-A secret that is set as LEAT_DISTRIBUTOR_SECRET, LEAT_GITCACHE_SECRET or LEAT_TUNNEL_SECRET is kept, and only what is missing is made.
-The distributor's secret seals what is stored in the database: keep the one that you have. To replace the secret of one service, run this
+A secret that is set as LEAT_DISTRIBUTOR_SECRET, LEAT_GITCACHE_SECRET or LEAT_TUNNEL_SECRET is kept, and only the missing ones are made.
+The distributor's secret encrypts secrets in the database: keep an existing one. To replace the secret of one service, run this
 with the secrets of the others set, and restart all services.`,
 		Example: `  leat keys > .env                                    lines for docker compose
   leat keys -o kubernetes | kubectl apply -f -        Secrets and a ConfigMap

@@ -19,7 +19,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// caller is the hub as these commands see it.
+// caller is the hub's client in these commands.
 type caller = *client.Client
 
 func call(ctx context.Context, s *session.Session, do func(context.Context, caller) error) error {
@@ -37,10 +37,10 @@ func Access(s *session.Session) *cobra.Command {
 	a := review{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "access CLUSTER [VERB RESOURCE]",
-		Short: "Tell who may do what in a cluster, and why",
-		Long: `Tell what you may do in a cluster through the hub, and which bindings say so; or whether you may do one thing, such as
-"delete pods", "get pods/log" or "get /metrics". Exits with 1 if not. What the groups may do is decided by the cluster's own
-RBAC, which is not asked.
+		Short: "Show who may do what in a cluster, and why",
+		Long: `Show what you may do in a cluster through the hub, and which bindings allow it; or whether you may do one thing, such as
+"delete pods", "get pods/log" or "get /metrics". Exits with 1 if not. The rights of the groups are decided by the cluster's own
+RBAC, which is not queried.
 
 Administrators ask for others: --as for one user, --everybody for all bindings that cover the cluster.`,
 		Example: `  leat access berlin
@@ -52,7 +52,7 @@ Administrators ask for others: --as for one user, --everybody for all bindings t
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&a.request.User, "as", "", "the user in question (default: you)")
-	flags.StringArrayVar(&a.request.Groups, "as-group", nil, "a group of a user whom the hub does not know itself; may be given more than once")
+	flags.StringArrayVar(&a.request.Groups, "as-group", nil, "a group of a user who is not a user of the hub itself; may be given more than once")
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "the request's namespace (default: all, or none)")
 	flags.BoolVar(&a.request.Everybody, "everybody", false, "all bindings that cover the cluster")
 	flags.VarP(&a.format, "output", "o", "how to print it")
@@ -84,8 +84,8 @@ func (a *review) args(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// attributes reads a resource as kubectl does: deployments.apps, with the subresource behind a
-// slash; or a path.
+// attributes parses a resource like kubectl: deployments.apps, with the subresource after a slash,
+// or a path.
 func attributes(verb, resource, namespace string) *fleetv1.AccessAttributes {
 	if strings.HasPrefix(resource, "/") {
 		return &fleetv1.AccessAttributes{Verb: verb, NonResourcePath: resource, Namespace: namespace}
@@ -108,7 +108,7 @@ func (a *review) run(ctx context.Context) error {
 			return err
 		}
 		if !res.GetAllowed() {
-			return failure.New(fmt.Sprintf("%s is not let through", a.question()), "An administrator makes a binding with leat create accessbinding.")
+			return failure.New(fmt.Sprintf("%s is not allowed", a.question()), "An administrator makes a binding with leat create accessbinding.")
 		}
 		return nil
 	})

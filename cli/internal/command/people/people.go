@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package people holds the commands about who may reach which cluster.
+// Package people holds the commands about access of people to clusters.
 package people
 
 import (
@@ -27,8 +27,8 @@ func Create(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create users, access bindings and tokens",
-		Long: `Create users, access bindings and API tokens. What is to stay the same for long is better written down as documents for
-leat apply (kind: User, kind: AccessBinding), which can say everything that these commands can, and more.`,
+		Long: `Create users, access bindings and API tokens. Long-lived objects are better written as documents for
+leat apply (kind: User, kind: AccessBinding), which support everything that these commands do, and more.`,
 		Example: `  leat create user ada --group dev
   leat create token ada --label laptop --expires 2160h
   leat create accessbinding dev-staging --for-group dev --role operator --cluster-label stage=staging`,
@@ -45,8 +45,8 @@ func createUser(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "user NAME",
 		Short: "Create a user",
-		Long: `Create a user. A user may do nothing until a binding says so, except for members of the group leat:admins, who may do
-everything. leat create token makes what a user signs in with.`,
+		Long: `Create a user. A user may do nothing until a binding allows it, except for members of the group leat:admins, who may do
+everything. leat create token makes the token with which a user signs in.`,
 		Example: `  leat create user ada --group dev --group oncall`,
 		Args:    oneName("user"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,8 +72,8 @@ func createToken(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token USER",
 		Short: "Create an API token for a user and print it",
-		Long: `Create an API token for a user. The token alone is printed on the standard output, this once: the hub keeps nothing but a
-hash of it. Its user gives it to leat login.`,
+		Long: `Create an API token for a user. Only the token is printed on the standard output, and only once: the hub keeps nothing but a
+hash of it. Its user passes it to leat login.`,
 		Example: `  leat create token ada --label laptop
   leat create token ci --label "nightly job" --expires 2160h > token.txt`,
 		Args: oneName("user"),
@@ -99,7 +99,7 @@ hash of it. Its user gives it to leat login.`,
 		},
 	}
 	cmd.Flags().StringVar(&label, "label", "", "what it is for (required)")
-	cmd.Flags().DurationVar(&life, "expires", 0, "how long it is good, such as 2160h for 90 days (default: for ever)")
+	cmd.Flags().DurationVar(&life, "expires", 0, "how long it is valid, such as 2160h for 90 days (default: for ever)")
 	return cmd
 }
 
@@ -107,9 +107,9 @@ func createBinding(s *session.Session) *cobra.Command {
 	var b binding
 	cmd := &cobra.Command{
 		Use:   "accessbinding NAME",
-		Short: "Let users and groups reach clusters",
-		Long: `Let users and groups reach clusters, in a role: viewer, operator or admin. --verb, --resource, --api-group and --namespace
-narrow it to requests that are all of these. Bindings add up.`,
+		Short: "Give users and groups access to clusters",
+		Long: `Give users and groups access to clusters, in a role: viewer, operator or admin. --verb, --resource, --api-group and --namespace
+narrow it to requests that match all of them. Bindings add up.`,
 		Example: `  leat create accessbinding ada-berlin --for-user ada --role admin --cluster berlin
   leat create accessbinding dev --for-group dev --role viewer --all-clusters
   leat create accessbinding shop --for-group shop --role operator --cluster-label stage=prod --namespace shop --expires 8h`,
@@ -135,7 +135,7 @@ narrow it to requests that are all of these. Bindings add up.`,
 	return cmd
 }
 
-// binding are the flags of one.
+// binding holds the flags of an access binding.
 type binding struct {
 	users, groups, clusters                 []string
 	verbs, apiGroups, resources, namespaces []string
@@ -148,16 +148,16 @@ type binding struct {
 func (b *binding) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&b.users, "for-user", nil, "a user; may be given more than once")
-	flags.StringArrayVar(&b.groups, "for-group", nil, "a group, whose members are meant; may be given more than once")
+	flags.StringArrayVar(&b.groups, "for-group", nil, "a group; may be given more than once")
 	flags.StringVar(&b.role, "role", "", "viewer, operator or admin (required)")
 	flags.StringArrayVar(&b.clusters, "cluster", nil, "a cluster; may be given more than once")
 	flags.StringToStringVar(&b.labels, "cluster-label", nil, "KEY=VALUE; clusters with all of these labels")
-	flags.BoolVar(&b.all, "all-clusters", false, "all clusters, those that are yet to come included")
+	flags.BoolVar(&b.all, "all-clusters", false, "all clusters, including future ones")
 	flags.StringSliceVar(&b.verbs, "verb", nil, "only these verbs, such as get,list,watch")
 	flags.StringSliceVar(&b.apiGroups, "api-group", nil, `only these API groups; "core" is the one without a name`)
 	flags.StringSliceVar(&b.resources, "resource", nil, "only these resources, such as pods,pods/log")
 	flags.StringSliceVarP(&b.namespaces, "namespace", "n", nil, "only these namespaces")
-	flags.DurationVar(&b.life, "expires", 0, "how long it counts, such as 8h (default: for ever)")
+	flags.DurationVar(&b.life, "expires", 0, "how long it is valid, such as 8h (default: for ever)")
 	flags.StringVar(&b.description, "description", "", "a sentence for people")
 }
 

@@ -21,7 +21,7 @@ func play(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "play ID|FILE|-",
 		Short: "Play a recording of a session",
-		Long: `Play a recording (asciicast) that the hub made of kubectl exec or attach: by its id, which leat session list tells and which is
+		Long: `Play a recording (asciicast) that the hub made of kubectl exec or attach: by its id, which leat session list shows and which is
 the id of the session's audit records, or from a file, whose name ends in .cast or has a slash; - reads standard input.`,
 		Example: `  leat session play 0af7651916cd43dd8448eb211c80319c
   leat session play --raw 0af7651916cd43dd8448eb211c80319c.cast | less -R`,
@@ -35,13 +35,13 @@ the id of the session's audit records, or from a file, whose name ends in .cast 
 			return s.Fail(cast.Play(cmd.Context(), s.Out, recording, opts))
 		},
 	}
-	cmd.Flags().Float64Var(&opts.Speed, "speed", opts.Speed, "how many times faster than it was")
+	cmd.Flags().Float64Var(&opts.Speed, "speed", opts.Speed, "speed factor")
 	cmd.Flags().DurationVar(&opts.IdleLimit, "idle-limit", opts.IdleLimit, "longest pause; 0 keeps all pauses")
 	cmd.Flags().BoolVar(&opts.Raw, "raw", false, "write the output at once, without pauses")
 	return cmd
 }
 
-// open finds a recording where its name leads.
+// open opens a recording by its id or file name.
 func open(ctx context.Context, s *session.Session, name string) (io.ReadCloser, error) {
 	switch {
 	case name == "-":

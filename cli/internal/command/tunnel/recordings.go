@@ -34,7 +34,7 @@ func Sessions(s *session.Session) *cobra.Command {
 	return cmd
 }
 
-// filter chooses recordings.
+// filter selects recordings.
 type filter struct {
 	cluster, user string
 	since         time.Duration
@@ -46,7 +46,7 @@ func list(s *session.Session) *cobra.Command {
 		Use:   "list",
 		Short: "List recordings of sessions in pods",
 		Long: `List the recordings that the hub made of kubectl exec and attach with a terminal, the newest first, over all its replicas. There are
-some only where the hub's operator has switched recording on. Only administrators may.`,
+some only if the hub's operator has enabled recording. Only administrators may list them.`,
 		Example: `  leat session list --cluster berlin --since 24h
   leat session list --user ada -o json`,
 		Args: cobra.NoArgs,
@@ -56,7 +56,7 @@ some only where the hub's operator has switched recording on. Only administrator
 	}
 	cmd.Flags().StringVar(&f.cluster, "cluster", "", "only this cluster")
 	cmd.Flags().StringVar(&f.user, "user", "", "only this person")
-	cmd.Flags().DurationVar(&f.since, "since", 0, "only what began within this time, such as 24h")
+	cmd.Flags().DurationVar(&f.since, "since", 0, "only sessions that began within this time, such as 24h")
 	cmd.Flags().VarP(&format, "output", "o", "how to print it")
 	return cmd
 }
@@ -132,7 +132,7 @@ func save(ctx context.Context, s *session.Session, id, path string) error {
 	return err
 }
 
-// fetch gets a recording from the hub, as it is read.
+// fetch opens a recording of the hub, which is downloaded as it is read.
 func fetch(ctx context.Context, s *session.Session, id string) (io.ReadCloser, error) {
 	hub, err := s.Tunnel(ctx)
 	if err != nil {
@@ -143,20 +143,20 @@ func fetch(ctx context.Context, s *session.Session, id string) (io.ReadCloser, e
 		return nil, err
 	}
 	d := &download{stream: stream}
-	if err := d.next(); err != nil && !errors.Is(err, io.EOF) { // what is wrong with the id is told now
+	if err := d.next(); err != nil && !errors.Is(err, io.EOF) { // report a wrong id at once
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-// download is a recording on its way.
+// download is a recording that is being downloaded.
 type download struct {
 	stream *connect.ServerStreamForClient[tunnelv1.GetRecordingResponse]
 	rest   []byte
 	err    error
 }
 
-// next waits for a piece.
+// next blocks until the next piece arrives.
 func (d *download) next() error {
 	switch {
 	case d.err != nil:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel holds the commands about the tunnel itself: who is connected, and what was
-// recorded.
+// Package tunnel holds the commands about the tunnel itself: connected agents and recorded
+// sessions.
 package tunnel
 
 import (
@@ -28,7 +28,7 @@ func Connections(s *session.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "connections [CLUSTER]",
 		Short: "List agents' connections to the tunnel",
-		Long:  `List the connections that agents hold to the hub's tunnel, over all its replicas: of one cluster, or of all. Only administrators may.`,
+		Long:  `List the connections that agents hold to the hub's tunnel, over all its replicas: of one cluster, or of all. Only administrators may list them.`,
 		Example: `  leat connections
   leat connections berlin -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -69,11 +69,11 @@ func printConnections(ctx context.Context, s *session.Session, cluster string, f
 	}
 }
 
-// warn tells that something is missing.
+// warn warns that the answers of some replicas are missing.
 func warn(s *session.Session, unanswered []string) error {
 	if len(unanswered) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintf(s.Err, "Warning: %d of the tunnel's replicas did not answer; what they have is missing.\n", len(unanswered))
+	_, err := fmt.Fprintf(s.Err, "Warning: %d of the tunnel's replicas did not answer; their part is missing.\n", len(unanswered))
 	return err
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package impersonation lets the tunnel's callers do something in a cluster. The agent passes their
-// requests on as themselves, in the groups leat:admins, leat:operators and leat:viewers; without a
-// binding these may do nothing.
+// Package impersonation gives the tunnel's callers rights in a cluster. The agent impersonates them
+// in the groups leat:admins, leat:operators and leat:viewers, which have no rights without a
+// binding.
 package impersonation
 
 import (
@@ -23,18 +23,17 @@ import (
 
 const (
 	manager = "leat-up"
-	// retryFor bounds how long an API server that has only just started may still refuse.
+	// retryFor bounds how long a new API server may still refuse.
 	retryFor = 10 * time.Second
 )
 
-// bindings maps a group of Leat's to a ClusterRole that every cluster has.
+// bindings maps Leat's groups to ClusterRoles that every cluster has.
 func bindings() map[string]string {
 	return map[string]string{"leat:admins": "cluster-admin", "leat:operators": "edit", "leat:viewers": "view"}
 }
 
-// Grant binds Leat's groups in the cluster that a kubeconfig names, and returns the names of the
-// bindings and the cluster's version. It uses the file's current context. Doing it again changes
-// nothing.
+// Grant binds Leat's groups in the cluster of a kubeconfig's current context, and returns the names
+// of the bindings and the cluster's version. Repeating it changes nothing.
 func Grant(ctx context.Context, kubeconfig string) (granted, version string, err error) {
 	restConfig, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -80,8 +79,8 @@ func (c cluster) version(ctx context.Context) (string, error) {
 	return info.GitVersion, nil
 }
 
-// bind applies a ClusterRoleBinding. Rules of a control plane that starts arrive one after the
-// other, so a refusal at first is none permanently.
+// bind applies a ClusterRoleBinding. The RBAC rules of a starting control plane appear one after
+// the other, so a refusal at first is not permanent.
 func (c cluster) bind(ctx context.Context, name, group, role string) error {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "rbac.authorization.k8s.io/v1",
@@ -133,7 +132,7 @@ func (c cluster) do(ctx context.Context, method, path, contentType string, body 
 	return text, nil
 }
 
-// messageOf is the sentence in a Kubernetes Status.
+// messageOf returns the message of a Kubernetes Status.
 func messageOf(body []byte) string {
 	var status struct {
 		Message string `json:"message"`

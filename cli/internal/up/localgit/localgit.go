@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package localgit serves bare repositories over smart HTTP on one machine, for reading and for
-// pushing, with the git that is installed there. Nobody is asked for a password, so it is for the
-// loopback interface only.
+// pushing, with the installed git. It requires no password, so it is for the loopback interface
+// only.
 package localgit
 
 import (
@@ -25,13 +25,13 @@ import (
 // maxPush bounds one push.
 const maxPush = 256 << 20
 
-// ErrNoGit says that git is not installed.
+// ErrNoGit means that git is not installed.
 var ErrNoGit = errors.New("the git command was not found")
 
 // Params are what a Server needs.
 type Params struct {
 	Dir    string                                 // holds the repositories, NAME.git each
-	OnPush func(ctx context.Context, name string) // called after each push, before the pusher is told that it is done
+	OnPush func(ctx context.Context, name string) // called after each push, before the push is answered
 	Logger *slog.Logger
 }
 
@@ -54,9 +54,9 @@ func New(p Params) (*Server, error) {
 	return &Server{Params: p, git: git}, nil
 }
 
-// environment keeps the configuration of the machine and of the person out: hooks, signing,
-// credential helpers. The repositories may belong to another user where folders are mounted into a
-// container, hence safe.directory.
+// environment excludes the configuration of the machine and of the user: hooks, signing, credential
+// helpers. safe.directory is set because the repositories may belong to another user if folders are
+// mounted into a container.
 func (s *Server) environment() []string {
 	return []string{
 		"GIT_CONFIG_NOSYSTEM=1",
@@ -68,7 +68,8 @@ func (s *Server) environment() []string {
 	}
 }
 
-// Ensure makes the repository name with one commit of content on the branch main, unless it exists.
+// Ensure creates the repository name with one commit of content on the branch main, unless it
+// exists.
 func (s *Server) Ensure(ctx context.Context, name string, content fs.FS) error {
 	path := s.path(name)
 	if _, err := os.Stat(path); err == nil {
@@ -78,7 +79,7 @@ func (s *Server) Ensure(ctx context.Context, name string, content fs.FS) error {
 	if err != nil {
 		return fmt.Errorf("make repository %s: %w", name, err)
 	}
-	defer func() { _ = os.RemoveAll(work) }() // at worst a folder that nobody serves
+	defer func() { _ = os.RemoveAll(work) }() // at worst a folder remains that is not served
 	if err := s.create(ctx, work, content); err != nil {
 		return fmt.Errorf("make repository %s: %w", name, err)
 	}
@@ -121,8 +122,8 @@ func (s *Server) run(ctx context.Context, args ...string) error {
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !loopback(r.Host) {
-		// A web page that a browser on this machine shows must not reach the repositories under a
-		// name of its own.
+		// A web page in a browser on this machine must not reach the repositories under a host name
+		// of its own.
 		http.Error(w, "only for this machine", http.StatusForbidden)
 		return
 	}
@@ -153,17 +154,17 @@ func loopback(hostport string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// bufferBody gives a body of unknown length one: CGI programs are told the length beforehand, and
-// git sends pushes of more than a megabyte in chunks.
+// bufferBody buffers a body of unknown length: CGI programs need the length beforehand, and git
+// sends pushes of more than a megabyte in chunks.
 func bufferBody(w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength >= 0 {
 		return nil
 	}
 	f, err := os.CreateTemp("", "leat-push-")
 	if err != nil {
-		return fmt.Errorf("keep push: %w", err)
+		return fmt.Errorf("store push: %w", err)
 	}
-	if err := os.Remove(f.Name()); err != nil { // the file goes when it is closed
+	if err := os.Remove(f.Name()); err != nil { // the file is removed when it is closed
 		return errors.Join(err, f.Close())
 	}
 	length, err := io.Copy(f, http.MaxBytesReader(w, r.Body, maxPush))
@@ -178,7 +179,7 @@ func bufferBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// pushed tells which repository a request has pushed to.
+// pushed returns the repository to which a request has pushed.
 func pushed(r *http.Request) (name string, ok bool) {
 	path, isPush := strings.CutSuffix(r.URL.Path, "/git-receive-pack")
 	if !isPush || r.Method != http.MethodPost {
@@ -187,7 +188,7 @@ func pushed(r *http.Request) (name string, ok bool) {
 	return strings.TrimSuffix(strings.TrimPrefix(path, "/"), ".git"), true
 }
 
-// recorder remembers the status of an answer.
+// recorder records the status of an answer.
 type recorder struct {
 	http.ResponseWriter
 
@@ -199,10 +200,10 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets http.ResponseController reach the writer below.
+// Unwrap allows http.ResponseController to reach the writer below.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// logWriter makes log records of what git says on its standard error.
+// logWriter logs git's standard error.
 type logWriter struct{ logger *slog.Logger }
 
 func (l *logWriter) Write(p []byte) (int, error) {

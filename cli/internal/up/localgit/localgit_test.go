@@ -48,7 +48,7 @@ func TestCloneChangePush(t *testing.T) {
 	pushes := make(chan string, 4)
 	server, url := start(t, func(_ context.Context, name string) { pushes <- name })
 	content := fstest.MapFS{"deploy/page.html": {Data: []byte("one")}}
-	for range 2 { // the second time it is there already
+	for range 2 { // the second time it already exists
 		if err := server.Ensure(t.Context(), "demo", content); err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestCloneChangePush(t *testing.T) {
 	if got, want := git(t, work, "branch", "--show-current"), "main"; got != want {
 		t.Errorf("branch: got %q, want %q", got, want)
 	}
-	// More than a megabyte that does not compress goes over the wire in chunks.
+	// More than a megabyte of incompressible data is sent in chunks.
 	big := make([]byte, 3<<20)
 	_, _ = rand.Read(big)
 	if err := os.WriteFile(filepath.Join(work, "big.bin"), big, 0o600); err != nil {

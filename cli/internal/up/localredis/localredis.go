@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localredis is a Redis for a hub on one machine, in this process and in memory. Nothing in
+// Package localredis is an in-memory Redis in this process for a hub on one machine. Nothing in
 // Redis has to outlive the hub: leases and events are rebuilt at every start.
 package localredis
 
@@ -15,7 +15,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// tick is how exact expiry is. The shortest time that the hub counts on is a third of a lease.
+// tick is the precision of expiry. The shortest time that the hub relies on is a third of a lease.
 const tick = 100 * time.Millisecond
 
 // Server is a Redis that listens on the loopback interface.
@@ -24,8 +24,8 @@ type Server struct {
 	password string
 }
 
-// Start listens on a free port. The password, new at every start, keeps other users of the machine
-// out.
+// Start listens on a free port. The password, which is new at every start, excludes other users of
+// the machine.
 func Start() (*Server, error) {
 	s := &Server{redis: miniredis.NewMiniRedis(), password: rand.Text()}
 	s.redis.RequireAuth(s.password)
@@ -35,13 +35,13 @@ func Start() (*Server, error) {
 	return s, nil
 }
 
-// URL is what clients connect to; it holds the password.
+// URL returns the address for clients, with the password.
 func (s *Server) URL() string {
 	u := url.URL{Scheme: "redis", User: url.UserPassword("", s.password), Host: s.redis.Addr()}
 	return u.String()
 }
 
-// Run lets time pass in the server until ctx ends, and then closes it. Without this no key would
+// Run makes time pass in the server until ctx ends, and then closes it. Without it no key would
 // ever expire: miniredis has no clock of its own.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.redis.Close()
@@ -60,8 +60,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// elapsed counts the time that the machine was suspended, which the monotonic clock leaves out, as
-// a real Redis would.
+// elapsed includes the time for which the machine was suspended, which the monotonic clock omits,
+// as a real Redis would.
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)), 0)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/localredis"
 )
 
-// A lease must end when its holder is gone, in real time and without help.
+// A lease must expire when its holder is gone, in real time and without help.
 func TestKeysExpire(t *testing.T) {
 	t.Parallel()
 	server, err := localredis.Start()

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package localtls gives a hub on one machine certificates of its own. kubectl sends credentials to
-// https servers only, so even a tunnel on the loopback interface needs one.
+// Package localtls makes certificates for a hub on one machine. kubectl sends credentials only to
+// https servers, so even a tunnel on the loopback interface needs one.
 package localtls
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/settings"
 )
 
-// Files are where certificates are.
+// Files are the paths of the certificates.
 type Files struct {
 	CA   string // certificate of the authority that clients trust
 	Cert string // the server's certificate
@@ -36,7 +36,7 @@ const (
 )
 
 // Ensure makes a certificate in dir for the given host names and addresses, besides the loopback
-// ones. The authority is made once: kubeconfigs hold it.
+// ones. The authority is made once, because kubeconfigs hold it.
 func Ensure(dir string, hosts ...string) (Files, error) {
 	files := Files{
 		CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "tunnel.pem"), Key: filepath.Join(dir, "tunnel-key.pem"),
@@ -96,7 +96,7 @@ func makeAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The certificate last: with it the authority is complete.
+	// Write the certificate last: it marks the authority as complete.
 	if err := writeKey(filepath.Join(dir, "ca-key.pem"), key); err != nil {
 		return nil, err
 	}

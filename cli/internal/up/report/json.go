@@ -13,6 +13,6 @@ func JSON(w io.Writer) Reporter {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	return func(e Event) {
-		_ = encoder.Encode(e) // whoever reads has gone; the hub goes on
+		_ = encoder.Encode(e) // fails only if the reader is gone; the hub continues
 	}
 }

@@ -1,27 +1,27 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report tells what leat up is doing: as lines for a person, or as JSON, one event a line,
-// for a script.
+// Package report reports the progress of leat up: as lines for people, or as JSON, one event a
+// line, for scripts.
 package report
 
 import (
 	"time"
 )
 
-// Kind says what an event is about.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of events.
 const (
-	Progress Kind = "progress" // a part says what it is doing
-	Delivery Kind = "service"  // a service is in another state than before
-	Ready    Kind = "ready"    // everything runs and every service has been judged; once
+	Progress Kind = "progress" // a part reports what it is doing
+	Delivery Kind = "service"  // a service has a new state
+	Ready    Kind = "ready"    // everything runs and the outcome of every service is known; once
 	Stopping Kind = "stopping" // everything is being stopped
 	Stopped  Kind = "stopped"  // nothing runs any more; the last event
 )
 
-// Event is one thing to tell. The fields' JSON names are what scripts read: they stay.
+// Event is one reported event. Scripts read the fields' JSON names, so they must not change.
 type Event struct {
 	Time    time.Time `json:"time"`
 	Kind    Kind      `json:"event"`
@@ -31,7 +31,7 @@ type Event struct {
 	Summary *Summary  `json:"summary,omitempty"` // of Ready
 }
 
-// Service is where a service stands.
+// Service is the state of a service.
 type Service struct {
 	Name    string   `json:"name"`
 	Cluster string   `json:"cluster"`
@@ -41,12 +41,13 @@ type Service struct {
 	Digests []string `json:"digests,omitempty"` // applied, in the same order
 	Objects int32    `json:"objects"`
 	Healthy int32    `json:"healthy"`
-	// Reason and Message are its problem, Advice what to do about it; empty when there is none.
+	// Reason and Message describe its problem, and Advice what to do about it. Empty if there is
+	// none.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	Advice  string `json:"advice,omitempty"`
-	// Delivered says that what its sources hold is applied and healthy, Failed that it needs a
-	// person.
+	// Delivered means that the content of its sources is applied and healthy, Failed that it needs
+	// attention.
 	Delivered bool `json:"delivered"`
 	Failed    bool `json:"failed"`
 }
@@ -59,18 +60,18 @@ type Cluster struct {
 	Simulated  bool   `json:"simulated"`            // its nodes only pretend to run pods
 }
 
-// Summary is what a person or script needs to go on.
+// Summary is everything that a user or script needs to continue.
 type Summary struct {
 	Server     string    `json:"server"`               // base URL of the hub
 	Tunnel     string    `json:"tunnel"`               // base URL of the tunnel
-	Repository string    `json:"repository"`           // URL of what is delivered
+	Repository string    `json:"repository"`           // URL of the delivered repository
 	Pushable   bool      `json:"pushable"`             // the repository is the local demo
 	Config     string    `json:"config"`               // path for LEAT_CONFIG
 	CAFile     string    `json:"caFile"`               // path of the tunnel's authority
 	DataDir    string    `json:"dataDir"`              // path
 	Logs       string    `json:"logs"`                 // path of the folder
 	Namespace  string    `json:"namespace,omitempty"`  // of the services
-	SearchPath string    `json:"searchPath,omitempty"` // folder of leat, when it is not on the PATH
+	SearchPath string    `json:"searchPath,omitempty"` // folder of leat if it is not on the PATH
 	Kubectl    string    `json:"kubectl"`              // command or path
 	Clusters   []Cluster `json:"clusters"`
 	Services   []Service `json:"services"`

@@ -66,7 +66,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// The commands are pasted into a shell, so a shell must take them.
+// The commands are pasted into a shell, so a shell must accept them.
 func TestCommandsAreShell(t *testing.T) {
 	t.Parallel()
 	for _, e := range events() {

@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/show"
 )
 
-// Text returns a reporter for a person.
+// Text returns a reporter for people.
 func Text(w io.Writer, style show.Style) Reporter {
 	t := &text{w: w, style: style}
 	return t.event
@@ -40,7 +40,7 @@ func (t *text) event(e Event) {
 	case Stopping:
 		t.line(e.Time, "leat up", e.Message)
 	case Stopped:
-		t.line(e.Time, "leat up", "stopped; the next start goes on from here")
+		t.line(e.Time, "leat up", "stopped; the next start continues from here")
 	}
 }
 
@@ -50,7 +50,7 @@ func (t *text) line(at time.Time, part, message string) {
 	t.print("%s  %-14s %s\n", t.style.Faint(elapsed), part, message)
 }
 
-// print drops errors: when the terminal has gone there is nobody to tell.
+// print drops errors: once the terminal is gone there is nowhere to report them.
 func (t *text) print(format string, args ...any) { _, _ = fmt.Fprintf(t.w, format, args...) }
 
 func (t *text) state(s *Service) string {
@@ -64,7 +64,7 @@ func (t *text) state(s *Service) string {
 	}
 }
 
-// what is " at 1a2b3c4d, 4 of 4 objects healthy".
+// what returns " at commit 1a2b3c4d, 4 of 4 objects healthy".
 func (t *text) what(s *Service) string {
 	short := make([]string, len(s.Commits))
 	for i, commit := range s.Commits {
@@ -88,12 +88,12 @@ func (t *text) summary(s *Summary) {
 	t.print("\n  hub         %s\n  tunnel      %s\n  repository  %s\n  data, logs  %s\n\n", s.Server, s.Tunnel, s.Repository, s.DataDir)
 	t.commands("Try this in another terminal:", Commands(s))
 	if slices.ContainsFunc(s.Clusters, func(c Cluster) bool { return c.Simulated }) {
-		t.print("The cluster's nodes only pretend to run pods: kubectl logs and exec find nobody there.\n\n")
+		t.print("The cluster's nodes only pretend to run pods: kubectl logs and exec do not work there.\n\n")
 	}
 	if s.Pushable {
 		t.commands("Change something, and see it arrive within seconds:", PushCommands(s))
 	}
-	t.print("Ctrl-C stops everything; leat up goes on from there.\n\n")
+	t.print("Ctrl-C stops everything; the next leat up continues from there.\n\n")
 }
 
 func (t *text) service(s *Service) {
@@ -106,9 +106,9 @@ func (t *text) service(s *Service) {
 		if s.Advice != "" {
 			t.print("  %s\n", s.Advice)
 		}
-		t.print("  leat up goes on trying and tells what becomes of it.\n")
+		t.print("  leat up keeps trying and reports every change.\n")
 	default:
-		t.print("%s service/%s on cluster/%s is %s%s; leat up goes on watching it\n", t.style.Warn("…"), s.Name, s.Cluster, s.Phase, problem(s))
+		t.print("%s service/%s on cluster/%s is %s%s; leat up keeps watching it\n", t.style.Warn("…"), s.Name, s.Cluster, s.Phase, problem(s))
 	}
 }
 
@@ -120,7 +120,7 @@ func (t *text) commands(title string, commands []string) {
 	t.print("\n")
 }
 
-// Commands are worth trying next, ready to be pasted into a shell.
+// Commands returns commands to try next, ready to be pasted into a shell.
 func Commands(s *Summary) []string {
 	commands := []string{"export LEAT_CONFIG=" + quote(s.Config)}
 	if s.SearchPath != "" {
@@ -134,7 +134,7 @@ func Commands(s *Summary) []string {
 	return commands
 }
 
-// PushCommands change the demo, after Commands in the same shell.
+// PushCommands returns commands that change the demo, to follow Commands in the same shell.
 func PushCommands(s *Summary) []string {
 	commands := []string{
 		"git clone " + quote(s.Repository) + " leat-demo && cd leat-demo",

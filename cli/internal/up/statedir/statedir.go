@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statedir is the folder in which leat up keeps everything: who runs on it, its secrets,
-// and where each part's files are.
+// Package statedir is the data folder of leat up: its lock, its secrets, and the paths of each
+// part's files.
 package statedir
 
 import (
@@ -25,10 +25,10 @@ import (
 	"github.com/leatdev/leat/internal/private"
 )
 
-// InUseError says that another leat up has the folder.
+// InUseError means that another leat up uses the folder.
 type InUseError struct {
 	Dir string
-	PID string // of the other process; empty when it is not known
+	PID string // of the other process; empty if it is unknown
 }
 
 // Error implements error.
@@ -39,7 +39,7 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("another leat up is running on %s (process %s)", e.Dir, e.PID)
 }
 
-// Secrets are made once and stay permanently.
+// Secrets are made once and never change.
 type Secrets struct {
 	AdminToken string `json:"adminToken"`
 	// HubSecret is the distributor's secret. It seals the catalog, and the secrets of the other
@@ -70,7 +70,7 @@ func (s Secrets) ServiceKeys() ([]string, error) {
 	return keys, nil
 }
 
-// Dir is the folder, held by this process.
+// Dir is the folder, locked by this process.
 type Dir struct {
 	Secrets
 
@@ -78,8 +78,8 @@ type Dir struct {
 	lock *flock.Flock
 }
 
-// Open takes hold of the folder at path and makes what is missing in it. The error is an
-// *InUseError when somebody else holds it.
+// Open locks the folder at path and creates missing files. The error is an *InUseError if another
+// process holds it.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -107,7 +107,7 @@ func (d *Dir) prepare() error {
 	if err := settings.WriteFile(d.Path("pid"), fmt.Appendln(nil, os.Getpid())); err != nil {
 		return err
 	}
-	// The folder is often inside somebody's checkout, and holds secrets.
+	// The folder is often inside a checkout, and holds secrets.
 	if err := settings.WriteFile(d.Path(".gitignore"), []byte("*\n")); err != nil {
 		return err
 	}
@@ -136,17 +136,17 @@ func (d *Dir) loadSecrets() error {
 	return settings.WriteFile(path, append(content, '\n'))
 }
 
-// Path is where a file or folder of the given name is.
+// Path returns the path of a file or folder.
 func (d *Dir) Path(elements ...string) string {
 	return filepath.Join(append([]string{d.path}, elements...)...)
 }
 
-// Log is where a part's log is.
+// Log returns the path of a part's log.
 func (d *Dir) Log(part string) string {
 	return d.Path("logs", strings.ReplaceAll(part, " ", "-")+".log")
 }
 
-// Close lets go of the folder.
+// Close unlocks the folder.
 func (d *Dir) Close() error {
 	return errors.Join(os.Remove(d.Path("pid")), d.lock.Unlock())
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package supervise runs the parts of a program beside each other and stops them one after the
-// other, the last one that was started first.
+// Package supervise runs the parts of a program in parallel and stops them one after the other, in
+// reverse order.
 package supervise
 
 import (
@@ -17,10 +17,10 @@ import (
 // stopTimeout is how long one part may take to stop. Services drain for at most a fraction of it.
 const stopTimeout = 20 * time.Second
 
-// Failure says which part failed, why, and where its log is.
+// Failure reports which part failed, why, and where its log is.
 type Failure struct {
 	Part string
-	Log  string // path; empty when there is none
+	Log  string // path; empty if there is none
 	Err  error
 }
 
@@ -30,8 +30,8 @@ func (f *Failure) Error() string { return fmt.Sprintf("%s: %v", f.Part, f.Err) }
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// errEnded is the failure of a part that returned although nobody asked it to.
-var errEnded = errors.New("it ended by itself")
+// errEnded is the failure of a part that returned without being stopped.
+var errEnded = errors.New("it ended unexpectedly")
 
 // Group is a set of running parts. Its methods may be called concurrently, except that nothing may
 // be started once Stop was called.
@@ -56,9 +56,9 @@ func New() *Group {
 	return &Group{failed: make(chan struct{})}
 }
 
-// Go runs a part until Stop: it has the values of ctx but not its end. run returns when its context
-// ends; returning before that is a failure, with or without an error. log is where a person finds
-// more about it.
+// Go runs a part until Stop: it has the values of ctx but not its end. run must return when its
+// context ends. Returning earlier is a failure, with or without an error. log is where the user
+// finds details.
 func (g *Group) Go(ctx context.Context, name, log string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	p := &part{name: name, cancel: cancel, done: make(chan struct{})}
@@ -84,7 +84,7 @@ func (g *Group) ended(p *part, log string, err error) {
 	close(g.failed)
 }
 
-// Len is the number of parts that were started and not stopped.
+// Len returns the number of parts that were started and not stopped.
 func (g *Group) Len() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,7 +94,7 @@ func (g *Group) Len() int {
 // Failed is closed when a part has failed.
 func (g *Group) Failed() <-chan struct{} { return g.failed }
 
-// Err is nil until Failed is closed.
+// Err returns nil until Failed is closed.
 func (g *Group) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,8 +104,8 @@ func (g *Group) Err() error {
 	return g.err
 }
 
-// Stop ends all parts, the last one first, each when those after it are gone. It says which did not
-// stop in time.
+// Stop ends all parts in reverse order, each after the later ones have ended. The error names those
+// that did not stop in time.
 func (g *Group) Stop() error {
 	g.mu.Lock()
 	parts := g.parts
@@ -124,7 +124,7 @@ func (g *Group) Stop() error {
 	return errors.Join(errs...)
 }
 
-// expect makes the end of a part no failure from now on.
+// expect makes the end of a part expected from now on.
 func (g *Group) expect(p *part) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

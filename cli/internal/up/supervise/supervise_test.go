@@ -30,7 +30,7 @@ func TestStopsInReverseOrder(t *testing.T) {
 			return ctx.Err()
 		})
 	}
-	cancel() // which must not stop the parts all at once
+	cancel() // which must not stop all parts at once
 	if err := group.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestFailure(t *testing.T) {
 		want string
 	}{
 		"error":        {broken, "x: broken"},
-		"ended itself": {nil, "x: it ended by itself"},
+		"ended itself": {nil, "x: it ended unexpectedly"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
