@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo holds the content of the demo repository, a copy of the repository's examples/demo:
-// go:embed does not reach into another folder's tree.
+// Package demo holds the content of the demo repository, a copy of the repository's examples/demo,
+// because go:embed does not reach into another folder's tree.
 package demo
 
 import (
