@@ -15,6 +15,7 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
@@ -135,9 +136,9 @@ func asked(verb, resource, name, cluster string) audit.Request {
 	}
 }
 
-// reasonOf returns the reason of an error in the form of audit records.
-func reasonOf(err error) string {
-	return rpcerr.ReasonOf(err).String()[len("REASON_"):]
+// reasonOf returns the reason of an error.
+func reasonOf(err error) reason.Reason {
+	return reason.FromNumber(int32(rpcerr.ReasonOf(err)))
 }
 
 func randomID() string {

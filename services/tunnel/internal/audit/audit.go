@@ -12,6 +12,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
@@ -73,8 +74,8 @@ type Record struct {
 
 	// Allowed is the decision.
 	Allowed bool
-	// Reason says why a request was refused or could not be carried out. Empty means that there is nothing to say.
-	Reason string
+	// Reason says why a request was refused or could not be carried out. Zero: there is no reason.
+	Reason reason.Reason
 	// ImpersonatedUser, ImpersonatedUID, ImpersonatedGroups and ImpersonatedExtra are whom the cluster's API server saw.
 	ImpersonatedUser   string
 	ImpersonatedUID    string
@@ -114,14 +115,12 @@ func (r *Record) weight() int64 {
 	return int64(size)
 }
 
-// reasonNotRecorded is what a caller is answered whose decision was not written.
-const reasonNotRecorded = "DEPENDENCY_UNAVAILABLE"
-
 // refused is the outcome of a request whose decision was written, but too late or not everywhere.
 func (r *Record) refused() *Record {
 	outcome, now := *r, time.Now()
 	outcome.Duration, outcome.Time = now.Sub(r.Time), now
-	outcome.Phase, outcome.Outcome, outcome.Status, outcome.Reason = PhaseOutcome, OutcomeFailed, statusUnavailable, reasonNotRecorded
+	outcome.Phase, outcome.Outcome = PhaseOutcome, OutcomeFailed
+	outcome.Status, outcome.Reason = statusUnavailable, reason.DependencyUnavailable
 	return &outcome
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
@@ -28,7 +29,7 @@ func TestSecRefusedRequestsDoNotFillTheLog(t *testing.T) {
 		decide := func(subject, id string, allowed bool) {
 			t.Helper()
 			trail := audit.Begin(damper, audit.Request{ID: id, Subject: subject})
-			if err := trail.Decide(t.Context(), audit.Decision{Allowed: allowed, Reason: "ACCESS_DENIED"}); err != nil {
+			if err := trail.Decide(t.Context(), audit.Decision{Allowed: allowed, Reason: reason.AccessDenied}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -67,7 +68,7 @@ func TestSecRefusedRequestsDoNotFillTheLog(t *testing.T) {
 			t.Errorf("got %d records of refused requests, want at most 100", own)
 		}
 		if len(summaries) != 1 || summaries[0].Count != int64(refused-(own-1)) || summaries[0].Subject != "user:eve" ||
-			summaries[0].Reason != "ACCESS_DENIED" || !summaries[0].Since.Equal(began) || summaries[0].Time.Sub(began) != time.Minute {
+			summaries[0].Reason != reason.AccessDenied || !summaries[0].Since.Equal(began) || summaries[0].Time.Sub(began) != time.Minute {
 			t.Errorf("got summaries %+v, want one after a minute of the other %d", summaries, refused-(own-1))
 		}
 	})

@@ -36,7 +36,7 @@ func appendLine(b []byte, r *Record) []byte {
 	b = appendString(append(b, `,"source_address":`...), r.SourceAddress)
 	b = appendString(append(b, `,"user_agent":`...), r.UserAgent)
 	b = strconv.AppendBool(append(b, `,"allowed":`...), r.Allowed)
-	b = appendString(append(b, `,"reason":`...), r.Reason)
+	b = appendString(append(b, `,"reason":`...), r.Reason.String())
 	b = appendString(append(b, `,"impersonated_user":`...), r.ImpersonatedUser)
 	b = appendString(append(b, `,"impersonated_uid":`...), r.ImpersonatedUID)
 	b = appendStrings(append(b, `,"impersonated_groups":`...), r.ImpersonatedGroups)

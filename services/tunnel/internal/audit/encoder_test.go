@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
@@ -28,7 +29,7 @@ func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 		"empty":    {Time: time.Unix(0, 0)},
 		"decision": {Request: request, Phase: PhaseDecision, Time: time.Date(2026, 11, 21, 1, 2, 3, 4000, time.FixedZone("", 3600)), Allowed: true},
 		"outcome": {
-			Request: request, Phase: PhaseOutcome, Time: time.Unix(1, 1), Reason: odd, ImpersonatedUser: "ada", ImpersonatedUID: "1",
+			Request: request, Phase: PhaseOutcome, Time: time.Unix(1, 1), Reason: reason.AgentOffline, ImpersonatedUser: "ada", ImpersonatedUID: "1",
 			ImpersonatedGroups: []string{"leat:admins", odd}, ImpersonatedExtra: map[string][]string{"b": {"1", odd}, "a": nil, odd: {}},
 			Connection: "c", Status: 200, BytesIn: 1 << 53, BytesOut: -1, Duration: 123456789 * time.Nanosecond, Outcome: OutcomeCompleted,
 		},

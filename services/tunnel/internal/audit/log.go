@@ -101,7 +101,7 @@ func (r *Record) Attrs() []slog.Attr {
 		slog.String("source_address", r.SourceAddress),
 		slog.String("user_agent", r.UserAgent),
 		slog.Bool("allowed", r.Allowed),
-		slog.String("reason", r.Reason),
+		slog.String("reason", r.Reason.String()),
 		slog.String("impersonated_user", r.ImpersonatedUser),
 		slog.String("impersonated_uid", r.ImpersonatedUID),
 		slog.Any("impersonated_groups", r.ImpersonatedGroups),

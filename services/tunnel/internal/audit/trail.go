@@ -6,6 +6,8 @@ package audit
 import (
 	"context"
 	"time"
+
+	"github.com/leatdev/leat/internal/reason"
 )
 
 // Trail is the pair of records of one request. It is not safe for concurrent use.
@@ -46,7 +48,7 @@ type Decision struct {
 	// Allowed says whether the request is carried out.
 	Allowed bool
 	// Reason says why not.
-	Reason string
+	Reason reason.Reason
 	// User, UID, Groups and Extra are whom to impersonate. They must not change any more.
 	User   string
 	UID    string
@@ -63,9 +65,9 @@ type Result struct {
 	// BytesIn and BytesOut count the bodies.
 	BytesIn  int64
 	BytesOut int64
-	// Outcome says how the request ended, and Reason why, when that is not plain.
+	// Outcome says how the request ended. Reason says why, unless Outcome does.
 	Outcome Outcome
-	Reason  string
+	Reason  reason.Reason
 }
 
 // End records the outcome.

@@ -5,67 +5,54 @@ package kubeproxy
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
-	"github.com/leatdev/leat/services/tunnel/internal/policy"
-	"github.com/leatdev/leat/services/tunnel/internal/quota"
 )
 
-// call is one request on its way.
+// call is one request on its way, and what became of it.
 type call struct {
-	*Handler
-
-	w       *response
-	r       *http.Request
-	traceID string
-	// id is that of the audit records. It is the trace's unless the caller brought one, which others may have, too.
-	id string
-
-	caller   identity.Identity
-	subject  string // the caller's
-	target   target
-	decision policy.Decision
-	trail    *audit.Trail
-
-	began     time.Time
-	reason    string // of an answer of the hub's own
-	meter     *quota.Meter
-	overdrawn atomic.Pointer[error] // set when the request has to end because of a quota
+	handler *Handler
+	request request
+	answer  response
+	traffic traffic
+	trail   *audit.Trail
+	began   time.Time
+	refused *refusal // the answer that the hub gave itself
 }
 
-// traceID is what ties an error message, the audit log and the traces together. Without tracing it is a random number.
-func traceID(span trace.SpanContext) string {
-	if span.HasTraceID() {
-		return span.TraceID().String()
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx := h.deps.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	parent := trace.SpanContextFromContext(ctx)
+	ctx, span := h.startSpan(ctx, r)
+	defer span.End()
+	c := &call{
+		handler: h, began: time.Now(), answer: response{ResponseWriter: w}, traffic: traffic{totals: h.instruments},
+		request: newRequest(r.WithContext(ctx), parent, span.SpanContext()),
 	}
-	return randomID()
+	defer func() { endSpan(span, &c.request, &c.answer, c.refused) }()
+	if refused := c.serve(); refused != nil {
+		c.refuse(refused)
+	}
 }
 
-func randomID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails, says its documentation
-	return hex.EncodeToString(id[:])
-}
-
-// serve carries the request out. A refusal means that nothing was written.
+// serve carries the request out. It returns a refusal if nothing was written.
 func (c *call) serve() *refusal {
-	if refused := c.authenticate(); refused != nil {
+	if refused := c.handler.authenticate(&c.request); refused != nil {
 		return refused
 	}
-	refused := c.decide()
+	decision, refused := c.handler.decide(&c.request)
+	c.request.decision = decision
 	if err := c.record(refused); err != nil {
-		// The output's queue logs once that it fails. A line for each request would fill the log of a hub whose disk is
-		// full.
-		c.deps.Logger.DebugContext(c.r.Context(), "audit record not written", slog.String("error", err.Error()))
+		// The output's queue logs once that it fails. A line for each request would fill the log of a
+		// hub whose disk is full.
+		c.handler.deps.Logger.DebugContext(c.request.in.Context(), "audit record not written", slog.String("error", err.Error()))
 		return refuseUnrecordedDecision()
 	}
 	if refused != nil {
@@ -74,124 +61,78 @@ func (c *call) serve() *refusal {
 	return c.carry()
 }
 
-func (c *call) authenticate() *refusal {
-	token, ok := identity.BearerToken(c.r.Header)
-	if !ok && c.r.Header.Get("Authorization") == "" {
-		token, ok = protocolToken(c.r)
-	}
-	if !ok {
-		return refuseToken(identity.ErrTokenInvalid)
-	}
-	caller, err := c.deps.Verifier.Verify(c.r.Context(), token)
-	if err != nil {
-		return refuseToken(err)
-	}
-	identity.Verified(c.r.Context())
-	c.caller, c.subject = caller, caller.Subject()
-	return nil
-}
-
-// decide says whether the request may be sent.
-func (c *call) decide() *refusal {
-	var wellFormed bool
-	c.target, wellFormed = parseTarget(c.r)
-	if c.caller.Kind != identity.KindUser || !validCluster(c.target.cluster) {
-		return refuseAccess(c.target.cluster)
-	}
-	decision, err := c.deps.Access.Check(c.r.Context(), c.question())
-	switch {
-	case err != nil:
-		c.deps.Logger.WarnContext(c.r.Context(), "access not decided", slog.String("error", err.Error()))
-		return refuseUndecided(err)
-	case !decision.Allowed || decision.User == "":
-		return refuseAccess(c.target.cluster)
-	case !wellFormed:
-		return refusePath()
-	}
-	if refused := c.checkUpgrade(); refused != nil {
-		return refused
-	}
-	effective, ok := decision.For(c.asks())
-	if !ok {
-		return refuseRule(c.asks())
-	}
-	if refused := c.decideKind(effective.Groups); refused != nil {
-		return refused
-	}
-	if r := c.deps.Recorder; r != nil && r.Evades(c.r.Method, c.target.attributes, isUpgrade(c.r)) {
-		return refuseEvading()
-	}
-	c.decision = effective
-	return nil
-}
-
-// decideKind asks more of requests that are not for the API server, which would decide about the rest itself.
-func (c *call) decideKind(groups []string) *refusal {
-	switch {
-	case c.target.isAgentCall():
-		return c.decideAgentCall(groups)
-	case c.target.isServiceCall():
-		return c.decideServiceCall(groups)
-	}
-	return nil
-}
-
-func (c *call) question() policy.Question {
-	return policy.Question{
-		Subject: c.subject, SubjectUID: c.caller.UID, Credential: c.caller.Credential, Groups: c.caller.Groups,
-		Cluster:      c.target.cluster,
-		ConnectedUID: c.deps.Router.ConnectedUID(c.target.cluster),
-	}
-}
-
 // record writes the decision into the audit log.
 func (c *call) record(refused *refusal) error {
-	c.trail = audit.Begin(c.deps.Sink, audit.Request{
-		ID: c.id, TraceID: c.traceID, Subject: c.subject, SubjectUID: c.caller.UID, TokenID: c.caller.TokenID,
-		Cluster: c.target.cluster, Method: c.r.Method, URI: c.target.uri(),
-		Attributes:    c.target.attributes,
-		SourceAddress: c.r.RemoteAddr, UserAgent: c.r.UserAgent(),
+	r := &c.request
+	c.trail = audit.Begin(c.handler.deps.Sink, audit.Request{
+		ID: r.id, TraceID: r.traceID, Subject: r.subject, SubjectUID: r.caller.UID, TokenID: r.caller.TokenID,
+		Cluster: r.target.cluster, Method: r.in.Method, URI: r.target.uri(), Attributes: r.target.attributes,
+		SourceAddress: r.in.RemoteAddr, UserAgent: r.in.UserAgent(),
 	})
-	decision := audit.Decision{Allowed: refused == nil, User: c.decision.User, UID: c.decision.UID, Groups: c.decision.Groups, Extra: c.decision.Extra}
+	decision := audit.Decision{
+		Allowed: refused == nil,
+		User:    r.decision.User, UID: r.decision.UID, Groups: r.decision.Groups, Extra: r.decision.Extra,
+	}
 	if refused != nil {
 		decision.Reason = refused.reason
 	}
-	return c.trail.Decide(c.r.Context(), decision)
+	return c.trail.Decide(r.in.Context(), decision)
 }
 
-// finish writes the outcome into the audit log. The request is over by then, and so may be its context.
+// finish writes the outcome into the audit log. The request is over by then, and its context may be.
 func (c *call) finish(result audit.Result) {
-	ctx := context.WithoutCancel(c.r.Context())
+	ctx := context.WithoutCancel(c.request.in.Context())
 	if err := c.trail.End(ctx, result); err != nil {
-		c.deps.Logger.ErrorContext(ctx, "audit record not written", slog.String("error", err.Error()))
+		c.handler.deps.Logger.ErrorContext(ctx, "audit record not written", slog.String("error", err.Error()))
 	}
 }
 
-// carry sends the request to the agent and the answer to the caller.
+// refuse answers the caller in place of the cluster.
+func (c *call) refuse(refused *refusal) {
+	c.refused = refused
+	c.handler.instruments.reject(c.request.in.Context(), refused)
+	refused.write(&c.answer, c.request.in, c.request.target.cluster, c.request.traceID)
+}
+
+// carry sends the request to the agent and the answer to the caller. Whatever happens, it records an
+// outcome.
 func (c *call) carry() *refusal {
-	if refused := c.admit(); refused != nil {
-		return c.refuseCarrying(refused)
+	refused := c.exchange()
+	if refused != nil {
+		c.finish(audit.Result{Status: refused.code, Outcome: audit.OutcomeFailed, Reason: refused.reason})
 	}
-	defer c.meter.Close()
-	release, ok := c.uploads.reserve(c.subject, c.r)
+	return refused
+}
+
+// exchange reserves what the request needs and carries it. It returns a refusal if there is no room.
+func (c *call) exchange() *refusal {
+	h, r := c.handler, &c.request
+	meter, err := h.deps.Quota.Admit(r.subject, r.clusterKey())
+	if err != nil {
+		return refuseQuota(err)
+	}
+	defer meter.Close()
+	c.traffic.meter = meter
+	c.answer.moved = c.traffic.send
+	release, ok := h.uploads.reserve(r.subject, r.in)
 	if !ok {
-		return c.refuseCarrying(refuseUploads())
+		return refuseUploads()
 	}
 	defer release()
-	stream, err := c.open()
+	stream, err := h.open(r)
 	if err != nil {
-		return c.refuseCarrying(refuseStream(err, c.target.cluster))
+		return refuseStream(err, r.target.cluster)
 	}
-	if f := newForward(c, timed{stream: stream, call: c}); isUpgrade(c.r) {
-		f.runUpgrade()
-	} else {
-		c.r.Header.Del("Upgrade") // an offer that nobody has to take, such as HTTP/2 without TLS
-		f.run()
+	x := &exchange{
+		handler: h, request: r, answer: &c.answer, traffic: &c.traffic, began: c.began,
+		stream: timed{stream: stream, instruments: h.instruments, began: c.began, answer: &c.answer},
+		finish: c.finish, refuse: c.refuse, linger: func() {},
 	}
+	if isUpgrade(r.in) {
+		x.runUpgrade()
+		return nil
+	}
+	r.in.Header.Del("Upgrade") // an offer that nobody has to take, such as HTTP/2 without TLS
+	x.run()
 	return nil
-}
-
-func (c *call) refuseCarrying(refused *refusal) *refusal {
-	c.finish(audit.Result{Status: refused.code, Outcome: audit.OutcomeFailed, Reason: refused.reason})
-	return refused
 }

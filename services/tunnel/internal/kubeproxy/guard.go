@@ -5,79 +5,69 @@ package kubeproxy
 
 import (
 	"context"
-	"errors"
 	"sync"
+	"time"
 
-	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/timeouts"
 )
 
-// Why the hub ends a request that is running.
-var (
-	errDrained = errors.New("hub is shutting down")
-	errRevoked = errors.New("permission was withdrawn")
-	// errAnswered ends what is left of a request whose answer is complete.
-	errAnswered = errors.New("request is answered")
-	// errCallerGone ends a session whose caller has hung up.
-	errCallerGone = errors.New("caller is gone")
-	// errUnrecorded ends a session that could not be recorded any further.
-	errUnrecorded = errors.New("session cannot be recorded")
-	// errIdle ends a session of which one direction has ended and the other one moves no byte.
-	errIdle = errors.New("nothing moves on a half-closed connection")
-	// errStalled ends a request whose caller takes nothing of the answer.
-	errStalled = errors.New("caller takes no byte of the answer")
-)
-
-// watchOver ends the request when it must not go on: when the replica drains and the answer has no end of its own, or
-// when the permission is withdrawn. The returned function stops it and waits for what it has begun.
-func (f *forward) watchOver(ctx context.Context, cancel context.CancelCauseFunc) (stop func()) {
-	timer := f.recheckLater(ctx, cancel)
-	if !f.target.isEndless() {
-		return timer.stop
-	}
+// endAtDrain cancels a request with errDrained, grace after ending is closed. The returned function
+// stops it and waits for what it has begun.
+func endAtDrain(ctx context.Context, cancel context.CancelCauseFunc, ending <-chan struct{}, grace time.Duration) (stop func()) {
 	ctx, done := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
 		select {
-		case <-f.deps.Router.Ending():
+		case <-ending:
+		case <-ctx.Done():
+			return
+		}
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
 			cancel(errDrained)
 		case <-ctx.Done():
 		}
 	})
 	return func() {
 		done()
-		timer.stop()
-		watching.Wait()
+		waiting.Wait()
 	}
 }
 
-// cutStalled ends the request when its caller takes nothing of the answer for the stall timeout. Until then the caller holds a
-// place, and memory, here, at the agent and at the API server. The returned function stops it.
-//
-// An upgraded connection is not cut: it belongs to the two sides, and somebody may be reading page by page what a command
-// in a pod has said.
-func (f *forward) cutStalled(cancel context.CancelCauseFunc) (stop func()) {
-	guard := serve.GuardStalls(f.w.ResponseWriter, f.deps.StallTimeout, func() { cancel(errStalled) })
-	f.w.ResponseWriter = guard
-	return guard.Stop
-}
+// rechecks checks a permission repeatedly, each time an interval after the last answer. Between the
+// checks it has no goroutine.
+type rechecks struct {
+	timers    *timeouts.Queue
+	isAllowed func() bool
+	revoke    func()
 
-// recheck asks again and again, each time an interval after the last answer, without a goroutine in between.
-type recheck struct {
 	mu      sync.Mutex
 	next    *timeouts.Entry
 	stopped bool
 }
 
-func (r *recheck) stop() {
+// schedule prepares the next check.
+func (r *rechecks) schedule() { r.unlessStopped(func() { r.next = r.timers.Add(r.check) }) }
+
+func (r *rechecks) check() {
+	if r.isAllowed() {
+		r.schedule()
+		return
+	}
+	r.unlessStopped(r.revoke)
+}
+
+func (r *rechecks) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
 	r.next.Stop()
 }
 
-// unlessStopped does it while nobody stops the rechecks.
-func (r *recheck) unlessStopped(do func()) {
+// unlessStopped calls do, unless the rechecks are stopped. They are not stopped while do runs.
+func (r *rechecks) unlessStopped(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopped {
@@ -85,27 +75,41 @@ func (r *recheck) unlessStopped(do func()) {
 	}
 }
 
-func (f *forward) recheckLater(ctx context.Context, cancel context.CancelCauseFunc) *recheck {
-	r := &recheck{}
-	var ask func()
-	ask = func() {
-		if f.stillAllowed(ctx) {
-			r.unlessStopped(func() { r.next = f.rechecks.Add(ask) })
-			return
-		}
-		r.unlessStopped(func() { cancel(errRevoked) })
-	}
-	r.unlessStopped(func() { r.next = f.rechecks.Add(ask) })
-	return r
+// sessions counts the upgraded connections, which the server forgets once they are taken over.
+type sessions struct {
+	mu    sync.Mutex
+	count int
+	// ended is closed when the count falls to zero. It is nil while nobody waits.
+	ended chan struct{}
 }
 
-// stillAllowed asks for the decision again. Without an answer the old one counts: who decides may be down for longer
-// than a decision is kept, and a running request is not what to stop then.
-func (f *forward) stillAllowed(ctx context.Context) bool {
-	now, err := f.deps.Access.Check(ctx, f.question())
-	if err != nil {
-		return true
+// begin counts a connection until the returned function is called.
+func (s *sessions) begin() (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.count--; s.count == 0 && s.ended != nil {
+			close(s.ended)
+			s.ended = nil
+		}
 	}
-	effective, ok := now.For(f.asks())
-	return ok && effective.Covers(f.decision)
+}
+
+// wait blocks until no connection is left, or ctx ends. It is called at most once.
+func (s *sessions) wait(ctx context.Context) {
+	s.mu.Lock()
+	if s.count == 0 {
+		s.mu.Unlock()
+		return
+	}
+	ended := make(chan struct{})
+	s.ended = ended
+	s.mu.Unlock()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
 }

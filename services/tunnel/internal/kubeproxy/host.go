@@ -54,6 +54,3 @@ func absolute(path string) string {
 	}
 	return "/" + path
 }
-
-// ValidName reports whether a name is a DNS subdomain (RFC 1123) in lower case.
-func ValidName(name string) bool { return validCluster(name) }

@@ -1,15 +1,33 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeproxy is the door for people: /clusters/{name}/… is that cluster's Kubernetes API. A request is
-// authenticated, decided, recorded, and then carried through the agent's connection byte for byte, with nothing added
-// but whom to impersonate.
+// Package kubeproxy is the door for people: /clusters/{name}/… is that cluster's Kubernetes API.
+//
+// It promises:
+//   - A request is sent to an agent only after its caller is authenticated, the request is allowed, and
+//     the decision is recorded, in this order.
+//   - Method, path, query and body reach the API server byte for byte. Headers differ only in what
+//     scrubRequest removes and impersonate adds: no caller can claim another identity.
+//   - A caller never takes half an answer for a whole one: an answer that breaks off aborts the
+//     connection or the stream, except for a watch that ends because the replica drains.
+//   - Every request that was allowed leaves exactly one outcome, however it ends.
+//   - A request ends when its permission is withdrawn, its quota is used up twice, its caller does not
+//     read the answer, or the replica drains.
+//
+// A request passes through call (authenticate, decide, record, carry) and exchange (one request through
+// one stream to the agent). An upgraded connection becomes a splice of the caller's connection and that
+// stream.
+//
+// An exchange belongs to the goroutine of its handler. Another goroutine reads the upload and counts its
+// bytes; counters that both use are atomic. No lock is held while another one is taken.
+//
+// The package does not know how agents are connected, decide access, or keep audit records.
 package kubeproxy
 
 import (
+	"context"
 	"log"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -26,9 +44,9 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 
-// Deps are the collaborators of a [Handler]. All are required, but where something else is said.
+// Deps are the collaborators of a [Handler]. All are required unless their comment says otherwise.
 type Deps struct {
-	// Verifier reads people's access tokens.
+	// Verifier verifies people's access tokens.
 	Verifier identity.Verifier
 	// Access decides who may reach which cluster.
 	Access policy.Access
@@ -36,30 +54,30 @@ type Deps struct {
 	Router *relay.Router
 	// Sink takes the audit records.
 	Sink audit.Sink
-	// Logger is told what callers cannot be told.
+	// Logger receives causes that callers must not see.
 	Logger *slog.Logger
 	// Tracer and Propagator carry traces from the caller to the agent.
 	Tracer     trace.Tracer
 	Propagator propagation.TextMapPropagator
 	// Meter measures requests.
 	Meter metric.Meter
-	// FanIn lets watches share what they ask of a cluster. Nil: each has a watch of its own.
+	// FanIn lets viewers share watches. Nil: each viewer has a watch of its own.
 	FanIn *fanin.Relay
-	// Quota bounds the bytes of people and clusters. Nil: nothing does.
+	// Quota bounds the bytes of people and clusters. Nil: there is no bound.
 	Quota *quota.Ledger
 	// UploadMemory bounds, in bytes, the bodies that have arrived over HTTP/2 and wait for their cluster.
 	UploadMemory int64
-	// RecheckInterval is how often the permission of a request that is still running is asked for again.
+	// RecheckInterval is how often the permission of a running request is checked again.
 	RecheckInterval time.Duration
-	// StallTimeout is how long a caller may take nothing of an answer before its request is ended.
+	// StallTimeout is how long a caller may read nothing of an answer before its request is ended.
 	StallTimeout time.Duration
-	// SessionGrace is how long an upgraded connection may go on once the replica drains.
+	// SessionGrace is how long an upgraded connection may continue once the replica drains.
 	SessionGrace time.Duration
-	// Recorder may record upgraded connections. Nil: none is recorded.
+	// Recorder records upgraded connections. Nil: none is recorded.
 	Recorder Recorder
 }
 
-// Handler serves everything below [Prefix].
+// Handler serves everything below [Prefix]. It holds what all requests share.
 type Handler struct {
 	deps        Deps
 	errorLog    *log.Logger
@@ -88,19 +106,6 @@ func NewHandler(deps Deps) (*Handler, error) {
 	}, nil
 }
 
-// ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx := h.deps.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	parent := trace.SpanContextFromContext(ctx)
-	ctx, span := h.startSpan(ctx, r)
-	defer span.End()
-	c := &call{
-		Handler: h, w: &response{ResponseWriter: w}, r: r.WithContext(ctx), traceID: traceID(span.SpanContext()), began: time.Now(),
-	}
-	c.id = requestID(parent, c.traceID)
-	defer c.endSpan(span)
-	if refused := c.serve(); refused != nil {
-		c.fault(refused)
-		refused.write(c.w, r, c.target.cluster, c.traceID)
-	}
-}
+// Wait blocks until no upgraded connection is left, or ctx ends. The server does not wait for them when
+// it stops. Wait is called at most once.
+func (h *Handler) Wait(ctx context.Context) { h.sessions.wait(ctx) }

@@ -5,7 +5,6 @@ package kubeproxy
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
@@ -52,39 +51,6 @@ type Recording interface {
 	FromCluster(p []byte) error
 	// End is called exactly once and last, whether there was an upgrade or not.
 	End(outcome audit.Outcome)
-}
-
-// beginRecording asks the recorder, where there is one. It never returns nil without an error.
-func (f *forward) beginRecording(ctx context.Context) (Recording, error) {
-	if f.deps.Recorder == nil {
-		return unrecorded{}, nil
-	}
-	recording, err := f.deps.Recorder.Begin(ctx, Session{
-		ID: f.id, Subject: f.subject, User: f.decision.User, Groups: f.decision.Groups,
-		Cluster: f.target.cluster, Method: f.r.Method, Path: f.target.path, Query: f.target.query, Header: f.r.Header,
-	})
-	if err == nil && recording == nil {
-		return unrecorded{}, nil
-	}
-	return recording, err
-}
-
-// refuseEvading returns the refusal of a request whose session no recording would show.
-func refuseEvading() *refusal {
-	return &refusal{
-		code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED", origin: originHub,
-		message: "sessions have to be recorded at this hub (--tunnel-record-required), which it cannot do for what is proxied to nodes, pods and " +
-			"services or upgraded elsewhere; use exec or attach of the pod",
-	}
-}
-
-func (f *forward) refuseUnrecorded(err error) {
-	f.deps.Logger.ErrorContext(f.r.Context(), "session cannot be recorded", slog.String("error", err.Error()))
-	f.failure = &refusal{
-		code: http.StatusServiceUnavailable, kubeReason: "ServiceUnavailable", reason: "DEPENDENCY_UNAVAILABLE",
-		origin: originHub, message: "the session has to be recorded, which is not possible now; retry", retryAfter: retrySoon,
-	}
-	f.failure.write(f.w, f.r, f.target.cluster, f.traceID)
 }
 
 // unrecorded is the recording of a connection that is not recorded.

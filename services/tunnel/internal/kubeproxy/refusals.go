@@ -12,9 +12,12 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
+	"github.com/leatdev/leat/services/tunnel/internal/quota"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
@@ -25,61 +28,91 @@ const (
 	retryOffline = 5 * time.Second // an agent reconnects
 )
 
-// statusClientGone is the number that proxies use for a caller who went away; nobody reads it but the audit log.
-const statusClientGone = 499
+// Refusals before a request is sent to an agent.
 
 func refuseToken(err error) *refusal {
 	if errors.Is(err, identity.ErrUnavailable) {
-		return &refusal{
-			code: http.StatusServiceUnavailable, kubeReason: "ServiceUnavailable", reason: "DEPENDENCY_UNAVAILABLE",
-			origin: originHub, message: "the token cannot be verified now because the distributor does not answer; retry",
-			retryAfter: retrySoon,
-		}
+		return refuseDependency("the token cannot be verified now because the distributor does not answer; retry")
 	}
-	return &refusal{
-		code: http.StatusUnauthorized, kubeReason: "Unauthorized", reason: "TOKEN_INVALID", origin: originHub,
-		message: "the token is missing, malformed, expired or not for this hub; obtain a new one",
-	}
+	return refuse(http.StatusUnauthorized, reason.TokenInvalid,
+		"the token is missing, malformed, expired or not for this hub; obtain a new one")
 }
 
-// refuseAccess is the same for a cluster that does not exist and for one that the caller may not reach.
+// refuseAccess is the same for a cluster that does not exist and for one that the caller may not
+// reach.
 func refuseAccess(cluster string) *refusal {
-	return &refusal{
-		code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED", origin: originHub,
-		message: fmt.Sprintf("cluster %q does not exist or you may not reach it; ask an administrator for a binding", cluster),
-	}
+	return refuseForbidden(fmt.Sprintf("cluster %q does not exist or you may not reach it; ask an administrator for a binding", cluster))
 }
 
-func refusePath() *refusal {
-	return &refusal{
-		code: http.StatusBadRequest, kubeReason: "BadRequest", reason: "FIELD_INVALID", origin: originHub,
-		message: `the path holds a segment "." or "..", or a malformed escape; write the path without it`,
-	}
+// refuseRule answers a caller that may reach the cluster, but not with this request.
+func refuseRule(q accessrule.Request) *refusal {
+	return refuseForbidden(fmt.Sprintf("your bindings do not let you %s; ask an administrator for one that does", q))
+}
+
+// refuseEvading answers a request whose session no recording would show.
+func refuseEvading() *refusal {
+	return refuseForbidden("sessions have to be recorded at this hub (--tunnel-record-required), which it cannot do for requests that " +
+		"are proxied to nodes, pods and services or upgraded elsewhere; use exec or attach of the pod")
+}
+
+func refuseForbidden(message string) *refusal {
+	return refuse(http.StatusForbidden, reason.AccessDenied, message)
+}
+
+func refuseField(message string) *refusal {
+	return refuse(http.StatusBadRequest, reason.FieldInvalid, message)
 }
 
 func refuseUndecided(err error) *refusal {
 	if errors.Is(err, policy.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
-		return &refusal{
-			code: http.StatusServiceUnavailable, kubeReason: "ServiceUnavailable", reason: "DEPENDENCY_UNAVAILABLE",
-			origin: originHub, message: "the distributor does not answer whether you may reach the cluster; retry",
-			retryAfter: retrySoon,
-		}
+		return refuseDependency("the distributor does not answer whether you may reach the cluster; retry")
 	}
 	return refuseInternal()
 }
 
+// refuseUnrecordedDecision answers a request that is not carried out because no record would show it.
+func refuseUnrecordedDecision() *refusal {
+	return refuseDependency("the hub cannot write its audit log, so it did not carry the request out; retry, and inform an administrator")
+}
+
+func refuseUnrecordedSession() *refusal {
+	return refuseDependency("the session has to be recorded, which is not possible now; retry")
+}
+
+func refuseDependency(message string) *refusal {
+	return refuse(http.StatusServiceUnavailable, reason.DependencyUnavailable, message).retryIn(retrySoon)
+}
+
 func refuseInternal() *refusal {
-	return &refusal{
-		code: http.StatusInternalServerError, kubeReason: "InternalError", reason: "INTERNAL", origin: originHub,
-		message: "a defect in the hub; report it with the trace id, under which its log holds the cause",
+	return refuse(http.StatusInternalServerError, reason.Internal,
+		"a defect in the hub; report it with the trace id, under which its log holds the cause")
+}
+
+func refuseUploads() *refusal {
+	return refuseBusy("the uploads under way, yours or all, hold as much memory as they may; retry when one has ended").from(originHub)
+}
+
+// refuseQuota says whose quota is used up, and until when.
+func refuseQuota(err error) *refusal {
+	var exceeded *quota.ExceededError
+	if !errors.As(err, &exceeded) {
+		return refuseInternal()
 	}
+	return refuseBusy(fmt.Sprintf("the %d bytes that this %s may move in %v are used up; retry in %v",
+		exceeded.Limit, exceeded.Scope, exceeded.Window, exceeded.RetryAfter.Round(time.Second))).retryIn(exceeded.RetryAfter)
+}
+
+func refuseBusy(message string) *refusal {
+	return refuse(http.StatusTooManyRequests, reason.RateLimited, message).from(originTunnel).retryIn(retrySoon)
 }
 
 func refuseDraining() *refusal {
-	return &refusal{
-		code: http.StatusServiceUnavailable, kubeReason: "ServiceUnavailable", reason: "SHUTTING_DOWN", origin: originHub,
-		message: "this replica of the hub is shutting down; retry, and another one answers", retryAfter: retrySoon,
-	}
+	return refuse(http.StatusServiceUnavailable, reason.ShuttingDown,
+		"this replica of the hub is shutting down; retry, and another one answers").retryIn(retrySoon)
+}
+
+func refuseGone() *refusal {
+	return refuse(statusClientGone, reason.Canceled, "the caller went away")
 }
 
 // refuseStream says why no request can be sent to the agent.
@@ -94,34 +127,14 @@ func refuseStream(err error, cluster string) *refusal {
 	case errors.Is(err, session.ErrDraining):
 		return refuseDraining()
 	case errors.Is(err, relay.ErrUnavailable):
-		return &refusal{
-			code: http.StatusServiceUnavailable, kubeReason: "ServiceUnavailable", reason: "DEPENDENCY_UNAVAILABLE",
-			origin: originHub, retryAfter: retrySoon,
-			message: fmt.Sprintf("this replica of the hub has no connection to the agent of cluster %q and cannot ask which one has; "+
-				"retry, and see to Redis if it goes on", cluster),
-		}
+		return refuseDependency(fmt.Sprintf("this replica of the hub has no connection to the agent of cluster %q and cannot find out "+
+			"which replica has one; retry, and check Redis if this persists", cluster))
 	case errors.Is(err, context.Canceled):
 		return refuseGone()
 	default:
-		return &refusal{
-			code: http.StatusServiceUnavailable, kubeReason: "ServiceUnavailable", reason: "AGENT_OFFLINE",
-			origin: originTunnel, retryAfter: retryOffline,
-			message: fmt.Sprintf("the agent of cluster %q is not connected; check that it runs and reaches the hub", cluster),
-		}
-	}
-}
-
-func refuseGone() *refusal {
-	return &refusal{
-		code: statusClientGone, kubeReason: "ClientClosedRequest", reason: "CANCELED", origin: originHub,
-		message: "the caller went away",
-	}
-}
-
-func refuseBusy(message string) *refusal {
-	return &refusal{
-		code: http.StatusTooManyRequests, kubeReason: "TooManyRequests", reason: "RATE_LIMITED", origin: originTunnel,
-		message: message, retryAfter: retrySoon,
+		return refuse(http.StatusServiceUnavailable, reason.AgentOffline, fmt.Sprintf(
+			"the agent of cluster %q is not connected; check that it runs and reaches the hub", cluster),
+		).from(originTunnel).retryIn(retryOffline)
 	}
 }
 
@@ -143,29 +156,23 @@ func refuseRoundTrip(ctx context.Context, err error, method, cluster string) *re
 	case errors.Is(err, session.ErrLost):
 		return refuseLost(method, cluster)
 	case errors.As(err, &stream):
-		return &refusal{
-			code: http.StatusBadGateway, kubeReason: "BadGateway", reason: "CLUSTER_UNREACHABLE", origin: originAgent,
-			message: fmt.Sprintf("the agent of cluster %q broke the request off (%v); see its log", cluster, stream.Code),
-		}
+		return refuse(http.StatusBadGateway, reason.ClusterUnreachable, fmt.Sprintf(
+			"the agent of cluster %q broke the request off (%v); see its log", cluster, stream.Code)).from(originAgent)
 	default:
-		return &refusal{
-			code: http.StatusBadGateway, kubeReason: "BadGateway", reason: "AGENT_OFFLINE", origin: originTunnel,
-			message: fmt.Sprintf("the request could not be carried to the agent of cluster %q: %v", cluster, err),
-		}
+		return refuse(http.StatusBadGateway, reason.AgentOffline, fmt.Sprintf(
+			"the request could not be carried to the agent of cluster %q: %v", cluster, err)).from(originTunnel)
 	}
 }
 
-// refuseLost lets clients repeat by themselves only what is safe to repeat: whether the cluster has carried the request
-// out is not known.
+// refuseLost answers a request whose connection was lost. It is unknown whether the cluster has
+// carried the request out, so clients may repeat automatically only what is safe to repeat.
 func refuseLost(method, cluster string) *refusal {
-	r := &refusal{
-		code: http.StatusBadGateway, kubeReason: "BadGateway", reason: "AGENT_OFFLINE", origin: originTunnel,
-		message: fmt.Sprintf("the connection to the agent of cluster %q was lost before it answered; "+
-			"check whether the request took effect before you repeat it", cluster),
-	}
 	if method == http.MethodGet || method == http.MethodHead {
-		r.code, r.kubeReason, r.retryAfter = http.StatusServiceUnavailable, "ServiceUnavailable", retrySoon
-		r.message = fmt.Sprintf("the connection to the agent of cluster %q was lost before it answered; retry", cluster)
+		return refuse(http.StatusServiceUnavailable, reason.AgentOffline, fmt.Sprintf(
+			"the connection to the agent of cluster %q was lost before it answered; retry", cluster),
+		).from(originTunnel).retryIn(retrySoon)
 	}
-	return r
+	return refuse(http.StatusBadGateway, reason.AgentOffline, fmt.Sprintf(
+		"the connection to the agent of cluster %q was lost before it answered; "+
+			"check whether the request took effect before you repeat it", cluster)).from(originTunnel)
 }

@@ -19,8 +19,8 @@ import (
 // route is what all requests to clusters have in common.
 const route = Prefix + "{cluster}/"
 
-// startSpan describes a request as OpenTelemetry's conventions for HTTP servers have it. The query stays out: what people
-// run in their pods stands in it.
+// startSpan describes a request by OpenTelemetry's conventions for HTTP servers. It leaves out the query,
+// which holds the commands that people run in their pods.
 func (h *Handler) startSpan(ctx context.Context, r *http.Request) (context.Context, trace.Span) {
 	ctx, span := h.deps.Tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer))
 	if !span.IsRecording() {
@@ -57,29 +57,26 @@ func protocolVersion(r *http.Request) string {
 	return strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)
 }
 
-// endSpan says what became of the request. Answers of the caller's own fault are no errors of the server.
-func (c *call) endSpan(span trace.Span) {
+// endSpan describes how the request ended. An answer that is the caller's fault is not an error of the
+// server.
+func endSpan(span trace.Span, r *request, answer *response, refused *refusal) {
 	if !span.IsRecording() {
 		return
 	}
 	span.SetAttributes(
-		attribute.String(telemetry.KeyCluster, c.target.cluster),
-		attribute.String(telemetry.KeySubject, c.subject),
-		attribute.Int64("http.response.body.size", c.w.bytes),
+		attribute.String(telemetry.KeyCluster, r.target.cluster),
+		attribute.String(telemetry.KeySubject, r.subject),
+		attribute.Int64("http.response.body.size", answer.bytes),
 	)
-	if c.w.status > 0 {
-		span.SetAttributes(attribute.Int("http.response.status_code", c.w.status))
+	if answer.status > 0 {
+		span.SetAttributes(attribute.Int("http.response.status_code", answer.status))
 	}
-	if c.reason != "" {
-		span.SetAttributes(attribute.String(telemetry.KeyErrorType, c.reason))
+	why := ""
+	if refused != nil {
+		why = refused.reason.String()
+		span.SetAttributes(attribute.String(telemetry.KeyErrorType, why))
 	}
-	if c.w.status >= http.StatusInternalServerError {
-		span.SetStatus(codes.Error, c.reason)
+	if answer.status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, why)
 	}
-}
-
-// fault notes an answer of the hub's own.
-func (c *call) fault(refused *refusal) {
-	c.reason = refused.reason
-	c.instruments.reject(c.r.Context(), refused)
 }

@@ -7,17 +7,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
-	"golang.org/x/net/http/httpguts"
 )
 
-// Headers that carry an upgrade through HTTP/2, which has none: the hub asks for a protocol, and the agent says that the
-// cluster has switched to it.
+// Headers that carry an upgrade through HTTP/2, which has none. The hub asks for a protocol, and the agent
+// confirms that the cluster has switched to it.
 const (
 	headerUpgrade       = "Leat-Upgrade"
 	headerUpgradeStatus = "Leat-Upgrade-Status"
@@ -28,97 +27,72 @@ var hopByHop = [...]string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// isUpgrade knows requests that want to speak something else than HTTP. Who offers HTTP/2 without TLS is as content with
-// HTTP/1.1.
-func isUpgrade(r *http.Request) bool {
-	protocol := r.Header.Get("Upgrade")
-	return protocol != "" && !strings.EqualFold(protocol, "h2c") &&
-		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
-}
-
-// checkUpgrade refuses what can never become an upgraded connection.
-func (c *call) checkUpgrade() *refusal {
-	switch {
-	case c.r.Method == http.MethodConnect:
-		return refuseUpgrade("CONNECT is no method of a Kubernetes API; use a GET or POST with an Upgrade header over HTTP/1.1")
-	case c.r.ProtoMajor != 1 && (isUpgrade(c.r) || c.target.needsUpgrade()):
-		return refuseUpgrade("exec, attach and port-forward upgrade their connection, which HTTP/2 has no means for; use HTTP/1.1")
-	case !isUpgrade(c.r):
-		return nil
-	case c.target.isAgentCall():
-		return refuseUpgrade("calls of the agent are not upgraded; leave the Upgrade header out")
-	case c.r.ContentLength != 0:
-		return refuseUpgrade("a request with an Upgrade header has no body here; send the bytes after the 101")
-	}
-	return nil
-}
-
-func refuseUpgrade(message string) *refusal {
-	return &refusal{
-		code: http.StatusBadRequest, kubeReason: "BadRequest", reason: "FIELD_INVALID", origin: originHub, message: message,
-	}
-}
-
-// needsUpgrade knows the subresources of pods that are nothing without an upgrade.
-func (t target) needsUpgrade() bool {
-	path := strings.TrimSuffix(t.path, "/")
-	switch path[strings.LastIndexByte(path, '/')+1:] {
-	case "exec", "attach", "portforward":
-	default:
-		return false
-	}
-	segments := strings.Split(path, "/")
-	return len(segments) == 8 && segments[1] == "api" && segments[3] == "namespaces" && segments[5] == "pods"
-}
-
-// runUpgrade carries a request that asks to speak another protocol. When the cluster agrees, the caller's connection and
-// the stream to the agent are one from then on; otherwise its answer goes to the caller like any other, so that clients
-// can try another protocol.
-func (f *forward) runUpgrade() {
-	defer f.sessions.begin()()
-	defer func() { f.linger() }() // by then the request has ended and is recorded
-	// The server takes a connection that was taken over for ended when it stops, and ends its context. The session has to
-	// outlive that; it has an end of its own.
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(f.r.Context()))
+// runUpgrade carries a request that asks to speak another protocol. If the cluster agrees, the caller's
+// connection and the stream to the agent are one from then on. Otherwise the cluster's answer goes to the
+// caller like any other, so that clients can try another protocol.
+func (x *exchange) runUpgrade() {
+	defer x.handler.sessions.begin()()
+	defer func() { x.linger() }() // by then the request has ended and is recorded
+	// When the server stops, it ends the context of a connection that was taken over. The session must
+	// outlive that. It has an end of its own.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(x.request.in.Context()))
 	defer cancel(nil)
-	f.cause = func() error { return context.Cause(ctx) }
-	f.answered = func() { cancel(errAnswered) }
-	defer f.close()
-	stillThere := context.AfterFunc(f.r.Context(), func() { cancel(errCallerGone) })
-	defer stillThere()
-	defer f.watchOver(ctx, cancel)()
-	defer f.endAtDrain(ctx, cancel)()
+	x.cause = func() error { return context.Cause(ctx) }
+	x.answered = func() { cancel(errAnswered) }
+	defer x.close()
+	isCallerThere := context.AfterFunc(x.request.in.Context(), func() { cancel(errCallerGone) })
+	defer isCallerThere()
+	defer x.watchOver(ctx, cancel)()
+	// Unlike a watch, a session cannot be begun again where it was. It may continue as long as possible.
+	defer endAtDrain(ctx, cancel, x.handler.deps.Router.Ending(), x.handler.deps.SessionGrace)()
 
-	recording, err := f.beginRecording(ctx)
+	recording, err := x.beginRecording(ctx)
 	if err != nil {
-		f.refuseUnrecorded(err)
+		x.handler.deps.Logger.ErrorContext(ctx, "session cannot be recorded", slog.String("error", err.Error()))
+		x.giveUp(refuseUnrecordedSession())
 		return
 	}
-	defer func() { recording.End(f.outcome()) }()
-	up := newUplift(recording.FromCaller, func(n int) error { return f.moved(&f.instruments.received, n) })
-	// As long as the HTTP/2 client reads a body, it does not see that its request is over.
+	defer func() { recording.End(x.outcome()) }()
+	up := newUplift(recording.FromCaller, x.traffic.receive)
+	// As long as the HTTP/2 client reads a body, it does not notice that its request is over.
 	defer context.AfterFunc(ctx, func() { _ = up.Close() })()
 	defer up.Close()
-	res, err := f.stream.RoundTrip(f.upgradeRequest(ctx, up))
+	res, err := x.stream.RoundTrip(x.upgradeRequest(ctx, up))
 	if err != nil {
-		f.fail(f.w, f.r.WithContext(ctx), err)
+		x.fail(x.answer, x.request.in.WithContext(ctx), err)
 		return
 	}
 	defer res.Body.Close()
 	defer cancel(errAnswered) // first, because closing waits for the upload otherwise
 	protocol, agreed := switched(res)
 	if !agreed {
-		defer f.cutStalled(cancel)()
-		f.proxy(given{res}).ServeHTTP(f.w, f.r.WithContext(ctx)) // closes the body
-		f.returned = true
+		defer x.cutStalled(cancel)()
+		x.proxy(given{res}).ServeHTTP(x.answer, x.request.in.WithContext(ctx)) // closes the body
+		x.isWritten = true
 		return
 	}
-	f.download = &download{ReadCloser: res.Body, mapError: func(err error) error { return err }, answered: f.answered, res: res}
-	if stillThere() {
+	x.download = &download{ReadCloser: res.Body, mapError: func(err error) error { return err }, answered: x.answered, res: res}
+	if isCallerThere() {
 		header := upgradeAnswer(res, protocol)
 		recording.Upgraded(protocol, header)
-		f.join(ctx, cancel, header, up, recording)
+		x.join(ctx, cancel, header, up, recording)
 	}
+}
+
+// beginRecording returns the recording of a session. It never returns nil without an error.
+func (x *exchange) beginRecording(ctx context.Context) (Recording, error) {
+	r := x.request
+	if x.handler.deps.Recorder == nil {
+		return unrecorded{}, nil
+	}
+	recording, err := x.handler.deps.Recorder.Begin(ctx, Session{
+		ID: r.id, Subject: r.subject, User: r.decision.User, Groups: r.decision.Groups,
+		Cluster: r.target.cluster, Method: r.in.Method, Path: r.target.path, Query: r.target.query, Header: r.in.Header,
+	})
+	if err == nil && recording == nil {
+		return unrecorded{}, nil
+	}
+	return recording, err
 }
 
 // switched returns the protocol that the cluster has agreed to speak.
@@ -127,26 +101,26 @@ func switched(res *http.Response) (protocol string, agreed bool) {
 	return protocol, res.StatusCode == http.StatusOK && res.Header.Get(headerUpgradeStatus) == "101" && protocol != ""
 }
 
-// join makes one of the caller's connection and the stream to the agent, and returns when both have ended.
-func (f *forward) join(
+// join connects the caller's connection with the stream to the agent, and returns when both have ended.
+func (x *exchange) join(
 	ctx context.Context, cancel context.CancelCauseFunc, header http.Header, up *uplift, recording Recording,
 ) {
-	conn, buffered, err := http.NewResponseController(f.w).Hijack()
+	conn, buffered, err := http.NewResponseController(x.answer).Hijack()
 	if err != nil {
-		f.fail(f.w, f.r, fmt.Errorf("take the caller's connection over: %w", err))
+		x.fail(x.answer, x.request.in, fmt.Errorf("take the caller's connection over: %w", err))
 		return
 	}
-	early, _ := buffered.Peek(buffered.Reader.Buffered()) // what is there can be had
+	early, _ := buffered.Peek(buffered.Reader.Buffered()) // never fails for bytes that are buffered
 	_ = conn.SetDeadline(time.Time{})                     // the server's; if it fails, so will what follows
 	s := &splice{
-		conn: conn, answer: f.download, up: up, tap: recording.FromCluster, buffers: f.buffers,
-		count:    func(n int) error { return f.moved(&f.instruments.sent, n) },
+		conn: conn, answer: x.download, up: up, tap: recording.FromCluster, buffers: x.handler.buffers,
+		count:    x.traffic.send,
 		farewell: newFarewell(header.Get("Upgrade")),
 	}
-	f.linger = func() { s.linger(f.deps.Router.Ending(), f.deps.SessionGrace) }
-	f.w.status, f.upload = http.StatusSwitchingProtocols, &up.upload
-	f.returned = s.run(ctx, cancel, early, switchingProtocols(header))
-	f.w.bytes = s.sent
+	x.linger = func() { s.linger(x.handler.deps.Router.Ending(), x.handler.deps.SessionGrace) }
+	x.answer.status, x.upload = http.StatusSwitchingProtocols, &up.upload
+	x.isWritten = s.run(ctx, cancel, early, switchingProtocols(header))
+	x.answer.bytes = s.sent
 }
 
 // upgradeAnswer returns the headers that the caller gets with the 101.
@@ -162,14 +136,15 @@ func upgradeAnswer(res *http.Response, protocol string) http.Header {
 	return header
 }
 
-// upgradeRequest makes the agent's request of the caller's. Its body is the caller's connection, as soon as there is one.
-func (f *forward) upgradeRequest(ctx context.Context, up *uplift) *http.Request {
-	out := f.r.Clone(ctx)
+// upgradeRequest returns the agent's request for the caller's. Its body is the caller's connection, as
+// soon as there is one.
+func (x *exchange) upgradeRequest(ctx context.Context, up *uplift) *http.Request {
+	out := x.request.in.Clone(ctx)
 	protocol := out.Header.Get("Upgrade")
 	dropHopByHop(out.Header)
-	f.address(out, f.r.URL.ForceQuery)
+	x.request.address(out)
 	out.Header.Set(headerUpgrade, protocol)
-	f.deps.Propagator.Inject(ctx, propagation.HeaderCarrier(out.Header))
+	x.handler.deps.Propagator.Inject(ctx, propagation.HeaderCarrier(out.Header))
 	if _, set := out.Header["User-Agent"]; !set {
 		out.Header.Set("User-Agent", "") // else the transport adds its own
 	}
@@ -190,37 +165,16 @@ func dropHopByHop(header http.Header) {
 	header.Del("Content-Length")
 }
 
-// address turns a request towards the agent: scrubbed, under the identity that was decided, with the caller's path and
-// query byte for byte.
-func (f *forward) address(out *http.Request, forceQuery bool) {
-	scrubRequest(out.Header)
-	prefix := ""
-	switch {
-	case f.target.isAgentCall():
-		out.Header.Set(headerSubject, f.subject)
-	case f.target.isServiceCall(): // a service learns of nobody
-	default:
-		prefix = agentPrefix
-		impersonate(out.Header, f.decision)
-	}
-	out.Trailer = nil // trailers could name reserved headers
-	out.Host = agentHost
-	// An opaque URL is written as it is; a parsed one would be escaped again, and differently.
-	out.URL = &url.URL{
-		Scheme: "http", Host: agentHost, Opaque: prefix + f.target.path, RawQuery: f.target.query, ForceQuery: forceQuery,
-	}
-}
-
-// switchingProtocols is the answer after which the connection belongs to the two sides.
+// switchingProtocols returns the answer after which the connection belongs to the two sides.
 func switchingProtocols(header http.Header) []byte {
 	var head bytes.Buffer
 	head.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
-	_ = header.Write(&head) // a buffer takes everything
+	_ = header.Write(&head) // a buffer never fails
 	head.WriteString("\r\n")
 	return head.Bytes()
 }
 
-// given is a transport with an answer that has come already.
+// given is a transport with an answer that has already arrived.
 type given struct{ res *http.Response }
 
 // RoundTrip implements http.RoundTripper.

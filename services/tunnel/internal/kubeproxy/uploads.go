@@ -95,9 +95,3 @@ func heldAtMost(r *http.Request) int64 {
 	}
 	return min(r.ContentLength, most)
 }
-
-func refuseUploads() *refusal {
-	refused := refuseBusy("the uploads under way, yours or all, hold as much memory as they may; retry when one has ended")
-	refused.origin = originHub
-	return refused
-}

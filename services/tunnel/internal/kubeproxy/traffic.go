@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/quota"
 )
 
-// instruments are what the door measures.
+// instruments measure what passes through the door. They are safe for concurrent use.
 type instruments struct {
 	rejected metric.Int64Counter
 	latency  metric.Float64Histogram
@@ -40,7 +40,7 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 		metric.WithDescription("Requests to clusters that the hub answered itself, by error.type, which is the reason, and by origin."))
 	i.latency, err2 = meter.Float64Histogram("leat.tunnel.added.latency", metric.WithUnit("s"),
 		metric.WithExplicitBucketBoundaries(.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5),
-		metric.WithDescription("What the hub adds to a request, by phase: request, from its arrival until it goes to the agent; "+
+		metric.WithDescription("Time that the hub adds to a request, by phase: request, from its arrival until it goes to the agent; "+
 			"response, from the agent's answer until it goes to the caller."))
 	_, err3 = meter.Int64ObservableCounter("leat.tunnel.transferred", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of bodies, by network.io.direction: receive, from callers; transmit, to callers."),
@@ -50,17 +50,17 @@ func newInstruments(meter metric.Meter) (*instruments, error) {
 			return nil
 		}))
 	i.duration, err4 = meter.Float64Histogram("leat.tunnel.request.duration",
-		metric.WithUnit("s"), metric.WithDescription("How long requests to clusters took, watches included."))
+		metric.WithUnit("s"), metric.WithDescription("Duration of requests to clusters, watches included."))
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return nil, fmt.Errorf("make instruments: %w", err)
 	}
 	return i, nil
 }
 
-// reject counts an answer of the hub's own.
+// reject counts an answer that the hub gave itself.
 func (i *instruments) reject(ctx context.Context, refused *refusal) {
 	i.rejected.Add(ctx, 1, metric.WithAttributes(
-		attribute.String(telemetry.KeyErrorType, refused.reason), attribute.String("origin", refused.origin)))
+		attribute.String(telemetry.KeyErrorType, refused.reason.String()), attribute.String("origin", refused.origin)))
 }
 
 // The phases in which the hub has a request to itself.
@@ -71,7 +71,7 @@ var (
 
 func phase(name string) []metric.RecordOption { return recordedWith(attribute.String("phase", name)) }
 
-// recordedWith makes the options of a measurement once for many.
+// recordedWith returns the options of a measurement, to be used for many.
 func recordedWith(attributes ...attribute.KeyValue) []metric.RecordOption {
 	return []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attributes...))}
 }
@@ -80,7 +80,7 @@ func (i *instruments) delay(ctx context.Context, phase []metric.RecordOption, si
 	i.latency.Record(ctx, time.Since(since).Seconds(), phase...)
 }
 
-// ending is what the durations of requests are told apart by. There are as many as there are time series.
+// ending is what distinguishes the time series of durations.
 type ending struct {
 	outcome audit.Outcome
 	endless bool
@@ -94,7 +94,7 @@ func (i *instruments) end(ctx context.Context, how ending, began time.Time) {
 
 func (i *instruments) optionsOf(how ending) []metric.RecordOption {
 	if http.StatusText(how.status) == "" {
-		how.status = how.status / 100 * 100 // a cluster may answer with any number, and each would become a separate time series
+		how.status = how.status / 100 * 100 // a cluster may answer with any number, and each would be a time series
 	}
 	i.mu.RLock()
 	options, known := i.ends[how]
@@ -113,67 +113,35 @@ func (i *instruments) optionsOf(how ending) []metric.RecordOption {
 	return options
 }
 
-// timed measures how long the hub itself takes.
-type timed struct {
-	stream
-
-	call *call
+// traffic counts the bytes of one request's bodies: for the hub's totals, and against quotas. The
+// goroutine that reads the upload uses it, too.
+type traffic struct {
+	totals *instruments
+	meter  *quota.Meter
+	// overdrawn is set when the request has to end because of a quota.
+	overdrawn atomic.Pointer[error]
 }
 
-// RoundTrip implements http.RoundTripper.
-func (t timed) RoundTrip(req *http.Request) (*http.Response, error) {
-	t.call.instruments.delay(req.Context(), phaseRequest, t.call.began)
-	res, err := t.stream.RoundTrip(req)
-	if err == nil {
-		came := time.Now()
-		t.call.w.began = func() { t.call.instruments.delay(req.Context(), phaseResponse, came) }
-	}
-	return res, err
-}
+// receive counts bytes from the caller. An error means that the request must end: a quota is used up
+// twice.
+func (t *traffic) receive(n int) error { return t.count(&t.totals.received, n) }
 
-// admit begins to count the request's bytes, unless a quota is used up.
-func (c *call) admit() *refusal {
-	meter, err := c.deps.Quota.Admit(c.subject, c.target.cluster+" "+c.decision.ClusterUID)
-	if err != nil {
-		return refuseQuota(err)
-	}
-	c.meter = meter
-	c.w.moved = func(n int) error { return c.moved(&c.instruments.sent, n) }
-	return nil
-}
+// send counts bytes to the caller, as receive does.
+func (t *traffic) send(n int) error { return t.count(&t.totals.sent, n) }
 
-// moved counts bytes of a body, to be called for either direction. An error means that the request must end: a quota is
-// used up twice over.
-func (c *call) moved(total *atomic.Int64, n int) error {
+func (t *traffic) count(total *atomic.Int64, n int) error {
 	total.Add(int64(n))
-	err := c.meter.Add(int64(n))
+	err := t.meter.Add(int64(n))
 	if err != nil {
-		c.overdraw(err)
+		t.overdrawn.Store(&err)
 	}
 	return err
 }
 
-func (c *call) overdraw(err error) { c.overdrawn.Store(&err) }
-
-// overdraft returns why the request had to end, if a quota was the reason.
-func (c *call) overdraft() error {
-	if err := c.overdrawn.Load(); err != nil {
+// overdraft returns why the request had to end. It is nil unless a quota was the reason.
+func (t *traffic) overdraft() error {
+	if err := t.overdrawn.Load(); err != nil {
 		return *err
 	}
 	return nil
-}
-
-// reasonQuota is the reason when a quota is used up.
-const reasonQuota = "RATE_LIMITED"
-
-// refuseQuota says whose quota is used up, and until when.
-func refuseQuota(err error) *refusal {
-	var exceeded *quota.ExceededError
-	if !errors.As(err, &exceeded) {
-		return refuseInternal()
-	}
-	refused := refuseBusy(fmt.Sprintf("the %d bytes that this %s may move in %v are used up; retry in %v",
-		exceeded.Limit, exceeded.Scope, exceeded.Window, exceeded.RetryAfter.Round(time.Second)))
-	refused.retryAfter = exceeded.RetryAfter
-	return refused
 }

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/leatdev/leat/services/tunnel/internal/fanin"
+	"github.com/leatdev/leat/services/tunnel/internal/relay"
+	"github.com/leatdev/leat/services/tunnel/internal/session"
+)
+
+// stream is the right to send one request to a cluster.
+type stream interface {
+	http.RoundTripper
+	// Connection returns the id of the agent's connection that carries the request. Empty: it is not
+	// known.
+	Connection() string
+	// Release returns the right.
+	Release()
+}
+
+// open obtains the right to send the request.
+func (h *Handler) open(r *request) (stream, error) {
+	if h.deps.FanIn != nil && r.in.Method == http.MethodGet && r.target.isResourceWatch() {
+		return h.openShared(r)
+	}
+	return h.openStream(r.in.Context(), r, r.subject)
+}
+
+// openStream obtains a stream for one request. An empty user charges nobody's limit.
+func (h *Handler) openStream(ctx context.Context, r *request, user string) (stream, error) {
+	s, err := h.deps.Router.Open(ctx, relay.Target{
+		Target:  session.Target{Cluster: r.target.cluster, ClusterUID: r.decision.ClusterUID, User: user},
+		Endless: r.target.isEndless(), Watch: r.target.isWatch(),
+	})
+	if err != nil {
+		return nil, err // and not the nil pointer, which would look like a stream
+	}
+	return s, nil
+}
+
+// openShared opens a watch that several viewers may share. The person is charged for it as for a watch
+// of their own, until the watch has ended or other viewers share it. The cluster is charged once for all
+// of them.
+func (h *Handler) openShared(r *request) (stream, error) {
+	release, err := h.deps.Router.Charge(r.subject)
+	if err != nil {
+		return nil, err
+	}
+	return h.deps.FanIn.Watch(r.clusterKey(), func(ctx context.Context) (fanin.Upstream, error) {
+		return h.openStream(ctx, r, "")
+	}, release), nil
+}
+
+// timed measures how long the hub itself takes.
+type timed struct {
+	stream
+
+	instruments *instruments
+	began       time.Time
+	answer      *response
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t timed) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.instruments.delay(req.Context(), phaseRequest, t.began)
+	res, err := t.stream.RoundTrip(req)
+	if err == nil {
+		arrived := time.Now()
+		t.answer.began = func() { t.instruments.delay(req.Context(), phaseResponse, arrived) }
+	}
+	return res, err
+}

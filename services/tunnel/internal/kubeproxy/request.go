@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeproxy
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/tunnel/internal/policy"
+)
+
+// request is what a caller asks for, on whose behalf, and what was decided. It is complete when the
+// decision is recorded, and never changes afterwards.
+type request struct {
+	in *http.Request
+	// traceID ties an error message, the audit log and the traces together.
+	traceID string
+	// id is that of the audit records. It is the trace's, unless the caller brought the trace: such a
+	// trace may have other requests, and a caller could choose one of somebody else's requests.
+	id string
+
+	caller   identity.Identity
+	subject  string // the caller's
+	target   target
+	decision policy.Decision
+}
+
+// newRequest returns the request before anything is known about its caller. Parent is the caller's
+// trace and span the hub's own. Without tracing, the trace id is a random number.
+func newRequest(in *http.Request, parent, span trace.SpanContext) request {
+	r := request{in: in}
+	if span.HasTraceID() {
+		r.traceID = span.TraceID().String()
+	} else {
+		r.traceID = randomID()
+	}
+	r.id = r.traceID
+	if parent.HasTraceID() {
+		r.id = randomID()
+	}
+	return r
+}
+
+func randomID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails, according to its documentation
+	return hex.EncodeToString(id[:])
+}
+
+// rulesRequest returns what access rules look at. A call to the agent is not for a resource.
+func (r *request) rulesRequest() accessrule.Request {
+	if r.target.isAgentCall() {
+		return accessrule.Request{Verb: strings.ToLower(r.in.Method), Path: r.target.path}
+	}
+	a := r.target.attributes
+	return accessrule.Request{
+		Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Path: a.NonResourceURL,
+	}
+}
+
+// clusterKey returns the name under which the cluster is counted and watches are shared. Two clusters of
+// one name, one after the other, have different uids.
+func (r *request) clusterKey() string { return r.target.cluster + " " + r.decision.ClusterUID }
+
+// isUpgrade reports whether a request wants to speak another protocol than HTTP. A client that offers
+// HTTP/2 without TLS accepts HTTP/1.1 as well.
+func isUpgrade(r *http.Request) bool {
+	protocol := r.Header.Get("Upgrade")
+	return protocol != "" && !strings.EqualFold(protocol, "h2c") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade")
+}
