@@ -110,7 +110,7 @@ func TestFullAuditDiskRefusesRequestsAndRecovers(t *testing.T) {
 func TestFailingOpenCarriesOut(t *testing.T) {
 	log := &disk{}
 	log.full.Store(true)
-	h := startHub(t, func(cfg *tunnel.Config) { cfg.Audit = tunnel.AuditConfig{Writer: log, FailOpen: true} })
+	h := startHub(t, func(cfg *tunnel.Config) { cfg.Audit.Writer, cfg.Audit.FailClosed = log, false })
 	h.access.grant("ada", "demo")
 	h.agent("demo", echo)
 	if status, body := h.get(client(t, false), "ada", "demo", "/api"); status != http.StatusOK {
@@ -122,12 +122,12 @@ func TestFailingOpenCarriesOut(t *testing.T) {
 func TestAuditConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for text, args := range map[string][]string{
-		"no output":  {"--tunnel-audit-output=disk"},
-		"twice":      {"--tunnel-audit-output=stdout,stdout"},
-		"alone":      {"--tunnel-audit-output=stdout,none"},
-		"audit-file": {"--tunnel-audit-output=file"},
-		"not name":   {"--tunnel-audit-file=x.log"},
-		"record-dir": {"--tunnel-record-required"},
+		"got disk, want stdout": {"--tunnel-audit-output=disk"},
+		"twice":                 {"--tunnel-audit-output=stdout,stdout"},
+		"want none alone":       {"--tunnel-audit-output=stdout,none"},
+		"want a file":           {"--tunnel-audit-output=file"},
+		"and only then":         {"--tunnel-audit-file=x.log"},
+		"record-dir":            {"--tunnel-record-required"},
 	} {
 		var cfg tunnel.Config
 		set := config.New("tunnel", func(string) (string, bool) { return "", false })

@@ -4,10 +4,12 @@
 package tunnel
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,55 +26,22 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// defaultDrainTimeout is the serve package's.
-const defaultDrainTimeout = 25 * time.Second
+// scope names this service's traces and metrics.
+const scope = "github.com/leatdev/leat/services/tunnel"
 
-// defaultPeerListenAddr uses the port that the manifests open only to the tunnel's own pods.
-const defaultPeerListenAddr = ":8705"
-
-// defaultMaxConnects brings the agents of a replica that held 10,000 back within half a minute.
-const defaultMaxConnects = 500
-
-// These constants derive the default of [Config.BufferMemory]: a quarter of what the process may use. The garbage
-// collector may need the same amount again. Histories of shared watches, audit records, agents' connections and running
-// requests need the rest.
-const (
-	bufferMemoryDivisor  = 4
-	bufferMemoryLeast    = 32 << 20
-	bufferMemoryFallback = 512 << 20
-	// uploadMemoryDivisor divides the bound for answers to get the bound for uploads: half as much.
-	uploadMemoryDivisor = 2
-)
-
-// defaultHeartbeatInterval is half of the shortest time after which intermediaries commonly end a silent connection.
-const defaultHeartbeatInterval = 15 * time.Second
-
-// agentsPingAfter is the silence after which an agent sends PINGs, which cannot be set.
-const agentsPingAfter = 20 * time.Second
-
-// defaultHeartbeatTimeout makes a dead agent known within two intervals.
-const defaultHeartbeatTimeout = 15 * time.Second
-
-// defaultTokenGrace is as long as a token: an outage of the distributor, who gives them out, is not to be noticed at the tunnel.
-const defaultTokenGrace = time.Hour
-
-// defaultRecheckInterval bounds how long a running watch outlives its permission.
-const defaultRecheckInterval = time.Minute
-
-// defaultStallTimeout is longer than any pause of a reader that means to go on.
-const defaultStallTimeout = 2 * time.Minute
-
-// Config is what the tunnel can be told. A zero limit, age or window means its default.
+// Config holds the settings of the tunnel. [Config.Bind] sets every default: a zero field does not mean
+// one.
 type Config struct {
 	// Serve and Telemetry are the settings that all services have.
 	Serve     serve.Config
 	Telemetry telemetry.Config
-	// DistributorURL is the base URL of the distributor, which publishes the keys of tokens and decides about access.
-	// Required.
+	// DistributorURL is the base URL of the distributor, which publishes the keys of tokens and decides
+	// about access. Required.
 	DistributorURL string
 	// DistributorCAFile holds the certificates to trust for it, in PEM. Empty means those of the system.
 	DistributorCAFile string
-	// DistributorTransport is used instead of a network connection to the distributor when it is set, as tests do. Not a flag.
+	// DistributorTransport is used instead of a network connection to the distributor when it is set, as
+	// tests do. Not a flag.
 	DistributorTransport http.RoundTripper
 	// Service is how the services of the hub authenticate to each other. Required.
 	Service rpc.ServiceConfig
@@ -81,14 +50,16 @@ type Config struct {
 	RedisURL string
 	// RedisCAFile holds the PEM certificates to trust for a RedisURL with TLS. Empty: the system's.
 	RedisCAFile string
-	// AdvertiseURL is the URL at which the other replicas reach this one's peer listener. Required with RedisURL.
+	// AdvertiseURL is the URL at which the other replicas reach this one's peer listener. Required with
+	// RedisURL.
 	AdvertiseURL string
-	// PeerListenAddr is host:port of the listener for other replicas. It uses the certificate of the public listener,
-	// and serves only if RedisURL is set. Empty means :8705.
+	// PeerListenAddr is host:port of the listener for other replicas. It uses the certificate of the
+	// public listener, and serves only if RedisURL is set.
 	PeerListenAddr string
 	// PeerListener replaces PeerListenAddr if it is set. Not a flag.
 	PeerListener net.Listener
-	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means those of the system.
+	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means those of the
+	// system.
 	PeerCAFile string
 
 	// MaxStreamsPerCluster and MaxStreamsPerUser bound the requests under way.
@@ -98,40 +69,46 @@ type Config struct {
 	MaxConnectionsPerCluster int
 	// MaxConnectsPerSecond bounds how many connections agents open at this replica in a second.
 	MaxConnectsPerSecond int
-	// StreamWindow is how much of one unread response the hub takes at first, MaxStreamWindow how much when its reader keeps up with a
-	// distant agent.
+	// StreamWindow is how much of one unread response the hub accepts at first, MaxStreamWindow how much
+	// when its reader keeps up with a distant agent.
 	StreamWindow    config.Bytes
 	MaxStreamWindow config.Bytes
-	// BufferMemory bounds the bytes that were received from all agents and not yet read. Uploads over HTTP/2 may hold
-	// half as much in addition. Zero means a quarter of GOMEMLIMIT or of the container's limit, whichever is less, and
-	// 512 MiB without either.
+	// BufferMemory bounds the bytes that were received from all agents and not yet read. Uploads over
+	// HTTP/2 may hold half as much in addition. Zero means a quarter of GOMEMLIMIT or of the container's
+	// limit, whichever is less, and 512 MiB without either.
 	BufferMemory config.Bytes
-	// PingAfter is the silence after which an agent is asked whether it lives, PingTimeout how long it may take.
+	// PingAfter is the silence after which the hub pings an agent, PingTimeout how long the answer may
+	// take.
 	PingAfter   time.Duration
 	PingTimeout time.Duration
-	// HeartbeatInterval is how often something is said on each agent's connection, HeartbeatTimeout how long the agent may take to
-	// answer before it is taken for gone.
+	// HeartbeatInterval is how often the hub sends something on each agent's connection,
+	// HeartbeatTimeout how long the agent may take to answer.
 	HeartbeatInterval time.Duration
 	HeartbeatTimeout  time.Duration
-	// TokenGrace is how long an agent's connection lives on when its access token has expired and the agent shows no other one.
+	// TokenGrace is how long an agent's connection lives after its access token has expired, unless the
+	// agent shows another one.
 	TokenGrace time.Duration
-	// AccessMaxAge is the longest life of a permission, AccessStaleAge its life while the distributor does not answer.
+	// AccessMaxAge is the longest life of a permission, AccessStaleAge its life while the distributor
+	// does not answer.
 	AccessMaxAge   time.Duration
 	AccessStaleAge time.Duration
-	// RecheckInterval is how often the permission of a running request is asked for again.
+	// RecheckInterval is how often the permission of a running request is checked again.
 	RecheckInterval time.Duration
-	// StallTimeout is how long a caller may take nothing of an answer that waits before its request is ended.
+	// StallTimeout is how long a caller may read nothing of an answer before its request is ended.
 	StallTimeout time.Duration
-	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only pages of the hub's own.
+	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. Empty: only
+	// pages of the hub's own.
 	AllowedOrigins []string
 
-	// AllowLocalAgents lets agents be dialled at loopback and link-local addresses: for tests and development.
+	// AllowLocalAgents lets the hub dial agents at loopback and link-local addresses: for tests and
+	// development.
 	AllowLocalAgents bool
 
-	// Load says how clusters are spared and how much may be moved.
+	// Load bounds the load on clusters and the bytes that people move.
 	Load Load
 
-	// ClusterDomain gives each cluster a host of its own, {name}.ClusterDomain. Empty means that there are paths only.
+	// ClusterDomain gives each cluster a host of its own, {name}.ClusterDomain. Empty means that there are
+	// paths only.
 	ClusterDomain string
 
 	// Audit says where audit records go.
@@ -140,7 +117,32 @@ type Config struct {
 	Record RecordConfig
 }
 
-// Bind binds the fields.
+const (
+	// agentsPingAfter is the silence after which an agent sends PINGs, which cannot be set.
+	agentsPingAfter = 20 * time.Second
+	// moveShare is the part of the drain timeout that agents have to connect elsewhere, while people are
+	// served as before.
+	moveShare = 0.4
+)
+
+// These constants derive the default of [Config.BufferMemory]: a quarter of what the process may use. The
+// garbage collector may need the same amount again. Histories of shared watches, audit records, agents'
+// connections and running requests need the rest.
+const (
+	bufferMemoryDivisor  = 4
+	bufferMemoryLeast    = 32 << 20
+	bufferMemoryFallback = 512 << 20
+	// uploadMemoryDivisor divides the bound for answers to get the bound for uploads.
+	uploadMemoryDivisor = 2
+)
+
+// A replica has few peers, which are near: see ADR 0024.
+const (
+	peerWindow  = 1 << 20
+	peerStreams = 1000
+)
+
+// Bind binds the fields and sets their defaults.
 func (c *Config) Bind(s *config.Set) {
 	c.Serve.Bind(s)
 	c.Telemetry.Bind(s)
@@ -153,7 +155,8 @@ func (c *Config) Bind(s *config.Set) {
 		"Redis in which all replicas share the routes to agents: redis://…, or redis+sentinel://…, redis+cluster://…; empty: this is the only replica")
 	s.String(&c.RedisCAFile, "redis-ca-file", "", "PEM certificates to trust for a Redis with TLS (rediss://…) instead of the system's")
 	s.String(&c.AdvertiseURL, "tunnel-advertise-url", "", "where the other replicas reach --tunnel-peer-listen-addr of this one; needed with --redis-url")
-	s.String(&c.PeerListenAddr, "tunnel-peer-listen-addr", defaultPeerListenAddr,
+	// The manifests open this port only to the tunnel's own pods.
+	s.String(&c.PeerListenAddr, "tunnel-peer-listen-addr", ":8705",
 		"address that other replicas pass requests to, host:port; not for people or agents")
 	s.String(&c.PeerCAFile, "tunnel-peer-ca-file", "", "certificates to trust for other replicas at https, in PEM")
 	s.Int(&c.MaxStreamsPerCluster, "tunnel-max-streams-per-cluster", limits.StreamsPerCluster,
@@ -162,31 +165,37 @@ func (c *Config) Bind(s *config.Set) {
 		"requests of one person under way; one more is answered 429")
 	s.Int(&c.MaxConnectionsPerCluster, "tunnel-max-connections-per-cluster", limits.SessionsPerCluster,
 		"connections of one agent; one more closes the oldest")
-	s.Int(&c.MaxConnectsPerSecond, "tunnel-max-connects-per-second", defaultMaxConnects,
+	// 500 a second bring back the agents of a replica that held 10,000 within half a minute.
+	s.Int(&c.MaxConnectsPerSecond, "tunnel-max-connects-per-second", 500,
 		"connections that agents may open at this replica in a second; others wait, or are told when to come again")
 	s.Size(&c.StreamWindow, "tunnel-stream-window", config.Bytes(connections.Windows.Initial),
-		"how much of one unread response the hub takes at first")
+		"bytes of one unread response that the hub accepts at first")
 	s.Size(&c.MaxStreamWindow, "tunnel-max-stream-window", config.Bytes(connections.Windows.Max),
-		"how much of one unread response the hub takes when its reader keeps up with a distant agent")
+		"bytes of one unread response that the hub accepts when its reader keeps up with a distant agent")
 	s.Size(&c.BufferMemory, "tunnel-buffer-memory", 0,
-		"how much of all answers may be unread at once; beyond it the readers go that have stood still for the longest; uploads may hold "+
-			"half as much again; 0: a quarter of GOMEMLIMIT or of the container's limit, 512 MiB without either")
+		"bytes of all answers that may be unread at once; beyond it the hub ends the readers that have stood still for the longest; uploads may "+
+			"hold half as much again; 0: a quarter of GOMEMLIMIT or of the container's limit, 512 MiB without either")
 	s.Duration(&c.PingAfter, "tunnel-ping-after", connections.PingAfter, "silence after which an agent is pinged")
 	s.Duration(&c.PingTimeout, "tunnel-ping-timeout", connections.PingTimeout, "how long an agent may take to answer a ping")
-	s.Duration(&c.HeartbeatInterval, "tunnel-heartbeat-interval", defaultHeartbeatInterval,
-		"how often something is said on each agent's connection, which load balancers would end for its silence; must be less than 20s, "+
-			"after which agents send PINGs, which some load balancers swallow")
-	s.Duration(&c.HeartbeatTimeout, "tunnel-heartbeat-timeout", defaultHeartbeatTimeout,
+	// Intermediaries commonly end a silent connection after 30 s or more.
+	s.Duration(&c.HeartbeatInterval, "tunnel-heartbeat-interval", 15*time.Second,
+		"how often the hub sends something on each agent's connection, so that load balancers do not end it for its silence; must be less than "+
+			"20s, after which agents send PINGs, which some load balancers swallow")
+	// A dead agent is known within two intervals.
+	s.Duration(&c.HeartbeatTimeout, "tunnel-heartbeat-timeout", 15*time.Second,
 		"how long an agent may take to answer before its connection is ended")
-	s.Duration(&c.TokenGrace, "tunnel-token-grace", defaultTokenGrace,
-		"how long an agent stays connected when its access token has expired and it shows no other one")
-	s.Duration(&c.AccessMaxAge, "tunnel-access-max-age", ages.PositiveAge, "how long a permission counts without being asked for again")
+	// As long as a token: an outage of the distributor, which issues tokens, does not show at the tunnel.
+	s.Duration(&c.TokenGrace, "tunnel-token-grace", time.Hour,
+		"how long an agent stays connected after its access token has expired, unless it shows another one")
+	s.Duration(&c.AccessMaxAge, "tunnel-access-max-age", ages.PositiveAge, "how long a permission counts before it is checked again")
 	s.Duration(&c.AccessStaleAge, "tunnel-access-stale-age", ages.StaleAge,
 		"how long a permission counts while the distributor does not answer")
-	s.Duration(&c.RecheckInterval, "tunnel-recheck-interval", defaultRecheckInterval,
-		"how often the permission of a running request is asked for again")
-	s.Duration(&c.StallTimeout, "tunnel-stall-timeout", defaultStallTimeout,
-		"how long a person may take no byte of an answer that waits before the request is ended")
+	// It bounds how long a running watch outlives its permission.
+	s.Duration(&c.RecheckInterval, "tunnel-recheck-interval", time.Minute,
+		"how often the permission of a running request is checked again")
+	// Longer than any pause of a reader that means to continue.
+	s.Duration(&c.StallTimeout, "tunnel-stall-timeout", 2*time.Minute,
+		"how long a person may read no byte of an answer before the request is ended")
 	c.Audit.Bind(s)
 	c.Record.Bind(s)
 	s.Strings(&c.AllowedOrigins, "tunnel-allowed-origins", nil,
@@ -197,6 +206,11 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.ClusterDomain, "tunnel-cluster-domain", "",
 		"domain below which each cluster has a host of its own, {name}.{domain}, beside /clusters/{name}/")
 	s.Check(c.check)
+}
+
+// invalid returns the error for a setting with a wrong value.
+func invalid(flag string, got any, want string) error {
+	return fmt.Errorf("--%s: got %v, want %s", flag, got, want)
 }
 
 func (c *Config) check() error {
@@ -210,70 +224,95 @@ func (c *Config) check() error {
 		return err
 	}
 	if c.ClusterDomain != "" && !kubeproxy.ValidName(strings.ToLower(c.ClusterDomain)) {
-		return fmt.Errorf("--tunnel-cluster-domain is %q, want a domain such as clusters.example.com, without scheme, port and outer dots", c.ClusterDomain)
+		return invalid("tunnel-cluster-domain", fmt.Sprintf("%q", c.ClusterDomain),
+			"a domain such as clusters.example.com, without scheme, port and outer dots")
 	}
 	if _, err := crossorigin.New(c.AllowedOrigins); err != nil {
 		return fmt.Errorf("--tunnel-allowed-origins: %w", err)
 	}
-	for name, value := range map[string]int64{
-		"tunnel-max-streams-per-cluster":     int64(c.MaxStreamsPerCluster),
-		"tunnel-max-streams-per-user":        int64(c.MaxStreamsPerUser),
-		"tunnel-max-connections-per-cluster": int64(c.MaxConnectionsPerCluster),
-		"tunnel-max-connects-per-second":     int64(c.MaxConnectsPerSecond),
-		"tunnel-stream-window":               int64(c.StreamWindow),
-		"tunnel-max-stream-window":           int64(c.MaxStreamWindow),
-		"tunnel-buffer-memory":               int64(c.BufferMemory),
-		"tunnel-ping-after":                  int64(c.PingAfter),
-		"tunnel-ping-timeout":                int64(c.PingTimeout),
-		"tunnel-heartbeat-interval":          int64(c.HeartbeatInterval),
-		"tunnel-heartbeat-timeout":           int64(c.HeartbeatTimeout),
-		"tunnel-token-grace":                 int64(c.TokenGrace),
-		"tunnel-access-max-age":              int64(c.AccessMaxAge),
-		"tunnel-access-stale-age":            int64(c.AccessStaleAge),
-		"tunnel-recheck-interval":            int64(c.RecheckInterval),
-		"tunnel-stall-timeout":               int64(c.StallTimeout),
-	} {
-		if value < 0 {
-			return fmt.Errorf("--%s must not be negative", name)
-		}
-	}
-	if err := c.checkHeartbeats(); err != nil {
+	if err := c.checkAmounts(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.Audit.check(), c.Record.check()); err != nil {
+	if err := c.Audit.check(); err != nil {
+		return err
+	}
+	if err := c.Record.check(); err != nil {
 		return err
 	}
 	return c.Load.check()
 }
 
-// checkHeartbeats refuses an interval in which agents would come to send PINGs: where those are swallowed, they would take the hub for
-// gone.
-func (c *Config) checkHeartbeats() error {
-	if c.HeartbeatInterval < agentsPingAfter {
-		return nil
+// checkAmounts refuses zero where it would stop the tunnel. The heartbeats must be more frequent than
+// agents' PINGs: where an intermediary swallows those, agents would believe the hub gone.
+func (c *Config) checkAmounts() error {
+	for _, amount := range []struct {
+		flag string
+		text any
+		zero bool
+	}{
+		{"drain-timeout", c.Serve.DrainTimeout, c.Serve.DrainTimeout <= 0},
+		{"tunnel-max-streams-per-cluster", c.MaxStreamsPerCluster, c.MaxStreamsPerCluster <= 0},
+		{"tunnel-max-streams-per-user", c.MaxStreamsPerUser, c.MaxStreamsPerUser <= 0},
+		{"tunnel-max-connections-per-cluster", c.MaxConnectionsPerCluster, c.MaxConnectionsPerCluster <= 0},
+		{"tunnel-max-connects-per-second", c.MaxConnectsPerSecond, c.MaxConnectsPerSecond <= 0},
+		{"tunnel-stream-window", c.StreamWindow, c.StreamWindow <= 0},
+		{"tunnel-max-stream-window", c.MaxStreamWindow, c.MaxStreamWindow <= 0},
+		{"tunnel-ping-after", c.PingAfter, c.PingAfter <= 0},
+		{"tunnel-ping-timeout", c.PingTimeout, c.PingTimeout <= 0},
+		{"tunnel-heartbeat-timeout", c.HeartbeatTimeout, c.HeartbeatTimeout <= 0},
+		{"tunnel-recheck-interval", c.RecheckInterval, c.RecheckInterval <= 0},
+		{"tunnel-stall-timeout", c.StallTimeout, c.StallTimeout <= 0},
+	} {
+		if amount.zero {
+			return invalid(amount.flag, amount.text, "more than 0")
+		}
 	}
-	return fmt.Errorf("--tunnel-heartbeat-interval is %s, want less than %s: agents that hear nothing for so long send PINGs, which some load "+
-		"balancers swallow; choose a shorter one, or leave it unset for %s", c.HeartbeatInterval, agentsPingAfter, defaultHeartbeatInterval)
+	if c.HeartbeatInterval <= 0 || c.HeartbeatInterval >= agentsPingAfter {
+		return invalid("tunnel-heartbeat-interval", c.HeartbeatInterval, fmt.Sprintf(
+			"more than 0 and less than %v: agents that receive nothing for so long send PINGs, which some load balancers swallow", agentsPingAfter))
+	}
+	return nil
+}
+
+// checkReplicas checks the settings for several replicas.
+func (c *Config) checkReplicas() error {
+	switch {
+	case c.RedisURL == "" && c.AdvertiseURL == "":
+		return nil
+	case c.RedisURL == "":
+		return config.Missing("redis-url")
+	case c.AdvertiseURL == "":
+		return config.Missing("tunnel-advertise-url")
+	}
+	u, err := url.Parse(c.AdvertiseURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+		return invalid("tunnel-advertise-url", "another URL", "http://host:port or https://host:port, without a path")
+	}
+	return nil
 }
 
 func (c *Config) limits() session.Limits {
-	limits := session.DefaultLimits()
-	limits.StreamsPerCluster = orDefault(c.MaxStreamsPerCluster, limits.StreamsPerCluster)
-	limits.StreamsPerUser = orDefault(c.MaxStreamsPerUser, limits.StreamsPerUser)
-	limits.SessionsPerCluster = orDefault(c.MaxConnectionsPerCluster, limits.SessionsPerCluster)
-	return limits
+	return session.Limits{
+		StreamsPerCluster: c.MaxStreamsPerCluster, StreamsPerUser: c.MaxStreamsPerUser, SessionsPerCluster: c.MaxConnectionsPerCluster,
+	}
 }
 
 func (c *Config) connections() h2.Settings {
 	settings := reverse.DefaultSettings()
-	settings.Windows.Initial = orDefault(int(c.StreamWindow), settings.Windows.Initial)
-	settings.Windows.Max = max(orDefault(int(c.MaxStreamWindow), settings.Windows.Max), settings.Windows.Initial)
-	settings.PingAfter = orDefault(c.PingAfter, settings.PingAfter)
-	settings.PingTimeout = orDefault(c.PingTimeout, settings.PingTimeout)
+	settings.Windows.Initial = int(c.StreamWindow)
+	settings.Windows.Max = max(int(c.MaxStreamWindow), int(c.StreamWindow))
+	settings.PingAfter, settings.PingTimeout = c.PingAfter, c.PingTimeout
 	return settings
 }
 
-// bufferMemory returns the bound of unread bodies in bytes. root is where the process's control group is mounted.
+func (c *Config) decisions(access policy.Access) policy.CacheParams {
+	params := policy.DefaultCacheParams(access)
+	params.PositiveAge, params.StaleAge = c.AccessMaxAge, c.AccessStaleAge
+	return params
+}
+
+// bufferMemory returns the bound of unread bodies in bytes. root is where the process's control group is
+// mounted.
 func (c *Config) bufferMemory(root string) int64 {
 	if c.BufferMemory > 0 {
 		return int64(c.BufferMemory)
@@ -283,37 +322,177 @@ func (c *Config) bufferMemory(root string) int64 {
 	}.Bytes()
 }
 
-func (c *Config) heartbeatInterval() time.Duration {
-	return orDefault(c.HeartbeatInterval, defaultHeartbeatInterval)
+// agentSilence returns how long an agent that lives is silent at most. Agents that come by calls have two
+// layers of HTTP/2. The server's own sends no PING before, because an intermediary could swallow it.
+func (c *Config) agentSilence() time.Duration { return c.HeartbeatInterval * 4 / 3 }
+
+// moveTimeout returns how long a drain waits for agents and requests to move to other replicas.
+func (c *Config) moveTimeout() time.Duration {
+	if c.RedisURL == "" {
+		return 0
+	}
+	return time.Duration(float64(c.Serve.DrainTimeout) * moveShare)
 }
 
-// heardWithin is how long an agent that lives is silent at most. Agents that come by calls have two layers of HTTP/2: the server's own
-// sends no PING before, because something in between could swallow it.
-func (c *Config) heardWithin() time.Duration { return c.heartbeatInterval() * 4 / 3 }
-
-func (c *Config) decisions(access policy.Access) policy.CacheParams {
-	params := policy.DefaultCacheParams(access)
-	params.PositiveAge = orDefault(c.AccessMaxAge, params.PositiveAge)
-	params.StaleAge = orDefault(c.AccessStaleAge, params.StaleAge)
-	return params
-}
-
-func (c *Config) drainTimeout() time.Duration {
-	return orDefault(c.Serve.DrainTimeout, defaultDrainTimeout)
-}
-
-// sessionGrace lets upgraded connections go on for most of the drain, so that there is time for a last word.
+// sessionGrace lets upgraded connections continue for most of the drain, so that there is time to end
+// them properly.
 func (c *Config) sessionGrace() time.Duration {
-	left := c.drainTimeout()
-	if c.RedisURL != "" { // agents and requests move first
-		left -= time.Duration(float64(left) * moveShare)
-	}
-	return left * 4 / 5
+	return (c.Serve.DrainTimeout - c.moveTimeout()) * 4 / 5
 }
 
-func orDefault[T int | time.Duration](value, fallback T) T {
-	if value == 0 {
-		return fallback
+// peerServe returns the settings of the server for other replicas.
+func (c *Config) peerServe() serve.Config {
+	return serve.Config{
+		ListenAddr: c.PeerListenAddr, Listener: c.PeerListener,
+		TLSCertFile: c.Serve.TLSCertFile, TLSKeyFile: c.Serve.TLSKeyFile,
+		DrainTimeout: c.Serve.DrainTimeout, PingAfter: c.Serve.PingAfter,
+		ReceiveWindow: peerWindow, MaxStreams: peerStreams,
 	}
-	return value
+}
+
+// Where audit records can go.
+const (
+	auditStdout = "stdout"
+	auditToFile = "file"
+	auditOTLP   = "otlp"
+	auditNone   = "none"
+)
+
+// AuditConfig says where audit records go, and what happens when they cannot.
+type AuditConfig struct {
+	// Outputs are stdout, file, otlp, or none alone.
+	Outputs []string
+	// FailClosed refuses requests whose decision cannot be recorded.
+	FailClosed bool
+	// Queue bounds the records that wait for one output.
+	Queue config.Bytes
+	// Timeout is how long a decision may take to be written.
+	Timeout time.Duration
+	// File is the file of the output "file". Its bounds follow.
+	File        string
+	FileMaxSize config.Bytes
+	FileMaxAge  time.Duration
+	FileKeep    int
+	FileKeepFor time.Duration
+	// FileKeepAtLeast is how long old files are kept, regardless of how many there are.
+	FileKeepAtLeast time.Duration
+	// FileSync waits until records are on the disk.
+	FileSync bool
+	// Writer receives the audit log in place of standard output. Not a flag.
+	Writer io.Writer
+}
+
+// Bind binds the fields and sets their defaults.
+func (c *AuditConfig) Bind(s *config.Set) {
+	s.Group("Audit")
+	s.Strings(&c.Outputs, "tunnel-audit-output", []string{auditStdout}, "where audit records go: stdout, file, otlp, or none alone")
+	s.Bool(&c.FailClosed, "tunnel-audit-fail-closed", true, "refuse requests whose decision cannot be recorded; false counts and logs the loss")
+	s.Size(&c.Queue, "tunnel-audit-queue", 16<<20, "audit records that may wait for one output")
+	s.Duration(&c.Timeout, "tunnel-audit-timeout", 5*time.Second, "how long the record of a decision may take to be written")
+	s.String(&c.File, "tunnel-audit-file", "", "file of the output file; each replica needs its own")
+	s.Size(&c.FileMaxSize, "tunnel-audit-file-max-size", 100<<20, "size at which a new file begins")
+	s.Duration(&c.FileMaxAge, "tunnel-audit-file-max-age", 24*time.Hour, "age at which a new file begins")
+	s.Int(&c.FileKeep, "tunnel-audit-file-keep", 10, "old files that are kept, beside those that tunnel-audit-file-keep-at-least keeps; 0 keeps all")
+	s.Duration(&c.FileKeepAtLeast, "tunnel-audit-file-keep-at-least", 24*time.Hour,
+		"how long old files are kept however many there are, so that no caller can push records out of the log by filling it; 0: no such time")
+	s.Duration(&c.FileKeepFor, "tunnel-audit-file-keep-for", 0, "how long old files are kept; 0: without limit")
+	s.Bool(&c.FileSync, "tunnel-audit-file-sync", false,
+		"wait until records are on the disk, so that they survive the machine's failure and not only the process's")
+}
+
+func (c *AuditConfig) check() error {
+	seen := map[string]bool{}
+	for _, output := range c.Outputs {
+		switch {
+		case !slices.Contains([]string{auditStdout, auditToFile, auditOTLP, auditNone}, output):
+			return invalid("tunnel-audit-output", output, "stdout, file, otlp or none")
+		case seen[output]:
+			return invalid("tunnel-audit-output", output+" twice", "each output once")
+		case output == auditNone && len(c.Outputs) > 1:
+			return invalid("tunnel-audit-output", strings.Join(c.Outputs, ","), "none alone")
+		}
+		seen[output] = true
+	}
+	if seen[auditToFile] != (c.File != "") {
+		return invalid("tunnel-audit-file", fmt.Sprintf("%q", c.File), "a file with --tunnel-audit-output=file, and only then")
+	}
+	return nil
+}
+
+// RecordConfig says which sessions are recorded.
+type RecordConfig struct {
+	// Dir is the folder of the recordings. Empty: there are none.
+	Dir string
+	// Input records what people type, too.
+	Input bool
+	// Required refuses and ends sessions that cannot be recorded.
+	Required bool
+	// MaxSize bounds one recording.
+	MaxSize config.Bytes
+	// KeepFor is how long recordings are kept. Zero means without limit.
+	KeepFor time.Duration
+}
+
+// Bind binds the fields and sets their defaults.
+func (c *RecordConfig) Bind(s *config.Set) {
+	s.String(&c.Dir, "tunnel-record-dir", "", "folder for recordings (asciicast) of exec and attach with a terminal; empty records none")
+	s.Bool(&c.Input, "tunnel-record-input", false, "record what people type, too, passwords included")
+	s.Bool(&c.Required, "tunnel-record-required", false, "refuse and end sessions that cannot be recorded")
+	// The default holds hours of a busy terminal.
+	s.Size(&c.MaxSize, "tunnel-record-max-size", 64<<20, "size at which a recording ends, and with it a session that must be recorded")
+	s.Duration(&c.KeepFor, "tunnel-record-keep-for", 0, "how long recordings are kept; 0: without limit")
+}
+
+func (c *RecordConfig) check() error {
+	if c.Dir == "" && (c.Required || c.Input || c.KeepFor != 0) {
+		return invalid("tunnel-record-dir", `""`, "a folder, which --tunnel-record-required, --tunnel-record-input and --tunnel-record-keep-for need")
+	}
+	if c.MaxSize <= 0 {
+		return invalid("tunnel-record-max-size", c.MaxSize, "more than 0")
+	}
+	return nil
+}
+
+// Values of [Load.WatchFanIn].
+const (
+	fanInOn  = "on"
+	fanInOff = "off"
+)
+
+// Load bounds the load on clusters and the bytes that people move.
+type Load struct {
+	// WatchFanIn is on or off: whether viewers of one watch share one watch of the cluster.
+	WatchFanIn string
+	// WatchFanInMemory bounds the histories of shared watches.
+	WatchFanInMemory config.Bytes
+	// MaxBytesPerUser and MaxBytesPerCluster bound the bytes that may be moved within QuotaWindow. Zero
+	// means that there is no bound.
+	MaxBytesPerUser    config.Bytes
+	MaxBytesPerCluster config.Bytes
+	// QuotaWindow is how long bytes count.
+	QuotaWindow time.Duration
+}
+
+// Bind binds the fields and sets their defaults.
+func (l *Load) Bind(s *config.Set) {
+	s.Choice(&l.WatchFanIn, "tunnel-watch-fan-in", fanInOn,
+		"whether many viewers of one watch, under one identity, cost the cluster one watch", fanInOn, fanInOff)
+	s.Size(&l.WatchFanInMemory, "tunnel-watch-fan-in-memory", 64<<20, "memory for the events of shared watches, from which late viewers are served")
+	s.Size(&l.MaxBytesPerUser, "tunnel-max-bytes-per-user", 0,
+		"bytes that one person may move through a replica within the quota window; then new requests are answered 429; 0: no limit")
+	s.Size(&l.MaxBytesPerCluster, "tunnel-max-bytes-per-cluster", 0,
+		"bytes that may be moved to and from one cluster through a replica within the quota window; 0: no limit")
+	s.Duration(&l.QuotaWindow, "tunnel-quota-window", time.Hour, "how long moved bytes count")
+}
+
+func (l *Load) check() error {
+	switch {
+	case l.WatchFanIn != fanInOn && l.WatchFanIn != fanInOff:
+		return invalid("tunnel-watch-fan-in", fmt.Sprintf("%q", l.WatchFanIn), "on or off")
+	case l.WatchFanInMemory <= 0:
+		return invalid("tunnel-watch-fan-in-memory", l.WatchFanInMemory, "more than 0")
+	case l.QuotaWindow < time.Minute:
+		return invalid("tunnel-quota-window", l.QuotaWindow, "at least 1m")
+	}
+	return nil
 }

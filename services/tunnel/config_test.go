@@ -13,11 +13,11 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
-// TestHeartbeatsComeBeforePings has intervals in which an agent would and would not send PINGs of its own. Who chose one that is too
-// long is told what to choose.
+// TestHeartbeatsComeBeforePings has intervals in which an agent would and would not send PINGs of its own.
+// An interval that is too long is refused with an error that says what to choose.
 func TestHeartbeatsComeBeforePings(t *testing.T) {
 	t.Parallel()
-	for value, refused := range map[string]bool{"": false, "0s": false, "1s": false, "19.999s": false, "20s": true, "1m": true} {
+	for value, refused := range map[string]bool{"": false, "0s": true, "1s": false, "19.999s": false, "20s": true, "1m": true} {
 		var cfg tunnel.Config
 		set := config.New("tunnel", func(name string) (string, bool) { return value, name == "LEAT_TUNNEL_HEARTBEAT_INTERVAL" })
 		cfg.Bind(set)
@@ -26,7 +26,7 @@ func TestHeartbeatsComeBeforePings(t *testing.T) {
 			t.Errorf("%q: got %v, want it refused: %t", value, err, refused)
 			continue
 		}
-		for _, text := range []string{"--tunnel-heartbeat-interval is", "less than 20s", "unset for 15s"} {
+		for _, text := range []string{"--tunnel-heartbeat-interval: got ", "less than 20s"} {
 			if refused && !strings.Contains(err.Error(), text) {
 				t.Errorf("%q: got %v, want an error with %q", value, err, text)
 			}

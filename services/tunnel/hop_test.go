@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
@@ -213,7 +211,7 @@ func TestSettingsForReplicas(t *testing.T) {
 			c.RedisURL, c.AdvertiseURL, c.PeerCAFile = "redis://127.0.0.1:1/0", "https://127.0.0.1:1", "absent.pem"
 		},
 	} {
-		cfg := tunnel.Config{DistributorURL: "http://127.0.0.1:1", Service: hubkeys.Config(identity.ServiceTunnel)}
+		cfg := configOf("http://127.0.0.1:1")
 		cfg.Serve.ListenAddr = "127.0.0.1:0"
 		change(&cfg)
 		if err := tunnel.Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hidden") {

@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -49,7 +47,8 @@ func TestF34HostPerClusterAndPathPrefix(t *testing.T) {
 
 func TestClusterDomainHasToBeAName(t *testing.T) {
 	for _, domain := range []string{".example", "https://example", "exa mple", "example."} {
-		cfg := tunnel.Config{DistributorURL: "http://d", Service: hubkeys.Config(identity.ServiceTunnel), ClusterDomain: domain}
+		cfg := configOf("http://d")
+		cfg.ClusterDomain = domain
 		if err := tunnel.Run(t.Context(), cfg); err == nil {
 			t.Errorf("domain %q: got no error, want one", domain)
 		}

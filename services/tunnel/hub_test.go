@@ -25,9 +25,9 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
+	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
-	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
@@ -104,6 +104,15 @@ func listen(tb testing.TB) net.Listener {
 	return listener
 }
 
+// configOf returns the default settings for a tunnel beside a distributor.
+func configOf(distributor string) tunnel.Config {
+	var cfg tunnel.Config
+	cfg.Bind(config.New("tunnel", func(string) (string, bool) { return "", false }))
+	cfg.Serve.InternalListenAddr = ""
+	cfg.DistributorURL, cfg.Service = distributor, hubkeys.Config(identity.ServiceTunnel)
+	return cfg
+}
+
 // replica starts another replica of the hub.
 func (h *hub) replica(change func(*tunnel.Config)) *hub {
 	h.tb.Helper()
@@ -119,11 +128,9 @@ func (h *hub) replicaAt(listener net.Listener, change func(*tunnel.Config)) *hub
 	if _, isTCP := listener.Addr().(*net.TCPAddr); isTCP && h.dial == nil { // in a synctest bubble nothing may wait for a port
 		h.internal = listen(tb)
 	}
-	cfg := tunnel.Config{
-		Serve:          serve.Config{Listener: listener, DrainTimeout: 5 * time.Second, InternalListener: h.internal},
-		Telemetry:      telemetry.Config{LogOutput: h.logs},
-		DistributorURL: h.url, Service: hubkeys.Config(identity.ServiceTunnel), Audit: tunnel.AuditConfig{Writer: h.audit},
-	}
+	cfg := configOf(h.url)
+	cfg.Serve.Listener, cfg.Serve.DrainTimeout, cfg.Serve.InternalListener = listener, 5*time.Second, h.internal
+	cfg.Telemetry.LogOutput, cfg.Audit.Writer = h.logs, h.audit
 	if change != nil {
 		change(&cfg)
 	}

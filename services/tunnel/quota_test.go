@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/tunnel"
 )
 
@@ -77,12 +75,13 @@ func TestQuotaUsedUpTwiceEndsWhatRuns(t *testing.T) {
 }
 
 func TestWrongLoadSettingsAreRefused(t *testing.T) {
-	for want, load := range map[string]tunnel.Load{
-		"--tunnel-watch-fan-in must be on or off":   {WatchFanIn: "perhaps"},
-		"--tunnel-max-bytes-per-user":               {MaxBytesPerUser: -1},
-		"--tunnel-quota-window must be at least 1m": {QuotaWindow: time.Second},
+	for want, change := range map[string]func(*tunnel.Load){
+		`--tunnel-watch-fan-in: got "perhaps", want on or off`: func(l *tunnel.Load) { l.WatchFanIn = "perhaps" },
+		"--tunnel-watch-fan-in-memory: got 0":                  func(l *tunnel.Load) { l.WatchFanInMemory = 0 },
+		"--tunnel-quota-window: got 1s, want at least 1m":      func(l *tunnel.Load) { l.QuotaWindow = time.Second },
 	} {
-		cfg := tunnel.Config{DistributorURL: "http://x", Service: hubkeys.Config(identity.ServiceTunnel), Load: load}
+		cfg := configOf("http://x")
+		change(&cfg.Load)
 		if err := tunnel.Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -1,51 +1,35 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel is Leat's auth proxy: agents hold a connection open to it, and people reach their clusters' Kubernetes
-// APIs through it at /clusters/{name}/….
+// Package tunnel is Leat's auth proxy. Agents hold a connection open to it, and people reach their
+// clusters' Kubernetes APIs through it at /clusters/{name}/….
+//
+// Run is assembled from parts, which open makes in the order in which they depend on each other.
 package tunnel
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
-	"os"
 	"time"
 
-	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
-	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
-	"github.com/leatdev/leat/internal/crossorigin"
-	"github.com/leatdev/leat/internal/h2"
-	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/memlimit"
-	"github.com/leatdev/leat/internal/rpc"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/tunnel/internal/access"
-	"github.com/leatdev/leat/services/tunnel/internal/api"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
-	"github.com/leatdev/leat/services/tunnel/internal/policy"
-	"github.com/leatdev/leat/services/tunnel/internal/relay"
-	"github.com/leatdev/leat/services/tunnel/internal/reverse"
-	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// scope names this service's traces and metrics.
-const scope = "github.com/leatdev/leat/services/tunnel"
-
-// How long an agent may take to begin HTTP/2, and how long the oldest of too many connections goes on.
 const (
-	handshakeTimeout = 10 * time.Second
-	evictTimeout     = time.Minute
-	// farewellTimeout is how long the ends of upgraded connections may take that a drain cut off.
+	// shutdownTimeout is how long the last traces and metrics may take.
+	shutdownTimeout = 5 * time.Second
+	// farewellTimeout is how long the ends of upgraded connections that a drain cut off may take.
 	farewellTimeout = 5 * time.Second
-	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
-	rememberTokens = 20_000
 )
 
-// Run serves until ctx ends and then drains: agents are told to connect elsewhere, running requests may end within the
-// drain timeout, watches are closed. It returns nil after a drain.
-func Run(ctx context.Context, cfg Config) error {
+// Run serves until ctx ends, and then drains: agents connect elsewhere, running requests may end within
+// the drain timeout, watches are closed. It returns nil after a drain.
+func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.check(); err != nil {
 		return err
 	}
@@ -53,173 +37,61 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("start telemetry: %w", err)
 	}
-	defer func() { _ = tel.Shutdown(context.WithoutCancel(ctx)) }()
-
-	sink, stopAudit, err := startAudit(ctx, cfg.Audit, tel)
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		err = errors.Join(err, tel.Shutdown(ending))
+	}()
+	p, err := open(ctx, cfg, tel)
+	defer p.close()
 	if err != nil {
 		return err
 	}
-	defer stopAudit()
-	own, services, err := cfg.Service.Open(identity.ServiceTunnel)
-	if err != nil {
-		return err
-	}
-	distributor, err := dialDistributor(cfg, own, tel)
-	if err != nil {
-		return err
-	}
-	defer distributor.HTTP.CloseIdleConnections()
-	keys, err := identity.Remember(identity.NewJWKS(identity.JWKSParams{
-		URL: distributor.BaseURL + "/.well-known/jwks.json", Audience: identity.ServiceTunnel, HTTPClient: distributor.HTTP, Logger: tel.Logger(),
-	}), rememberTokens)
-	if err != nil {
-		return err
-	}
-	table := session.NewTable(cfg.limits())
-	if err := table.Observe(tel.Meter(scope)); err != nil {
-		return err
-	}
-	others, err := openReplicas(cfg, own, tel)
-	if err != nil {
-		return err
-	}
-	defer others.close()
-	router := relay.New(others.params(table, tel.Logger()))
-	if err := router.Observe(tel.Meter(scope)); err != nil {
-		return err
-	}
-	buffers := cfg.bufferMemory(memlimit.Root)
-	budget, err := h2.NewBudget(buffers)
-	if err != nil {
-		return err
-	}
-	dialer, err := reverse.NewDialer(cfg.connections(), budget, reverse.NewLinks(reverse.LinkParams{
-		Replica: others.self.ID, Replicas: router.Replicas, Interval: cfg.heartbeatInterval(),
-		Timeout:    orDefault(cfg.HeartbeatTimeout, defaultHeartbeatTimeout),
-		TokenGrace: orDefault(cfg.TokenGrace, defaultTokenGrace), Verifier: keys, Logger: tel.Logger(),
-	}))
-	if err != nil {
-		return err
-	}
-	accessClient := distributorv1connect.NewAccessServiceClient(distributor.HTTP, distributor.BaseURL, distributor.Options...)
-	decisions := policy.NewCache(cfg.decisions(access.New(accessClient)))
-
-	gate, err := reverse.NewGate(orDefault(cfg.MaxConnectsPerSecond, defaultMaxConnects))
-	if err != nil {
-		return err
-	}
-	agents := reverse.NewHandler(reverse.Deps{
-		Verifier: keys, Table: table, Dialer: dialer, Gate: gate,
-		Replica: others.self.ID, Logger: tel.Logger(), HandshakeTimeout: handshakeTimeout, EvictTimeout: evictTimeout,
-	})
-	dialling, err := newDialling(cfg, tel, distributor, others, table, agents, budget)
-	if err != nil {
-		return err
-	}
-	defer dialling.close()
-	shared, err := cfg.Load.fanIn(tel.Meter(scope))
-	if err != nil {
-		return err
-	}
-	bytes, err := cfg.Load.quota(tel.Meter(scope))
-	if err != nil {
-		return err
-	}
-	recordings, err := cfg.Record.open(tel.Logger())
-	if err != nil {
-		return err
-	}
-	defer sweep(ctx, recordings)()
-	stallTimeout := orDefault(cfg.StallTimeout, defaultStallTimeout)
-	people, err := kubeproxy.NewHandler(kubeproxy.Deps{
-		Verifier: keys, Access: decisions, Router: router, Sink: sink, Logger: tel.Logger(),
-		Tracer: tel.Tracer(scope), Meter: tel.Meter(scope), Propagator: tel.Propagator(),
-		RecheckInterval: orDefault(cfg.RecheckInterval, defaultRecheckInterval), StallTimeout: stallTimeout, FanIn: shared, Quota: bytes,
-		UploadMemory: buffers / uploadMemoryDivisor,
-		SessionGrace: cfg.sessionGrace(), Recorder: recorderOf(recordings),
-	})
-	if err != nil {
-		return err
-	}
-	server, err := rpc.NewServer(rpc.ServerParams{
-		Telemetry: tel, Logger: tel.Logger(), Verifier: keys,
-	})
-	if err != nil {
-		return err
-	}
-	mux := http.NewServeMux()
-	mux.Handle(reverse.Path, agents)
-	asked := api.New(api.Deps{
-		Table: table, Recordings: recordings, Replica: others.self.ID, Peers: others.others, Access: decisions, Sink: sink,
-		RecheckInterval: orDefault(cfg.RecheckInterval, defaultRecheckInterval),
-	})
-	path, handler := tunnelv1connect.NewTunnelServiceHandler(service{Service: asked, Handler: agents}, server.Options()...)
-	mux.Handle(path, server.Guard(reverse.WithDeadlines(handler)))
-	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure, serve.CutStalled(server.Guard(handler), stallTimeout))
-
-	peers, err := others.handler(services, asked, table, sink, tel)
-	if err != nil {
-		return err
-	}
-	pages, err := crossorigin.New(cfg.AllowedOrigins)
-	if err != nil {
-		return err
-	}
-	return run(ctx, cfg, running{
-		peers: peers, router: router, keeper: dialling.keeper, logger: tel.Logger(), meter: tel.Meter(scope),
-		internal: serve.NewInternal(serve.InternalParams{
-			Health: health(table), Telemetry: tel, Services: []string{tunnelv1connect.TunnelServiceName},
-		}),
-		handler: kubeproxy.ByHost(cfg.ClusterDomain, pages.Wrap(route(kubeproxy.Matches, people, mux))),
-		ending:  shared.Drain, ended: func() {
-			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
-			defer cancel()
-			people.Wait(ending)
-			agents.Wait()
-		},
-	})
+	return p.serve(ctx, cfg, tel)
 }
 
-// service is TunnelService: what people ask it, and what agents do.
-type service struct {
-	*api.Service
-	*reverse.Handler
-}
-
-// dialDistributor returns the client for the distributor.
-func dialDistributor(cfg Config, key *identity.ServiceKey, tel *telemetry.Telemetry) (rpc.Client, error) {
-	ca, err := cfg.distributorCA()
-	if err != nil {
-		return rpc.Client{}, err
+// serve runs all parts until ctx ends, and then drains: first the agents move, then the servers end, and
+// last of all the routes.
+func (p *parts) serve(ctx context.Context, cfg Config, tel *telemetry.Telemetry) error {
+	move := cfg.moveTimeout()
+	cfg.Serve.DrainTimeout -= move
+	cfg.Serve.PingAfter = cfg.agentSilence()
+	cfg.Serve.ReceiveWindow = kubeproxy.UploadWindow
+	group, ctx := errgroup.WithContext(ctx)
+	routing, stopRouting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRouting()
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	group.Go(func() error { return p.router.Run(routing) })
+	group.Go(func() error { return p.keeper.Run(routing) })
+	if p.peers != nil {
+		group.Go(func() error {
+			return serve.Run(serving, serve.Params{Config: cfg.peerServe(), Public: p.peers, Logger: tel.Logger()})
+		})
 	}
-	client, err := cfg.Service.Dial(key, identity.ServiceDistributor, rpc.ClientParams{
-		BaseURL: cfg.DistributorURL, Telemetry: tel, CAPEM: ca, Transport: cfg.DistributorTransport,
+	served := make(chan struct{})
+	group.Go(func() error {
+		defer close(served)
+		return serve.Run(serving, serve.Params{
+			Config: cfg.Serve, Public: p.public, Internal: p.internal, Logger: tel.Logger(), Meter: tel.Meter(scope),
+		})
 	})
-	if err != nil {
-		return rpc.Client{}, fmt.Errorf("make distributor's client: %w", err)
-	}
-	return client, nil
-}
-
-func (c *Config) distributorCA() ([]byte, error) {
-	if c.DistributorCAFile == "" {
-		return nil, nil
-	}
-	ca, err := os.ReadFile(c.DistributorCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("read distributor's CA: %w", err)
-	}
-	return ca, nil
-}
-
-// route returns a handler that sends matching requests to matching and not to the mux, which would clean their paths
-// and redirect.
-func route(matches func(*http.Request) bool, matching, others http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if matches(r) {
-			matching.ServeHTTP(w, r)
-			return
-		}
-		others.ServeHTTP(w, r)
+	group.Go(func() error {
+		defer stopRouting()
+		<-ctx.Done()
+		ending := context.WithoutCancel(ctx)
+		draining, cancel := context.WithTimeout(ending, cfg.Serve.DrainTimeout+move)
+		defer cancel()
+		p.router.Drain(draining, move, func() {
+			p.watches.Drain()
+			stopServing()
+		})
+		farewell, cancel := context.WithTimeout(ending, farewellTimeout)
+		defer cancel()
+		p.people.Wait(farewell)
+		p.agents.Wait()
+		<-served // until then a caller may ask for a cluster that only other replicas reach
+		return nil
 	})
+	return group.Wait()
 }

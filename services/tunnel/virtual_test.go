@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/tunnel"
@@ -37,7 +38,7 @@ func (h *hub) virtual(change func(*tunnel.Config)) *hub {
 	another, pipes := *h, newPipes()
 	another.dial = pipes.dial
 	return another.replicaAt(pipes, func(cfg *tunnel.Config) {
-		cfg.Serve.DrainTimeout = 0 // the default
+		cfg.Serve.DrainTimeout = 25 * time.Second // the default
 		cfg.DistributorTransport = h.transport
 		if change != nil {
 			change(cfg)

@@ -73,8 +73,9 @@ type HomeParams struct {
 	// Distributor is the base URL of the distributor, and Transport what reaches it, without a token of the hub's.
 	Distributor string
 	Transport   http.RoundTripper
-	// Enrolled is called when an agent may have enrolled. The answer that tells it so may still be on its way.
-	Enrolled func()
+	// Enrolled is sent to, unless it is full, when an agent may have enrolled. The answer to the agent
+	// may still be on its way.
+	Enrolled chan<- struct{}
 	// Budget bounds what is taken ahead of the distributor, over all connections.
 	Budget *h2.Budget
 	Logger *slog.Logger
@@ -86,7 +87,7 @@ type Home struct {
 	proxy  *httputil.ReverseProxy
 }
 
-// NewHome returns a Home. It fails when the URL is none.
+// NewHome returns a Home. It fails when the URL is malformed.
 func NewHome(p HomeParams) (*Home, error) {
 	base, err := url.Parse(p.Distributor)
 	if err != nil {
@@ -123,7 +124,10 @@ func (h *Home) server(conn net.Conn, enrolled bool) *h2.Server {
 			}
 			h.proxy.ServeHTTP(w, r)
 			if !enrolled { // by now it may be
-				h.params.Enrolled()
+				select {
+				case h.params.Enrolled <- struct{}{}:
+				default:
+				}
 			}
 		}),
 	})

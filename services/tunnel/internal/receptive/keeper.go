@@ -25,7 +25,9 @@ type Params struct {
 	// Self names this replica.
 	Self      string
 	Directory Directory
-	Dialer    Dialer
+	// Changed is sent to when the directory may have changed. Nil: it is asked at intervals only.
+	Changed <-chan struct{}
+	Dialer  Dialer
 	// Group and Leases are shared with the other replicas. Nil: this is the only one.
 	Group  Group
 	Leases lease.Store
@@ -37,7 +39,6 @@ type Params struct {
 // Keeper keeps this replica connected.
 type Keeper struct {
 	params Params
-	nudge  chan struct{}
 	leases lease.Store   // nil: this is the only replica
 	ends   *rate.Limiter // of tenures
 	dials  *rate.Limiter
@@ -59,7 +60,7 @@ type Keeper struct {
 // New returns a Keeper that does nothing before Run.
 func New(p Params) *Keeper {
 	k := &Keeper{
-		params: p, nudge: make(chan struct{}, 1), ends: rate.NewLimiter(perSecond, 1), dials: rate.NewLimiter(perSecond, 1),
+		params: p, ends: rate.NewLimiter(perSecond, 1), dials: rate.NewLimiter(perSecond, 1),
 		pause: backoff.Policy{Initial: firstPause, Max: maxPause}, tenures: map[string]*tenure{}, silent: map[string]bool{},
 	}
 	if p.Group == nil {
@@ -68,14 +69,6 @@ func New(p Params) *Keeper {
 		k.leases = newPaced(p.Leases)
 	}
 	return k
-}
-
-// Look has the directory asked soon: something has changed there.
-func (k *Keeper) Look() {
-	select {
-	case k.nudge <- struct{}{}:
-	default:
-	}
 }
 
 // Run dials until ctx is done. From the end of Params.Draining on others are to dial in its place: it gives its leases up, and keeps
@@ -100,7 +93,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-lists.C:
 			k.list(ctx)
 			lists.Reset(backoff.Jitter(listEvery, 0.25))
-		case <-k.nudge:
+		case <-k.params.Changed:
 			k.list(ctx)
 		}
 		k.settle(ctx)
