@@ -26,15 +26,15 @@ import (
 )
 
 const (
-	// Replicas are near one another: one that does not take a connection at once is gone.
+	// Replicas are near one another: one that does not accept a connection at once is gone.
 	dialTimeout = 2 * time.Second
 	pingAfter   = 5 * time.Second
 	pingTimeout = 5 * time.Second
-	// streamWindow is what a reader that stands still holds in memory, and what moves per round trip: with 1 ms between
-	// replicas, 1 GB a second.
+	// streamWindow is the memory that a stalled reader holds, and the bytes that move in one round trip:
+	// with 1 ms between replicas, 1 GB a second.
 	streamWindow = 1 << 20
-	// maxStreams is what a replica's server allows on a connection. The window of a connection covers all of its streams', so
-	// that readers that stand still never take the room of others.
+	// maxStreams is how many streams a replica's server allows on a connection. The window of a connection
+	// covers those of all its streams, so stalled readers never use the room of others.
 	maxStreams      = 1000
 	frameSize       = 256 << 10
 	maxHeaderBytes  = 128 << 10
@@ -66,7 +66,8 @@ type Client struct {
 	plaintext  rpc.Plaintext
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
-	// endless has connections of its own for what goes on until somebody ends it, so that an event never waits for a download.
+	// endless has its own connections for answers without an end, so that an event never waits for a
+	// download.
 	brief, endless *http.Transport
 }
 
@@ -164,7 +165,7 @@ func (c *Client) transport(target relay.Target) *http.Transport {
 	return c.brief
 }
 
-// request makes the hop of what the agent is to receive. The path stays as it is, byte for byte.
+// request returns the hop that carries the agent's request. The path stays as it is, byte for byte.
 func (c *Client) request(ctx context.Context, req *http.Request, peer *url.URL, token string, target relay.Target) *http.Request {
 	out := req.WithContext(ctx)
 	path := req.URL.Opaque
@@ -190,7 +191,7 @@ func (c *Client) request(ctx context.Context, req *http.Request, peer *url.URL, 
 	return out
 }
 
-// classify says what the failure of a hop means. What was begun may have reached the agent.
+// classify returns the meaning of a failed hop. A request that was begun may have reached the agent.
 func classify(ctx context.Context, err error, begun bool) error {
 	switch {
 	case ctx.Err() != nil:
@@ -201,12 +202,12 @@ func classify(ctx context.Context, err error, begun bool) error {
 	return fmt.Errorf("%w: %w", relay.ErrUnreachable, err)
 }
 
-// answer tells the agent's answer from a replica's, and both from the answer of something that is no replica.
+// answer distinguishes the agent's answer from a replica's, and both from the answer of another server.
 func answer(res *http.Response, route relay.Route) (*http.Response, error) {
 	mark := res.Header.Get(headerHop)
 	err := readError(res.Header)
 	if mark == "" {
-		err = fmt.Errorf("%w: what answers at %s with status %d is no replica", relay.ErrUnreachable, route.Replica.URL, res.StatusCode)
+		err = fmt.Errorf("%w: the server at %s, which answers with status %d, is not a replica", relay.ErrUnreachable, route.Replica.URL, res.StatusCode)
 	}
 	if err != nil {
 		_ = res.Body.Close()

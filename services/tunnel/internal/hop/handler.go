@@ -39,14 +39,14 @@ type Deps struct {
 	Table *session.Table
 	// Sink records the requests that are carried out here. Required.
 	Sink audit.Sink
-	// Logger is told of refused hops.
+	// Logger receives refused hops.
 	Logger *slog.Logger
 	// Tracer and Propagator continue the traces of requests.
 	Tracer     trace.Tracer
 	Propagator propagation.TextMapPropagator
 }
 
-// Handler takes requests that other replicas pass on.
+// Handler carries out requests that other replicas pass on.
 type Handler struct {
 	deps     Deps
 	errorLog *log.Logger
@@ -89,7 +89,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer h.endWith(ctx, cancel, r.Header.Get(headerEnds))()
-	p := passage{Handler: h, ctx: ctx, cancel: cancel, watch: r.Header.Get(headerEnds) == endsWatch, span: span}
+	p := &hopRequest{
+		self: h.deps.Self.ID, propagator: h.deps.Propagator, ctx: ctx, cancel: cancel, span: span,
+		isWatch: r.Header.Get(headerEnds) == endsWatch,
+	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: stream, ErrorLog: h.errorLog, BufferPool: &h.buffers,
 		ModifyResponse: p.modifyResponse, ErrorHandler: p.fail,
@@ -140,28 +143,28 @@ func traceOf(header http.Header, id string) string {
 func (h *Handler) admit(r *http.Request) (identity.Identity, error) {
 	token, ok := identity.BearerToken(r.Header)
 	if !ok {
-		return identity.Identity{}, errors.New("it has no token")
+		return identity.Identity{}, errors.New("the request has no token")
 	}
 	caller, err := h.deps.Verifier.Verify(r.Context(), token)
 	switch {
 	case err != nil:
-		return caller, fmt.Errorf("its token does not count: %w", err)
+		return caller, fmt.Errorf("the token is not valid: %w", err)
 	case caller.Kind != identity.KindService || caller.Name != ServiceName:
-		return caller, errors.New("its token is not of this service")
+		return caller, errors.New("the token is not one of this service")
 	}
 	identity.Verified(r.Context())
 	switch {
 	case r.ProtoMajor != 2:
-		return caller, errors.New("it has to come over HTTP/2")
+		return caller, errors.New("the request must come over HTTP/2")
 	case len(r.Header[headerHop]) != 1 || r.Header.Get(headerHop) == h.deps.Self.ID:
-		return caller, errors.New("it has to come from one other replica")
+		return caller, errors.New("the request must come from one other replica")
 	case r.Header.Get(headerCluster) == "" || strings.HasPrefix(strings.TrimPrefix(r.RequestURI, Prefix), Prefix):
-		return caller, errors.New("it has to be for one agent")
+		return caller, errors.New("the request must be for one agent")
 	}
 	return caller, nil
 }
 
-// refuse answers a hop that is not as it must be. It tells strangers nothing.
+// refuse answers a hop that is not valid. The answer does not say why: the caller may be anybody.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.deps.Logger.DebugContext(r.Context(), "hop refused",
 		slog.String("client.address", r.RemoteAddr), slog.String("error", err.Error()))
@@ -190,18 +193,18 @@ func (h *Handler) endWith(ctx context.Context, cancel context.CancelCauseFunc, e
 	}
 }
 
-// passage is one request on its way.
-type passage struct {
-	*Handler
-
-	ctx    context.Context //nolint:containedctx // of the one request
-	cancel context.CancelCauseFunc
-	watch  bool
-	span   trace.Span // nil: nobody records
+// hopRequest is one request on its way to the agent.
+type hopRequest struct {
+	self       string // the id of this replica
+	propagator propagation.TextMapPropagator
+	ctx        context.Context //nolint:containedctx // of the one request
+	cancel     context.CancelCauseFunc
+	isWatch    bool
+	span       trace.Span // nil: the request is not traced
 }
 
-// rewrite makes the agent's request of the hop.
-func (p passage) rewrite(r *httputil.ProxyRequest) {
+// rewrite turns the hop into the agent's request.
+func (p *hopRequest) rewrite(r *httputil.ProxyRequest) {
 	serve.KeepBody(r)
 	path, query, found := strings.Cut(strings.TrimPrefix(r.In.RequestURI, Prefix), "?")
 	r.Out.URL = &url.URL{Scheme: "http", Host: agentHost, Opaque: path, RawQuery: query, ForceQuery: found && query == ""}
@@ -210,44 +213,46 @@ func (p passage) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Header.Del("Authorization")
 	scrub(r.Out.Header)
 	if p.span != nil {
-		p.deps.Propagator.Inject(trace.ContextWithSpan(p.ctx, p.span), propagation.HeaderCarrier(r.Out.Header))
+		p.propagator.Inject(trace.ContextWithSpan(p.ctx, p.span), propagation.HeaderCarrier(r.Out.Header))
 	}
 }
 
-func (p passage) modifyResponse(res *http.Response) error {
+func (p *hopRequest) modifyResponse(res *http.Response) error {
 	answered(p.span, res.StatusCode)
 	scrub(res.Header)
-	res.Header.Set(headerHop, p.deps.Self.ID)
-	res.Body = &download{ReadCloser: res.Body, passage: p}
+	res.Header.Set(headerHop, p.self)
+	res.Body = &download{ReadCloser: res.Body, request: p}
 	return nil
 }
 
-// fail answers in place of an agent that did not.
-func (p passage) fail(w http.ResponseWriter, _ *http.Request, err error) {
+// fail answers in place of an agent that did not answer.
+func (p *hopRequest) fail(w http.ResponseWriter, _ *http.Request, err error) {
 	if errors.Is(context.Cause(p.ctx), errEnding) {
 		err = session.ErrLost
 	}
 	unanswered(p.ctx, p.span, err)
-	writeError(w, p.deps.Self.ID, err)
+	writeError(w, p.self, err)
 }
 
 // download is the body of the agent's answer.
 type download struct {
 	io.ReadCloser
-	passage
+
+	request *hopRequest
 }
 
 // Read implements io.Reader. A watch that this replica ends looks as if the API server had ended it.
 func (d *download) Read(b []byte) (int, error) {
 	n, err := d.ReadCloser.Read(b)
-	if err != nil && d.watch && errors.Is(context.Cause(d.ctx), errEnding) {
+	if err != nil && d.request.isWatch && errors.Is(context.Cause(d.request.ctx), errEnding) {
 		err = io.EOF
 	}
 	return n, err
 }
 
-// Close implements io.Closer. The HTTP/2 client's own Close waits for the end of the upload, which may wait for this answer's.
+// Close implements io.Closer. The HTTP/2 client's own Close waits for the end of the upload, which may wait
+// for the end of this answer.
 func (d *download) Close() error {
-	d.cancel(nil)
+	d.request.cancel(nil)
 	return d.ReadCloser.Close()
 }

@@ -3,9 +3,9 @@
 
 // Package hop carries requests from the replica that was called to the one that has the agent's connection.
 //
-// The first replica has authenticated, decided and recorded; it sends exactly what the agent is to receive, over HTTP/2, as
-// the service that it is. The second one looks at its own connections and nowhere else: there is no second hop.
-// docs/protocol/tunnel.md describes the wire.
+// The first replica has authenticated, decided and recorded the request. It sends exactly what the agent is
+// to receive, over HTTP/2, under the identity of its service. The second replica uses its own connections
+// only: there is no second hop. docs/protocol/tunnel.md describes the wire.
 package hop
 
 import (
@@ -25,13 +25,13 @@ import (
 // Prefix begins the path of every hop; what follows is the agent's.
 const Prefix = "/tunnel/v1/hop"
 
-// ServiceName is the name under which replicas know one another.
+// ServiceName is the service name in the tokens of replicas.
 const ServiceName = identity.ServiceTunnel
 
 // agentHost is the name that requests carry to an agent.
 const agentHost = "kubernetes"
 
-// Headers of a hop. No agent sees them, and what an agent sends under these names goes no further.
+// Headers of a hop. No agent receives them, and headers of these names that an agent sends are removed.
 const (
 	// headerHop marks the request and the answer, with the id of the replica that sends it.
 	headerHop        = "Leat-Hop"
@@ -39,7 +39,7 @@ const (
 	headerClusterUID = "Leat-Hop-Cluster-Uid"
 	// headerEnds says how the answer may be ended: see the values below.
 	headerEnds = "Leat-Hop-Ends"
-	// headerError says that the agent has given no answer, and why; headerDetail says more.
+	// headerError says why the agent has not answered. headerDetail says more.
 	headerError  = "Leat-Hop-Error"
 	headerDetail = "Leat-Hop-Detail"
 )
@@ -49,7 +49,7 @@ const (
 	endsEndless = "endless" // by breaking it off
 )
 
-// Why there is no answer of the agent.
+// Why the agent has not answered.
 const (
 	errorNotHere = "not-here" // nothing was sent
 	errorFull    = "full"     // nothing was sent
@@ -57,13 +57,13 @@ const (
 	errorLost    = "lost"     // the connection was lost before a byte of the answer
 	errorStream  = "stream"   // the agent broke the request off; the detail is HTTP/2's code
 	errorFailed  = "failed"   // the detail says why
-	errorRefused = "refused"  // the hop itself is not as it must be; the detail says why
+	errorRefused = "refused"  // the hop itself is not valid; the detail says why
 )
 
 // Matches reports whether a request is a hop. It looks at the path as it was sent.
 func Matches(r *http.Request) bool { return strings.HasPrefix(r.RequestURI, Prefix+"/") }
 
-// writeError answers in place of an agent that did not.
+// writeError answers in place of an agent that did not answer.
 func writeError(w http.ResponseWriter, self string, err error) {
 	code, status, detail := describe(err)
 	header := w.Header()
@@ -93,7 +93,7 @@ func describe(err error) (code string, status int, detail string) {
 	return errorFailed, http.StatusBadGateway, sanitize(err.Error())
 }
 
-// readError is the other side of writeError: nil for an answer of the agent.
+// readError reads the error that writeError wrote. It returns nil for an answer of the agent.
 func readError(header http.Header) error {
 	code, detail := header.Get(headerError), header.Get(headerDetail)
 	switch code {
@@ -117,7 +117,7 @@ func readError(header http.Header) error {
 	return fmt.Errorf("at another replica: %s", detail)
 }
 
-// sanitize makes a header's value of a text.
+// sanitize turns a text into the value of a header.
 func sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

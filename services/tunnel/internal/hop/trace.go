@@ -22,13 +22,15 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 
-// Each hop is a span at either replica, as OpenTelemetry's conventions for HTTP have it, but without the query: what people run in
-// their pods stands in it. A request that nobody records has no span, and costs nothing here; its trace context passes as it is.
+// Each hop is a span at either replica, by OpenTelemetry's conventions for HTTP, but without the query,
+// which holds the commands that people run in their pods. A request that is not sampled has no span, and
+// costs nothing here. Its trace context passes as it is.
 
 // route is what all hops have in common.
 const route = Prefix + "/"
 
-// startSpan begins the span of a hop that this replica makes, and tells the other one of it. Nil where nothing is recorded.
+// startSpan begins the span of a hop that this replica makes, and announces it to the other one. It returns
+// nil if nothing is sampled.
 func (c *Client) startSpan(out *http.Request, target relay.Target) trace.Span {
 	ctx := out.Context()
 	if !trace.SpanFromContext(ctx).IsRecording() {
@@ -96,7 +98,8 @@ func (b *tracedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// startSpan begins the span of a hop that has come, below the other replica's. Nil where that one records nothing.
+// startSpan begins the span of a hop that has arrived, below the other replica's. It returns nil if that one
+// is not sampled.
 func (h *Handler) startSpan(r *http.Request) trace.Span {
 	if !sampled(r.Header) {
 		return nil
@@ -139,7 +142,7 @@ func sampled(header http.Header) bool {
 	return err == nil && bits&1 == 1
 }
 
-// answered tells a span of the agent's answer. A span that is nil is told nothing.
+// answered records the agent's answer in a span, which may be nil.
 func answered(span trace.Span, status int) {
 	if span == nil {
 		return
@@ -150,7 +153,7 @@ func answered(span trace.Span, status int) {
 	}
 }
 
-// unanswered tells a span why the agent has given no answer.
+// unanswered records in a span why the agent has not answered.
 func unanswered(ctx context.Context, span trace.Span, err error) {
 	if span == nil {
 		return
