@@ -154,7 +154,7 @@ func open(ctx context.Context, cfg Config, tel *telemetry.Telemetry) (*parts, er
 		Verifier: keys, Access: decisions, Router: p.router, Sink: sink, Logger: logger,
 		Tracer: tel.Tracer(scope), Meter: meter, Propagator: tel.Propagator(),
 		RecheckInterval: cfg.RecheckInterval, StallTimeout: cfg.StallTimeout, FanIn: p.watches, Quota: ledger,
-		UploadMemory: buffers / uploadMemoryDivisor, SessionGrace: cfg.sessionGrace(), Recorder: recorderOf(recordings),
+		UploadMemory: buffers / uploadMemoryDivisor, SessionGrace: cfg.sessionGrace(), ClusterDomain: cfg.ClusterDomain, Recorder: recorderOf(recordings),
 	})
 	if err != nil {
 		return p, err

@@ -9,9 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 )
 
@@ -28,13 +25,11 @@ type call struct {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx := h.deps.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-	parent := trace.SpanContextFromContext(ctx)
-	ctx, span := h.startSpan(ctx, r)
+	r, parent, span := h.startSpan(r)
 	defer span.End()
 	c := &call{
 		handler: h, began: time.Now(), answer: response{ResponseWriter: w}, traffic: traffic{totals: h.instruments},
-		request: newRequest(r.WithContext(ctx), parent, span.SpanContext()),
+		request: newRequest(r, parent, span.SpanContext()),
 	}
 	defer func() { endSpan(span, &c.request, &c.answer, c.refused) }()
 	if refused := c.serve(); refused != nil {

@@ -136,7 +136,7 @@ func (x *exchange) modifyResponse(res *http.Response) error {
 		res.Header = http.Header{}
 	}
 	scrubResponse(res)
-	confine(res.Header, atClusterHost(x.request.in))
+	confine(res.Header, clusterAt(x.request.in.Host, x.handler.hostSuffix) != "")
 	if x.isUploadUnread() && res.StatusCode >= http.StatusMultipleChoices {
 		// The rest of the body must not be read as the next request.
 		res.Header.Set("Connection", "close")

@@ -4,28 +4,28 @@
 package kubeproxy
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"strings"
 )
 
-// ByHost gives each cluster a host of its own, {name}.{domain}, at whose root its API is: some clients lose the path of a
-// server's URL. Such a request is passed on as one below [Prefix]; all others are left as they are. Everything before the
-// domain is the name, dots included, so that no two clusters share a host. An empty domain changes nothing.
+// ByHost gives each cluster a host of its own, {name}.{domain}, at whose root its API is: some clients
+// lose the path of a server's URL. It passes such a request on as one below [Prefix], and leaves all
+// others as they are. Everything before the domain is the name, dots included, so that no two clusters
+// share a host. An empty domain changes nothing.
 func ByHost(domain string, next http.Handler) http.Handler {
-	if domain == "" {
+	suffix := hostSuffix(domain)
+	if suffix == "" {
 		return next
 	}
-	suffix := "." + strings.ToLower(domain)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, ok := strings.CutSuffix(hostname(r.Host), suffix)
-		if !ok || name == "" {
+		name := clusterAt(r.Host, suffix)
+		if name == "" {
 			next.ServeHTTP(w, r)
 			return
 		}
 		_, query, found := strings.Cut(r.RequestURI, "?")
-		below := r.WithContext(context.WithValue(r.Context(), clusterHostKey{}, true))
+		below := r.WithContext(r.Context())
 		below.RequestURI = strings.TrimSuffix(Prefix, "/") + "/" + name + absolute(rawPath(r))
 		if found {
 			below.RequestURI += "?" + query
@@ -34,12 +34,27 @@ func ByHost(domain string, next http.Handler) http.Handler {
 	})
 }
 
-type clusterHostKey struct{}
+// hostSuffix returns the end of the hosts of clusters. It is empty if clusters have no hosts.
+func hostSuffix(domain string) string {
+	if domain == "" {
+		return ""
+	}
+	return "." + strings.ToLower(domain)
+}
 
-// atClusterHost reports whether a request was sent to a cluster's own host, where the hub serves nothing else.
-func atClusterHost(r *http.Request) bool { return r.Context().Value(clusterHostKey{}) != nil }
+// clusterAt returns the name of the cluster whose own host this is. It is empty for all other hosts.
+func clusterAt(host, suffix string) string {
+	if suffix == "" {
+		return ""
+	}
+	name, found := strings.CutSuffix(hostname(host), suffix)
+	if !found {
+		return ""
+	}
+	return name
+}
 
-// hostname is a Host header's name in lower case, without port and the dot that may end it.
+// hostname returns the name in a Host header in lower case, without port and the dot that may end it.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -47,7 +62,7 @@ func hostname(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// absolute is a path that begins with a slash, which that of "OPTIONS *" does not.
+// absolute returns a path that begins with a slash, which that of "OPTIONS *" does not.
 func absolute(path string) string {
 	if strings.HasPrefix(path, "/") {
 		return path

@@ -28,6 +28,7 @@ import (
 	"context"
 	"log"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -73,13 +74,20 @@ type Deps struct {
 	StallTimeout time.Duration
 	// SessionGrace is how long an upgraded connection may continue once the replica drains.
 	SessionGrace time.Duration
+	// ClusterDomain is the domain of the clusters' own hosts; see [ByHost]. Empty: clusters have no hosts.
+	ClusterDomain string
 	// Recorder records upgraded connections. Nil: none is recorded.
 	Recorder Recorder
 }
 
 // Handler serves everything below [Prefix]. It holds what all requests share.
 type Handler struct {
-	deps        Deps
+	deps Deps
+	// hostSuffix is the end of the clusters' own hosts, and traceHeaders are the headers that carry a
+	// trace, in canonical form.
+	hostSuffix   string
+	traceHeaders []string
+
 	errorLog    *log.Logger
 	buffers     *serve.CopyBuffers
 	rechecks    *timeouts.Queue
@@ -98,8 +106,13 @@ func NewHandler(deps Deps) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	var traceHeaders []string
+	for _, field := range deps.Propagator.Fields() {
+		traceHeaders = append(traceHeaders, http.CanonicalHeaderKey(field))
+	}
 	return &Handler{
 		deps: deps, instruments: measured, uploads: uploads,
+		hostSuffix: hostSuffix(deps.ClusterDomain), traceHeaders: traceHeaders,
 		errorLog: slog.NewLogLogger(deps.Logger.Handler(), slog.LevelDebug),
 		buffers:  &serve.CopyBuffers{},
 		rechecks: timeouts.NewQueue(deps.RecheckInterval),

@@ -4,13 +4,14 @@
 package kubeproxy
 
 import (
-	"context"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/telemetry"
@@ -20,11 +21,21 @@ import (
 const route = Prefix + "{cluster}/"
 
 // startSpan describes a request by OpenTelemetry's conventions for HTTP servers. It leaves out the query,
-// which holds the commands that people run in their pods.
-func (h *Handler) startSpan(ctx context.Context, r *http.Request) (context.Context, trace.Span) {
-	ctx, span := h.deps.Tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer))
+// which holds the commands that people run in their pods. It returns the request with the span in its
+// context, and the caller's trace. A request without any trace is returned as it is.
+func (h *Handler) startSpan(r *http.Request) (traced *http.Request, parent trace.SpanContext, span trace.Span) {
+	ctx := r.Context()
+	isTraced := slices.ContainsFunc(h.traceHeaders, func(name string) bool { return len(r.Header[name]) > 0 })
+	if isTraced {
+		ctx = h.deps.Propagator.Extract(ctx, propagation.HeaderCarrier(r.Header))
+		parent = trace.SpanContextFromContext(ctx)
+	}
+	ctx, span = h.deps.Tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer))
+	if isTraced || span.SpanContext().IsValid() {
+		r = r.WithContext(ctx)
+	}
 	if !span.IsRecording() {
-		return ctx, span
+		return r, parent, span
 	}
 	span.SetAttributes(
 		attribute.String("http.request.method", r.Method),
@@ -40,7 +51,7 @@ func (h *Handler) startSpan(ctx context.Context, r *http.Request) (context.Conte
 			span.SetAttributes(attribute.Int("client.port", n))
 		}
 	}
-	return ctx, span
+	return r, parent, span
 }
 
 func scheme(r *http.Request) string {

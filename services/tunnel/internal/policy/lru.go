@@ -64,13 +64,25 @@ func (l *lru) remove(key string) {
 // key is different for different questions: every part is preceded by its length. Groups are a set, so their order
 // does not count.
 func (q Question) key() string {
-	groups := slices.Clone(q.Groups)
-	slices.Sort(groups)
-	key := make([]byte, 0, 256) // enough for most
-	for _, part := range append([]string{q.Subject, q.SubjectUID, q.Credential, q.Cluster}, slices.Compact(groups)...) {
-		key = strconv.AppendInt(key, int64(len(part)), 10)
-		key = append(key, ':')
-		key = append(key, part...)
+	var room [256]byte // enough for most
+	key := room[:0]
+	for _, part := range [...]string{q.Subject, q.SubjectUID, q.Credential, q.Cluster} {
+		key = appendPart(key, part)
+	}
+	groups := q.Groups
+	if !slices.IsSorted(groups) {
+		groups = slices.Sorted(slices.Values(groups))
+	}
+	for i, group := range groups {
+		if i == 0 || group != groups[i-1] {
+			key = appendPart(key, group)
+		}
 	}
 	return string(key)
+}
+
+func appendPart(key []byte, part string) []byte {
+	key = strconv.AppendInt(key, int64(len(part)), 10)
+	key = append(key, ':')
+	return append(key, part...)
 }
