@@ -170,7 +170,7 @@ var orderedRooms = []string{
 	"services/distributor/internal/catalog", "services/distributor/internal/sqlstore",
 	"services/gitcache/internal/pack", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
-	"services/tunnel/internal/fanin", "services/tunnel/internal/audit", "services/tunnel/internal/session",
+	"services/tunnel", "services/tunnel/internal/...",
 	"internal/bundle", "internal/h2", "internal/cas/casdisk", "internal/identity", "internal/rpc",
 }
 

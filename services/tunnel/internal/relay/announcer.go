@@ -16,14 +16,16 @@ import (
 )
 
 const (
-	// batch is how many routes are written at once, and pace the mean time between two writes: their quotient bounds what
-	// one replica asks of the store, whatever happens.
+	// batch is how many routes are written at once, and pace the mean time between two writes:
+	// their quotient bounds what one replica asks of the store, whatever happens.
 	batch = 100
 	pace  = 50 * time.Millisecond
-	// routeAge is how long the store keeps a route that is not published again, and refreshAge the mean time until it is.
+	// routeAge is how long the store keeps a route that is not published again, and refreshAge the
+	// mean time until it is.
 	routeAge   = 15 * time.Minute
 	refreshAge = 5 * time.Minute
-	// renewEvery is the mean time between two signs of life. Without one for livenessAge a replica does not count.
+	// renewEvery is the mean time between two signs of life. Without one for livenessAge a replica
+	// does not count.
 	renewEvery  = 10 * time.Second
 	livenessAge = 30 * time.Second
 	// spreadAge is over how long replicas spread the beginning of publishing everything again.
@@ -36,8 +38,8 @@ const (
 	LivenessAge = livenessAge
 )
 
-// announcer keeps the store in step with the sessions of this replica. What is to be written is noted at once and written
-// by one goroutine, in batches; nobody waits for it.
+// announcer keeps the store in step with the sessions of this replica. What is to be written is
+// noted at once and written by one goroutine, in batches; nobody waits for it.
 type announcer struct {
 	store  Store
 	self   Replica
@@ -53,7 +55,8 @@ type announcer struct {
 	failed bool               // the store does not answer
 }
 
-// row is a route of this replica on its way into the store. It is protected by the announcer's lock.
+// row is a route of this replica on its way into the store. It is protected by the announcer's
+// lock.
 type row struct {
 	route  Route
 	queued bool
@@ -103,7 +106,8 @@ func (a *announcer) nudge() {
 	}
 }
 
-// run writes until ctx ends, and then says that this replica is gone, which voids all of its routes in one write.
+// run writes until ctx ends, and then says that this replica is gone, which voids all of its routes
+// in one write.
 func (a *announcer) run(ctx context.Context) {
 	var renewing sync.WaitGroup
 	begun := make(chan struct{})
@@ -171,7 +175,8 @@ func (a *announcer) again(which func(*row) bool) {
 	a.nudge()
 }
 
-// writeAlways writes batch after batch, as long as there is something to write, and never faster than the pace.
+// writeAlways writes batch after batch, as long as there is something to write, and never faster
+// than the pace.
 func (a *announcer) writeAlways(ctx context.Context) {
 	for {
 		select {
@@ -222,7 +227,8 @@ func (a *announcer) write(ctx context.Context) (more bool, err error) {
 	return len(a.queue) > 0 || len(a.leave) > 0, nil
 }
 
-// take returns a batch. Its routes count as written from now on, because a write that fails may have been done.
+// take returns a batch. Its routes count as written from now on, because a write that fails may
+// have been done.
 func (a *announcer) take() (sessions []*session.Session, publish, withdraw []Route) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// maxKept is how much of a request's body is kept until the answer comes, in bytes. What kubectl sends is smaller, but for
-// copies of files.
+// maxKept is how much of a request's body is kept until the answer comes, in bytes. What kubectl
+// sends is smaller, but for copies of files.
 const maxKept = 64 << 10
 
 // errPassedOn is what an attempt reads whose body another attempt has taken over.
@@ -42,8 +42,8 @@ func keep(req *http.Request) *body {
 	return &body{source: req.Body}
 }
 
-// attempt returns the request for the next attempt, and false when its body cannot be sent from its beginning any more. An
-// earlier attempt reads nothing from now on.
+// attempt returns the request for the next attempt, and false when its body cannot be sent from its
+// beginning any more. An earlier attempt reads nothing from now on.
 func (b *body) attempt(req *http.Request) (*http.Request, bool) {
 	if b == nil {
 		return req, true
@@ -150,7 +150,8 @@ func (a *attempt) end(read []byte, err error) (int, error) {
 	return len(read), err
 }
 
-// attemptWriterTo is an attempt whose source writes itself. It does as soon as no other attempt can follow.
+// attemptWriterTo is an attempt whose source writes itself. It does as soon as no other attempt can
+// follow.
 type attemptWriterTo struct {
 	*attempt
 
@@ -191,9 +192,10 @@ func (a *attempt) isLast() bool {
 	return a.body.lost && a.pos >= len(a.body.kept)
 }
 
-// Close implements io.Closer. The source stays open as long as another attempt may want it; the server that the request
-// came from closes it in the end. A read that waits for the caller is another matter: who closes the body waits for it. This
-// attempt reads no more, even when it closes the body before it has begun.
+// Close implements io.Closer. The source stays open as long as another attempt may want it; the
+// server that the request came from closes it in the end. A read that waits for the caller is
+// another matter: the goroutine that closes the body waits for it. This attempt reads no more, even
+// when it closes the body before it has begun.
 func (a *attempt) Close() error {
 	b := a.body
 	b.mu.Lock()

@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// noticesAtOnce is how many agents are told at once to connect elsewhere, and noticeTimeout how long one may take to
-	// understand.
+	// noticesAtOnce is how many agents are told at once to connect elsewhere, and noticeTimeout how
+	// long one may take to understand.
 	noticesAtOnce = 64
 	noticeTimeout = 2 * time.Second
 )
 
 // Drain ends this replica's work. From now on it takes no agent.
 //
-// Where there are other replicas, agents are first asked to connect to them, each after a delay of its own, so that they do
-// not all come at once. An agent's old connection takes requests until the new one is there; then it gets GOAWAY, and its
-// route is withdrawn. This lasts as long as move at the most, and people are served as before. Then left is called, and
-// nothing new is taken any more: what is endless ends, what runs may end until ctx does, and every connection is closed.
+// Where there are other replicas, agents are first asked to connect to them, each after a delay of
+// its own, so that they do not all come at once. An agent's old connection takes requests until the
+// new one is there; then it gets GOAWAY, and its route is withdrawn. This lasts as long as move at
+// the most, and people are served as before. Then left is called, and nothing new is taken any
+// more: what is endless ends, what runs may end until ctx does, and every connection is closed.
 //
 // It is called once, and returns when every connection has ended.
 func (r *Router) Drain(ctx context.Context, move time.Duration, left func()) {
@@ -56,17 +57,18 @@ func (r *Router) hasPeers(ctx context.Context) bool {
 	return err != nil && r.Replicas() > 1 // what was known last
 }
 
-// evacuation is what a draining replica knows of its agents.
-type evacuation struct {
+// drainState records which agents of a draining replica have connected elsewhere.
+type drainState struct {
 	mu    sync.Mutex
 	moved map[string]chan struct{} // by cluster; closed when its agent is connected elsewhere
 }
 
-// evacuate asks every agent to go, and returns when all have gone or moving ends. Connections that were left go on ending.
+// evacuate asks every agent to go, and returns when all have gone or moving ends. Connections that
+// were left go on ending.
 func (r *Router) evacuate(moving, ending context.Context, leaving *sync.WaitGroup) {
-	e := &evacuation{moved: map[string]chan struct{}{}}
-	r.watch(e)
-	defer r.watch(nil)
+	e := &drainState{moved: map[string]chan struct{}{}}
+	r.setDrain(e)
+	defer r.setDrain(nil)
 	sessions := r.table.Connected()
 	deadline, _ := moving.Deadline()
 	spread := time.Until(deadline) / 2
@@ -83,8 +85,9 @@ func (r *Router) evacuate(moving, ending context.Context, leaving *sync.WaitGrou
 	leading.Wait()
 }
 
-// lead asks one agent to go after a delay, and reports whether its connection can be left: when the agent has another one elsewhere.
-// An agent that cannot be asked is left after the delay; GOAWAY is what tells it.
+// lead asks one agent to go after a delay, and reports whether its connection can be left: when the
+// agent has another one elsewhere. An agent that cannot be asked is left after the delay, and
+// receives GOAWAY.
 func (r *Router) lead(ctx context.Context, s *session.Session, moved <-chan struct{}, delay time.Duration, notices chan struct{}) bool {
 	notices <- struct{}{}
 	asking, cancel := context.WithTimeout(ctx, noticeTimeout)
@@ -106,21 +109,21 @@ func (r *Router) lead(ctx context.Context, s *session.Session, moved <-chan stru
 	}
 }
 
-// watch makes an evacuation hear of routes.
-func (r *Router) watch(e *evacuation) {
+// setDrain sets the state that announced routes are passed to. Nil: there is none.
+func (r *Router) setDrain(e *drainState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.evacuation = e
+	r.draining = e
 }
 
-func (r *Router) watching() *evacuation {
+func (r *Router) currentDrain() *drainState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.evacuation
+	return r.draining
 }
 
-// expect returns what is closed when the cluster's agent has connected elsewhere.
-func (e *evacuation) expect(cluster string) <-chan struct{} {
+// expect returns a channel that is closed when the cluster's agent has connected elsewhere.
+func (e *drainState) expect(cluster string) <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.moved[cluster] == nil {
@@ -129,14 +132,15 @@ func (e *evacuation) expect(cluster string) <-chan struct{} {
 	return e.moved[cluster]
 }
 
-// heard takes the announcement of another replica.
-func (e *evacuation) heard(route Route) {
+// heard records the announcement of another replica.
+func (e *drainState) heard(route Route) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	closeOnce(e.moved[route.Cluster])
 }
 
-// closeOnce closes a channel, unless it is nil or closed. Whoever else closes it has to be kept out.
+// closeOnce closes a channel, unless it is nil or closed. The caller holds a lock against others
+// that close it.
 func closeOnce(c chan struct{}) {
 	if c == nil {
 		return

@@ -22,7 +22,8 @@ type counts struct {
 	failing atomic.Int64 // look-ups that the store did not answer
 }
 
-// Observe publishes the router's counts. The names of clusters stay out of them: there are too many.
+// Observe publishes the router's counts. The names of clusters stay out of them: there are too
+// many.
 func (r *Router) Observe(meter metric.Meter) error {
 	replicas, err := meter.Int64ObservableGauge("leat.tunnel.replica.count", metric.WithUnit("{replica}"),
 		metric.WithDescription("Replicas of the tunnel that live, as this one knows."))

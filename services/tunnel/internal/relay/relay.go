@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package relay finds the way to an agent when the hub has several replicas: an agent's connection ends on one of them,
-// and people call any.
+// Package relay finds the way to an agent when the hub has several replicas: an agent's connection
+// ends on one of them, and people call any.
 //
-// A replica publishes a [Route] for each connection that it has, and one sign of life for itself; a route counts only while
-// its replica lives. Requests go over a connection of this replica if there is one, without asking anybody; else over one
-// hop to the replica that has one, found in memory or, once for all who ask at the same time, in the [Store]. Whatever the
-// store does, what is connected here stays reachable here.
+// A replica publishes a [Route] for each connection that it has, and one sign of life for itself. A
+// route counts only while its replica lives. A request goes over a connection of this replica if
+// there is one, without asking the store. Otherwise it goes in one hop to a replica that has one.
+// Its route is found in memory or in the [Store], where concurrent requests share one look-up.
+// Agents that are connected here stay reachable here, whatever happens to the store.
 package relay
 
 import (
@@ -24,7 +25,8 @@ import (
 var (
 	// ErrUnavailable means that the store does not answer and that nothing is known from before.
 	ErrUnavailable = errors.New("routes are unavailable")
-	// ErrNotHere is a replica's answer that it has no such connection (any more). Nothing reached the agent.
+	// ErrNotHere is a replica's answer that it has no such connection (any more). Nothing reached
+	// the agent.
 	ErrNotHere = fmt.Errorf("replica has no connection to the agent: %w", session.ErrOffline)
 	// ErrUnreachable means that a replica could not be reached. Nothing was sent.
 	ErrUnreachable = fmt.Errorf("replica cannot be reached: %w", session.ErrOffline)
@@ -32,7 +34,7 @@ var (
 
 // Replica is one process of the tunnel service.
 type Replica struct {
-	// ID is made anew by each process, so that a restarted one never passes for its predecessor.
+	// ID is different for each process, so that a restarted one is never taken for its predecessor.
 	ID string
 	// URL is where the other replicas reach it.
 	URL string
@@ -42,29 +44,29 @@ type Replica struct {
 type Route struct {
 	// ID is unique among the routes of all times.
 	ID string
-	// Cluster is the cluster's full name, and ClusterUID tells two clusters of one name apart.
+	// Cluster is the cluster's full name. ClusterUID distinguishes two clusters of one name.
 	Cluster    string
 	ClusterUID string
 	// Connection is the connection's id as its agent chose it. It is for people.
 	Connection string
 	// Replica has the connection.
 	Replica Replica
-	// Epoch orders a cluster's routes: a newer connection has the larger number. The store gives it; zero means that it has
-	// not yet.
+	// Epoch orders a cluster's routes: a newer connection has the larger number. The store gives
+	// it; zero means that it has not yet.
 	Epoch uint64
 }
 
-// Store is where replicas share their routes. All methods may be called concurrently, and none retries by itself: an error
-// means that the outcome is unknown, and doing it again is safe.
+// Store is where replicas share their routes. All methods may be called concurrently, and none
+// retries: after an error the outcome is unknown, and the caller may safely try again.
 type Store interface {
-	// Publish writes routes. One without an epoch is new: it gets one and is announced. One with an epoch is kept alive, or
-	// restored if it was lost. It returns the epochs in the order of the routes. Routes that are not published again
-	// vanish in the end.
+	// Publish writes routes. One without an epoch is new: it gets one and is announced. One with an
+	// epoch is kept alive, or restored if it was lost. It returns the epochs in the order of the
+	// routes. Routes that are not published again vanish in the end.
 	Publish(ctx context.Context, routes []Route) ([]uint64, error)
 	// Withdraw removes exactly these routes.
 	Withdraw(ctx context.Context, routes []Route) error
-	// Renew says that a replica lives. Kept is false when the store did not know that, or may have forgotten some of what
-	// it was told: all routes of the replica have to be published again.
+	// Renew says that a replica lives. Kept is false when the store did not know that, or may have
+	// forgotten some of what it was told: all routes of the replica have to be published again.
 	Renew(ctx context.Context, replica Replica) (kept bool, err error)
 	// Leave says that a replica lives no more, and with it none of its routes.
 	Leave(ctx context.Context, replica Replica) error
@@ -72,8 +74,8 @@ type Store interface {
 	Lookup(ctx context.Context, cluster string) ([]Route, error)
 	// Replicas returns the live replicas.
 	Replicas(ctx context.Context) ([]Replica, error)
-	// Subscribe calls heard for every new route from soon on until ctx ends, which is no error. What is announced while the
-	// store is away is missed.
+	// Subscribe calls heard for every new route from soon on. It returns nil when ctx ends. What is
+	// announced while the store is away is missed.
 	Subscribe(ctx context.Context, heard func(Route)) error
 }
 
@@ -81,15 +83,16 @@ type Store interface {
 type Target struct {
 	session.Target
 
-	// Endless says that the answer goes on until somebody ends it, and Watch that it may end at any time without an error.
+	// Endless says that the answer continues until somebody ends it, and Watch that it may end at
+	// any time without an error.
 	Endless bool
 	Watch   bool
 }
 
 // Peers carries requests to other replicas. Its methods may be called concurrently.
 type Peers interface {
-	// RoundTrip sends to the route's replica what the agent is to receive. Errors are [ErrNotHere], [ErrUnreachable], or
-	// those of [session.Conn] and [session.Table.Open].
+	// RoundTrip sends to the route's replica what the agent is to receive. Errors are [ErrNotHere],
+	// [ErrUnreachable], or those of [session.Conn] and [session.Table.Open].
 	RoundTrip(req *http.Request, route Route, target Target) (*http.Response, error)
 }
 

@@ -27,24 +27,24 @@ type Params struct {
 	// Store and Peers lead to other replicas. Both nil: there are none.
 	Store Store
 	Peers Peers
-	// Logger is told when the store fails and when it is back. Required.
+	// Logger receives failures and recoveries of the store. Required.
 	Logger *slog.Logger
 }
 
-// Router finds the way to agents. It is safe for concurrent use. Its locks protect maps and are never held while the
-// store, a connection or another replica is used.
+// Router finds the way to agents. It is safe for concurrent use. Its locks protect maps and are
+// never held while the store, a connection or another replica is used.
 type Router struct {
 	table     *session.Table
 	self      Replica
 	store     Store // nil: there are no other replicas
 	peers     Peers
 	logger    *slog.Logger
-	announcer *announcer // nil without a store
-	known     *knowledge // nil without a store
+	announcer *announcer  // nil without a store
+	routes    *routeCache // nil without a store
 	counts    counts
 
-	mu         sync.Mutex
-	evacuation *evacuation // nil unless agents are asked to go
+	mu       sync.Mutex
+	draining *drainState // nil unless agents are asked to go
 }
 
 // New returns a router. Routes are shared while [Router.Run] runs.
@@ -53,7 +53,7 @@ func New(p Params) *Router {
 	if p.Store == nil {
 		return r
 	}
-	r.known = newKnowledge(p.Self.ID)
+	r.routes = newRouteCache(p.Self.ID)
 	r.announcer = newAnnouncer(p.Store, p.Self, p.Logger)
 	p.Table.Listen(r)
 	return r
@@ -62,7 +62,7 @@ func New(p Params) *Router {
 // Added implements [session.Listener].
 func (r *Router) Added(s *session.Session) {
 	r.announcer.added(s)
-	r.known.wake(s.Info().Cluster)
+	r.routes.wake(s.Info().Cluster)
 }
 
 // Removed implements [session.Listener].
@@ -76,8 +76,8 @@ func (r *Router) Replicas() int {
 	return int(r.announcer.replicas.Load())
 }
 
-// Run shares routes until ctx ends: it publishes this replica's, keeps them alive, and hears of others'. In the end the
-// store is told that this replica is gone. It returns nil.
+// Run shares routes until ctx ends: it publishes this replica's, keeps them alive, and receives
+// others'. In the end it announces in the store that this replica is gone. It returns nil.
 func (r *Router) Run(ctx context.Context) error {
 	if r.store == nil {
 		<-ctx.Done()
@@ -87,11 +87,11 @@ func (r *Router) Run(ctx context.Context) error {
 	running.Go(func() { r.announcer.run(ctx) })
 	running.Go(func() { r.subscribe(ctx) })
 	running.Wait()
-	r.known.close()
+	r.routes.close()
 	return nil
 }
 
-// subscribe listens as long as ctx lasts, and begins again when it breaks.
+// subscribe receives announcements until ctx ends, and begins again after a failure.
 func (r *Router) subscribe(ctx context.Context) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		began := time.Now()
@@ -107,13 +107,13 @@ func (r *Router) subscribe(ctx context.Context) {
 	}
 }
 
-// hear takes the announcement of a route.
+// hear records the announcement of a route.
 func (r *Router) hear(route Route) {
 	if route.Replica.ID == r.self.ID {
 		return
 	}
-	r.known.add(route)
-	if e := r.watching(); e != nil {
+	r.routes.add(route)
+	if e := r.currentDrain(); e != nil {
 		e.heard(route)
 	}
 }
@@ -121,57 +121,40 @@ func (r *Router) hear(route Route) {
 // Ending is closed when everything endless has to end.
 func (r *Router) Ending() <-chan struct{} { return r.table.Ending() }
 
-// ConnectedUID returns the uid under which the newest connection of a cluster is known here, or "". It asks nobody.
+// ConnectedUID returns the uid under which the newest connection of a cluster is known here, or "".
+// It asks nobody.
 func (r *Router) ConnectedUID(cluster string) string {
 	if uid := r.table.ConnectedUID(cluster); uid != "" || r.store == nil {
 		return uid
 	}
-	route, _ := r.known.newest(cluster)
+	route, _ := r.routes.newest(cluster)
 	return route.ClusterUID
 }
 
-// Charge counts a request of a person whose way to the cluster somebody else has reserved, as [session.Table.Charge] does.
+// Charge counts a request of a person whose way to the cluster somebody else has reserved, as
+// [session.Table.Charge] does.
 func (r *Router) Charge(user string) (release func(), err error) { return r.table.Charge(user) }
 
-// Open reserves one request to a cluster: on a connection of this replica, or else on another replica that has one. It
-// waits a moment for an agent that is not connected, because agents reconnect. It fails with the errors of
-// [session.Table.Open], or with [ErrUnavailable].
-func (r *Router) Open(ctx context.Context, target Target) (*Stream, error) {
-	release := func() {}
-	if target.User != "" {
-		var err error
-		if release, err = r.table.Charge(target.User); err != nil {
-			return nil, err
-		}
-	}
-	s := &Stream{router: r, target: target, discharge: release}
-	s.target.User = "" // charged already
-	if err := s.place(ctx); err != nil {
-		release()
-		return nil, err
-	}
-	return s, nil
-}
-
-// look asks the store for a cluster's routes, for all who wait for the flight. Where there is none it waits a moment for one
-// to be announced, and asks once more: an announcement can be missed.
+// look asks the store for a cluster's routes, for all requests that wait for the flight. If there
+// is no route, look waits a moment for an announcement, and asks once more: an announcement can be
+// missed.
 func (r *Router) look(cluster string, f *flight) {
-	defer r.known.land(cluster, f)
+	defer r.routes.land(cluster, f)
 	wait := time.NewTimer(reconnectWait)
 	defer wait.Stop()
 	for last := false; ; last = true {
-		r.known.reading(cluster)
-		ctx, cancel := context.WithTimeout(r.known.base, storeTimeout)
+		r.routes.reading(cluster)
+		ctx, cancel := context.WithTimeout(r.routes.base, storeTimeout)
 		routes, err := r.store.Lookup(ctx, cluster)
 		cancel()
 		if err != nil {
 			f.err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-			r.known.storeFailed()
+			r.routes.storeFailed()
 			r.counts.failing.Add(1)
-			r.logger.DebugContext(r.known.base, "routes not looked up", slog.String("leat.cluster", cluster), slog.Any("error", err))
+			r.logger.DebugContext(r.routes.base, "routes not looked up", slog.String("leat.cluster", cluster), slog.Any("error", err))
 			return
 		}
-		if r.known.learn(cluster, routes, last) {
+		if r.routes.learn(cluster, routes, last) {
 			r.counts.found.Add(1)
 			return
 		}
@@ -182,43 +165,44 @@ func (r *Router) look(cluster string, f *flight) {
 	}
 }
 
-// await waits until there is a way to the cluster, and then returns false; when the time is up it returns true.
+// await waits until there is a way to the cluster, and then returns false; when the time is up it
+// returns true.
 func (r *Router) await(cluster string, f *flight, timeUp <-chan time.Time) bool {
 	for {
 		select {
 		case <-f.changed:
-			if _, known := r.known.newest(cluster); known || f.here.Load() {
+			if _, known := r.routes.newest(cluster); known || f.here.Load() {
 				return false
 			}
 		case <-timeUp:
 			return true
-		case <-r.known.base.Done():
+		case <-r.routes.base.Done():
 			f.err = ErrUnavailable
 			return false
 		}
 	}
 }
 
-// blame remembers what a failed request says about a route.
-func (r *Router) blame(ctx context.Context, route Route, err error) {
+// recordFailure updates the cache of routes after a failed request.
+func (r *Router) recordFailure(ctx context.Context, route Route, err error) {
 	switch {
 	case errors.Is(err, ErrUnreachable):
-		if r.known.suspect(route.Replica.ID) {
+		if r.routes.suspect(route.Replica.ID) {
 			r.logger.WarnContext(ctx, "replica not reached", slog.String("replica", route.Replica.ID),
 				slog.String("server.address", route.Replica.URL), slog.Any("error", err))
 		}
-		r.known.drop(route, lostAge) // the replica may announce something that it said before
+		r.routes.drop(route, lostAge) // the replica may announce something that it said before
 	case errors.Is(err, ErrNotHere):
-		r.known.drop(route, routeAge)
+		r.routes.drop(route, routeAge)
 	case errors.Is(err, session.ErrLost):
-		r.known.drop(route, lostAge)
+		r.routes.drop(route, lostAge)
 	}
 }
 
-// Known returns of how many clusters routes to other replicas are remembered.
+// Known returns the number of clusters whose routes to other replicas are remembered.
 func (r *Router) Known() int {
 	if r.store == nil {
 		return 0
 	}
-	return r.known.size()
+	return r.routes.size()
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// maxMoves is how often one request goes elsewhere after an attempt that certainly did not reach the agent. After one that
-// may have, it goes elsewhere once.
+// maxMoves is how often one request goes elsewhere after an attempt that certainly did not reach
+// the agent. After one that may have, it goes elsewhere once.
 const maxMoves = 3
 
-// Stream is the right to send one request to a cluster. It counts against the limits until it is released. It is not safe
-// for concurrent use, but Release may be called at any time.
+// Stream is the right to send one request to a cluster. It counts against the limits until it is
+// released. It is not safe for concurrent use, but Release may be called at any time.
 type Stream struct {
 	router    *Router
 	target    Target
@@ -30,6 +30,26 @@ type Stream struct {
 	route Route
 }
 
+// Open reserves one request to a cluster: on a connection of this replica, or else on another
+// replica that has one. It waits a moment for an agent that is not connected, because agents
+// reconnect. It fails with the errors of [session.Table.Open], or with [ErrUnavailable].
+func (r *Router) Open(ctx context.Context, target Target) (*Stream, error) {
+	release := func() {}
+	if target.User != "" {
+		var err error
+		if release, err = r.table.Charge(target.User); err != nil {
+			return nil, err
+		}
+	}
+	s := &Stream{router: r, target: target, discharge: release}
+	s.target.User = "" // charged already
+	if err := s.place(ctx); err != nil {
+		release()
+		return nil, err
+	}
+	return s, nil
+}
+
 // place finds the way for the request.
 func (s *Stream) place(ctx context.Context) error {
 	err := s.placeHere()
@@ -37,7 +57,7 @@ func (s *Stream) place(ctx context.Context) error {
 		return err
 	}
 	for {
-		route, flight, findErr := s.router.known.find(s.target, s.tried)
+		route, flight, findErr := s.router.routes.find(s.target, s.tried)
 		if flight != nil && flight.begin() {
 			go s.router.look(s.target.Cluster, flight)
 		}
@@ -72,8 +92,8 @@ func (s *Stream) placeHere() error {
 	return err
 }
 
-// worse returns the error that says more to the caller: why the agent's connection here takes no request, or why there is
-// no other.
+// worse returns the error that says more to the caller: why the agent's connection here takes no
+// request, or why there is no other.
 func worse(here, elsewhere error) error {
 	if errors.Is(here, session.ErrOffline) {
 		return elsewhere
@@ -93,7 +113,8 @@ func (s *Stream) current() (*session.Stream, Route) {
 	return s.here, s.route
 }
 
-// Connection returns the id of the connection that the request is on at the moment, as its agent chose it.
+// Connection returns the id of the connection that the request is on at the moment, as its agent
+// chose it.
 func (s *Stream) Connection() string {
 	here, route := s.current()
 	if here != nil {
@@ -102,9 +123,10 @@ func (s *Stream) Connection() string {
 	return route.Connection
 }
 
-// RoundTrip sends the request. When its connection is lost before any byte of a response, or another replica turns out not
-// to have it, the request is sent once more over another one if that is safe: if the agent has certainly not seen it, or
-// it only reads; and if its body can be sent from the beginning.
+// RoundTrip sends the request. When its connection is lost before any byte of a response, or
+// another replica turns out not to have it, the request is sent once more over another one if that
+// is safe: if the agent has certainly not seen it, or it only reads; and if its body can be sent
+// from the beginning.
 func (s *Stream) RoundTrip(req *http.Request) (*http.Response, error) {
 	if s.router.store == nil {
 		return s.here.RoundTrip(req)
@@ -146,7 +168,7 @@ func (s *Stream) move(ctx context.Context, cause error) bool {
 			s.tried = map[string]bool{}
 		}
 		s.tried[route.ID] = true
-		s.router.blame(ctx, route, cause)
+		s.router.recordFailure(ctx, route, cause)
 	}
 	if err := s.place(ctx); err != nil {
 		return false

@@ -31,35 +31,13 @@ const (
 // maxLabel bounds the values of these headers.
 const maxLabel = 128
 
-// retrySoon is what waiting callers are told when another replica, or the same one after its restart, will take them.
+// retrySoon is what waiting callers are told when another replica, or the same one after its
+// restart, will take them.
 const retrySoon = time.Second
 
-// checkUpgrade refuses requests that cannot become a tunnel, with the HTTP status for it.
-func checkUpgrade(r *http.Request) (int, error) {
-	switch {
-	case r.ProtoMajor != 1:
-		return http.StatusHTTPVersionNotSupported, rpcerr.New(connect.CodeUnimplemented, errorsv1.Reason_REASON_UNIMPLEMENTED,
-			"the tunnel is opened by an HTTP/1.1 request: connect again without HTTP/2, or call leat.tunnel.v1.TunnelService/Connect")
-	case r.Method != http.MethodGet:
-		return http.StatusMethodNotAllowed, rpcerr.New(connect.CodeUnimplemented, errorsv1.Reason_REASON_UNIMPLEMENTED,
-			"the tunnel is opened by a GET request")
-	case !asksFor(r, Protocol) && !asksFor(r, "websocket"):
-		return http.StatusUpgradeRequired, rpcerr.New(connect.CodeUnimplemented, errorsv1.Reason_REASON_UNIMPLEMENTED,
-			"this address speaks only the protocols "+Protocol+" and websocket: send Connection: Upgrade and one of them as Upgrade, "+
-				"and check that no proxy in between removes them")
-	default:
-		return 0, nil
-	}
-}
-
-// asksFor reports whether the request wants to go on in another protocol.
-func asksFor(r *http.Request, protocol string) bool {
-	return httpguts.HeaderValuesContainsToken(r.Header["Connection"], "Upgrade") &&
-		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], protocol)
-}
-
-// admit returns the cluster that the sender of these headers has proven to be, or why it may not connect. address is
-// the sender's address. Only an authenticated agent waits at the gate: other callers would use up the agents' turns.
+// admit returns the cluster that the sender of these headers has proven to be, or why it may not
+// connect. address is the sender's address. Only an authenticated agent waits at the gate: other
+// callers would use up the agents' turns.
 func (h *Handler) admit(ctx context.Context, header http.Header, address string) (session.Info, error) {
 	select {
 	case <-h.deps.Table.Draining():

@@ -35,8 +35,8 @@ type Dialer struct {
 	links    *Links
 }
 
-// NewDialer returns a dialer with these settings, whose connections the links keep alive and share the budget. It fails when the
-// settings contradict HTTP/2.
+// NewDialer returns a dialer with these settings, whose connections the links keep alive and share
+// the budget. It fails when the settings contradict HTTP/2.
 func NewDialer(settings h2.Settings, budget *h2.Budget, links *Links) (*Dialer, error) {
 	if err := settings.Validate(); err != nil {
 		return nil, err
@@ -44,9 +44,9 @@ func NewDialer(settings h2.Settings, budget *h2.Budget, links *Links) (*Dialer, 
 	return &Dialer{settings: settings, budget: budget, links: links}, nil
 }
 
-// Dial begins HTTP/2 on a connection and waits until the agent has answered on it, at most as long as ctx. The
-// connection is closed when it fails. The early bytes are what was read from the connection beyond the agent's request;
-// the info describes the connection.
+// Dial begins HTTP/2 on a connection and waits until the agent has answered on it, at most as long
+// as ctx. The connection is closed when it fails. The early bytes are what was read from the
+// connection beyond the agent's request; the info describes the connection.
 func (d *Dialer) Dial(ctx context.Context, conn net.Conn, early []byte, info session.Info) (*Conn, error) {
 	w := newWire(conn, early)
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
@@ -67,14 +67,14 @@ func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, session.ErrFull
 	case errors.Is(err, h2.ErrRefused):
 		return nil, fmt.Errorf("%w: %w", session.ErrRefused, err)
-	case c.lost(err):
+	case c.isLost(err):
 		return nil, fmt.Errorf("%w: %w", session.ErrLost, err)
 	}
 	return res, err
 }
 
-// lost tells a failure of the connection from one of the request.
-func (c *Conn) lost(err error) bool {
+// isLost reports whether the connection, and not only the request, has failed.
+func (c *Conn) isLost(err error) bool {
 	var stream http2.StreamError
 	return !errors.As(err, &stream) && c.Status() == session.Closing
 }
@@ -99,10 +99,11 @@ func (c *Conn) Done() <-chan struct{} { return c.wire.closed }
 // OnClose has call called when the connection has ended, in a goroutine of its own.
 func (c *Conn) OnClose(call func()) { c.wire.closes.add(call) }
 
-// Leave implements [session.Conn]. An agent that cannot be told when to leave is told to leave when it is time.
+// Leave implements [session.Conn]. An agent that does not support notices receives GOAWAY when it
+// is time to leave.
 func (c *Conn) Leave(ctx context.Context, after time.Duration) error {
 	if c.link != nil {
-		_, err := c.link.tell(ctx, &tunnelv1.HeartbeatRequest{Drain: &tunnelv1.DrainNotice{ReconnectAfter: durationpb.New(after)}})
+		_, err := c.link.send(ctx, &tunnelv1.HeartbeatRequest{Drain: &tunnelv1.DrainNotice{ReconnectAfter: durationpb.New(after)}})
 		return err
 	}
 	goAway := time.AfterFunc(after, func() { _ = c.Shutdown(ctx) })
@@ -110,7 +111,8 @@ func (c *Conn) Leave(ctx context.Context, after time.Duration) error {
 	return nil
 }
 
-// Shutdown implements [session.Conn]. The agent reads GOAWAY at once and may connect elsewhere while requests still run.
+// Shutdown implements [session.Conn]. The agent reads GOAWAY at once and may connect elsewhere
+// while requests still run.
 func (c *Conn) Shutdown(ctx context.Context) error { return c.client.Shutdown(ctx) }
 
 // Close implements [session.Conn].

@@ -19,20 +19,22 @@ import (
 )
 
 const (
-	// maxQueue is how long a connection waits for its turn. Those that would have to wait for longer are sent away, for a while
-	// that differs from one to the next.
+	// maxQueue is how long a connection waits for its turn. Those that would have to wait for
+	// longer are sent away, for a while that differs from one to the next.
 	maxQueue  = 3 * time.Second
 	maxReturn = 10 * time.Second
-	// clusterRate and clusterBurst bound the connections that one cluster's agent opens. They are far above what an
-	// agent needs, and low enough that no agent uses up the turns of the others.
+	// clusterRate and clusterBurst bound the connections that one cluster's agent opens. They are
+	// far above what an agent needs, and low enough that no agent uses up the turns of the others.
 	clusterRate, clusterBurst = 4, 128
-	// maxClusters bounds the clusters whose connections are counted. The least recently connected is evicted first.
+	// maxClusters bounds the clusters whose connections are counted. The least recently connected
+	// is evicted first.
 	maxClusters = 20_000
 )
 
-// Gate bounds how many connections agents may open in a second, all together and each. When a replica dies, all of its
-// agents connect at once, and each connection costs a look-up of its route and a handshake. Only authenticated agents
-// pass the gate, so that no other caller uses up a turn. It is safe for concurrent use.
+// Gate bounds how many connections agents may open in a second, all together and each. When a
+// replica dies, all of its agents connect at once, and each connection costs a look-up of its route
+// and a handshake. Only authenticated agents pass the gate, so that no other caller uses up a turn.
+// It is safe for concurrent use.
 type Gate struct {
 	limiter *rate.Limiter
 
@@ -40,8 +42,8 @@ type Gate struct {
 	clusters *lru.Cache[string, *rate.Limiter]
 }
 
-// NewGate returns a gate for so many connections a second, a tenth of which may come at once: in no second are there more than a
-// tenth too many.
+// NewGate returns a gate for so many connections a second, a tenth of which may come at once: in no
+// second are there more than a tenth too many.
 func NewGate(perSecond int) (*Gate, error) {
 	clusters, err := lru.New[string, *rate.Limiter](maxClusters)
 	if err != nil {
@@ -50,7 +52,8 @@ func NewGate(perSecond int) (*Gate, error) {
 	return &Gate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, perSecond/10)), clusters: clusters}, nil
 }
 
-// pass blocks until it is the turn of a cluster's agent. It fails with RATE_LIMITED if the wait would be too long.
+// pass blocks until it is the turn of a cluster's agent. It fails with RATE_LIMITED if the wait
+// would be too long.
 func (g *Gate) pass(ctx context.Context, cluster string) error {
 	if !g.of(cluster).Allow() {
 		return rateLimited("this cluster's agent connects too often; connect again later")

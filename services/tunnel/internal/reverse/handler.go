@@ -7,22 +7,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// Path is where agents connect.
-const Path = "/tunnel/v1/connect"
-
-// Protocol is the token of the Upgrade header. The number grows when the two sides could not understand each other.
+// Protocol is the token of the Upgrade header. The number grows when the two sides could not
+// understand each other.
 const Protocol = "leat-tunnel/1"
 
-// How sessions name what carries them.
+// How sessions name their transports.
 const (
 	transportUpgrade   = "upgrade"
 	transportWebSocket = "websocket"
@@ -43,11 +39,12 @@ type Deps struct {
 	Gate *Gate
 	// Replica names this replica.
 	Replica string
-	// Logger tells when agents come and go.
+	// Logger records when agents connect and disconnect.
 	Logger *slog.Logger
 	// HandshakeTimeout is how long an agent may take from its request to its first HTTP/2 answer.
 	HandshakeTimeout time.Duration
-	// EvictTimeout is how long requests on a connection may go on when the cluster opened too many newer ones.
+	// EvictTimeout is how long requests on a connection may continue after the cluster has opened
+	// too many newer ones.
 	EvictTimeout time.Duration
 }
 
@@ -61,37 +58,9 @@ type Handler struct {
 // NewHandler returns the endpoint.
 func NewHandler(deps Deps) *Handler { return &Handler{deps: deps} }
 
-// Wait returns when nothing goes on any more that an agent's connection has begun. It is called after the table is drained.
+// Wait blocks until everything that agents' connections have begun is over. It is called after the
+// table is drained.
 func (h *Handler) Wait() { h.evicting.Wait() }
-
-// ServeHTTP implements http.Handler. A connection that was handed over lives on when it has returned.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if status, err := checkUpgrade(r); err != nil {
-		w.Header().Set("Allow", http.MethodGet)
-		if r.ProtoMajor == 1 { // HTTP/2 forbids these
-			w.Header().Set("Connection", "Upgrade")
-			w.Header().Set("Upgrade", Protocol)
-		}
-		rpcerr.WriteHTTP(statusWriter{ResponseWriter: w, status: status}, r, err)
-		return
-	}
-	info, err := h.admit(r.Context(), r.Header, r.RemoteAddr)
-	if err != nil {
-		rpcerr.WriteHTTP(w, r, err)
-		return
-	}
-	begin := h.takeOver
-	info.Transport = transportUpgrade
-	if asksFor(r, "websocket") {
-		begin, info.Transport = h.acceptWebSocket, transportWebSocket
-	}
-	conn, err := begin(w, r, info)
-	if err != nil {
-		h.logFailed(r.Context(), info, err)
-		return
-	}
-	h.hold(context.WithoutCancel(r.Context()), info, conn)
-}
 
 func (h *Handler) logFailed(ctx context.Context, info session.Info, err error) {
 	h.deps.Logger.WarnContext(ctx, "agent connection not established", sessionAttrs(info, slog.String("error", err.Error()))...)
@@ -132,14 +101,3 @@ func sessionAttrs(info session.Info, more ...any) []any {
 		slog.String("agent_version", info.AgentVersion), slog.String("transport", info.Transport),
 	}, more...)
 }
-
-// statusWriter answers with another status than the error's code has: HTTP has numbers for a missing upgrade that no
-// code of a call maps to.
-type statusWriter struct {
-	http.ResponseWriter
-
-	status int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w statusWriter) WriteHeader(int) { w.ResponseWriter.WriteHeader(w.status) }

@@ -26,23 +26,26 @@ import (
 type LinkParams struct {
 	// Replica names this replica.
 	Replica string
-	// Replicas returns how many replicas there are at the moment. It is called often and must not block.
+	// Replicas returns how many replicas there are at the moment. It is called often and must not
+	// block.
 	Replicas func() int
-	// Interval is the time between two heartbeats on a connection. What stands in between agents and hubs often ends connections on
-	// which nothing was seen for 30 or 60 s, and does not count HTTP/2's pings.
+	// Interval is the time between two heartbeats on a connection. What stands in between agents
+	// and hubs often ends connections on which nothing was seen for 30 or 60 s, and does not count
+	// HTTP/2's pings.
 	Interval time.Duration
 	// Timeout is how long an agent may take to answer one.
 	Timeout time.Duration
-	// TokenGrace is how long a connection lives on after its token. Agents obtain tokens from the distributor, whose outage people
-	// should not notice at the tunnel.
+	// TokenGrace is how long a connection lives on after its token. Agents obtain tokens from the
+	// distributor, whose outage people should not notice at the tunnel.
 	TokenGrace time.Duration
 	// Verifier reads the tokens with which agents prolong their connections.
 	Verifier identity.Verifier
-	// Logger tells why connections were ended.
+	// Logger records why connections were ended.
 	Logger *slog.Logger
 }
 
-// Links keeps connections alive by calls of LinkService: one a connection and interval, and nothing in memory meanwhile but a timer.
+// Links keeps connections alive by calls of LinkService: one a connection and interval, and nothing
+// in memory meanwhile but a timer.
 type Links struct {
 	params LinkParams
 	client tunnelv1connect.LinkServiceClient
@@ -58,12 +61,13 @@ func NewLinks(params LinkParams) *Links {
 	}
 }
 
-// agentHost is the name of an agent on its own connection, where there is nobody else.
+// agentHost is the name of an agent on its own connection.
 const agentHost = "agent"
 
 type connKey struct{}
 
-// overConn sends a request over the connection in its context, so that one client serves all connections.
+// overConn sends a request over the connection in its context, so that one client serves all
+// connections.
 type overConn struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -75,8 +79,8 @@ func (overConn) RoundTrip(req *http.Request) (*http.Response, error) {
 	return conn.RoundTrip(req)
 }
 
-// attach introduces the replica to the agent, and keeps the connection alive from then on. An agent that knows no LinkService has
-// answered as well.
+// attach introduces the replica to the agent, and keeps the connection alive from then on. An agent
+// that knows no LinkService has answered as well.
 func (l *Links) attach(ctx context.Context, conn *Conn, info session.Info) error {
 	_, err := l.client.Attach(context.WithValue(ctx, connKey{}, conn), &tunnelv1.AttachRequest{
 		Replica: l.params.Replica, Epoch: int64(info.Epoch), Replicas: int32(l.params.Replicas()),
@@ -94,7 +98,8 @@ func (l *Links) attach(ctx context.Context, conn *Conn, info session.Info) error
 	return nil
 }
 
-// endWith ends a connection with its token whose agent cannot show another one: it connects anew.
+// endWith ends a connection when its token expires, for an agent that cannot show another one. The
+// agent then connects again.
 func (c *Conn) endWith(info session.Info, grace time.Duration) {
 	if info.TokenExpires.IsZero() {
 		return
@@ -116,7 +121,8 @@ type link struct {
 	stopped bool
 }
 
-// start waits for a random part of the interval, so that the heartbeats of agents that came together spread out.
+// start waits for a random part of the interval, so that the heartbeats of agents that came
+// together spread out.
 func (l *link) start() {
 	l.mu.Lock()
 	l.timer = time.AfterFunc(rand.N(l.links.params.Interval), l.beat)
@@ -158,7 +164,7 @@ func (l *link) beat() {
 // exchange sends a heartbeat. Any answer is a sign of life.
 func (l *link) exchange(ctx context.Context) error {
 	wantToken := time.Until(l.expires) < l.links.renewBefore()
-	res, err := l.tell(ctx, &tunnelv1.HeartbeatRequest{WantToken: wantToken})
+	res, err := l.send(ctx, &tunnelv1.HeartbeatRequest{WantToken: wantToken})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) || connect.CodeOf(err) == connect.CodeDeadlineExceeded:
 		return fmt.Errorf("agent does not answer: %w", err)
@@ -168,7 +174,8 @@ func (l *link) exchange(ctx context.Context) error {
 	return nil
 }
 
-// renewBefore leaves time for several heartbeats, should the agent or the hub be unable to renew a token at first.
+// renewBefore leaves time for several heartbeats, should the agent or the hub be unable to renew a
+// token at first.
 func (l *Links) renewBefore() time.Duration { return 10 * l.params.Interval }
 
 // prolong takes a token that is the same cluster's.
@@ -189,8 +196,8 @@ func (l *link) expired() error {
 	return errors.New("the agent's token has expired, and it has shown no other one")
 }
 
-// tell sends a heartbeat.
-func (l *link) tell(ctx context.Context, request *tunnelv1.HeartbeatRequest) (*tunnelv1.HeartbeatResponse, error) {
+// send sends a heartbeat.
+func (l *link) send(ctx context.Context, request *tunnelv1.HeartbeatRequest) (*tunnelv1.HeartbeatResponse, error) {
 	request.Replicas = int32(l.links.params.Replicas())
 	return l.links.client.Heartbeat(context.WithValue(ctx, connKey{}, l.conn), request)
 }

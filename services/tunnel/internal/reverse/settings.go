@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reverse takes agents' connections over: an agent dials the hub with an HTTP/1.1 Upgrade, and from then on the
-// agent is the HTTP/2 server on that connection and the hub its client. docs/protocol/tunnel.md describes the wire.
+// Package reverse takes agents' connections over: an agent dials the hub with an HTTP/1.1 Upgrade,
+// and from then on the agent is the HTTP/2 server on that connection and the hub its client.
+// docs/protocol/tunnel.md describes the wire.
 package reverse
 
 import (
@@ -11,7 +12,7 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// DefaultSettings are those of the hub's side of agents' connections, in a replica that is told nothing else.
+// DefaultSettings returns the default settings of the hub's side of agents' connections.
 func DefaultSettings() h2.Settings {
 	return h2.Settings{
 		Windows:         h2.DefaultWindows(),

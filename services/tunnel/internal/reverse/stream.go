@@ -15,11 +15,13 @@ import (
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 )
 
-// maxChunk bounds a message of the stream. Larger ones cost fewer writes, and hold up what comes behind them for longer.
+// maxChunk bounds a message of the stream. Larger ones cost fewer writes, and hold up what comes
+// behind them for longer.
 const maxChunk = 128 << 10
 
-// Connect implements TunnelService: it carries the reverse connection in the messages of a stream, for ingresses through which only
-// HTTP/2 calls pass. The call lasts as long as the connection. Requests must have come through [WithDeadlines].
+// Connect implements TunnelService: it carries the reverse connection in the messages of a stream,
+// for ingresses through which only HTTP/2 calls pass. The call lasts as long as the connection.
+// Requests must have come through [WithDeadlines].
 func (h *Handler) Connect(ctx context.Context, stream *connect.BidiStream[tunnelv1.ConnectRequest, tunnelv1.ConnectResponse]) error {
 	info, err := h.admit(ctx, stream.RequestHeader(), stream.Peer().Addr)
 	if err != nil {
@@ -50,7 +52,8 @@ func (h *Handler) Connect(ctx context.Context, stream *connect.BidiStream[tunnel
 
 type deadlinesKey struct{}
 
-// WithDeadlines makes the writer's deadlines known to [Handler.Connect]: by them alone a blocked call of a stream can be ended.
+// WithDeadlines makes the writer's deadlines known to [Handler.Connect]: by them alone a blocked
+// call of a stream can be ended.
 func WithDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := context.WithValue(r.Context(), deadlinesKey{}, http.NewResponseController(w))
@@ -58,8 +61,9 @@ func WithDeadlines(next http.Handler) http.Handler {
 	})
 }
 
-// streamConn is a call as a network connection. A stream must not be touched once its handler has returned, and HTTP/2's reader would:
-// so every use of it is counted, and release waits until there is none.
+// streamConn is a call as a network connection. A stream must not be touched once its handler has
+// returned, and HTTP/2's reader would: so every use of it is counted, and release waits until there
+// is none.
 type streamConn struct {
 	stream    *connect.BidiStream[tunnelv1.ConnectRequest, tunnelv1.ConnectResponse]
 	deadlines *http.ResponseController // nil in tests without a server
@@ -141,7 +145,7 @@ func (c *streamConn) Close() error {
 	return nil
 }
 
-// release ends the connection and waits until nobody uses the stream any more.
+// release ends the connection and waits until the stream is no longer used.
 func (c *streamConn) release() {
 	_ = c.Close()
 	c.uses.Wait()
@@ -186,7 +190,7 @@ func (c *streamConn) LocalAddr() net.Addr { return callerAddr("") }
 // RemoteAddr implements net.Conn.
 func (c *streamConn) RemoteAddr() net.Addr { return c.remote }
 
-// callerAddr is the address of who made a call.
+// callerAddr is the address of a caller.
 type callerAddr string
 
 // Network implements net.Addr.

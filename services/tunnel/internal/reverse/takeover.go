@@ -22,8 +22,8 @@ const switching = "HTTP/1.1 101 Switching Protocols\r\n" +
 	"Upgrade: " + Protocol + "\r\n" +
 	"\r\n"
 
-// takeOver takes the connection from the HTTP server, accepts the upgrade, and begins HTTP/2. When it fails, the
-// request was answered or its connection is closed.
+// takeOver takes the connection from the HTTP server, accepts the upgrade, and begins HTTP/2. When
+// it fails, the request was answered or its connection is closed.
 func (h *Handler) takeOver(w http.ResponseWriter, r *http.Request, info session.Info) (*Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // subprotocol names the tunnel to WebSocket, whose tokens have no "/".
 const subprotocol = "leat-tunnel.1"
 
-// acceptWebSocket carries the reverse connection in the binary messages of a WebSocket (RFC 6455), which nearly every ingress lets
-// through. Where a message begins or ends means nothing.
+// acceptWebSocket carries the reverse connection in the binary messages of a WebSocket (RFC 6455),
+// which nearly every ingress lets through. Where a message begins or ends means nothing.
 func (h *Handler) acceptWebSocket(w http.ResponseWriter, r *http.Request, info session.Info) (*Conn, error) {
 	socket, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		Subprotocols: []string{subprotocol}, CompressionMode: websocket.CompressionDisabled,
@@ -35,7 +35,8 @@ func (h *Handler) acceptWebSocket(w http.ResponseWriter, r *http.Request, info s
 	return h.deps.Dialer.Dial(ctx, conn, nil, info)
 }
 
-// webSocketConn closes at once. A WebSocket's own close waits for its peer, and HTTP/2 has said goodbye already.
+// webSocketConn closes at once. A WebSocket's own close waits for its peer, and HTTP/2 has said
+// goodbye already.
 type webSocketConn struct {
 	net.Conn
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// wire is the network connection below an agent's HTTP/2: it gives back first what the HTTP/1.1 server had read ahead, and tells
-// when it was closed, by whomever.
+// wire is the network connection below an agent's HTTP/2. It first returns the bytes that the
+// HTTP/1.1 server had read ahead, and announces its end, whichever side has closed it.
 type wire struct {
 	net.Conn
 
@@ -33,11 +33,11 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.Conn.Read(p)
 }
 
-// NetConn lets HTTP/2 find what is below.
+// NetConn returns the connection below, for HTTP/2.
 func (w *wire) NetConn() net.Conn { return w.Conn }
 
-// Close implements net.Conn. The end is announced before the connection is closed, because closing TLS may wait for a
-// peer that is gone.
+// Close implements net.Conn. The end is announced before the connection is closed, because closing
+// TLS may wait for a peer that is gone.
 func (w *wire) Close() error {
 	w.once.Do(func() {
 		close(w.closed)
@@ -46,8 +46,9 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// closers are called once, when something ends; at once where it has ended already. Waiting for the end of each of ten thousand
-// connections in a goroutine would cost more memory than the connections' own state.
+// closers are called once, when something ends; at once where it has ended already. Waiting for the
+// end of each of ten thousand connections in a goroutine would cost more memory than the
+// connections' own state.
 type closers struct {
 	mu    sync.Mutex
 	ended bool
@@ -66,7 +67,8 @@ func (c *closers) add(call func()) {
 	}
 }
 
-// run starts the calls in a goroutine of their own: who closes a connection may hold locks that they want.
+// run starts the calls in a goroutine of their own: the closing goroutine may hold locks that they
+// need.
 func (c *closers) run() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

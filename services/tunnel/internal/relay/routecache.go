@@ -16,27 +16,31 @@ import (
 )
 
 const (
-	// maxKnown is how many clusters a replica remembers routes of. They are those that were asked for, not all.
+	// maxKnown is how many clusters a replica remembers routes of. They are those that were asked
+	// for, not all.
 	maxKnown = 10_000
-	// freshAge is how long a route counts without asking the store again. Nobody waits for the answer.
+	// freshAge is how long a route counts without asking the store again. Nobody waits for the
+	// answer.
 	freshAge = 30 * time.Second
-	// absentAge is how long a cluster without a route counts as absent, and reconnectWait how long a request waits for an
-	// agent that reconnects.
+	// absentAge is how long a cluster without a route counts as absent, and reconnectWait how long
+	// a request waits for an agent that reconnects.
 	absentAge     = time.Second
 	reconnectWait = 2 * time.Second
-	// lostAge is how long a route is avoided on which a request was lost, and suspectAge a replica that is not reached.
+	// lostAge is how long a route is avoided on which a request was lost, and suspectAge a replica
+	// that is not reached.
 	lostAge    = time.Second
 	suspectAge = 5 * time.Second
-	// storeTimeout bounds a question to the store, and storeRest is how long it is left alone when it did not answer.
+	// storeTimeout bounds a question to the store, and storeRest is how long it is left alone when
+	// it did not answer.
 	storeTimeout = time.Second
 	storeRest    = time.Second
 )
 
-// knowledge is what a replica remembers of the routes of others: of clusters that were asked for, and of nothing else. It is
-// safe for concurrent use and does no I/O.
-type knowledge struct {
+// routeCache is what a replica remembers of the routes of others: of clusters that were asked for,
+// and of nothing else. It is safe for concurrent use and does no I/O.
+type routeCache struct {
 	self string
-	// base is the context of what is looked up, for whoever asks.
+	// base is the context of look-ups, which requests share.
 	base   context.Context //nolint:containedctx // flights outlive the request that began them
 	cancel context.CancelFunc
 	flying sync.WaitGroup
@@ -48,7 +52,7 @@ type knowledge struct {
 	resting  time.Time            // until when the store is left alone
 }
 
-// entry is what is remembered of one cluster.
+// entry holds the routes of one cluster.
 type entry struct {
 	routes  []Route // newest first
 	fresh   time.Time
@@ -60,7 +64,7 @@ type entry struct {
 
 // flight is one look-up, for all who ask meanwhile.
 type flight struct {
-	known   *knowledge
+	known   *routeCache
 	begun   atomic.Bool
 	here    atomic.Bool   // the agent has connected to this replica
 	changed chan struct{} // holds a token when there is news
@@ -68,10 +72,10 @@ type flight struct {
 	err     error // set before done is closed
 }
 
-func newKnowledge(self string) *knowledge {
+func newRouteCache(self string) *routeCache {
 	ctx, cancel := context.WithCancel(context.Background())
 	entries, _ := lru.NewLRU[string, *entry](maxKnown, nil) // fails for sizes below one only
-	return &knowledge{self: self, base: ctx, cancel: cancel, entries: entries, suspects: map[string]time.Time{}}
+	return &routeCache{self: self, base: ctx, cancel: cancel, entries: entries, suspects: map[string]time.Time{}}
 }
 
 // begin reports whether the caller has to carry the flight out, which one caller has.
@@ -91,7 +95,7 @@ func (f *flight) begin() bool {
 }
 
 // close ends all flights and waits for them.
-func (k *knowledge) close() {
+func (k *routeCache) close() {
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
@@ -99,9 +103,10 @@ func (k *knowledge) close() {
 	k.flying.Wait()
 }
 
-// find returns the newest route for a target that was not tried. It may return a flight besides, which somebody has to
-// begin: without a route it has to be waited for. With neither, the error says why.
-func (k *knowledge) find(target Target, tried map[string]bool) (Route, *flight, error) {
+// find returns the newest route for a target that was not tried. It may return a flight besides,
+// which somebody has to begin: without a route it has to be waited for. With neither, the error
+// says why.
+func (k *routeCache) find(target Target, tried map[string]bool) (Route, *flight, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -124,9 +129,9 @@ func (k *knowledge) find(target Target, tried map[string]bool) (Route, *flight, 
 	return route, e.flight, nil
 }
 
-// choose returns the newest route that a target can use, and whether there are routes that only others can use. The lock
-// is held.
-func (k *knowledge) choose(e *entry, target Target, tried map[string]bool, now time.Time) (route Route, others bool) {
+// choose returns the newest route that a target can use, and whether there are routes that only
+// others can use. The lock is held.
+func (k *routeCache) choose(e *entry, target Target, tried map[string]bool, now time.Time) (route Route, others bool) {
 	for _, r := range e.routes {
 		switch {
 		case now.Before(e.avoided[r.ID]) || now.Before(k.suspects[r.Replica.ID]):
@@ -139,8 +144,8 @@ func (k *knowledge) choose(e *entry, target Target, tried map[string]bool, now t
 	return Route{}, others
 }
 
-// entry returns what is remembered of a cluster, and begins to remember. The lock is held.
-func (k *knowledge) entry(cluster string) *entry {
+// entry returns the entry of a cluster, which it adds if there is none. The lock is held.
+func (k *routeCache) entry(cluster string) *entry {
 	e, ok := k.entries.Get(cluster)
 	if !ok {
 		e = &entry{}
@@ -149,8 +154,8 @@ func (k *knowledge) entry(cluster string) *entry {
 	return e
 }
 
-// newest returns a cluster's newest route that somebody can use.
-func (k *knowledge) newest(cluster string) (Route, bool) {
+// newest returns a cluster's newest usable route.
+func (k *routeCache) newest(cluster string) (Route, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e, ok := k.entries.Peek(cluster); ok {
@@ -161,14 +166,15 @@ func (k *knowledge) newest(cluster string) (Route, bool) {
 }
 
 // size is how many clusters something is remembered of.
-func (k *knowledge) size() int {
+func (k *routeCache) size() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.entries.Len()
 }
 
-// add takes an announced route, if the cluster is one that was asked for. A replica that announces is there.
-func (k *knowledge) add(route Route) {
+// add takes an announced route, if the cluster is one that was asked for. A replica that announces
+// is there.
+func (k *routeCache) add(route Route) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.suspects, route.Replica.ID)
@@ -181,11 +187,11 @@ func (k *knowledge) add(route Route) {
 	if e.flight != nil {
 		e.added = append(e.added, route)
 	}
-	e.tell()
+	e.notify()
 }
 
-// wake tells who waits for a cluster that its agent has connected to this replica.
-func (k *knowledge) wake(cluster string) {
+// wake notifies the requests that wait for a cluster that its agent has connected to this replica.
+func (k *routeCache) wake(cluster string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e, ok := k.entries.Peek(cluster); ok {
@@ -193,20 +199,20 @@ func (k *knowledge) wake(cluster string) {
 		if e.flight != nil {
 			e.flight.here.Store(true)
 		}
-		e.tell()
+		e.notify()
 	}
 }
 
-// reading begins to collect what is announced while the store is read.
-func (k *knowledge) reading(cluster string) {
+// reading begins to collect the routes that are announced while the store is read.
+func (k *routeCache) reading(cluster string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.entry(cluster).added = nil
 }
 
-// learn takes what the store has of a cluster, and reports whether there is a route that somebody can use. When final,
-// a cluster without one counts as absent.
-func (k *knowledge) learn(cluster string, routes []Route, final bool) bool {
+// learn takes what the store has of a cluster, and reports whether there is a route that somebody
+// can use. When final, a cluster without one counts as absent.
+func (k *routeCache) learn(cluster string, routes []Route, final bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -230,7 +236,7 @@ func (k *knowledge) learn(cluster string, routes []Route, final bool) bool {
 }
 
 // land ends a flight.
-func (k *knowledge) land(cluster string, f *flight) {
+func (k *routeCache) land(cluster string, f *flight) {
 	defer k.flying.Done()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -241,14 +247,14 @@ func (k *knowledge) land(cluster string, f *flight) {
 }
 
 // storeFailed leaves the store alone for a while.
-func (k *knowledge) storeFailed() {
+func (k *routeCache) storeFailed() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.resting = time.Now().Add(storeRest)
 }
 
 // drop avoids a route for so long.
-func (k *knowledge) drop(route Route, age time.Duration) {
+func (k *routeCache) drop(route Route, age time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e, ok := k.entries.Peek(route.Cluster); ok {
@@ -258,7 +264,7 @@ func (k *knowledge) drop(route Route, age time.Duration) {
 }
 
 // suspect avoids a replica for a while, and reports whether it was not avoided before.
-func (k *knowledge) suspect(replica string) bool {
+func (k *routeCache) suspect(replica string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -298,8 +304,8 @@ func (e *entry) forget(now time.Time) {
 	}
 }
 
-// tell wakes the flight, if there is one.
-func (e *entry) tell() {
+// notify wakes the flight, if there is one.
+func (e *entry) notify() {
 	if e.flight == nil {
 		return
 	}
