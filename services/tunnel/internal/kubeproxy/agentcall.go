@@ -19,8 +19,8 @@ const (
 	groupViewers   = "leat:viewers"
 )
 
-// checkGroups refuses callers whose groups may not make a request that is not for the API server. The
-// API server would decide about the others itself.
+// checkGroups refuses callers whose groups may not make a request that is not for the API server.
+// The API server would decide about the others itself.
 func (t target) checkGroups(groups []string) *refusal {
 	switch {
 	case t.isAgentCall():
@@ -31,9 +31,9 @@ func (t target) checkGroups(groups []string) *refusal {
 	return nil
 }
 
-// checkAgentCall refuses callers that may reach the cluster, but may not make this call to its agent.
-// The agent reads and acts with its own rights. So a call that shows more than names and health, or
-// that changes something, needs an operator.
+// checkAgentCall refuses callers that may reach the cluster, but may not make this call to its
+// agent. The agent reads and acts with its own rights. So a call that shows more than names and
+// health, or that changes something, needs an operator.
 func (t target) checkAgentCall(groups []string) *refusal {
 	switch t.path {
 	case agentv1connect.AgentServiceGetInventoryProcedure, agentv1connect.AgentServiceWatchEventsProcedure:

@@ -12,14 +12,15 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Browsers cannot send Authorization with a WebSocket. Kubernetes lets them put the token into the list of protocols instead, among
-// others that are spoken then.
+// Browsers cannot send Authorization with a WebSocket. Kubernetes accepts the token in the list of
+// protocols instead, beside a protocol to speak.
 const (
 	headerProtocols = "Sec-Websocket-Protocol"
 	protocolBearer  = "base64url.bearer.authorization.k8s.io."
 )
 
-// protocolToken returns the token among the protocols of a WebSocket. Two are none: nobody could say whose request it is.
+// protocolToken returns the token among the protocols of a WebSocket. It refuses two tokens: nobody
+// could say whose request it is.
 func protocolToken(r *http.Request) (token string, ok bool) {
 	if r.Method != http.MethodGet || !httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket") {
 		return "", false

@@ -45,8 +45,8 @@ func (c *call) serve() *refusal {
 	decision, refused := c.handler.decide(&c.request)
 	c.request.decision = decision
 	if err := c.record(refused); err != nil {
-		// The output's queue logs once that it fails. A line for each request would fill the log of a
-		// hub whose disk is full.
+		// The output's queue logs once that it fails. A line for each request would fill the log of
+		// a hub whose disk is full.
 		c.handler.deps.Logger.DebugContext(c.request.in.Context(), "audit record not written", slog.String("error", err.Error()))
 		return refuseUnrecordedDecision()
 	}
@@ -74,7 +74,8 @@ func (c *call) record(refused *refusal) error {
 	return c.trail.Decide(r.in.Context(), decision)
 }
 
-// finish writes the outcome into the audit log. The request is over by then, and its context may be.
+// finish writes the outcome into the audit log. The request is over by then, and its context may
+// be.
 func (c *call) finish(result audit.Result) {
 	ctx := context.WithoutCancel(c.request.in.Context())
 	if err := c.trail.End(ctx, result); err != nil {
@@ -89,8 +90,8 @@ func (c *call) refuse(refused *refusal) {
 	refused.write(&c.answer, c.request.in, c.request.target.cluster, c.request.traceID)
 }
 
-// carry sends the request to the agent and the answer to the caller. Whatever happens, it records an
-// outcome.
+// carry sends the request to the agent and the answer to the caller. Whatever happens, it records
+// an outcome.
 func (c *call) carry() *refusal {
 	refused := c.exchange()
 	if refused != nil {
@@ -99,7 +100,8 @@ func (c *call) carry() *refusal {
 	return refused
 }
 
-// exchange reserves what the request needs and carries it. It returns a refusal if there is no room.
+// exchange reserves what the request needs and carries it. It returns a refusal if there is no
+// room.
 func (c *call) exchange() *refusal {
 	h, r := c.handler, &c.request
 	meter, err := h.deps.Quota.Admit(r.subject, r.clusterKey())
@@ -119,9 +121,7 @@ func (c *call) exchange() *refusal {
 		return refuseStream(err, r.target.cluster)
 	}
 	x := &exchange{
-		handler: h, request: r, answer: &c.answer, traffic: &c.traffic, began: c.began,
-		stream: timed{stream: stream, instruments: h.instruments, began: c.began, answer: &c.answer},
-		finish: c.finish, refuse: c.refuse, linger: func() {},
+		handler: h, request: r, answer: &c.answer, traffic: &c.traffic, began: c.began, stream: stream, caller: c, linger: func() {},
 	}
 	if isUpgrade(r.in) {
 		x.runUpgrade()

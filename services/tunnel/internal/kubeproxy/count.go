@@ -19,11 +19,12 @@ type response struct {
 
 	status int
 	bytes  int64
-	began  func()          // called before the first byte of the answer; nil calls nobody
-	moved  func(int) error // told of bytes; an error ends the answer
+	began  func()          // called before the first byte of the answer; nil is not called
+	moved  func(int) error // called with the number of bytes; an error ends the answer
 }
 
-// WriteHeader implements http.ResponseWriter. Informational answers may precede the one that counts.
+// WriteHeader implements http.ResponseWriter. Informational answers may precede the one that
+// counts.
 func (w *response) WriteHeader(status int) {
 	switch {
 	case status < http.StatusOK:
@@ -58,14 +59,14 @@ func (w *response) begin(status int) {
 // Unwrap lets http.ResponseController reach the server's own writer.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// upload counts what is read of the request's body and notices its end. The HTTP/2 client reads it in a goroutine of
-// its own.
+// upload counts what is read of the request's body and notices its end. The HTTP/2 client reads it
+// in a goroutine of its own.
 type upload struct {
 	io.ReadCloser
 
 	bytes atomic.Int64
 	ended atomic.Bool
-	moved func(int) error // told of bytes; an error ends the body; nil is told nothing
+	moved func(int) error // called with the number of bytes; an error ends the body; nil is not called
 }
 
 // Read implements io.Reader.
@@ -78,7 +79,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count is told of bytes that were read.
+// count counts bytes that were read.
 func (u *upload) count(n int) error {
 	u.bytes.Add(int64(n))
 	if u.moved == nil {
@@ -87,19 +88,19 @@ func (u *upload) count(n int) error {
 	return u.moved(n)
 }
 
-// download is the body of the agent's response. It remembers how it broke off, and ends a drained watch as if the API
-// server had ended it, which clients are used to.
+// download is the body of the agent's response. It remembers how it broke off, and ends a drained
+// watch as if the API server had ended it, which clients are used to.
 type download struct {
 	io.ReadCloser
 
 	mapError func(error) error
-	answered func() // called when nobody reads any further
+	answered func() // called when the body is not read any further
 	res      *http.Response
 	failed   error
 }
 
-// Close implements io.Closer. The HTTP/2 client's own Close waits until the upload has ended, and a caller that waits
-// for the end of this answer may never end it. So Close ends the request first.
+// Close implements io.Closer. The HTTP/2 client's own Close waits until the upload has ended, and a
+// caller that waits for the end of this answer may never end it. So Close ends the request first.
 //
 // The trailer is known afterwards, and is sent after the body.
 func (d *download) Close() error {

@@ -70,8 +70,8 @@ func (h *Handler) question(r *request) policy.Question {
 }
 
 // isStillAllowed checks the decision of a running request again. Without an answer the old decision
-// counts: the distributor may be down for longer than a decision is kept, and that must not stop running
-// requests.
+// counts: the distributor may be down for longer than a decision is kept, and that must not stop
+// running requests.
 func (h *Handler) isStillAllowed(ctx context.Context, r *request) bool {
 	now, err := h.deps.Access.Check(ctx, h.question(r))
 	if err != nil {

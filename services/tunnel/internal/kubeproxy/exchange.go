@@ -19,12 +19,20 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 )
 
-// lingerTimeout is how long the rest of a body may keep a connection whose request was answered with an
-// error.
+// lingerTimeout is how long the rest of a body may keep a connection whose request was answered
+// with an error.
 const lingerTimeout = 5 * time.Second
 
-// exchange carries one request through a stream, and the answer back. It belongs to the goroutine of the
-// handler. Only the upload and the traffic are used by another goroutine, too.
+// caller is the side of an exchange that is not the cluster's: a [call].
+type caller interface {
+	// refuse answers in place of the cluster.
+	refuse(refused *refusal)
+	// finish records the outcome.
+	finish(result audit.Result)
+}
+
+// exchange carries one request through a stream, and the answer back. It belongs to the goroutine
+// of the handler. Only the upload and the traffic are used by another goroutine, too.
 type exchange struct {
 	handler *Handler
 	request *request
@@ -32,10 +40,7 @@ type exchange struct {
 	traffic *traffic
 	began   time.Time
 	stream  stream
-	// finish records the outcome.
-	finish func(audit.Result)
-	// refuse answers the caller in place of the cluster.
-	refuse func(*refusal)
+	caller  caller
 
 	upload   *upload   // nil: the request has no body
 	download *download // nil: the agent has not answered
@@ -60,20 +65,18 @@ func (x *exchange) run() {
 
 	req := x.request.in.WithContext(ctx)
 	x.prepareUpload(req)
-	x.proxy(x.stream).ServeHTTP(x.answer, req)
+	x.proxy(x).ServeHTTP(x.answer, req)
 	x.isWritten = true
 }
 
-// watchOver ends the request when it must not continue: when the replica drains and the answer has no
-// end of its own, or when the permission is withdrawn. The returned function stops it and waits for what
-// it has begun.
+// watchOver ends the request when it must not continue: when the replica drains and the answer has
+// no end of its own, or when the permission is withdrawn. The returned function stops it and waits
+// for what it has begun.
 func (x *exchange) watchOver(ctx context.Context, cancel context.CancelCauseFunc) (stop func()) {
 	checks := &rechecks{
-		timers:    x.handler.rechecks,
-		isAllowed: func() bool { return x.handler.isStillAllowed(ctx, x.request) },
-		revoke:    func() { cancel(errRevoked) },
+		timers: x.handler.rechecks, isAllowed: func() bool { return x.handler.isStillAllowed(ctx, x.request) }, cancel: cancel,
 	}
-	checks.schedule()
+	checks.start()
 	if !x.request.target.isEndless() {
 		return checks.stop
 	}
@@ -84,21 +87,34 @@ func (x *exchange) watchOver(ctx context.Context, cancel context.CancelCauseFunc
 	}
 }
 
-// cutStalled ends the request when its caller reads nothing of the answer for the stall timeout. Until
-// then the caller holds a place, and memory, here, at the agent and at the API server. The returned
-// function stops it.
+// cutStalled ends the request when its caller reads nothing of the answer for the stall timeout.
+// Until then the caller holds a place, and memory, here, at the agent and at the API server. The
+// returned function stops it.
 //
-// An upgraded connection is not cut. It belongs to the two sides, and a person may read the output of a
-// command page by page.
+// An upgraded connection is not cut. It belongs to the two sides, and a person may read the output
+// of a command page by page.
 func (x *exchange) cutStalled(cancel context.CancelCauseFunc) (stop func()) {
 	guard := serve.GuardStalls(x.answer.ResponseWriter, x.handler.deps.StallTimeout, func() { cancel(errStalled) })
 	x.answer.ResponseWriter = guard
 	return guard.Stop
 }
 
-// proxy sends a request through transport and writes the answer. It flushes an answer of unknown length,
-// such as a watch, as it arrives. An answer of known length needs no flush. One without a body must not
-// be flushed: its headers are its end.
+// RoundTrip implements http.RoundTripper: it sends a request to the agent, and measures the time
+// that the hub itself takes before and afterwards.
+func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
+	ctx, measured := req.Context(), x.handler.instruments
+	measured.delay(ctx, phaseRequest, x.began)
+	res, err := x.stream.RoundTrip(req)
+	if err == nil {
+		arrived := time.Now()
+		x.answer.began = func() { measured.delay(ctx, phaseResponse, arrived) }
+	}
+	return res, err
+}
+
+// proxy sends a request through transport and writes the answer. It flushes an answer of unknown
+// length, such as a watch, as it arrives. An answer of known length needs no flush. One without a
+// body must not be flushed: its headers are its end.
 func (x *exchange) proxy(transport http.RoundTripper) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:        x.rewrite,
@@ -110,9 +126,9 @@ func (x *exchange) proxy(transport http.RoundTripper) *httputil.ReverseProxy {
 	}
 }
 
-// prepareUpload counts the body, and allows an answer to be written while the caller still sends it.
-// Without that, an HTTP/1.1 server reads the rest of the body before it writes the first byte of an early
-// refusal.
+// prepareUpload counts the body, and allows an answer to be written while the caller still sends
+// it. Without that, an HTTP/1.1 server reads the rest of the body before it writes the first byte
+// of an early refusal.
 func (x *exchange) prepareUpload(req *http.Request) {
 	if req.Body == nil || req.ContentLength == 0 {
 		return
@@ -176,11 +192,11 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 // giveUp answers the caller in place of the cluster.
 func (x *exchange) giveUp(refused *refusal) {
 	x.failure = refused
-	x.refuse(refused)
+	x.caller.refuse(refused)
 }
 
-// isUploadUnread reports whether the caller may still be sending on a connection that cannot distinguish
-// the rest of this body from a next request.
+// isUploadUnread reports whether the caller may still be sending on a connection that cannot
+// distinguish the rest of this body from a next request.
 func (x *exchange) isUploadUnread() bool {
 	return x.request.in.ProtoMajor == 1 && x.upload != nil && !x.upload.ended.Load()
 }
@@ -203,7 +219,7 @@ func (x *exchange) close() {
 	case x.traffic.overdraft() != nil:
 		result.Reason = reason.RateLimited
 	}
-	x.finish(result)
+	x.caller.finish(result)
 	in := x.request.in
 	x.handler.instruments.end(in.Context(),
 		ending{outcome: result.Outcome, endless: x.request.target.isEndless() || isUpgrade(in), status: x.answer.status}, x.began)

@@ -19,22 +19,23 @@ const (
 // closeFrame is the first byte of a WebSocket frame that closes the connection.
 const closeFrame = 0x88
 
-// farewell tells the caller why a session ends early. WebSocket has words for that, which can be said between two frames
-// only, so that it follows where the frames end. Other protocols have none.
+// farewell is the last message to a caller, which says why a session ends early. WebSocket has one,
+// which may be sent only between two frames, so farewell follows where the frames end. Other
+// protocols have none.
 type farewell struct {
 	websocket bool
 	header    [14]byte // of the frame that is coming in
 	have      int      // bytes of it
 	body      uint64   // bytes of the frame still to come
-	closed    bool     // the cluster has said its own farewell
+	closed    bool     // the cluster has sent its own last message
 }
 
 func newFarewell(protocol string) *farewell {
 	return &farewell{websocket: strings.EqualFold(protocol, "websocket")}
 }
 
-// see follows the bytes on their way to the caller.
-func (f *farewell) see(p []byte) {
+// follow records bytes on their way to the caller.
+func (f *farewell) follow(p []byte) {
 	if !f.websocket {
 		return
 	}
@@ -54,7 +55,7 @@ func (f *farewell) see(p []byte) {
 	}
 }
 
-// headerLength tells the length of a frame's header by its second byte.
+// headerLength returns the length of a frame's header, which its second byte determines.
 func headerLength(second byte) int {
 	length := 2
 	switch second & 0x7f {
@@ -80,8 +81,9 @@ func bodyLength(header [14]byte) uint64 {
 	}
 }
 
-// words returns what to write before the connection is closed for this cause. It is nothing when there is no way to say it.
-func (f *farewell) words(cause error) []byte {
+// message returns the bytes to write before the connection is closed for this cause. It is empty if
+// nothing can be sent.
+func (f *farewell) message(cause error) []byte {
 	if !f.websocket || f.closed || f.have > 0 || f.body > 0 {
 		return nil
 	}

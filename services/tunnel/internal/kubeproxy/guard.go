@@ -36,27 +36,36 @@ func endAtDrain(ctx context.Context, cancel context.CancelCauseFunc, ending <-ch
 	}
 }
 
-// rechecks checks a permission repeatedly, each time an interval after the last answer. Between the
-// checks it has no goroutine.
+// rechecks checks a permission repeatedly, each time an interval after the last answer, and cancels
+// the request once it is withdrawn. Between the checks it has no goroutine.
 type rechecks struct {
 	timers    *timeouts.Queue
 	isAllowed func() bool
-	revoke    func()
+	cancel    context.CancelCauseFunc
 
 	mu      sync.Mutex
 	next    *timeouts.Entry
 	stopped bool
 }
 
-// schedule prepares the next check.
-func (r *rechecks) schedule() { r.unlessStopped(func() { r.next = r.timers.Add(r.check) }) }
+// start schedules the first check.
+func (r *rechecks) start() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = r.timers.Add(r.check)
+}
 
 func (r *rechecks) check() {
-	if r.isAllowed() {
-		r.schedule()
-		return
+	isAllowed := r.isAllowed()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.stopped:
+	case isAllowed:
+		r.next = r.timers.Add(r.check)
+	default:
+		r.cancel(errRevoked)
 	}
-	r.unlessStopped(r.revoke)
 }
 
 func (r *rechecks) stop() {
@@ -64,15 +73,6 @@ func (r *rechecks) stop() {
 	defer r.mu.Unlock()
 	r.stopped = true
 	r.next.Stop()
-}
-
-// unlessStopped calls do, unless the rechecks are stopped. They are not stopped while do runs.
-func (r *rechecks) unlessStopped(do func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.stopped {
-		do()
-	}
 }
 
 // sessions counts the upgraded connections, which the server forgets once they are taken over.

@@ -16,16 +16,17 @@ const (
 	headerErrorReason = "Leat-Error-Reason"
 )
 
-// scrubRequest removes every header with which a caller could claim another identity or address: at the cluster, at the
-// agent, or at the hub itself. Hop-by-hop headers, and those that the caller's Connection header lists, are already
-// removed.
+// scrubRequest removes every header with which a caller could claim another identity or address: at
+// the cluster, at the agent, or at the hub itself. Hop-by-hop headers, and those that the caller's
+// Connection header lists, are already removed.
 func scrubRequest(header http.Header) {
 	proxyheader.ScrubRequest(header)
 	scrubProtocols(header)
 }
 
-// scrubHeader removes what a cluster must not send to the hub's callers, from the header of an answer of any status or
-// from its trailer: headers that act on the whole host, and headers that only the hub or an agent may set.
+// scrubHeader removes what a cluster must not send to the hub's callers, from the header of an
+// answer of any status or from its trailer: headers that act on the whole host, and headers that
+// only the hub or an agent may set.
 func scrubHeader(header http.Header) {
 	proxyheader.ScrubAnswer(header)
 	for name := range header {
@@ -40,8 +41,8 @@ func hasPrefixFold(name, prefix string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// scrubResponse prepares the head of a cluster's answer. It marks errors with their origin: only an agent may name
-// itself as the origin.
+// scrubResponse prepares the head of a cluster's answer. It marks errors with their origin: only an
+// agent may name itself as the origin.
 func scrubResponse(res *http.Response) {
 	origin, reason := res.Header.Get(headerErrorOrigin), res.Header.Get(headerErrorReason)
 	scrubHeader(res.Header)
@@ -58,9 +59,9 @@ func scrubResponse(res *http.Response) {
 	}
 }
 
-// These are headers that restrict what browsers may do with a cluster's answer, whose content does not come from the
-// hub. At the hub's own host a cluster's page has no scripts, forms or origin, because everything else at that host
-// belongs to the hub.
+// These are headers that restrict what browsers may do with a cluster's answer, whose content does
+// not come from the hub. At the hub's own host a cluster's page has no scripts, forms or origin,
+// because everything else at that host belongs to the hub.
 const (
 	headerContentTypeOptions = "X-Content-Type-Options"
 	headerContentPolicy      = "Content-Security-Policy"
@@ -68,8 +69,8 @@ const (
 	contentPolicy            = "sandbox; default-src 'none'"
 )
 
-// confine sets headers that restrict what browsers may do with a cluster's answer. A cluster with its own host may
-// serve pages there.
+// confine sets headers that restrict what browsers may do with a cluster's answer. A cluster with
+// its own host may serve pages there.
 func confine(header http.Header, clusterHost bool) {
 	header.Set(headerContentTypeOptions, "nosniff")
 	if clusterHost {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// ByHost gives each cluster a host of its own, {name}.{domain}, at whose root its API is: some clients
-// lose the path of a server's URL. It passes such a request on as one below [Prefix], and leaves all
-// others as they are. Everything before the domain is the name, dots included, so that no two clusters
-// share a host. An empty domain changes nothing.
+// ByHost gives each cluster a host of its own, {name}.{domain}, at whose root its API is: some
+// clients lose the path of a server's URL. It passes such a request on as one below [Prefix], and
+// leaves all others as they are. Everything before the domain is the name, dots included, so that
+// no two clusters share a host. An empty domain changes nothing.
 func ByHost(domain string, next http.Handler) http.Handler {
 	suffix := hostSuffix(domain)
 	if suffix == "" {
@@ -42,7 +42,8 @@ func hostSuffix(domain string) string {
 	return "." + strings.ToLower(domain)
 }
 
-// clusterAt returns the name of the cluster whose own host this is. It is empty for all other hosts.
+// clusterAt returns the name of the cluster whose own host this is. It is empty for all other
+// hosts.
 func clusterAt(host, suffix string) string {
 	if suffix == "" {
 		return ""
@@ -54,7 +55,8 @@ func clusterAt(host, suffix string) string {
 	return name
 }
 
-// hostname returns the name in a Host header in lower case, without port and the dot that may end it.
+// hostname returns the name in a Host header in lower case, without port and the dot that may end
+// it.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

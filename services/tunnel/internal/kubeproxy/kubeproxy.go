@@ -14,12 +14,12 @@
 //   - A request ends when its permission is withdrawn, its quota is used up twice, its caller does not
 //     read the answer, or the replica drains.
 //
-// A request passes through call (authenticate, decide, record, carry) and exchange (one request through
-// one stream to the agent). An upgraded connection becomes a splice of the caller's connection and that
-// stream.
+// A request passes through call (authenticate, decide, record, carry) and exchange (one request
+// through one stream to the agent). An upgraded connection becomes a splice of the caller's
+// connection and that stream.
 //
-// An exchange belongs to the goroutine of its handler. Another goroutine reads the upload and counts its
-// bytes; counters that both use are atomic. No lock is held while another one is taken.
+// An exchange belongs to the goroutine of its handler. Another goroutine reads the upload and
+// counts its bytes; counters that both use are atomic. No lock is held while another one is taken.
 //
 // The package does not know how agents are connected, decide access, or keep audit records.
 package kubeproxy
@@ -66,7 +66,8 @@ type Deps struct {
 	FanIn *fanin.Relay
 	// Quota bounds the bytes of people and clusters. Nil: there is no bound.
 	Quota *quota.Ledger
-	// UploadMemory bounds, in bytes, the bodies that have arrived over HTTP/2 and wait for their cluster.
+	// UploadMemory bounds, in bytes, the bodies that have arrived over HTTP/2 and wait for their
+	// cluster.
 	UploadMemory int64
 	// RecheckInterval is how often the permission of a running request is checked again.
 	RecheckInterval time.Duration
@@ -74,7 +75,8 @@ type Deps struct {
 	StallTimeout time.Duration
 	// SessionGrace is how long an upgraded connection may continue once the replica drains.
 	SessionGrace time.Duration
-	// ClusterDomain is the domain of the clusters' own hosts; see [ByHost]. Empty: clusters have no hosts.
+	// ClusterDomain is the domain of the clusters' own hosts; see [ByHost]. Empty: clusters have no
+	// hosts.
 	ClusterDomain string
 	// Recorder records upgraded connections. Nil: none is recorded.
 	Recorder Recorder
@@ -83,8 +85,8 @@ type Deps struct {
 // Handler serves everything below [Prefix]. It holds what all requests share.
 type Handler struct {
 	deps Deps
-	// hostSuffix is the end of the clusters' own hosts, and traceHeaders are the headers that carry a
-	// trace, in canonical form.
+	// hostSuffix is the end of the clusters' own hosts, and traceHeaders are the headers that carry
+	// a trace, in canonical form.
 	hostSuffix   string
 	traceHeaders []string
 
@@ -119,6 +121,6 @@ func NewHandler(deps Deps) (*Handler, error) {
 	}, nil
 }
 
-// Wait blocks until no upgraded connection is left, or ctx ends. The server does not wait for them when
-// it stops. Wait is called at most once.
+// Wait blocks until no upgraded connection is left, or ctx ends. The server does not wait for them
+// when it stops. Wait is called at most once.
 func (h *Handler) Wait(ctx context.Context) { h.sessions.wait(ctx) }

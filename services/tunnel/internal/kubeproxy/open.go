@@ -6,7 +6,6 @@ package kubeproxy
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
@@ -16,8 +15,8 @@ import (
 // stream is the right to send one request to a cluster.
 type stream interface {
 	http.RoundTripper
-	// Connection returns the id of the agent's connection that carries the request. Empty: it is not
-	// known.
+	// Connection returns the id of the agent's connection that carries the request. Empty: it is
+	// not known.
 	Connection() string
 	// Release returns the right.
 	Release()
@@ -43,9 +42,9 @@ func (h *Handler) openStream(ctx context.Context, r *request, user string) (stre
 	return s, nil
 }
 
-// openShared opens a watch that several viewers may share. The person is charged for it as for a watch
-// of their own, until the watch has ended or other viewers share it. The cluster is charged once for all
-// of them.
+// openShared opens a watch that several viewers may share. The person is charged for it as for a
+// watch of their own, until the watch has ended or other viewers share it. The cluster is charged
+// once for all of them.
 func (h *Handler) openShared(r *request) (stream, error) {
 	release, err := h.deps.Router.Charge(r.subject)
 	if err != nil {
@@ -54,24 +53,4 @@ func (h *Handler) openShared(r *request) (stream, error) {
 	return h.deps.FanIn.Watch(r.clusterKey(), func(ctx context.Context) (fanin.Upstream, error) {
 		return h.openStream(ctx, r, "")
 	}, release), nil
-}
-
-// timed measures how long the hub itself takes.
-type timed struct {
-	stream
-
-	instruments *instruments
-	began       time.Time
-	answer      *response
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t timed) RoundTrip(req *http.Request) (*http.Response, error) {
-	t.instruments.delay(req.Context(), phaseRequest, t.began)
-	res, err := t.stream.RoundTrip(req)
-	if err == nil {
-		arrived := time.Now()
-		t.answer.began = func() { t.instruments.delay(req.Context(), phaseResponse, arrived) }
-	}
-	return res, err
 }

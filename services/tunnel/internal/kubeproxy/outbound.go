@@ -18,8 +18,8 @@ import (
 // server's.
 const agentHost = "kubernetes"
 
-// agentPrefix is where the agent serves its API server. Calls to the agent, and to services, have no
-// prefix.
+// agentPrefix is where the agent serves its API server. Calls to the agent, and to services, have
+// no prefix.
 const agentPrefix = "/kubernetes"
 
 // Headers that only the hub sets on requests to an agent.
@@ -32,7 +32,8 @@ const (
 )
 
 // address directs a request to the agent: scrubbed, under the identity that was decided, with the
-// caller's path and query byte for byte. A service inside the cluster learns nothing about the caller.
+// caller's path and query byte for byte. A service inside the cluster learns nothing about the
+// caller.
 func (r *request) address(out *http.Request) {
 	scrubRequest(out.Header)
 	prefix := ""

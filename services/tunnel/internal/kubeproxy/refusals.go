@@ -70,7 +70,8 @@ func refuseUndecided(err error) *refusal {
 	return refuseInternal()
 }
 
-// refuseUnrecordedDecision answers a request that is not carried out because no record would show it.
+// refuseUnrecordedDecision answers a request that is not carried out because no record would show
+// it.
 func refuseUnrecordedDecision() *refusal {
 	return refuseDependency("the hub cannot write its audit log, so it did not carry the request out; retry, and inform an administrator")
 }

@@ -23,8 +23,8 @@ type request struct {
 	in *http.Request
 	// traceID ties an error message, the audit log and the traces together.
 	traceID string
-	// id is that of the audit records. It is the trace's, unless the caller brought the trace: such a
-	// trace may have other requests, and a caller could choose one of somebody else's requests.
+	// id is that of the audit records. It is the trace's, unless the caller brought the trace: such
+	// a trace may have other requests, and a caller could choose one of somebody else's requests.
 	id string
 
 	caller   identity.Identity
@@ -66,12 +66,12 @@ func (r *request) rulesRequest() accessrule.Request {
 	}
 }
 
-// clusterKey returns the name under which the cluster is counted and watches are shared. Two clusters of
-// one name, one after the other, have different uids.
+// clusterKey returns the name under which the cluster is counted and watches are shared. Two
+// clusters of one name, one after the other, have different uids.
 func (r *request) clusterKey() string { return r.target.cluster + " " + r.decision.ClusterUID }
 
-// isUpgrade reports whether a request wants to speak another protocol than HTTP. A client that offers
-// HTTP/2 without TLS accepts HTTP/1.1 as well.
+// isUpgrade reports whether a request wants to speak another protocol than HTTP. A client that
+// offers HTTP/2 without TLS accepts HTTP/1.1 as well.
 func isUpgrade(r *http.Request) bool {
 	protocol := r.Header.Get("Upgrade")
 	return protocol != "" && !strings.EqualFold(protocol, "h2c") &&

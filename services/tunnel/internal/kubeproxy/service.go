@@ -5,8 +5,8 @@ package kubeproxy
 
 import "strings"
 
-// servicePrefix begins the path of a request to a service inside the cluster. Kubernetes APIs have no
-// such path.
+// servicePrefix begins the path of a request to a service inside the cluster. Kubernetes APIs have
+// no such path.
 const servicePrefix = "/services/"
 
 // service is a service inside the cluster to which the agent is asked to pass a request on.
@@ -18,8 +18,8 @@ type service struct {
 	rest string
 }
 
-// parseService parses the path of a request to a service. It accepts each name in one spelling only:
-// what rules are compared with must be what the agent connects to.
+// parseService parses the path of a request to a service. It accepts each name in one spelling
+// only: what rules are compared with must be what the agent connects to.
 func parseService(path string) (s service, ok bool) {
 	rest, found := strings.CutPrefix(path, servicePrefix)
 	if !found {

@@ -16,23 +16,25 @@ import (
 )
 
 const (
-	// halfClosedIdle is how long a connection stays whose one direction has ended while nothing moves in the other: a peer
-	// that is gone altogether looks the same as one that only listens.
+	// halfClosedIdle is how long a connection stays whose one direction has ended while nothing
+	// moves in the other: a peer that is gone altogether looks the same as one that only listens.
 	halfClosedIdle = time.Minute
-	// farewellTimeout bounds the last message to the caller, and then the wait until the caller closes, if the hub ends
-	// the session.
+	// farewellTimeout bounds the last message to the caller, and then the wait until the caller
+	// closes, if the hub ends the session.
 	farewellTimeout = 2 * time.Second
-	// lastBytesTimeout bounds the wait until the caller closes, if the cluster has ended the session. The last bytes
-	// may still be in the kernels' buffers, because the caller is busy. If the caller sends anything to a closed
-	// socket, the kernel drops them.
+	// lastBytesTimeout bounds the wait until the caller closes, if the cluster has ended the
+	// session. The last bytes may still be in the kernels' buffers, because the caller is busy. If
+	// the caller sends anything to a closed socket, the kernel drops them.
 	lastBytesTimeout = time.Minute
 )
 
-// splice is a caller's connection and a stream to the agent that have become one.
+// splice is a caller's connection and a stream to the agent that have become one. Two goroutines
+// use it: the handler's writes the cluster's bytes, and the HTTP/2 client's reads the caller's. mu
+// guards what both change.
 type splice struct {
 	conn     net.Conn
-	answer   io.Reader          // what the cluster says
-	up       *uplift            // what the caller says
+	answer   io.Reader          // bytes of the cluster
+	up       *upgradeBody       // bytes of the caller
 	tap      func([]byte) error // records
 	count    func(n int) error  // an error means that a quota is used up
 	buffers  *serve.CopyBuffers
@@ -46,8 +48,8 @@ type splice struct {
 	over bool
 }
 
-// run forwards bytes until both directions have ended or ctx has. The caller must then call linger. run reports whether
-// one of the two sides ended the session, as opposed to a failure on the way.
+// run forwards bytes until both directions have ended or ctx has. The caller must then call linger.
+// run reports whether one of the two sides ended the session, as opposed to a failure on the way.
 func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early, head []byte) (ended bool) {
 	// What ends the session ends a write that waits for the caller.
 	unblocked := make(chan struct{})
@@ -61,7 +63,7 @@ func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early,
 		cancel(errCallerGone)
 		return true
 	}
-	s.up.start(lifted{
+	s.up.start(upgradedConn{
 		conn: s.conn, early: early, moved: s.moved,
 		ended:  func() { s.expectEnd(cancel) },
 		failed: func(err error) { cancel(fmt.Errorf("%w: %w", errCallerGone, err)) },
@@ -76,7 +78,7 @@ func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early,
 		}
 	} else {
 		if !unblock() {
-			<-unblocked // so that it does not take the last words away
+			<-unblocked // so that it does not prevent the last message
 		}
 		s.part(context.Cause(ctx))
 	}
@@ -85,7 +87,7 @@ func (s *splice) run(ctx context.Context, cancel context.CancelCauseFunc, early,
 	return errors.Is(err, io.EOF) || errors.Is(cause, errCallerGone) || errors.Is(cause, errIdle)
 }
 
-// download passes on what the cluster says, until its end, which is io.EOF, or a failure.
+// download passes on the cluster's bytes. It returns io.EOF at their end, or a failure.
 func (s *splice) download(cancel context.CancelCauseFunc) error {
 	buffer := s.buffers.Get()
 	defer s.buffers.Put(buffer)
@@ -113,7 +115,7 @@ func (s *splice) pass(p []byte) error {
 	}
 	n, err := s.conn.Write(p)
 	s.sent += int64(n)
-	s.farewell.see(p[:n])
+	s.farewell.follow(p[:n])
 	s.moved()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errCallerGone, err)
@@ -121,18 +123,19 @@ func (s *splice) pass(p []byte) error {
 	return nil
 }
 
-// part says farewell where the protocol has words for it, and the caller has not gone first.
+// part sends a last message if the protocol has one and the caller has not left first.
 func (s *splice) part(cause error) {
 	_ = s.conn.SetWriteDeadline(time.Now().Add(farewellTimeout))
-	if words := s.farewell.words(cause); len(words) > 0 && !errors.Is(cause, errCallerGone) {
-		_, _ = s.conn.Write(words) // nobody is left to tell when it fails
+	if message := s.farewell.message(cause); len(message) > 0 && !errors.Is(cause, errCallerGone) {
+		_, _ = s.conn.Write(message) // if it fails, the caller is gone
 	}
 	s.patient = closeWrite(s.conn) && cause == nil
 }
 
-// linger reads what the caller still sends until the caller ends its direction, which it does when it has read
-// everything. The wait is shorter if the caller cannot have noticed the end, or if the hub has ended the session. In a
-// drain, which begins when ending is closed, the wait is at most grace. linger closes the connection.
+// linger reads what the caller still sends until the caller ends its direction, which it does when
+// it has read everything. The wait is shorter if the caller cannot have noticed the end, or if the
+// hub has ended the session. In a drain, which begins when ending is closed, the wait is at most
+// grace. linger closes the connection.
 func (s *splice) linger(ending <-chan struct{}, grace time.Duration) {
 	defer s.conn.Close()
 	s.up.reading.Lock()
@@ -184,8 +187,8 @@ func (s *splice) stop() {
 	}
 }
 
-// closeWrite ends one direction and leaves the other open. It reports false for a connection that cannot do that; such
-// a connection is closed completely soon after.
+// closeWrite ends one direction and leaves the other open. It reports false for a connection that
+// cannot do that; such a connection is closed completely soon after.
 func closeWrite(conn net.Conn) bool {
 	half, ok := conn.(interface{ CloseWrite() error })
 	return ok && half.CloseWrite() == nil // if it fails, the peer is gone

@@ -22,8 +22,8 @@ const agentService = "/" + agentv1connect.AgentServiceName + "/"
 type target struct {
 	// cluster is the cluster's full name as the path has it.
 	cluster string
-	// path is the path at the cluster's API server, at its agent or at a service in it, byte for byte
-	// as the caller wrote it. It begins with "/".
+	// path is the path at the cluster's API server, at its agent or at a service in it, byte for
+	// byte as the caller wrote it. It begins with "/".
 	path string
 	// query follows the path's "?", byte for byte. It is empty when there is none.
 	query string
@@ -31,8 +31,8 @@ type target struct {
 	// escaped, would be resolved by somebody on the way.
 	isContained bool
 	// attributes are what the request asks for, as the API server reads it. A request for a service
-	// has the attributes that it would have by way of the API server's own proxy, so that rules name
-	// both with services/proxy.
+	// has the attributes that it would have by way of the API server's own proxy, so that rules
+	// name both with services/proxy.
 	attributes kubeapi.Attributes
 }
 
@@ -68,12 +68,12 @@ func (t target) isEndless() bool {
 	return t.attributes.Endless() || t.path == agentv1connect.AgentServiceWatchEventsProcedure
 }
 
-// isWatch reports whether the answer is a watch, which API servers end now and then and clients begin
-// again.
+// isWatch reports whether the answer is a watch, which API servers end now and then and clients
+// begin again.
 func (t target) isWatch() bool { return t.attributes.Verb == kubeapi.VerbWatch }
 
-// isResourceWatch reports whether the answer is a watch of an API server's resources. What is proxied
-// to a service, a pod or a node may look like a watch and mean something else each time.
+// isResourceWatch reports whether the answer is a watch of an API server's resources. What is
+// proxied to a service, a pod or a node may look like a watch and mean something else each time.
 func (t target) isResourceWatch() bool {
 	return t.isWatch() && t.attributes.Resource != "" && t.attributes.Subresource == ""
 }
@@ -91,8 +91,8 @@ func (t target) needsUpgrade() bool {
 	return len(segments) == 8 && segments[1] == "api" && segments[3] == "namespaces" && segments[5] == "pods"
 }
 
-// Matches reports whether a request is for a cluster. It looks at the path as it was sent: routing by
-// a cleaned path would answer redirects where the API server has to answer.
+// Matches reports whether a request is for a cluster. It looks at the path as it was sent: routing
+// by a cleaned path would answer redirects where the API server has to answer.
 func Matches(r *http.Request) bool { return strings.HasPrefix(rawPath(r), Prefix) }
 
 // rawPath returns the path as the caller wrote it, without the query.

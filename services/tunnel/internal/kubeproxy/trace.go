@@ -20,9 +20,9 @@ import (
 // route is what all requests to clusters have in common.
 const route = Prefix + "{cluster}/"
 
-// startSpan describes a request by OpenTelemetry's conventions for HTTP servers. It leaves out the query,
-// which holds the commands that people run in their pods. It returns the request with the span in its
-// context, and the caller's trace. A request without any trace is returned as it is.
+// startSpan describes a request by OpenTelemetry's conventions for HTTP servers. It leaves out the
+// query, which holds the commands that people run in their pods. It returns the request with the
+// span in its context, and the caller's trace. A request without any trace is returned as it is.
 func (h *Handler) startSpan(r *http.Request) (traced *http.Request, parent trace.SpanContext, span trace.Span) {
 	ctx := r.Context()
 	isTraced := slices.ContainsFunc(h.traceHeaders, func(name string) bool { return len(r.Header[name]) > 0 })
@@ -68,8 +68,8 @@ func protocolVersion(r *http.Request) string {
 	return strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)
 }
 
-// endSpan describes how the request ended. An answer that is the caller's fault is not an error of the
-// server.
+// endSpan describes how the request ended. An answer that is the caller's fault is not an error of
+// the server.
 func endSpan(span trace.Span, r *request, answer *response, refused *refusal) {
 	if !span.IsRecording() {
 		return

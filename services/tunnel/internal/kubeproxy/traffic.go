@@ -122,8 +122,8 @@ type traffic struct {
 	overdrawn atomic.Pointer[error]
 }
 
-// receive counts bytes from the caller. An error means that the request must end: a quota is used up
-// twice.
+// receive counts bytes from the caller. An error means that the request must end: a quota is used
+// up twice.
 func (t *traffic) receive(n int) error { return t.count(&t.totals.received, n) }
 
 // send counts bytes to the caller, as receive does.

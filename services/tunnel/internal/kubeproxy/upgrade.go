@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// Headers that carry an upgrade through HTTP/2, which has none. The hub asks for a protocol, and the agent
-// confirms that the cluster has switched to it.
+// Headers that carry an upgrade through HTTP/2, which has none. The hub asks for a protocol, and
+// the agent confirms that the cluster has switched to it.
 const (
 	headerUpgrade       = "Leat-Upgrade"
 	headerUpgradeStatus = "Leat-Upgrade-Status"
@@ -27,14 +27,14 @@ var hopByHop = [...]string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// runUpgrade carries a request that asks to speak another protocol. If the cluster agrees, the caller's
-// connection and the stream to the agent are one from then on. Otherwise the cluster's answer goes to the
-// caller like any other, so that clients can try another protocol.
+// runUpgrade carries a request that asks to speak another protocol. If the cluster agrees, the
+// caller's connection and the stream to the agent are one from then on. Otherwise the cluster's
+// answer goes to the caller like any other, so that clients can try another protocol.
 func (x *exchange) runUpgrade() {
 	defer x.handler.sessions.begin()()
 	defer func() { x.linger() }() // by then the request has ended and is recorded
-	// When the server stops, it ends the context of a connection that was taken over. The session must
-	// outlive that. It has an end of its own.
+	// When the server stops, it ends the context of a connection that was taken over. The session
+	// must outlive that. It has an end of its own.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(x.request.in.Context()))
 	defer cancel(nil)
 	x.cause = func() error { return context.Cause(ctx) }
@@ -43,7 +43,8 @@ func (x *exchange) runUpgrade() {
 	isCallerThere := context.AfterFunc(x.request.in.Context(), func() { cancel(errCallerGone) })
 	defer isCallerThere()
 	defer x.watchOver(ctx, cancel)()
-	// Unlike a watch, a session cannot be begun again where it was. It may continue as long as possible.
+	// Unlike a watch, a session cannot be begun again where it was. It may continue as long as
+	// possible.
 	defer endAtDrain(ctx, cancel, x.handler.deps.Router.Ending(), x.handler.deps.SessionGrace)()
 
 	recording, err := x.beginRecording(ctx)
@@ -53,11 +54,11 @@ func (x *exchange) runUpgrade() {
 		return
 	}
 	defer func() { recording.End(x.outcome()) }()
-	up := newUplift(recording.FromCaller, x.traffic.receive)
+	up := newUpgradeBody(recording.FromCaller, x.traffic.receive)
 	// As long as the HTTP/2 client reads a body, it does not notice that its request is over.
 	defer context.AfterFunc(ctx, func() { _ = up.Close() })()
 	defer up.Close()
-	res, err := x.stream.RoundTrip(x.upgradeRequest(ctx, up))
+	res, err := x.RoundTrip(x.upgradeRequest(ctx, up))
 	if err != nil {
 		x.fail(x.answer, x.request.in.WithContext(ctx), err)
 		return
@@ -101,9 +102,10 @@ func switched(res *http.Response) (protocol string, agreed bool) {
 	return protocol, res.StatusCode == http.StatusOK && res.Header.Get(headerUpgradeStatus) == "101" && protocol != ""
 }
 
-// join connects the caller's connection with the stream to the agent, and returns when both have ended.
+// join connects the caller's connection with the stream to the agent, and returns when both have
+// ended.
 func (x *exchange) join(
-	ctx context.Context, cancel context.CancelCauseFunc, header http.Header, up *uplift, recording Recording,
+	ctx context.Context, cancel context.CancelCauseFunc, header http.Header, up *upgradeBody, recording Recording,
 ) {
 	conn, buffered, err := http.NewResponseController(x.answer).Hijack()
 	if err != nil {
@@ -136,9 +138,9 @@ func upgradeAnswer(res *http.Response, protocol string) http.Header {
 	return header
 }
 
-// upgradeRequest returns the agent's request for the caller's. Its body is the caller's connection, as
-// soon as there is one.
-func (x *exchange) upgradeRequest(ctx context.Context, up *uplift) *http.Request {
+// upgradeRequest returns the agent's request for the caller's. Its body is the caller's connection,
+// as soon as there is one.
+func (x *exchange) upgradeRequest(ctx context.Context, up *upgradeBody) *http.Request {
 	out := x.request.in.Clone(ctx)
 	protocol := out.Header.Get("Upgrade")
 	dropHopByHop(out.Header)

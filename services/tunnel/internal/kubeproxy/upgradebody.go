@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// uplift is the body of an upgrade request: it has no byte before the cluster has agreed, and then those that the caller
-// sends. The HTTP/2 client reads it in a goroutine of its own.
-type uplift struct {
+// upgradeBody is the body of an upgrade request. It has no byte before the cluster has agreed, and
+// then the bytes that the caller sends. The HTTP/2 client reads it in a goroutine of its own.
+type upgradeBody struct {
 	upload upload             // counts; its reader is not used
 	tap    func([]byte) error // records
 	count  func(n int) error  // an error means that a quota is used up
 
 	started  chan struct{} // closed when from is set
-	from     lifted
+	from     upgradedConn
 	finished chan struct{} // closed when no more is read
 	once     sync.Once
 	closing  sync.Once
-	reading  sync.Mutex // held by who reads the caller's connection
+	reading  sync.Mutex // held by the goroutine that reads the caller's connection
 }
 
-// lifted is a caller's connection, and who is told of it.
-type lifted struct {
+// upgradedConn is a caller's connection, with functions that are called for what happens on it.
+type upgradedConn struct {
 	conn   net.Conn
 	early  []byte // what was read from the connection before
 	moved  func()
@@ -36,18 +36,18 @@ type lifted struct {
 	failed func(error)
 }
 
-func newUplift(tap func([]byte) error, count func(int) error) *uplift {
-	return &uplift{tap: tap, count: count, started: make(chan struct{}), finished: make(chan struct{})}
+func newUpgradeBody(tap func([]byte) error, count func(int) error) *upgradeBody {
+	return &upgradeBody{tap: tap, count: count, started: make(chan struct{}), finished: make(chan struct{})}
 }
 
-// start lets the caller's bytes flow. It is called once at the most.
-func (u *uplift) start(from lifted) {
+// start begins to read the caller's bytes. It is called at most once.
+func (u *upgradeBody) start(from upgradedConn) {
 	u.from = from
 	close(u.started)
 }
 
 // Read implements io.Reader.
-func (u *uplift) Read(p []byte) (int, error) {
+func (u *upgradeBody) Read(p []byte) (int, error) {
 	select {
 	case <-u.started:
 	case <-u.finished:
@@ -81,7 +81,7 @@ func (u *uplift) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (u *uplift) read(p []byte) (int, error) {
+func (u *upgradeBody) read(p []byte) (int, error) {
 	if len(u.from.early) > 0 {
 		n := copy(p, u.from.early)
 		u.from.early = u.from.early[n:]
@@ -90,8 +90,8 @@ func (u *uplift) read(p []byte) (int, error) {
 	return u.from.conn.Read(p)
 }
 
-// failRead reports a failure of the caller's connection. One that Close has brought about is none.
-func (u *uplift) failRead(err error) {
+// failRead reports a failure of the caller's connection, unless Close has caused it.
+func (u *upgradeBody) failRead(err error) {
 	select {
 	case <-u.finished:
 	default:
@@ -99,11 +99,11 @@ func (u *uplift) failRead(err error) {
 	}
 }
 
-func (u *uplift) finish() { u.once.Do(func() { close(u.finished) }) }
+func (u *upgradeBody) finish() { u.once.Do(func() { close(u.finished) }) }
 
-// Close implements io.Closer: it stops reading, and a blocked Read returns. Only the first call touches the connection,
-// which has another reader afterwards.
-func (u *uplift) Close() (err error) {
+// Close implements io.Closer: it stops reading, and a blocked Read returns. Only the first call
+// touches the connection, which has another reader afterwards.
+func (u *upgradeBody) Close() (err error) {
 	u.finish()
 	u.closing.Do(func() {
 		select {

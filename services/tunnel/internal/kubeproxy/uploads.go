@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// UploadWindow is how many bytes of one HTTP/2 body the hub's server accepts before the handler reads any: a caller
-// with a round trip of 50 ms can then send 40 MiB/s.
+// UploadWindow is how many bytes of one HTTP/2 body the hub's server accepts before the handler
+// reads any: a caller with a round trip of 50 ms can then send 40 MiB/s.
 const UploadWindow = 2 << 20
 
 // heldPerUpload is the most that the hub holds of one HTTP/2 body.
@@ -24,9 +24,10 @@ const heldPerUpload = UploadWindow + h2.UploadBuffer
 // sharesOfUploads says which share of the memory for uploads one person may use: a quarter.
 const sharesOfUploads = 4
 
-// uploads bounds the memory of bodies that have arrived and wait for their cluster: what the server has accepted, and the
-// buffer of the tunnel that sends it on. Over HTTP/2 the server accepts up to [UploadWindow] of each body before uploads
-// is asked. So a body without room must be refused at once. It is safe for concurrent use.
+// uploads bounds the memory of bodies that have arrived and wait for their cluster: what the server
+// has accepted, and the buffer of the tunnel that sends it on. Over HTTP/2 the server accepts up to
+// [UploadWindow] of each body before uploads is asked. So a body without room must be refused at
+// once. It is safe for concurrent use.
 type uploads struct {
 	max, share int64
 
@@ -54,8 +55,8 @@ func newUploads(memory int64, meter metric.Meter) (*uploads, error) {
 	return u, nil
 }
 
-// reserve reserves room for the body of a person's request until release is called. It reports false if there is no
-// room.
+// reserve reserves room for the body of a person's request until release is called. It reports
+// false if there is no room.
 func (u *uploads) reserve(subject string, r *http.Request) (release func(), ok bool) {
 	size := heldAtMost(r)
 	if size == 0 {
@@ -80,8 +81,8 @@ func (u *uploads) release(subject string, size int64) {
 	}
 }
 
-// heldAtMost returns how many bytes of a request's body the hub may hold. Over HTTP/1.1 the connection's own buffer
-// holds what the server has accepted, so only the tunnel's buffer counts.
+// heldAtMost returns how many bytes of a request's body the hub may hold. Over HTTP/1.1 the
+// connection's own buffer holds what the server has accepted, so only the tunnel's buffer counts.
 func heldAtMost(r *http.Request) int64 {
 	if r.Body == nil || r.Body == http.NoBody || isUpgrade(r) {
 		return 0
