@@ -29,19 +29,20 @@ import (
 // scope names this service's traces and metrics.
 const scope = "github.com/leatdev/leat/services/tunnel"
 
-// Config holds the settings of the tunnel. [Config.Bind] sets every default: a zero field does not mean
-// one.
+// Config holds the settings of the tunnel. [Config.Bind] sets every default: a zero field does not
+// mean one.
 type Config struct {
 	// Serve and Telemetry are the settings that all services have.
 	Serve     serve.Config
 	Telemetry telemetry.Config
-	// DistributorURL is the base URL of the distributor, which publishes the keys of tokens and decides
-	// about access. Required.
+	// DistributorURL is the base URL of the distributor, which publishes the keys of tokens and
+	// decides about access. Required.
 	DistributorURL string
-	// DistributorCAFile holds the certificates to trust for it, in PEM. Empty means those of the system.
+	// DistributorCAFile holds the certificates to trust for it, in PEM. Empty means those of the
+	// system.
 	DistributorCAFile string
-	// DistributorTransport is used instead of a network connection to the distributor when it is set, as
-	// tests do. Not a flag.
+	// DistributorTransport is used instead of a network connection to the distributor when it is
+	// set, as tests do. Not a flag.
 	DistributorTransport http.RoundTripper
 	// Service is how the services of the hub authenticate to each other. Required.
 	Service rpc.ServiceConfig
@@ -50,16 +51,16 @@ type Config struct {
 	RedisURL string
 	// RedisCAFile holds the PEM certificates to trust for a RedisURL with TLS. Empty: the system's.
 	RedisCAFile string
-	// AdvertiseURL is the URL at which the other replicas reach this one's peer listener. Required with
-	// RedisURL.
+	// AdvertiseURL is the URL at which the other replicas reach this one's peer listener. Required
+	// with RedisURL.
 	AdvertiseURL string
-	// PeerListenAddr is host:port of the listener for other replicas. It uses the certificate of the
-	// public listener, and serves only if RedisURL is set.
+	// PeerListenAddr is host:port of the listener for other replicas. It uses the certificate of
+	// the public listener, and serves only if RedisURL is set.
 	PeerListenAddr string
 	// PeerListener replaces PeerListenAddr if it is set. Not a flag.
 	PeerListener net.Listener
-	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means those of the
-	// system.
+	// PeerCAFile holds the certificates to trust for replicas at https, in PEM. Empty means those
+	// of the system.
 	PeerCAFile string
 
 	// MaxStreamsPerCluster and MaxStreamsPerUser bound the requests under way.
@@ -69,35 +70,35 @@ type Config struct {
 	MaxConnectionsPerCluster int
 	// MaxConnectsPerSecond bounds how many connections agents open at this replica in a second.
 	MaxConnectsPerSecond int
-	// StreamWindow is how much of one unread response the hub accepts at first, MaxStreamWindow how much
-	// when its reader keeps up with a distant agent.
+	// StreamWindow is how much of one unread response the hub accepts at first, MaxStreamWindow how
+	// much when its reader keeps up with a distant agent.
 	StreamWindow    config.Bytes
 	MaxStreamWindow config.Bytes
-	// BufferMemory bounds the bytes that were received from all agents and not yet read. Uploads over
-	// HTTP/2 may hold half as much in addition. Zero means a quarter of GOMEMLIMIT or of the container's
-	// limit, whichever is less, and 512 MiB without either.
+	// BufferMemory bounds the bytes that were received from all agents and not yet read. Uploads
+	// over HTTP/2 may hold half as much in addition. Zero means a quarter of GOMEMLIMIT or of the
+	// container's limit, whichever is less, and 512 MiB without either.
 	BufferMemory config.Bytes
-	// PingAfter is the silence after which the hub pings an agent, PingTimeout how long the answer may
-	// take.
+	// PingAfter is the silence after which the hub pings an agent, PingTimeout how long the answer
+	// may take.
 	PingAfter   time.Duration
 	PingTimeout time.Duration
 	// HeartbeatInterval is how often the hub sends something on each agent's connection,
 	// HeartbeatTimeout how long the agent may take to answer.
 	HeartbeatInterval time.Duration
 	HeartbeatTimeout  time.Duration
-	// TokenGrace is how long an agent's connection lives after its access token has expired, unless the
-	// agent shows another one.
+	// TokenGrace is how long an agent's connection lives after its access token has expired, unless
+	// the agent shows another one.
 	TokenGrace time.Duration
-	// AccessMaxAge is the longest life of a permission, AccessStaleAge its life while the distributor
-	// does not answer.
+	// AccessMaxAge is the longest life of a permission, AccessStaleAge its life while the
+	// distributor does not answer.
 	AccessMaxAge   time.Duration
 	AccessStaleAge time.Duration
 	// RecheckInterval is how often the permission of a running request is checked again.
 	RecheckInterval time.Duration
 	// StallTimeout is how long a caller may read nothing of an answer before its request is ended.
 	StallTimeout time.Duration
-	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. Empty: only
-	// pages of the hub's own.
+	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. Empty:
+	// only pages of the hub's own.
 	AllowedOrigins []string
 
 	// AllowLocalAgents lets the hub dial agents at loopback and link-local addresses: for tests and
@@ -107,8 +108,8 @@ type Config struct {
 	// Load bounds the load on clusters and the bytes that people move.
 	Load Load
 
-	// ClusterDomain gives each cluster a host of its own, {name}.ClusterDomain. Empty means that there are
-	// paths only.
+	// ClusterDomain gives each cluster a host of its own, {name}.ClusterDomain. Empty means that
+	// there are paths only.
 	ClusterDomain string
 
 	// Audit says where audit records go.
@@ -120,14 +121,14 @@ type Config struct {
 const (
 	// agentsPingAfter is the silence after which an agent sends PINGs, which cannot be set.
 	agentsPingAfter = 20 * time.Second
-	// moveShare is the part of the drain timeout that agents have to connect elsewhere, while people are
-	// served as before.
+	// moveShare is the part of the drain timeout that agents have to connect elsewhere, while
+	// people are served as before.
 	moveShare = 0.4
 )
 
-// These constants derive the default of [Config.BufferMemory]: a quarter of what the process may use. The
-// garbage collector may need the same amount again. Histories of shared watches, audit records, agents'
-// connections and running requests need the rest.
+// These constants derive the default of [Config.BufferMemory]: a quarter of what the process may
+// use. The garbage collector may need the same amount again. Histories of shared watches, audit
+// records, agents' connections and running requests need the rest.
 const (
 	bufferMemoryDivisor  = 4
 	bufferMemoryLeast    = 32 << 20
@@ -148,13 +149,16 @@ func (c *Config) Bind(s *config.Set) {
 	c.Telemetry.Bind(s)
 	limits, ages, connections := session.DefaultLimits(), policy.DefaultCacheParams(nil), reverse.DefaultSettings()
 	s.Group("Tunnel")
-	s.String(&c.DistributorURL, "distributor-url", "", "base URL of the distributor: keys of tokens, and who may reach what")
+	s.String(&c.DistributorURL, "distributor-url", "",
+		"base URL of the distributor: keys of tokens, and who may reach what")
 	s.String(&c.DistributorCAFile, "distributor-ca-file", "", "certificates to trust for the distributor, in PEM")
 	c.Service.Bind(s)
 	s.String(&c.RedisURL, "redis-url", "",
 		"Redis in which all replicas share the routes to agents: redis://…, or redis+sentinel://…, redis+cluster://…; empty: this is the only replica")
-	s.String(&c.RedisCAFile, "redis-ca-file", "", "PEM certificates to trust for a Redis with TLS (rediss://…) instead of the system's")
-	s.String(&c.AdvertiseURL, "tunnel-advertise-url", "", "where the other replicas reach --tunnel-peer-listen-addr of this one; needed with --redis-url")
+	s.String(&c.RedisCAFile, "redis-ca-file", "",
+		"PEM certificates to trust for a Redis with TLS (rediss://…) instead of the system's")
+	s.String(&c.AdvertiseURL, "tunnel-advertise-url", "",
+		"where the other replicas reach --tunnel-peer-listen-addr of this one; needed with --redis-url")
 	// The manifests open this port only to the tunnel's own pods.
 	s.String(&c.PeerListenAddr, "tunnel-peer-listen-addr", ":8705",
 		"address that other replicas pass requests to, host:port; not for people or agents")
@@ -176,7 +180,8 @@ func (c *Config) Bind(s *config.Set) {
 		"bytes of all answers that may be unread at once; beyond it the hub ends the readers that have stood still for the longest; uploads may "+
 			"hold half as much again; 0: a quarter of GOMEMLIMIT or of the container's limit, 512 MiB without either")
 	s.Duration(&c.PingAfter, "tunnel-ping-after", connections.PingAfter, "silence after which an agent is pinged")
-	s.Duration(&c.PingTimeout, "tunnel-ping-timeout", connections.PingTimeout, "how long an agent may take to answer a ping")
+	s.Duration(&c.PingTimeout, "tunnel-ping-timeout", connections.PingTimeout,
+		"how long an agent may take to answer a ping")
 	// Intermediaries commonly end a silent connection after 30 s or more.
 	s.Duration(&c.HeartbeatInterval, "tunnel-heartbeat-interval", 15*time.Second,
 		"how often the hub sends something on each agent's connection, so that load balancers do not end it for its silence; must be less than "+
@@ -184,10 +189,12 @@ func (c *Config) Bind(s *config.Set) {
 	// A dead agent is known within two intervals.
 	s.Duration(&c.HeartbeatTimeout, "tunnel-heartbeat-timeout", 15*time.Second,
 		"how long an agent may take to answer before its connection is ended")
-	// As long as a token: an outage of the distributor, which issues tokens, does not show at the tunnel.
+	// As long as a token: an outage of the distributor, which issues tokens, does not show at the
+	// tunnel.
 	s.Duration(&c.TokenGrace, "tunnel-token-grace", time.Hour,
 		"how long an agent stays connected after its access token has expired, unless it shows another one")
-	s.Duration(&c.AccessMaxAge, "tunnel-access-max-age", ages.PositiveAge, "how long a permission counts before it is checked again")
+	s.Duration(&c.AccessMaxAge, "tunnel-access-max-age", ages.PositiveAge,
+		"how long a permission counts before it is checked again")
 	s.Duration(&c.AccessStaleAge, "tunnel-access-stale-age", ages.StaleAge,
 		"how long a permission counts while the distributor does not answer")
 	// It bounds how long a running watch outlives its permission.
@@ -242,8 +249,8 @@ func (c *Config) check() error {
 	return c.Load.check()
 }
 
-// checkAmounts refuses zero where it would stop the tunnel. The heartbeats must be more frequent than
-// agents' PINGs: where an intermediary swallows those, agents would believe the hub gone.
+// checkAmounts refuses zero where it would stop the tunnel. The heartbeats must be more frequent
+// than agents' PINGs: where an intermediary swallows those, agents would believe the hub gone.
 func (c *Config) checkAmounts() error {
 	for _, amount := range []struct {
 		flag string
@@ -285,7 +292,8 @@ func (c *Config) checkReplicas() error {
 		return config.Missing("tunnel-advertise-url")
 	}
 	u, err := url.Parse(c.AdvertiseURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+		strings.Trim(u.Path, "/") != "" {
 		return invalid("tunnel-advertise-url", "another URL", "http://host:port or https://host:port, without a path")
 	}
 	return nil
@@ -311,8 +319,8 @@ func (c *Config) decisions(access policy.Access) policy.CacheParams {
 	return params
 }
 
-// bufferMemory returns the bound of unread bodies in bytes. root is where the process's control group is
-// mounted.
+// bufferMemory returns the bound of unread bodies in bytes. root is where the process's control
+// group is mounted.
 func (c *Config) bufferMemory(root string) int64 {
 	if c.BufferMemory > 0 {
 		return int64(c.BufferMemory)
@@ -322,8 +330,9 @@ func (c *Config) bufferMemory(root string) int64 {
 	}.Bytes()
 }
 
-// agentSilence returns how long an agent that lives is silent at most. Agents that come by calls have two
-// layers of HTTP/2. The server's own sends no PING before, because an intermediary could swallow it.
+// agentSilence returns how long an agent that lives is silent at most. Agents that come by calls
+// have two layers of HTTP/2. The server's own sends no PING before, because an intermediary could
+// swallow it.
 func (c *Config) agentSilence() time.Duration { return c.HeartbeatInterval * 4 / 3 }
 
 // moveTimeout returns how long a drain waits for agents and requests to move to other replicas.
@@ -334,8 +343,8 @@ func (c *Config) moveTimeout() time.Duration {
 	return time.Duration(float64(c.Serve.DrainTimeout) * moveShare)
 }
 
-// sessionGrace lets upgraded connections continue for most of the drain, so that there is time to end
-// them properly.
+// sessionGrace lets upgraded connections continue for most of the drain, so that there is time to
+// end them properly.
 func (c *Config) sessionGrace() time.Duration {
 	return (c.Serve.DrainTimeout - c.moveTimeout()) * 4 / 5
 }
@@ -385,14 +394,18 @@ type AuditConfig struct {
 // Bind binds the fields and sets their defaults.
 func (c *AuditConfig) Bind(s *config.Set) {
 	s.Group("Audit")
-	s.Strings(&c.Outputs, "tunnel-audit-output", []string{auditStdout}, "where audit records go: stdout, file, otlp, or none alone")
-	s.Bool(&c.FailClosed, "tunnel-audit-fail-closed", true, "refuse requests whose decision cannot be recorded; false counts and logs the loss")
+	s.Strings(&c.Outputs, "tunnel-audit-output", []string{auditStdout},
+		"where audit records go: stdout, file, otlp, or none alone")
+	s.Bool(&c.FailClosed, "tunnel-audit-fail-closed", true,
+		"refuse requests whose decision cannot be recorded; false counts and logs the loss")
 	s.Size(&c.Queue, "tunnel-audit-queue", 16<<20, "audit records that may wait for one output")
-	s.Duration(&c.Timeout, "tunnel-audit-timeout", 5*time.Second, "how long the record of a decision may take to be written")
+	s.Duration(&c.Timeout, "tunnel-audit-timeout", 5*time.Second,
+		"how long the record of a decision may take to be written")
 	s.String(&c.File, "tunnel-audit-file", "", "file of the output file; each replica needs its own")
 	s.Size(&c.FileMaxSize, "tunnel-audit-file-max-size", 100<<20, "size at which a new file begins")
 	s.Duration(&c.FileMaxAge, "tunnel-audit-file-max-age", 24*time.Hour, "age at which a new file begins")
-	s.Int(&c.FileKeep, "tunnel-audit-file-keep", 10, "old files that are kept, beside those that tunnel-audit-file-keep-at-least keeps; 0 keeps all")
+	s.Int(&c.FileKeep, "tunnel-audit-file-keep", 10,
+		"old files that are kept, beside those that tunnel-audit-file-keep-at-least keeps; 0 keeps all")
 	s.Duration(&c.FileKeepAtLeast, "tunnel-audit-file-keep-at-least", 24*time.Hour,
 		"how long old files are kept however many there are, so that no caller can push records out of the log by filling it; 0: no such time")
 	s.Duration(&c.FileKeepFor, "tunnel-audit-file-keep-for", 0, "how long old files are kept; 0: without limit")
@@ -414,14 +427,15 @@ func (c *AuditConfig) check() error {
 		seen[output] = true
 	}
 	if seen[auditToFile] != (c.File != "") {
-		return invalid("tunnel-audit-file", fmt.Sprintf("%q", c.File), "a file with --tunnel-audit-output=file, and only then")
+		return invalid("tunnel-audit-file", fmt.Sprintf("%q", c.File),
+			"a file with --tunnel-audit-output=file, and only then")
 	}
 	return nil
 }
 
 // RecordConfig says which sessions are recorded.
 type RecordConfig struct {
-	// Dir is the folder of the recordings. Empty: there are none.
+	// Dir is the folder of the recordings. Empty: nothing is recorded.
 	Dir string
 	// Input records what people type, too.
 	Input bool
@@ -435,17 +449,20 @@ type RecordConfig struct {
 
 // Bind binds the fields and sets their defaults.
 func (c *RecordConfig) Bind(s *config.Set) {
-	s.String(&c.Dir, "tunnel-record-dir", "", "folder for recordings (asciicast) of exec and attach with a terminal; empty records none")
+	s.String(&c.Dir, "tunnel-record-dir", "",
+		"folder for recordings (asciicast) of exec and attach with a terminal; empty records none")
 	s.Bool(&c.Input, "tunnel-record-input", false, "record what people type, too, passwords included")
 	s.Bool(&c.Required, "tunnel-record-required", false, "refuse and end sessions that cannot be recorded")
 	// The default holds hours of a busy terminal.
-	s.Size(&c.MaxSize, "tunnel-record-max-size", 64<<20, "size at which a recording ends, and with it a session that must be recorded")
+	s.Size(&c.MaxSize, "tunnel-record-max-size", 64<<20,
+		"size at which a recording ends, and with it a session that must be recorded")
 	s.Duration(&c.KeepFor, "tunnel-record-keep-for", 0, "how long recordings are kept; 0: without limit")
 }
 
 func (c *RecordConfig) check() error {
 	if c.Dir == "" && (c.Required || c.Input || c.KeepFor != 0) {
-		return invalid("tunnel-record-dir", `""`, "a folder, which --tunnel-record-required, --tunnel-record-input and --tunnel-record-keep-for need")
+		return invalid("tunnel-record-dir", `""`,
+			"a folder, which --tunnel-record-required, --tunnel-record-input and --tunnel-record-keep-for need")
 	}
 	if c.MaxSize <= 0 {
 		return invalid("tunnel-record-max-size", c.MaxSize, "more than 0")
@@ -465,8 +482,8 @@ type Load struct {
 	WatchFanIn string
 	// WatchFanInMemory bounds the histories of shared watches.
 	WatchFanInMemory config.Bytes
-	// MaxBytesPerUser and MaxBytesPerCluster bound the bytes that may be moved within QuotaWindow. Zero
-	// means that there is no bound.
+	// MaxBytesPerUser and MaxBytesPerCluster bound the bytes that may be moved within QuotaWindow.
+	// Zero means that there is no bound.
 	MaxBytesPerUser    config.Bytes
 	MaxBytesPerCluster config.Bytes
 	// QuotaWindow is how long bytes count.
@@ -477,7 +494,8 @@ type Load struct {
 func (l *Load) Bind(s *config.Set) {
 	s.Choice(&l.WatchFanIn, "tunnel-watch-fan-in", fanInOn,
 		"whether many viewers of one watch, under one identity, cost the cluster one watch", fanInOn, fanInOff)
-	s.Size(&l.WatchFanInMemory, "tunnel-watch-fan-in-memory", 64<<20, "memory for the events of shared watches, from which late viewers are served")
+	s.Size(&l.WatchFanInMemory, "tunnel-watch-fan-in-memory", 64<<20,
+		"memory for the events of shared watches, from which late viewers are served")
 	s.Size(&l.MaxBytesPerUser, "tunnel-max-bytes-per-user", 0,
 		"bytes that one person may move through a replica within the quota window; then new requests are answered 429; 0: no limit")
 	s.Size(&l.MaxBytesPerCluster, "tunnel-max-bytes-per-cluster", 0,

@@ -48,9 +48,11 @@ func newPublic(
 	}
 	mux := http.NewServeMux()
 	mux.Handle(reverse.Path, agents)
-	path, handler := tunnelv1connect.NewTunnelServiceHandler(service{Service: asked, Handler: agents}, server.Options()...)
+	path, handler := tunnelv1connect.NewTunnelServiceHandler(service{Service: asked, Handler: agents},
+		server.Options()...)
 	mux.Handle(path, server.Guard(reverse.WithDeadlines(handler)))
-	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure, serve.CutStalled(server.Guard(handler), cfg.StallTimeout))
+	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure,
+		serve.CutStalled(server.Guard(handler), cfg.StallTimeout))
 	return kubeproxy.ByHost(cfg.ClusterDomain, pages.Wrap(route(kubeproxy.Matches, people, mux))), nil
 }
 
@@ -59,16 +61,18 @@ type peerService struct{ *api.Service }
 
 // Connect implements TunnelService: agents connect to the public listener.
 func (peerService) Connect(context.Context, *connect.BidiStream[tunnelv1.ConnectRequest, tunnelv1.ConnectResponse]) error {
-	return rpcerr.New(connect.CodeUnimplemented, errorsv1.Reason_REASON_UNIMPLEMENTED, "agents connect to the tunnel's public listener")
+	return rpcerr.New(connect.CodeUnimplemented, errorsv1.Reason_REASON_UNIMPLEMENTED,
+		"agents connect to the tunnel's public listener")
 }
 
-// newPeers returns the handler of the listener for other replicas. It carries out the requests that they
-// pass on, and lists this replica's sessions and recordings. It refuses all other callers, even other
-// services of the hub.
+// newPeers returns the handler of the listener for other replicas. It carries out the requests that
+// they pass on, and lists this replica's sessions and recordings. It refuses all other callers,
+// even other services of the hub.
 func newPeers(
 	self relay.Replica, keys *identity.ServiceKeys, asked *api.Service, table *session.Table, sink audit.Sink, tel *telemetry.Telemetry,
 ) (http.Handler, error) {
-	verifier := keys.Verifier([]string{identity.ServiceTunnel}, identity.ReplicaAudience(identity.ServiceTunnel, self.ID))
+	verifier := keys.Verifier([]string{identity.ServiceTunnel},
+		identity.ReplicaAudience(identity.ServiceTunnel, self.ID))
 	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: verifier})
 	if err != nil {
 		return nil, err
@@ -82,8 +86,8 @@ func newPeers(
 	return route(hop.Matches, hops, mux), nil
 }
 
-// newInternal returns the handler for probes and scrapes. The replica is unready as soon as it begins to
-// drain, while it still serves.
+// newInternal returns the handler for probes and scrapes. The replica is unready as soon as it
+// begins to drain, while it still serves.
 func newInternal(table *session.Table, tel *telemetry.Telemetry) http.Handler {
 	health := serve.NewHealth()
 	health.Register("draining", func(context.Context) error {
@@ -99,8 +103,8 @@ func newInternal(table *session.Table, tel *telemetry.Telemetry) http.Handler {
 	})
 }
 
-// route returns a handler that sends requests that match to matching. The mux would clean their paths and
-// redirect.
+// route returns a handler that sends requests that match to matching. The mux would clean their
+// paths and redirect.
 func route(matches func(*http.Request) bool, matching, others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if matches(r) {

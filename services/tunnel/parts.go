@@ -48,7 +48,7 @@ type parts struct {
 	people  *kubeproxy.Handler
 	agents  *reverse.Handler
 	public  http.Handler
-	// peers answers other replicas. Nil: there are none.
+	// peers answers other replicas. Nil: this is the only one.
 	peers http.Handler
 	// internal answers probes and scrapes.
 	internal http.Handler
@@ -63,8 +63,8 @@ func (p *parts) close() {
 	}
 }
 
-// open makes the parts, from the ground up. It connects to nothing. The caller closes what it returns, an
-// error or not.
+// open makes the parts, from the ground up. It connects to nothing. The caller closes what it
+// returns, an error or not.
 func open(ctx context.Context, cfg Config, tel *telemetry.Telemetry) (*parts, error) {
 	p := &parts{}
 	logger, meter := tel.Logger(), tel.Meter(scope)
@@ -186,8 +186,8 @@ func open(ctx context.Context, cfg Config, tel *telemetry.Telemetry) (*parts, er
 	return p, nil
 }
 
-// dialDistributor returns two clients for the distributor: one with the hub's own token, and one without
-// a token for agents' calls, which carry theirs.
+// dialDistributor returns two clients for the distributor: one with the hub's own token, and one
+// without a token for agents' calls, which carry theirs.
 func dialDistributor(cfg Config, own *identity.ServiceKey, tel *telemetry.Telemetry) (authorized, anonymous rpc.Client, err error) {
 	params := rpc.ClientParams{BaseURL: cfg.DistributorURL, Telemetry: tel}
 	if params.CAPEM, err = readCA(cfg.DistributorCAFile); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/recording"
 )
 
-// openAudit begins to write audit records. stop returns when the last ones are written, or when they take
-// too long. It is never nil.
+// openAudit begins to write audit records. stop returns when the last ones are written, or when
+// they take too long. It is never nil.
 func openAudit(ctx context.Context, cfg AuditConfig, tel *telemetry.Telemetry) (sink audit.Sink, stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var closers []func() error
@@ -89,8 +89,8 @@ func openOutput(ctx context.Context, cfg AuditConfig, name string) (output audit
 	}
 }
 
-// openRecordings returns the store of recordings, and begins to delete old ones until ctx ends. The store
-// is nil if nothing is recorded. wait blocks until the deletion has ended. It is never nil.
+// openRecordings returns the store of recordings, and begins to delete old ones until ctx ends. The
+// store is nil if nothing is recorded. wait blocks until the deletion has ended. It is never nil.
 func openRecordings(ctx context.Context, cfg RecordConfig, logger *slog.Logger) (store *recording.Store, wait func(), err error) {
 	var sweeping sync.WaitGroup
 	if cfg.Dir == "" {

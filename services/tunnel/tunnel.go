@@ -27,8 +27,8 @@ const (
 	farewellTimeout = 5 * time.Second
 )
 
-// Run serves until ctx ends, and then drains: agents connect elsewhere, running requests may end within
-// the drain timeout, watches are closed. It returns nil after a drain.
+// Run serves until ctx ends, and then drains: agents connect elsewhere, running requests may end
+// within the drain timeout, watches are closed. It returns nil after a drain.
 func Run(ctx context.Context, cfg Config) (err error) {
 	if err := cfg.check(); err != nil {
 		return err
@@ -50,8 +50,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return p.serve(ctx, cfg, tel)
 }
 
-// serve runs all parts until ctx ends, and then drains: first the agents move, then the servers end, and
-// last of all the routes.
+// serve runs all parts until ctx ends, and then drains: first the agents move, then the servers
+// end, and last of all the routes.
 func (p *parts) serve(ctx context.Context, cfg Config, tel *telemetry.Telemetry) error {
 	move := cfg.moveTimeout()
 	cfg.Serve.DrainTimeout -= move

@@ -11,9 +11,10 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
-// The heap grows by this much between collections. A hub that serves few agents would else collect dozens of times a second
-// while people ask; one that grew by more would live in memory that no cache of the processor holds. The upper bound is what ten
-// thousand connected agents take beside what they need.
+// The heap grows by this much between collections. A hub that serves few agents would else collect
+// dozens of times a second while people ask; one that grew by more would live in memory that no
+// cache of the processor holds. The upper bound is what ten thousand connected agents take beside
+// what they need.
 const (
 	leastHeadroom = 16 << 20
 	mostHeadroom  = 96 << 20

@@ -42,8 +42,8 @@ func (d *Distributor) Check(ctx context.Context, q policy.Question) (policy.Deci
 	return decisionOf(res)
 }
 
-// errReserved is the error for a decision by which somebody would be one of Kubernetes' own, such as system:masters. No binding can
-// say that, and so nothing that claims it is obeyed.
+// errReserved is the error for a decision by which somebody would be one of Kubernetes' own, such
+// as system:masters. No binding can say that, and so nothing that claims it is obeyed.
 var errReserved = errors.New("distributor's decision names an identity of Kubernetes itself")
 
 func decisionOf(res *distributorv1.CheckAccessResponse) (policy.Decision, error) {
@@ -72,8 +72,8 @@ func decisionOf(res *distributorv1.CheckAccessResponse) (policy.Decision, error)
 	return d, nil
 }
 
-// translate marks the errors after which asking again may help. A refusal of our own token is none of them: it is a
-// mistake of who set the hub up.
+// translate marks the errors after which asking again may help. A refusal of the tunnel's own token
+// is not one of them: the hub is set up wrongly.
 func translate(err error) error {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnauthenticated, connect.CodePermissionDenied, connect.CodeInvalidArgument, connect.CodeUnimplemented:

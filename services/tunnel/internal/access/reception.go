@@ -14,7 +14,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 )
 
-// Reception tells which agents are dialled, and vouches for the hub to them, through the distributor's ReceptionService.
+// Reception lists the agents to dial, and obtains the hub's tokens for them, through the
+// distributor's ReceptionService.
 type Reception struct {
 	client distributorv1connect.ReceptionServiceClient
 }

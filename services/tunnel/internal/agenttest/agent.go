@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agenttest is the other side of the tunnel for tests: it dials a hub over real TCP and serves HTTP/2 on the
-// connection, as an agent does. It follows docs/protocol/tunnel.md and shares no code with the hub's side.
+// Package agenttest is the other side of the tunnel for tests: it dials a hub over real TCP and
+// serves HTTP/2 on the connection, as an agent does. It follows docs/protocol/tunnel.md and shares
+// no code with the hub's side.
 package agenttest
 
 import (
@@ -24,18 +25,20 @@ import (
 type Options struct {
 	// Addr is the hub's address, host:port.
 	Addr string
-	// Dial opens the connection to the hub over the transports "upgrade" and "websocket", and the one that "connect" calls over.
-	// Nil: TCP to Addr.
+	// Dial opens the connection to the hub over the transports "upgrade" and "websocket", and the
+	// one that "connect" calls over. Nil: TCP to Addr.
 	Dial func(ctx context.Context) (net.Conn, error)
 	// Token is the agent's access token.
 	Token string
 	// ID is the connection's id.
 	ID string
-	// Handler is the cluster's API server. It sees requests as an API server does, without the tunnel's prefix.
+	// Handler is the cluster's API server. It sees requests as an API server does, without the
+	// tunnel's prefix.
 	Handler http.Handler
 	// Agent answers the calls of AgentService. Nil: there are none.
 	Agent http.Handler
-	// Services answers what is for services of the cluster, at paths that begin with /services/. Nil: there are none.
+	// Services answers what is for services of the cluster, at paths that begin with /services/.
+	// Nil: there are none.
 	Services http.Handler
 	// TLS makes the agent connect with TLS. Nil means without.
 	TLS *tls.Config
@@ -64,7 +67,8 @@ type Agent struct {
 	link *link
 }
 
-// Connect dials the hub and fails the test when it does not agree. The agent is closed at the test's end.
+// Connect dials the hub and fails the test when it does not agree. The agent is closed at the
+// test's end.
 func Connect(tb testing.TB, opts Options) *Agent {
 	tb.Helper()
 	agent, err := Dial(tb.Context(), opts)
@@ -110,7 +114,8 @@ func (a *Agent) serve(opts Options) {
 		MaxUploadBufferPerStream:     512 << 10,
 		MaxUploadBufferPerConnection: 512 << 20,
 	}
-	// A server that was not configured shares channels with others, which those in a bubble of testing/synctest must not.
+	// A server that was not configured shares channels with others, which those in a bubble of
+	// testing/synctest must not.
 	_ = http2.ConfigureServer(&http.Server{ReadHeaderTimeout: time.Minute}, server) // fails for settings of TLS alone
 	server.ServeConn(a.conn, &http2.ServeConnOpts{Handler: a.link.before(opts.route())})
 	_ = a.conn.Close()
@@ -157,7 +162,8 @@ func (a *Agent) Close() {
 // Done is closed when the connection has ended.
 func (a *Agent) Done() <-chan struct{} { return a.done }
 
-// Freeze stops the agent from hearing anything, while its connection stays open: a peer behind a broken network.
+// Freeze stops the agent from hearing anything, while its connection stays open: a peer behind a
+// broken network.
 func (a *Agent) Freeze() { a.conn.freeze() }
 
 // gate is a connection whose reading side can be shut.

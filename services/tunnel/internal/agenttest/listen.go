@@ -34,7 +34,8 @@ type Reception struct {
 	Listener net.Listener
 	// Once makes it take one tunnel alone: what is lost is not opened again.
 	Once bool
-	// Refuse answers a request that has proved to be the hub's, in place of the agent, when it returns a status. Nil: none is refused.
+	// Refuse answers a request that has proved to be the hub's, in place of the agent, when it
+	// returns a status. Nil: none is refused.
 	Refuse func(path string) int
 }
 
@@ -42,7 +43,8 @@ type Reception struct {
 type Receptive struct {
 	// Addr is where.
 	Addr string
-	// Tunnels gives the connections that carry people's requests, and Homes those for the agent's own calls, as they come.
+	// Tunnels gives the connections that carry people's requests, and Homes those for the agent's
+	// own calls, as they come.
 	Tunnels chan *Agent
 	Homes   chan *Call
 	// Refused gives what was wrong with tokens that were none of the hub's.

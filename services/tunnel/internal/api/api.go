@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api answers what people ask TunnelService: who is connected, and which sessions were recorded. A replica asks the others,
-// and says which of them did not answer.
+// Package api answers TunnelService's calls of people: which agents are connected, and which
+// sessions were recorded. A replica asks the others, and says which of them did not answer.
 package api
 
 import (
@@ -29,7 +29,7 @@ const serviceName = "tunnel"
 type Deps struct {
 	// Table has the connections of this replica.
 	Table *session.Table
-	// Recordings are those of this replica. Nil: there are none.
+	// Recordings are those of this replica. Nil: nothing is recorded.
 	Recordings *recording.Store
 	// Replica is this one's name.
 	Replica string
@@ -51,7 +51,8 @@ type Service struct {
 // New returns the service.
 func New(deps Deps) *Service { return &Service{deps: deps} }
 
-// ListSessions implements TunnelService. A session that begins while somebody pages is on its page or on none.
+// ListSessions implements TunnelService. A session that begins while somebody pages is on its page
+// or on none.
 func (s *Service) ListSessions(ctx context.Context, req *tunnelv1.ListSessionsRequest) (*tunnelv1.ListSessionsResponse, error) {
 	caller, _ := identity.FromContext(ctx)
 	if caller.Kind != identity.KindService {

@@ -48,8 +48,8 @@ type part[T any] struct {
 	more  bool
 }
 
-// gather adds what the other replicas say to a part. Those that do not answer in time are named. The order of what is returned is
-// that of the replicas.
+// gather adds what the other replicas say to a part. Those that do not answer in time are named.
+// The order of what is returned is that of the replicas.
 func gather[T any](ctx context.Context, s *Service, own part[T], ask func(context.Context, Peer) (part[T], error)) (all part[T], unanswered []string) {
 	peers, unanswered := s.others(ctx)
 	parts, errs := make([]part[T], len(peers)), make([]error, len(peers))

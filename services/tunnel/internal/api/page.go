@@ -19,8 +19,8 @@ const (
 	maxPage     = 1000
 )
 
-// cursor is the place of an item in the order of all replicas' items: by cluster, the newest first. Recordings are in the order of
-// their beginning alone, so that their cluster is left out.
+// cursor is the place of an item in the order of all replicas' items: by cluster, the newest first.
+// Recordings are in the order of their beginning alone, so that their cluster is left out.
 type cursor struct {
 	Cluster string `json:"c,omitempty"`
 	At      int64  `json:"t"` // nanoseconds
@@ -57,7 +57,8 @@ func parsePage(page *typev1.Page) (size int, after cursor, err error) {
 	return size, after, nil
 }
 
-// cut sorts items and returns those of one page, after a place. The token is empty on the last page.
+// cut sorts items and returns those of one page, after a place. The token is empty on the last
+// page.
 func cut[T any](all part[T], size int, after cursor, place func(T) cursor) (items []T, token string) {
 	items = slices.SortedFunc(slices.Values(all.items), func(a, b T) int { return place(a).compare(place(b)) })
 	if after != (cursor{}) {

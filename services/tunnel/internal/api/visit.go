@@ -29,8 +29,9 @@ const apiGroup = "leat.tunnel.v1"
 var errNoAdmin = rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
 	"only members of "+AdminGroup+" may see connections and recordings")
 
-// authorizeAdmin returns nil if the caller is an administrator now. The groups in a token are as old as the token. A
-// user that was deleted or removed from the group would remain an administrator for up to an hour.
+// authorizeAdmin returns nil if the caller is an administrator now. The groups in a token are as
+// old as the token. A user that was deleted or removed from the group would remain an administrator
+// for up to an hour.
 func (s *Service) authorizeAdmin(ctx context.Context, caller identity.Identity) error {
 	if caller.Kind != identity.KindUser {
 		return errNoAdmin
@@ -60,8 +61,9 @@ type visit struct {
 	revoked bool
 }
 
-// visit authorizes and records a call. It allows administrators, and other replicas if local is set: only they may see
-// what was on a user's terminal. If visit returns no error, its caller must call end.
+// visit authorizes and records a call. It allows administrators, and other replicas if local is
+// set: only they may see what was on a user's terminal. If visit returns no error, its caller must
+// call end.
 func (s *Service) visit(ctx context.Context, local bool, asked audit.Request) (*visit, error) {
 	caller, _ := identity.FromContext(ctx)
 	v := &visit{service: s, caller: caller, checked: time.Now()}
@@ -93,8 +95,8 @@ func (s *Service) visit(ctx context.Context, local bool, asked audit.Request) (*
 	return v, nil
 }
 
-// sent counts bytes of a recording, and checks from time to time whether the caller is still an administrator. If the
-// distributor does not answer, the call continues.
+// sent counts bytes of a recording, and checks from time to time whether the caller is still an
+// administrator. If the distributor does not answer, the call continues.
 func (v *visit) sent(ctx context.Context, n int) error {
 	v.bytes += int64(n)
 	if v.caller.Kind != identity.KindUser || time.Since(v.checked) < v.service.deps.RecheckInterval {

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit records which caller reached what. Every proxied request leaves two records with one id: the decision,
-// before anything is sent to the cluster, and the outcome, when the last byte has passed. A refused request leaves only
-// a decision. If another replica of the tunnel has the agent's connection, that replica writes a third record. The
-// decision is written before the request is carried out. So when the process dies, outcomes may be lost, but not the
-// decision of a request that was carried out.
+// Package audit records which caller reached what. Every proxied request leaves two records with
+// one id: the decision, before anything is sent to the cluster, and the outcome, when the last byte
+// has passed. A refused request leaves only a decision. If another replica of the tunnel has the
+// agent's connection, that replica writes a third record. The decision is written before the
+// request is carried out. So when the process dies, outcomes may be lost, but not the decision of a
+// request that was carried out.
 package audit
 
 import (
@@ -16,9 +17,9 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
-// Sink takes records, which never change from then on. Write returns when a decision is handed over for good; a request
-// whose decision it refuses must not be carried out. Of outcomes it takes hold and does not make anybody wait. It may be
-// called concurrently.
+// Sink takes records, which must not change afterwards. Write returns when a decision is
+// permanently handed over. A request whose decision it refuses must not be carried out. Write does
+// not wait for outcomes. It may be called concurrently.
 type Sink interface {
 	Write(ctx context.Context, record *Record) error
 }
@@ -32,11 +33,12 @@ const (
 	PhaseDecision Phase = "decision"
 	// PhaseOutcome is the record after its end.
 	PhaseOutcome Phase = "outcome"
-	// PhaseHop is the record of the replica that has the agent's connection, for a request that another replica passes
-	// on. The other replica records the decision and the outcome. This record exists in case an attacker impersonates a
-	// replica. See [Hop].
+	// PhaseHop is the record of the replica that has the agent's connection, for a request that
+	// another replica passes on. The other replica records the decision and the outcome. This
+	// record exists in case an attacker impersonates a replica. See [Hop].
 	PhaseHop Phase = "hop"
-	// PhaseSummary is the record of one person's refused requests that have no records of their own. See [Damper].
+	// PhaseSummary is the record of one person's refused requests that have no records of their
+	// own. See [Damper].
 	PhaseSummary Phase = "summary"
 )
 
@@ -44,7 +46,8 @@ const (
 type Request struct {
 	// ID is common to both records and unique otherwise.
 	ID string
-	// TraceID is what error messages show. It is the ID unless the caller brought a trace, which may have many requests.
+	// TraceID is what error messages show. It is the ID unless the caller brought a trace, which
+	// may have many requests.
 	TraceID string
 	// Subject is the person, such as "user:ada", and SubjectUID the person's uid.
 	Subject    string
@@ -76,15 +79,18 @@ type Record struct {
 	Allowed bool
 	// Reason says why a request was refused or could not be carried out. Zero: there is no reason.
 	Reason reason.Reason
-	// ImpersonatedUser, ImpersonatedUID, ImpersonatedGroups and ImpersonatedExtra are whom the cluster's API server saw.
+	// ImpersonatedUser, ImpersonatedUID, ImpersonatedGroups and ImpersonatedExtra are whom the
+	// cluster's API server saw.
 	ImpersonatedUser   string
 	ImpersonatedUID    string
 	ImpersonatedGroups []string
 	ImpersonatedExtra  map[string][]string
 
-	// Connection is the id of the agent's connection that carried the request. Empty means none did.
+	// Connection is the id of the agent's connection that carried the request. Empty means none
+	// did.
 	Connection string
-	// Status is the HTTP status that the caller got. Zero means that the caller was gone before there was one.
+	// Status is the HTTP status that the caller got. Zero means that the caller was gone before
+	// there was one.
 	Status int
 	// BytesIn and BytesOut count the bodies of request and response.
 	BytesIn  int64
@@ -94,7 +100,8 @@ type Record struct {
 	// Outcome says how it ended.
 	Outcome Outcome
 
-	// Count is how many requests a summary stands for. All other fields are those of the first of them, made at Since.
+	// Count is how many requests a summary stands for. All other fields are those of the first of
+	// them, made at Since.
 	Count int64
 	Since time.Time
 }
@@ -136,7 +143,8 @@ const (
 	OutcomeCompleted Outcome = "completed"
 	// OutcomeCanceled is a caller that went away first.
 	OutcomeCanceled Outcome = "canceled"
-	// OutcomeFailed is a request that the hub answered itself, because the agent or its connection could not.
+	// OutcomeFailed is a request that the hub answered itself, because the agent or its connection
+	// could not.
 	OutcomeFailed Outcome = "failed"
 	// OutcomeInterrupted is a response that broke off in the middle.
 	OutcomeInterrupted Outcome = "interrupted"
@@ -144,7 +152,8 @@ const (
 	OutcomeDrained Outcome = "drained"
 	// OutcomeRevoked is a request that the hub ended because its permission was withdrawn.
 	OutcomeRevoked Outcome = "revoked"
-	// OutcomeExceeded is a request that the hub ended because a quota of bytes was used up twice over.
+	// OutcomeExceeded is a request that the hub ended because a quota of bytes was used up twice
+	// over.
 	OutcomeExceeded Outcome = "exceeded"
 	// OutcomeStalled is a request that the hub ended because its caller took nothing of the answer.
 	OutcomeStalled Outcome = "stalled"

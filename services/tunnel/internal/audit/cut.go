@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// These constants limit how many encoded bytes of a field that the caller chose are recorded. A longer field is cut,
-// and the record then has its length and SHA-256. Otherwise each request could add as much to the log as a request line
-// and its headers can hold.
+// These constants limit how many encoded bytes of a field that the caller chose are recorded. A
+// longer field is cut, and the record then has its length and SHA-256. Otherwise each request could
+// add as much to the log as a request line and its headers can hold.
 const (
 	maxLong  = 2 << 10 // a URI, a user agent
 	maxShort = 512     // names; in Kubernetes they have at most 253 bytes

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// refusalsEach and refusalsEvery bound the records of one person's refused requests. They are far above what a person
-// causes by mistake.
+// refusalsEach and refusalsEvery bound the records of one person's refused requests. They are far
+// above what a person causes by mistake.
 const (
 	refusalsEach  = 60
 	refusalsEvery = time.Minute
 )
 
-// Damper is a [Sink] in front of another one. It passes on the first 60 refusing decisions of each person in a minute.
-// It counts the others and writes them as one summary at the end of the minute. So a caller cannot fill the log with
-// refused requests, and every refused request is accounted for. Decisions that allow a request, and outcomes, always
-// pass.
+// Damper is a [Sink] in front of another one. It passes on the first 60 refusing decisions of each
+// person in a minute. It counts the others and writes them as one summary at the end of the minute.
+// So a caller cannot fill the log with refused requests, and every refused request is accounted
+// for. Decisions that allow a request, and outcomes, always pass.
 //
 // It is safe for concurrent use. It keeps a person's count for a minute.
 type Damper struct {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// appendLine writes a record as a line of JSON, with what [Record.Attrs] has, as slog's handler would. There are two records to
-// each request, and a handler of slog takes ten times as long for one as this does.
+// appendLine writes a record as a line of JSON, with what [Record.Attrs] has, as slog's handler
+// would. There are two records to each request, and a handler of slog takes ten times as long for
+// one as this does.
 func appendLine(b []byte, r *Record) []byte {
 	b = append(b, `{"time":"`...)
 	b = r.Time.AppendFormat(b, time.RFC3339Nano)

@@ -8,8 +8,8 @@ import (
 	"errors"
 )
 
-// Fan is a [Sink] that writes each record to several outputs. A decision counts as written when all have it that fail
-// closed. An empty Fan keeps nothing.
+// Fan is a [Sink] that writes each record to several outputs. A decision counts as written when all
+// have it that fail closed. An empty Fan keeps nothing.
 type Fan []*Queue
 
 var _ Sink = Fan(nil)

@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// Log is an [Output], and a [Sink] that writes in line with the request. It writes one JSON object a line.
+// Log is an [Output], and a [Sink] that writes in line with the request. It writes one JSON object
+// a line.
 type Log struct {
 	prompt func(bytes int64) bool // nil: nothing is known
 
@@ -28,8 +29,8 @@ var (
 	_ Prompt = (*Log)(nil)
 )
 
-// NewLog returns a log that writes to w, which need not be safe for concurrent use. Each batch is one Write. It is a [Prompt] output
-// where w is, or is a file.
+// NewLog returns a log that writes to w, which need not be safe for concurrent use. Each batch is
+// one Write. It is a [Prompt] output where w is, or is a file.
 func NewLog(w io.Writer) *Log {
 	l := &Log{w: w}
 	switch w := w.(type) {
@@ -50,7 +51,8 @@ func (l *Log) Write(ctx context.Context, record *Record) error {
 	return err
 }
 
-// WriteBatch implements [Output]. A line that could be written in part only does not spoil the next one.
+// WriteBatch implements [Output]. A line that could be written in part only does not spoil the next
+// one.
 func (l *Log) WriteBatch(_ context.Context, records []*Record) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,5 +7,5 @@ package audit
 
 import "os"
 
-// promptFile returns nil where nothing tells whether a write would wait.
+// promptFile returns nil: this system does not report whether a write would wait.
 func promptFile(*os.File) func(bytes int64) bool { return nil }

@@ -14,8 +14,8 @@ import (
 // atomicWrite is what a pipe that takes anything takes as a whole (POSIX's PIPE_BUF, on Linux).
 const atomicWrite = 4 << 10
 
-// promptFile returns a function that reports whether a write of so many bytes to a file would wait for nobody: it is a regular file, or
-// a pipe with room. Nil is returned for everything else.
+// promptFile returns a function that reports whether a write of so many bytes to a file would wait
+// for nobody: it is a regular file, or a pipe with room. Nil is returned for everything else.
 func promptFile(file *os.File) func(bytes int64) bool {
 	info, err := file.Stat()
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/leatdev/leat/internal/timeouts"
 )
 
-// linger is how long a record that nobody waits for may wait for others.
+// linger is how long a record without a waiting request may wait for others.
 const linger = 10 * time.Millisecond
 
 // Output writes records where they are kept.
 type Output interface {
-	// WriteBatch writes records in their order. It returns how many, from the first on, are handed over for good, and
-	// why the others are not. It is called by one goroutine at a time.
+	// WriteBatch writes records in their order. It returns how many, from the first on, are
+	// permanently handed over, and why the others are not. It is called by one goroutine at a time.
 	WriteBatch(ctx context.Context, records []*Record) (written int, err error)
 }
 
-// Prompt is an [Output] that can tell when a write would wait for nobody. Then the request writes its decision itself, which spares it to wake
-// a writer, and to be woken.
+// Prompt is an [Output] that can report whether a write would wait. If not, the request writes its
+// decision itself, which saves two switches between goroutines.
 type Prompt interface {
 	// Prompt reports whether a batch of about so many bytes would be written without waiting.
 	Prompt(bytes int64) bool
@@ -40,7 +40,8 @@ var (
 	errClosed    = errors.New("the audit log is closed")
 )
 
-// QueueParams are the collaborators and bounds of a [Queue]. Name, Output, Logger and Meter are required.
+// QueueParams are the collaborators and bounds of a [Queue]. Name, Output, Logger and Meter are
+// required.
 type QueueParams struct {
 	// Name names the output in logs and metrics.
 	Name string
@@ -50,13 +51,14 @@ type QueueParams struct {
 	Size int64
 	// Timeout is how long a decision may take to be written. Zero means 5 s.
 	Timeout time.Duration
-	// RetryAfter is how long after a failure what is kept is tried again, when no new record comes. Zero means 1 s.
+	// RetryAfter is how long after a failure what is kept is tried again, when no new record comes.
+	// Zero means 1 s.
 	RetryAfter time.Duration
 	// FlushTimeout is how long the last records may take when the queue ends. Zero means 5 s.
 	FlushTimeout time.Duration
-	// FailOpen lets requests go on whose decision is not written.
+	// FailOpen allows requests whose decision is not written.
 	FailOpen bool
-	// Logger is told when the output fails and when it recovers.
+	// Logger receives failures and recoveries of the output.
 	Logger *slog.Logger
 	// Meter counts the records that were written and those that were not.
 	Meter metric.Meter
@@ -78,13 +80,14 @@ func (p QueueParams) withDefaults() QueueParams {
 	return p
 }
 
-// Queue stands between requests and one [Output]. It writes what has gathered in one go, in the order of arrival, so
-// that many requests share one write.
+// Queue stands between requests and one [Output]. It writes all waiting records at once, in the
+// order of arrival, so that many requests share one write.
 //
-// It fails closed, unless told otherwise: Write returns when the decision is written, or fails when it is not in time,
-// when the output fails, or when the queue is full. Nothing has to be done for it to recover: each decision is a new
-// try. An outcome never waits. It is kept and tried again until it is written, and there are never more of them than
-// requests that were under way. When failing open nothing waits, and what does not fit into the queue is lost and counted.
+// By default it fails closed: Write returns when the decision is written. It fails if that takes
+// too long, if the output fails, or if the queue is full. The queue recovers automatically, because
+// each decision is a new try. An outcome never waits. It is kept and tried again until it is
+// written, and there are never more outcomes than requests that were under way. If the queue fails
+// open, no request waits, and records that do not fit are lost and counted.
 //
 // A Queue is safe for concurrent use.
 type Queue struct {
@@ -116,7 +119,8 @@ type entry struct {
 	batch  []*entry   // what its request has to write itself
 }
 
-// NewQueue returns a queue, which writes while [Queue.Run] runs. It fails when the meter refuses its instruments.
+// NewQueue returns a queue, which writes while [Queue.Run] runs. It fails when the meter refuses
+// its instruments.
 func NewQueue(params QueueParams) (*Queue, error) {
 	q := &Queue{params: params.withDefaults(), wake: make(chan struct{}, 1)}
 	q.prompt, _ = params.Output.(Prompt)
@@ -169,12 +173,13 @@ func (q *Queue) add(ctx context.Context, record *Record) (*entry, error) {
 	return e, nil
 }
 
-// isPrompt reports whether everything in the queue can be written at once. The caller holds the lock.
+// isPrompt reports whether everything in the queue can be written at once. The caller holds the
+// lock.
 func (q *Queue) isPrompt() bool {
 	return q.prompt != nil && q.running && !q.writing && !q.failing && len(q.entries) <= maxBatch && q.prompt.Prompt(q.bytes)
 }
 
-// rouse tells the writer that there is something to write.
+// rouse wakes the writer.
 func (q *Queue) rouse() {
 	select {
 	case q.wake <- struct{}{}:
@@ -182,7 +187,8 @@ func (q *Queue) rouse() {
 	}
 }
 
-// rouseSoon is for records that nobody waits for: they are written with the next decision, or shortly. The caller holds the lock.
+// rouseSoon wakes the writer after a moment, for records without a waiting request. Usually the
+// next decision is written before, and the records with it. The caller holds the lock.
 func (q *Queue) rouseSoon() {
 	if q.lingering {
 		return
@@ -220,7 +226,7 @@ func (q *Queue) await(ctx context.Context, e *entry) error {
 	}
 }
 
-// handOver leaves to the writer what came meanwhile, or could not be written.
+// handOver leaves to the writer the records that came meanwhile, or could not be written.
 func (q *Queue) handOver() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -240,7 +246,8 @@ func (q *Queue) expire(ctx context.Context, e *entry) {
 	}
 }
 
-// abandon gives up on a decision. One that the output has already gets an outcome when it turns out to be written.
+// abandon gives up on a decision. One that the output has already gets an outcome when it turns out
+// to be written.
 func (q *Queue) abandon(e *entry, cause error) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -261,7 +268,8 @@ func (q *Queue) lose(ctx context.Context, reason string, cause error) error {
 	return fmt.Errorf("audit output %s: %w", q.params.Name, cause)
 }
 
-// fail logs the first failure, so that an output that is down does not fill the log. The caller holds the lock.
+// fail logs the first failure, so that an output that is down does not fill the log. The caller
+// holds the lock.
 func (q *Queue) fail(ctx context.Context, cause error) {
 	if q.failing {
 		return

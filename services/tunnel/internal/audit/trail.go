@@ -30,9 +30,10 @@ func (t *Trail) Decide(ctx context.Context, d Decision) error {
 	return t.sink.Write(ctx, r)
 }
 
-// Hop records that a replica carries out a request that another replica has passed on. If Hop fails, the request must
-// not be carried out. The record's subject is the calling replica's service, and its subject uid the name of that
-// replica. d holds what the calling replica asked for: this replica does not decide.
+// Hop records that a replica carries out a request that another replica has passed on. If Hop
+// fails, the request must not be carried out. The record's subject is the calling replica's
+// service, and its subject uid the name of that replica. d holds what the calling replica asked
+// for: this replica does not decide.
 func Hop(ctx context.Context, sink Sink, request Request, d Decision) error {
 	return sink.Write(ctx, &Record{
 		Request: request.bounded(), Phase: PhaseHop, Time: time.Now(), Allowed: d.Allowed,

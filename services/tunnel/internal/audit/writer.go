@@ -13,8 +13,8 @@ import (
 // maxBatch is how many records are written at once.
 const maxBatch = 256
 
-// Run writes until ctx ends, and then what is left, within the flush timeout. It returns an error when records were
-// lost by that. What is written later is refused.
+// Run writes records until ctx ends, and then the rest within the flush timeout. It returns an
+// error if records were lost by that. The queue refuses later records.
 func (q *Queue) Run(ctx context.Context) error {
 	q.mu.Lock()
 	q.running = true
@@ -40,7 +40,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	return q.close(writing)
 }
 
-// work writes batch after batch. When stop is closed it goes on until nothing is left.
+// work writes batch after batch. After stop is closed it writes the rest and returns.
 func (q *Queue) work(ctx context.Context, stop <-chan struct{}) {
 	stopping := false
 	for ctx.Err() == nil {
@@ -65,7 +65,7 @@ func (q *Queue) work(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// next returns what is to be written next, unless a request is writing.
+// next returns the next batch, unless a request is writing.
 func (q *Queue) next() (batch []*entry, others bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -74,8 +74,9 @@ func (q *Queue) next() (batch []*entry, others bool) {
 	return batch, others
 }
 
-// claim returns what is to be written next, by nobody else until write. It stays in the queue until it is written. What nobody waits for any
-// more is left out. The caller holds the lock.
+// claim returns the next batch and reserves it for the caller until write. The records stay in the
+// queue until they are written. Records whose requests were refused meanwhile are left out. The
+// caller holds the lock.
 func (q *Queue) claim() (batch []*entry, others bool) {
 	if q.writing {
 		return nil, true
@@ -121,8 +122,8 @@ func (q *Queue) write(ctx context.Context, batch []*entry) bool {
 	return false
 }
 
-// settle is the end of a record that is written. A decision whose request was refused meanwhile gets the outcome that
-// tells so. The caller holds the lock.
+// settle removes a written record. A decision whose request was refused meanwhile gets an outcome
+// that says so. The caller holds the lock.
 func (q *Queue) settle(e *entry) {
 	q.bytes -= e.size
 	switch {
@@ -133,7 +134,8 @@ func (q *Queue) settle(e *entry) {
 	}
 }
 
-// refuseWaiting fails every decision that waits: the output has just failed. The caller holds the lock.
+// refuseWaiting fails every decision that waits: the output has just failed. The caller holds the
+// lock.
 func (q *Queue) refuseWaiting(ctx context.Context, cause error) {
 	q.entries = slices.DeleteFunc(q.entries, func(e *entry) bool {
 		if e.result == nil {
@@ -147,15 +149,15 @@ func (q *Queue) refuseWaiting(ctx context.Context, cause error) {
 	})
 }
 
-// withdraw tells that a request was refused whose decision is written already.
+// withdraw records that a request was refused whose decision is already written.
 func (q *Queue) withdraw(decision *Record) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.tellRefused(decision)
 }
 
-// tellRefused queues the outcome of a request that was not carried out although its decision says so. The caller holds
-// the lock.
+// tellRefused queues the outcome of a request that was not carried out although its decision says
+// so. The caller holds the lock.
 func (q *Queue) tellRefused(decision *Record) {
 	if q.closed || !decision.Allowed {
 		return

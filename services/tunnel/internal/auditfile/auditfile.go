@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package auditfile keeps the audit log in files that are exchanged by size and by age. It is our own because of what
-// its callers have to know: which bytes of a failed write are in the file, and that none are lost by an exchange.
+// Package auditfile keeps the audit log in files that are exchanged by size and by age. It is our
+// own because of what its callers have to know: which bytes of a failed write are in the file, and
+// that none are lost by an exchange.
 package auditfile
 
 import (
@@ -16,25 +17,28 @@ import (
 	"time"
 )
 
-// Params say where the files are and how many. Path is required; a zero bound is none.
+// Params say where the files are and how many. Path is required. Zero means no bound.
 type Params struct {
-	// Path is the file that is written. Old ones stand beside it, with the time of their end in their names:
-	// audit.log becomes audit-20261121T014500.000Z.log. Its folder is made when there is none. Every process needs a
-	// path of its own.
+	// Path is the file that is written. Old ones stand beside it, with the time of their end in
+	// their names: audit.log becomes audit-20261121T014500.000Z.log. Its folder is made when there
+	// is none. Every process needs a path of its own.
 	Path string
 	// MaxSize is the size in bytes that a file does not exceed, unless one write does alone.
 	MaxSize int64
 	// MaxAge is how long a file is written. After a restart it counts from the file's last write.
 	MaxAge time.Duration
-	// Keep is how many old files are kept. Beyond that number, those younger than KeepAtLeast are kept too.
+	// Keep is how many old files are kept. Beyond that number, those younger than KeepAtLeast are
+	// kept too.
 	Keep int
-	// KeepAtLeast is how long an old file is kept, regardless of how many there are, so that an attacker cannot rotate
-	// records away by filling the log. KeepFor takes precedence. Zero: no minimum.
+	// KeepAtLeast is how long an old file is kept, regardless of how many there are, so that an
+	// attacker cannot rotate records away by filling the log. KeepFor takes precedence. Zero: no
+	// minimum.
 	KeepAtLeast time.Duration
 	// KeepFor is how long old files are kept.
 	KeepFor time.Duration
-	// Sync makes every write wait until it is on the disk. Without it what is written survives the end of the process,
-	// and the machine's by what the kernel has written out, usually all but the last half minute.
+	// Sync makes every write wait until it is on the disk. Without it what is written survives the
+	// end of the process, and the machine's by what the kernel has written out, usually all but the
+	// last half minute.
 	Sync bool
 }
 
@@ -129,7 +133,8 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Prompt reports whether a write would wait for nobody but the page cache: not where it waits for the disk.
+// Prompt reports whether a write would wait for nobody but the page cache: not where it waits for
+// the disk.
 func (f *File) Prompt(int64) bool { return !f.params.Sync }
 
 // isDue reports whether so many more bytes belong into a new file.
@@ -141,8 +146,8 @@ func (f *File) isDue(more int64) bool {
 		f.params.MaxAge > 0 && time.Since(f.begun) >= f.params.MaxAge
 }
 
-// exchange lets a new file begin. When the old one cannot be renamed it is written on: too large a file is better than
-// none.
+// exchange lets a new file begin. When the old one cannot be renamed it is written on: too large a
+// file is better than none.
 func (f *File) exchange() {
 	if err := os.Rename(f.params.Path, f.oldName()); err != nil {
 		return
@@ -177,7 +182,8 @@ func (f *File) oldName() string {
 	}
 }
 
-// prune deletes old files that are too many or too old. One that cannot be deleted now can be the next time.
+// prune deletes old files that are too many or too old. One that cannot be deleted now can be the
+// next time.
 func (f *File) prune() {
 	prefix, ext := f.split()
 	entries, err := os.ReadDir(filepath.Dir(f.params.Path))

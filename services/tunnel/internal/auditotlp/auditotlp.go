@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package auditotlp sends the audit log to an OpenTelemetry collector. A record counts as written when the collector has
-// taken it, which the SDK's own batching would not tell.
+// Package auditotlp sends the audit log to an OpenTelemetry collector. A record counts as written
+// when the collector has taken it, which the SDK's own batching would not tell.
 package auditotlp
 
 import (
@@ -84,8 +84,8 @@ func (o *Output) Close() error {
 	return errors.Join(o.provider.Shutdown(ctx), o.exporter.Shutdown(ctx))
 }
 
-// convert keeps the names of the fields. Bytes that are not UTF-8 are replaced: one such record would make the whole
-// batch unfit for the wire.
+// convert keeps the names of the fields. Bytes that are not UTF-8 are replaced: one such record
+// would make the whole batch unfit for the wire.
 func convert(record *audit.Record) log.Record {
 	var r log.Record
 	r.SetEventName(eventName)
@@ -141,7 +141,8 @@ type batch struct {
 // Enabled implements sdklog.Processor.
 func (b *batch) Enabled(context.Context, sdklog.EnabledParameters) bool { return true }
 
-// OnEmit implements sdklog.Processor. The trace is that of the request, not of whoever writes it.
+// OnEmit implements sdklog.Processor. The trace is that of the request, not of the writing
+// goroutine.
 func (b *batch) OnEmit(_ context.Context, record *sdklog.Record) error {
 	record.WalkAttributes(func(kv attribute.KeyValue) bool {
 		if kv.Key != "trace_id" {

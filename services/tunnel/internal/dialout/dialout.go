@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dialout dials the agents of clusters that may open no connections. The agent is known by its enrolled key, and nothing
-// else in its certificate counts; the hub proves itself by a token that is bound to the key which it has seen. One connection then
-// carries people's requests, as if the agent had opened it, and another one the agent's own calls to the hub.
+// Package dialout dials the agents of clusters that may open no connections. The agent is known by
+// its enrolled key, and nothing else in its certificate counts; the hub proves itself by a token
+// that is bound to the key which it has seen. One connection then carries people's requests, as if
+// the agent had opened it, and another one the agent's own calls to the hub.
 // docs/protocol/tunnel.md describes the wire.
 package dialout
 
@@ -30,7 +31,8 @@ import (
 )
 
 const (
-	// connectTimeout bounds the way to an agent, and openTimeout that and everything until it has answered.
+	// connectTimeout bounds the way to an agent, and openTimeout that and everything until it has
+	// answered.
 	connectTimeout = 10 * time.Second
 	openTimeout    = 20 * time.Second
 	// maxAnswer bounds the head of an agent's answer.
@@ -80,7 +82,8 @@ func New(p Params) *Dialer {
 	return d
 }
 
-// Dial implements [receptive.Dialer]. The agent's own calls come first: without them it has no token with which to be admitted.
+// Dial implements [receptive.Dialer]. The agent's own calls come first: without them it has no
+// token with which to be admitted.
 func (d *Dialer) Dial(ctx context.Context, cluster receptive.Cluster) (receptive.Conn, error) {
 	enrolled := len(cluster.Key) > 0
 	called, err := d.open(ctx, cluster, home)
@@ -129,7 +132,8 @@ func (o *opened) Read(p []byte) (int, error) {
 	return o.Conn.Read(p)
 }
 
-// open opens a connection for a purpose. What answers and is no agent is not told about: it may be anything.
+// open opens a connection for a purpose. What answers and is no agent is not told about: it may be
+// anything.
 func (d *Dialer) open(ctx context.Context, cluster receptive.Cluster, what purpose) (*opened, error) {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -182,7 +186,8 @@ func (d *Dialer) secure(ctx context.Context, cluster receptive.Cluster) (*tls.Co
 	return secured, seen, nil
 }
 
-// pinned returns the key of the other side's certificate, which has to be the wanted one where there is one.
+// pinned returns the key of the other side's certificate, which has to be the wanted one where
+// there is one.
 func pinned(state tls.ConnectionState, want ed25519.PublicKey) (ed25519.PublicKey, error) {
 	if len(state.PeerCertificates) == 0 {
 		return nil, errors.New("no certificate")
@@ -262,7 +267,8 @@ func (l *link) serve() {
 // Done implements [receptive.Conn].
 func (l *link) Done() <-chan struct{} { return l.done }
 
-// Leave implements [receptive.Conn]. The agent's own calls are cut off last: it may need them for what runs.
+// Leave implements [receptive.Conn]. The agent's own calls are cut off last: it may need them for
+// what runs.
 func (l *link) Leave(ctx context.Context) {
 	l.finish()
 	switch {

@@ -41,7 +41,8 @@ const (
 	retrySoon    = 2 * time.Second
 )
 
-// allowed are what an agent may call. FleetService, AccessService and whatever else the distributor serves are not for agents.
+// allowed are what an agent may call. FleetService, AccessService and whatever else the distributor
+// serves are not for agents.
 var allowed = []string{
 	distributorv1connect.DistributorServiceEnrollProcedure,
 	distributorv1connect.DistributorServiceRefreshTokenProcedure,
@@ -56,7 +57,7 @@ var allowed = []string{
 // bundles begins the paths of bundles, which end with a digest.
 const bundles = "/v1/bundles/"
 
-// mayCall tells whether the agent may call a path. One that is not enrolled may only do that.
+// mayCall reports whether the agent may call a path. An agent that is not enrolled may only enrol.
 func mayCall(u *url.URL, enrolled bool) bool {
 	if u.RawPath != "" {
 		return false // what needs escapes is no path of these
@@ -70,11 +71,12 @@ func mayCall(u *url.URL, enrolled bool) bool {
 
 // HomeParams are what NewHome needs; all are required.
 type HomeParams struct {
-	// Distributor is the base URL of the distributor, and Transport what reaches it, without a token of the hub's.
+	// Distributor is the base URL of the distributor, and Transport what reaches it, without a
+	// token of the hub's.
 	Distributor string
 	Transport   http.RoundTripper
-	// Enrolled is sent to, unless it is full, when an agent may have enrolled. The answer to the agent
-	// may still be on its way.
+	// Enrolled is sent to, unless it is full, when an agent may have enrolled. The answer to the
+	// agent may still be on its way.
 	Enrolled chan<- struct{}
 	// Budget bounds what is taken ahead of the distributor, over all connections.
 	Budget *h2.Budget

@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 
-// Caller returns a client for what a replica itself is asked, and the URL to begin with. It shares the connections of [Client] and
-// sends this service's token, to that replica only.
+// Caller returns a client for what a replica itself is asked, and the URL to begin with. It shares
+// the connections of [Client] and sends this service's token, to that replica only.
 func (c *Client) Caller(replica relay.Replica) (*http.Client, string, error) {
 	peer, err := url.Parse(replica.URL)
 	if err != nil || peer.Host == "" {

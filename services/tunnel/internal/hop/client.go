@@ -30,11 +30,11 @@ const (
 	dialTimeout = 2 * time.Second
 	pingAfter   = 5 * time.Second
 	pingTimeout = 5 * time.Second
-	// streamWindow is the memory that a stalled reader holds, and the bytes that move in one round trip:
-	// with 1 ms between replicas, 1 GB a second.
+	// streamWindow is the memory that a stalled reader holds, and the bytes that move in one round
+	// trip: with 1 ms between replicas, 1 GB a second.
 	streamWindow = 1 << 20
-	// maxStreams is how many streams a replica's server allows on a connection. The window of a connection
-	// covers those of all its streams, so stalled readers never use the room of others.
+	// maxStreams is how many streams a replica's server allows on a connection. The window of a
+	// connection covers those of all its streams, so stalled readers never use the room of others.
 	maxStreams      = 1000
 	frameSize       = 256 << 10
 	maxHeaderBytes  = 128 << 10
@@ -52,7 +52,8 @@ type ClientParams struct {
 	Key *identity.ServiceKey
 	// Plaintext allows replicas at http:// beyond this machine.
 	Plaintext rpc.Plaintext
-	// CAPEM holds the certificates to trust for replicas at https, in PEM. Empty means those of the system.
+	// CAPEM holds the certificates to trust for replicas at https, in PEM. Empty means those of the
+	// system.
 	CAPEM []byte
 	// Tracer and Propagator continue the traces of requests. Required.
 	Tracer     trace.Tracer
@@ -66,8 +67,8 @@ type Client struct {
 	plaintext  rpc.Plaintext
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
-	// endless has its own connections for answers without an end, so that an event never waits for a
-	// download.
+	// endless has its own connections for answers without an end, so that an event never waits for
+	// a download.
 	brief, endless *http.Transport
 }
 
@@ -142,7 +143,8 @@ func (c *Client) RoundTrip(req *http.Request, route relay.Route, target relay.Ta
 	return res, err
 }
 
-// introduce returns a replica's URL and a token that is valid only there. Its errors match [relay.ErrUnreachable].
+// introduce returns a replica's URL and a token that is valid only there. Its errors match
+// [relay.ErrUnreachable].
 func (c *Client) introduce(ctx context.Context, replica relay.Replica) (*url.URL, string, error) {
 	peer, err := url.Parse(replica.URL)
 	if err != nil || peer.Host == "" {
@@ -191,7 +193,8 @@ func (c *Client) request(ctx context.Context, req *http.Request, peer *url.URL, 
 	return out
 }
 
-// classify returns the meaning of a failed hop. A request that was begun may have reached the agent.
+// classify returns the meaning of a failed hop. A request that was begun may have reached the
+// agent.
 func classify(ctx context.Context, err error, begun bool) error {
 	switch {
 	case ctx.Err() != nil:
@@ -202,7 +205,8 @@ func classify(ctx context.Context, err error, begun bool) error {
 	return fmt.Errorf("%w: %w", relay.ErrUnreachable, err)
 }
 
-// answer distinguishes the agent's answer from a replica's, and both from the answer of another server.
+// answer distinguishes the agent's answer from a replica's, and both from the answer of another
+// server.
 func answer(res *http.Response, route relay.Route) (*http.Response, error) {
 	mark := res.Header.Get(headerHop)
 	err := readError(res.Header)

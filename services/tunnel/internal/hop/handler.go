@@ -100,8 +100,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(serve.AsItIs(w), r.WithContext(ctx))
 }
 
-// record writes an audit record of the request that this replica carries out, with the user to impersonate. The first
-// replica records the caller and the decision. This record exists in case an attacker impersonates a replica.
+// record writes an audit record of the request that this replica carries out, with the user to
+// impersonate. The first replica records the caller and the decision. This record exists in case an
+// attacker impersonates a replica.
 func (h *Handler) record(r *http.Request, caller identity.Identity) error {
 	path, query, _ := strings.Cut(strings.TrimPrefix(r.RequestURI, Prefix), "?")
 	uri := path
@@ -139,7 +140,8 @@ func traceOf(header http.Header, id string) string {
 	return id
 }
 
-// admit returns the identity of the replica that sends a hop, or an error that says what is wrong with the request.
+// admit returns the identity of the replica that sends a hop, or an error that says what is wrong
+// with the request.
 func (h *Handler) admit(r *http.Request) (identity.Identity, error) {
 	token, ok := identity.BearerToken(r.Header)
 	if !ok {
@@ -173,7 +175,8 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.WriteHeader(http.StatusForbidden)
 }
 
-// endWith ends an answer that has no end of its own when this replica ends. The returned function stops that.
+// endWith ends an answer that has no end of its own when this replica ends. The returned function
+// stops that.
 func (h *Handler) endWith(ctx context.Context, cancel context.CancelCauseFunc, ends string) (stop func()) {
 	if ends == "" {
 		return func() {}
@@ -241,7 +244,8 @@ type download struct {
 	request *hopRequest
 }
 
-// Read implements io.Reader. A watch that this replica ends looks as if the API server had ended it.
+// Read implements io.Reader. A watch that this replica ends looks as if the API server had ended
+// it.
 func (d *download) Read(b []byte) (int, error) {
 	n, err := d.ReadCloser.Read(b)
 	if err != nil && d.request.isWatch && errors.Is(context.Cause(d.request.ctx), errEnding) {
@@ -250,8 +254,8 @@ func (d *download) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. The HTTP/2 client's own Close waits for the end of the upload, which may wait
-// for the end of this answer.
+// Close implements io.Closer. The HTTP/2 client's own Close waits for the end of the upload, which
+// may wait for the end of this answer.
 func (d *download) Close() error {
 	d.request.cancel(nil)
 	return d.ReadCloser.Close()

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hop carries requests from the replica that was called to the one that has the agent's connection.
+// Package hop carries requests from the replica that was called to the one that has the agent's
+// connection.
 //
-// The first replica has authenticated, decided and recorded the request. It sends exactly what the agent is
-// to receive, over HTTP/2, under the identity of its service. The second replica uses its own connections
-// only: there is no second hop. docs/protocol/tunnel.md describes the wire.
+// The first replica has authenticated, decided and recorded the request. It sends exactly what the
+// agent is to receive, over HTTP/2, under the identity of its service. The second replica uses its
+// own connections only: there is no second hop. docs/protocol/tunnel.md describes the wire.
 package hop
 
 import (
@@ -31,7 +32,8 @@ const ServiceName = identity.ServiceTunnel
 // agentHost is the name that requests carry to an agent.
 const agentHost = "kubernetes"
 
-// Headers of a hop. No agent receives them, and headers of these names that an agent sends are removed.
+// Headers of a hop. No agent receives them, and headers of these names that an agent sends are
+// removed.
 const (
 	// headerHop marks the request and the answer, with the id of the replica that sends it.
 	headerHop        = "Leat-Hop"

@@ -22,15 +22,15 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 
-// Each hop is a span at either replica, by OpenTelemetry's conventions for HTTP, but without the query,
-// which holds the commands that people run in their pods. A request that is not sampled has no span, and
-// costs nothing here. Its trace context passes as it is.
+// Each hop is a span at either replica, by OpenTelemetry's conventions for HTTP, but without the
+// query, which holds the commands that people run in their pods. A request that is not sampled has
+// no span, and costs nothing here. Its trace context passes as it is.
 
 // route is what all hops have in common.
 const route = Prefix + "/"
 
-// startSpan begins the span of a hop that this replica makes, and announces it to the other one. It returns
-// nil if nothing is sampled.
+// startSpan begins the span of a hop that this replica makes, and announces it to the other one. It
+// returns nil if nothing is sampled.
 func (c *Client) startSpan(out *http.Request, target relay.Target) trace.Span {
 	ctx := out.Context()
 	if !trace.SpanFromContext(ctx).IsRecording() {
@@ -98,8 +98,8 @@ func (b *tracedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// startSpan begins the span of a hop that has arrived, below the other replica's. It returns nil if that one
-// is not sampled.
+// startSpan begins the span of a hop that has arrived, below the other replica's. It returns nil if
+// that one is not sampled.
 func (h *Handler) startSpan(r *http.Request) trace.Span {
 	if !sampled(r.Header) {
 		return nil
@@ -131,7 +131,8 @@ func scheme(r *http.Request) string {
 	return "http"
 }
 
-// sampled reports whether the replica that sends a request records it. It reads the flags of a W3C trace context.
+// sampled reports whether the replica that sends a request records it. It reads the flags of a W3C
+// trace context.
 func sampled(header http.Header) bool {
 	const flags, size = 53, 55 // 00-<32 digits>-<16 digits>-<2 digits>, and what later versions put behind
 	parent := header.Get("Traceparent")

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeapi reads what a request to a Kubernetes API server asks for: which verb, on which resource, in which
-// namespace. It follows the API server to the letter, oddities included, because rules that are held against other
-// attributes than the server's own would protect nothing.
+// Package kubeapi reads what a request to a Kubernetes API server asks for: which verb, on which
+// resource, in which namespace. It follows the API server to the letter, oddities included, because
+// rules that are held against other attributes than the server's own would protect nothing.
 //
-// It differs in one point. Of a list by metadata.name whose label selector is malformed the server does not see the
-// name. It then refuses the request for its selector, so that nothing hangs on it.
+// It differs in one point. Of a list by metadata.name whose label selector is malformed the server
+// does not see the name. It then refuses the request for its selector, so that nothing hangs on it.
 package kubeapi
 
 import (
@@ -43,8 +43,8 @@ type Attributes struct {
 	Namespace string
 	// Name is the object's. A list or watch has it when its field selector asks for one name.
 	Name string
-	// NonResourceURL is the path of a request for no resource, such as "/healthz", with escapes resolved. Empty means a
-	// request for a resource.
+	// NonResourceURL is the path of a request for no resource, such as "/healthz", with escapes
+	// resolved. Empty means a request for a resource.
 	NonResourceURL string
 	// Follow says that a log is asked for that goes on as its container writes.
 	Follow bool
@@ -53,9 +53,10 @@ type Attributes struct {
 // Endless reports whether the answer goes on until somebody ends it.
 func (a Attributes) Endless() bool { return a.Verb == VerbWatch || a.Follow }
 
-// Parse reads a request. Path and query are as they were sent, with their escapes, the query without its "?".
-// Whatever the bytes, there is a result: what an API server would not understand has the attributes that it gives up
-// with, and a path with a malformed escape, which no server takes, is one that is no resource.
+// Parse reads a request. Path and query are as they were sent, with their escapes, the query
+// without its "?". Whatever the bytes, there is a result: what an API server would not understand
+// has the attributes that it gives up with, and a path with a malformed escape, which no server
+// takes, is one that is no resource.
 func Parse(method, path, query string) Attributes {
 	decoded, err := url.PathUnescape(path)
 	if err != nil {
@@ -117,7 +118,8 @@ func verbOf(method string) string {
 	}
 }
 
-// readNamespace takes the namespace off. A namespace that is itself what is asked for stays, and counts as its own.
+// readNamespace takes the namespace off. A namespace that is itself what is asked for stays, and
+// counts as its own.
 func (a *Attributes) readNamespace(parts []string) []string {
 	if len(parts) < 2 || parts[0] != "namespaces" {
 		return parts
@@ -129,7 +131,8 @@ func (a *Attributes) readNamespace(parts []string) []string {
 	return parts
 }
 
-// readResource reads what is left: resource, name, subresource, and what only the subresource understands.
+// readResource reads what is left: resource, name, subresource, and what only the subresource
+// understands.
 func (a *Attributes) readResource(parts []string) {
 	a.Resource = parts[0]
 	if len(parts) > 1 {
@@ -140,7 +143,7 @@ func (a *Attributes) readResource(parts []string) {
 	}
 }
 
-// readQuery tells a get from a list and a watch, and a delete from one of many.
+// readQuery distinguishes a get from a list and a watch, and a delete from one of many.
 func (a *Attributes) readQuery(query string) {
 	switch {
 	case a.Name == "" && a.Verb == VerbGet:

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// readList reads the parameters of a list. Malformed pairs are left out, as API servers leave them out; a parameter
-// that cannot be read leaves no name.
+// readList reads the parameters of a list. Malformed pairs are left out, as API servers leave them
+// out; a parameter that cannot be read leaves no name.
 func (a *Attributes) readList(query string) {
 	values, _ := url.ParseQuery(query)
 	a.Verb = VerbList
@@ -26,8 +26,8 @@ func (a *Attributes) readList(query string) {
 	}
 }
 
-// isTrue reads a boolean parameter. To the Kubernetes API everything is true but these words; it reads the first value
-// of several.
+// isTrue reads a boolean parameter. To the Kubernetes API everything is true but these words; it
+// reads the first value of several.
 func isTrue(values []string) bool {
 	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
 }
@@ -46,8 +46,8 @@ func isSegment(name string) bool {
 	return name != "." && name != ".." && !strings.ContainsAny(name, "/%")
 }
 
-// exactName returns the one name that a field selector asks for. API servers sort the terms and take the first that
-// fits, and read nothing out of a selector with a mistake in any of them.
+// exactName returns the one name that a field selector asks for. API servers sort the terms and
+// take the first that fits, and read nothing out of a selector with a mistake in any of them.
 func exactName(selector string) (name string, ok bool) {
 	terms := splitTerms(selector)
 	slices.Sort(terms)

@@ -20,19 +20,20 @@ type CacheParams struct {
 	PositiveAge time.Duration
 	// NegativeAge is the life of a refusal.
 	NegativeAge time.Duration
-	// StaleAge is how long after it was given a permission is used while no new decision can be had.
+	// StaleAge is how long after it was given a permission is used while no new decision can be
+	// had.
 	StaleAge time.Duration
-	// Patience is how long a caller waits for a new decision before the stale one is used. It is also the pause
-	// between two attempts to renew a decision that could not be renewed.
+	// Patience is how long a caller waits for a new decision before the stale one is used. It is
+	// also the pause between two attempts to renew a decision that could not be renewed.
 	Patience time.Duration
-	// Timeout ends a question that nobody answers.
+	// Timeout ends a question without an answer.
 	Timeout time.Duration
-	// Size is the number of permissions kept. A quarter as many refusals are kept. The least recently used are evicted
-	// first.
+	// Size is the number of permissions kept. A quarter as many refusals are kept. The least
+	// recently used are evicted first.
 	Size int
 }
 
-// DefaultCacheParams are the ages that a replica uses when it is told nothing else.
+// DefaultCacheParams returns the default ages.
 func DefaultCacheParams(access Access) CacheParams {
 	return CacheParams{
 		Access:      access,
@@ -45,16 +46,18 @@ func DefaultCacheParams(access Access) CacheParams {
 	}
 }
 
-// Cache is an [Access] that remembers. A permission that is withdrawn ends within PositiveAge while the one who decides
-// answers, and within StaleAge while it does not. Refusals are never used beyond their age, and errors are not kept.
+// Cache is an [Access] that remembers decisions. A withdrawn permission ends within PositiveAge
+// while the deciding service answers, and within StaleAge while it does not. Refusals are never
+// used beyond their age, and errors are not kept.
 type Cache struct {
 	params CacheParams
 	flight singleflight.Group
 
 	mu      sync.Mutex
 	answers *lru // permissions
-	// refusals are kept separately: a user without access can ask about any number of clusters, and would evict the
-	// permissions of other users. Those must last while the distributor does not answer.
+	// refusals are kept separately: a user without access can ask about any number of clusters, and
+	// would evict the permissions of other users. Those must last while the distributor does not
+	// answer.
 	refusals *lru
 }
 
@@ -73,8 +76,8 @@ type answer struct {
 	retry    time.Time // not asked again before
 }
 
-// Check implements [Access]. Callers with the same question share one question to the one who decides, which outlives
-// the caller that began it.
+// Check implements [Access]. Callers with the same question share one call to the deciding service,
+// which outlives the caller that began it.
 func (c *Cache) Check(ctx context.Context, q Question) (Decision, error) {
 	key := q.key()
 	known, ok := c.lookup(key)
@@ -93,14 +96,16 @@ func (c *Cache) Check(ctx context.Context, q Question) (Decision, error) {
 	return c.renew(ctx, asked, key, known)
 }
 
-// outlived says whether a permission speaks of another enrolment than the one whose agent is connected. One that was given a
-// moment ago counts all the same, so that an agent with a withdrawn identity cannot make every request ask.
+// outlived reports whether a permission is for another enrolment than that of the connected agent.
+// A very recent permission counts anyway, so that an agent with a withdrawn identity cannot make
+// every request ask.
 func (c *Cache) outlived(known answer, q Question, now time.Time) bool {
 	return known.decision.Allowed && q.ConnectedUID != "" && known.decision.ClusterUID != q.ConnectedUID &&
 		!now.Before(known.given.Add(c.params.Patience))
 }
 
-// renew waits for a new decision as long as the caller's patience lasts, and uses the stale one then.
+// renew waits for a new decision as long as the caller's patience lasts, and uses the stale one
+// then.
 func (c *Cache) renew(ctx context.Context, asked <-chan singleflight.Result, key string, known answer) (Decision, error) {
 	patience, cancel := context.WithTimeout(ctx, c.params.Patience)
 	defer cancel()

@@ -61,8 +61,8 @@ func (l *lru) remove(key string) {
 	}
 }
 
-// key is different for different questions: every part is preceded by its length. Groups are a set, so their order
-// does not count.
+// key is different for different questions: every part is preceded by its length. Groups are a set,
+// so their order does not count.
 func (q Question) key() string {
 	var room [256]byte // enough for most
 	key := room[:0]

@@ -10,7 +10,7 @@ import (
 	"github.com/leatdev/leat/internal/accessrule"
 )
 
-// extraBindings is the attribute that tells which bindings a request was let through by.
+// extraBindings is the attribute with the bindings that allowed a request.
 const extraBindings = "leat.dev/bindings"
 
 // Grant counts for requests that one of its rules chooses, in addition to what counts for all.
@@ -21,8 +21,9 @@ type Grant struct {
 	Rules   []accessrule.Rule
 }
 
-// For returns what counts for one request: as whom the cluster is to see it. ok is false when the request is not let through.
-// Groups of a grant count for what its rules choose and for nothing else, however many other grants there are.
+// For returns what counts for one request: as whom the cluster is to see it. ok is false when the
+// request is not let through. Groups of a grant count for what its rules choose and for nothing
+// else, however many other grants there are.
 func (d Decision) For(q accessrule.Request) (effective Decision, ok bool) {
 	if !d.Allowed {
 		return Decision{}, false
@@ -47,8 +48,8 @@ func (d Decision) For(q accessrule.Request) (effective Decision, ok bool) {
 	return effective, true
 }
 
-// Covers reports whether everything that the other decision gives is given by this one, too; both are for one request. What was
-// added since takes nothing from a request that is running.
+// Covers reports whether everything that the other decision gives is given by this one, too; both
+// are for one request. What was added since takes nothing from a request that is running.
 func (d Decision) Covers(other Decision) bool {
 	if !d.Allowed || d.User != other.User || d.UID != other.UID || d.ClusterUID != other.ClusterUID || !within(other.Groups, d.Groups) {
 		return false

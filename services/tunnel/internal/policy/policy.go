@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy answers who may reach which cluster, and as whom the cluster's API server sees them. The decision is
-// made elsewhere, behind the port [Access]; this package remembers it for a stated time, so that a burst of requests
-// costs one question and an outage of the one who decides does not lock people out at once.
+// Package policy answers who may reach which cluster, and as whom the cluster's API server sees
+// them. The decision is made elsewhere, behind the port [Access]; this package remembers it for a
+// stated time, so that a burst of requests costs one question and an outage of the one who decides
+// does not lock people out at once.
 package policy
 
 import (
@@ -12,39 +13,42 @@ import (
 	"time"
 )
 
-// Access decides. Check may be called concurrently. A refusal is a [Decision], not an error; an error means that there
-// is no decision, and wraps [ErrUnavailable] when asking again later may help.
+// Access decides. Check may be called concurrently. A refusal is a [Decision], not an error; an
+// error means that there is no decision, and wraps [ErrUnavailable] when asking again later may
+// help.
 type Access interface {
 	Check(ctx context.Context, q Question) (Decision, error)
 }
 
-// ErrUnavailable means that nobody could decide.
+// ErrUnavailable means that no decision could be obtained.
 var ErrUnavailable = errors.New("access decision unavailable")
 
 // Question is who wants to reach what.
 type Question struct {
 	// Subject is the person, such as "user:ada".
 	Subject string
-	// SubjectUID is the person's uid, and Credential what the token was given for, both as the token states them. Either may be
-	// empty.
+	// SubjectUID is the person's uid, and Credential what the token was given for, both as the
+	// token states them. Either may be empty.
 	SubjectUID string
 	Credential string
 	// Groups are the person's groups as the token states them.
 	Groups []string
-	// Cluster is the cluster's full name. If it is empty, the question is whether the person is an administrator of the
-	// hub.
+	// Cluster is the cluster's full name. If it is empty, the question is whether the person is an
+	// administrator of the hub.
 	Cluster string
-	// ConnectedUID is the uid under which the cluster's newest agent is connected, or empty while none is. It is no part
-	// of the question itself: a remembered permission about another uid was given before the agent enrolled anew, and
-	// is asked for again.
+	// ConnectedUID is the uid under which the cluster's newest agent is connected, or empty while
+	// none is. It is no part of the question itself: a remembered permission about another uid was
+	// given before the agent enrolled again, and is asked for again.
 	ConnectedUID string
 }
 
 // Decision is an answer.
 type Decision struct {
-	// Allowed says whether the person may reach the cluster at all. It is false for a cluster that does not exist.
+	// Allowed says whether the person may reach the cluster at all. It is false for a cluster that
+	// does not exist.
 	Allowed bool
-	// User, UID, Groups and Extra are whom to impersonate, in all requests. An empty UID is none.
+	// User, UID, Groups and Extra are the identity to impersonate in all requests. UID may be
+	// empty.
 	User   string
 	UID    string
 	Groups []string
@@ -53,8 +57,10 @@ type Decision struct {
 	Narrowed bool
 	// Grants count for some requests only; see For.
 	Grants []Grant
-	// ClusterUID is the cluster that the decision is about, should the name be given to another one.
+	// ClusterUID is the cluster that the decision is about, should the name be given to another
+	// one.
 	ClusterUID string
-	// MaxAge is for how long the one who decides lets the answer be kept. Zero means that it did not say.
+	// MaxAge is for how long the one who decides lets the answer be kept. Zero means that it did
+	// not say.
 	MaxAge time.Duration
 }

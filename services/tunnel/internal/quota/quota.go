@@ -3,9 +3,10 @@
 
 // Package quota bounds the bytes that people and clusters move in a span of time.
 //
-// The span slides: what was moved an hour ago no longer counts, if the window is an hour. Who has used up the quota gets
-// no new request until the window has let go of enough; what runs already may go on, and is ended only when it has used
-// up the quota a second time. The numbers are one replica's.
+// The span slides: what was moved an hour ago no longer counts, if the window is an hour. Who has
+// used up the quota gets no new request until the window has let go of enough; what runs already
+// may go on, and is ended only when it has used up the quota a second time. The numbers are one
+// replica's.
 package quota
 
 import (
@@ -16,8 +17,8 @@ import (
 	"time"
 )
 
-// slots is the number of parts of a window. Bytes are forgotten a part at a time, so that they count for a window and at
-// most a sixtieth of it.
+// slots is the number of parts of a window. Bytes are forgotten a part at a time, so that they
+// count for a window and at most a sixtieth of it.
 const slots = 60
 
 // Scope says whose quota it is.
@@ -46,7 +47,7 @@ func (e *ExceededError) Error() string {
 	return fmt.Sprintf("quota of %d bytes in %v for this %s is used up", e.Limit, e.Window, e.Scope)
 }
 
-// Params are the quotas. Zero bytes mean that there is none.
+// Params are the quotas. Zero bytes mean no quota.
 type Params struct {
 	// UserBytes and ClusterBytes are what one person and one cluster may move in a window.
 	UserBytes    int64
@@ -55,7 +56,8 @@ type Params struct {
 	Window time.Duration
 }
 
-// Ledger counts. It is safe for concurrent use. Its memory follows who has moved something within the window.
+// Ledger counts. It is safe for concurrent use. Its memory follows who has moved something within
+// the window.
 type Ledger struct {
 	window  time.Duration
 	user    int64
@@ -82,8 +84,8 @@ func New(params Params) *Ledger {
 	}
 }
 
-// Admit begins a request of a person to a cluster. It fails with an [*ExceededError] when a quota is used up. The meter
-// must be closed at the request's end. A nil ledger has no quotas.
+// Admit begins a request of a person to a cluster. It fails with an [*ExceededError] when a quota
+// is used up. The meter must be closed at the request's end. A nil ledger has no quotas.
 func (l *Ledger) Admit(user, cluster string) (*Meter, error) {
 	if l == nil {
 		return nil, nil
@@ -161,7 +163,8 @@ type Meter struct {
 	once     sync.Once
 }
 
-// Add counts bytes. It fails with an [*ExceededError] when a quota is used up twice over; the request must then be ended.
+// Add counts bytes. It fails with an [*ExceededError] when a quota is used up twice over; the
+// request must then be ended.
 func (m *Meter) Add(n int64) error {
 	if m == nil {
 		return nil

@@ -71,8 +71,8 @@ func New(p Params) *Keeper {
 	return k
 }
 
-// Run dials until ctx is done. From the end of Params.Draining on others are to dial in its place: it gives its leases up, and keeps
-// the connections that it has.
+// Run dials until ctx is done. From the end of Params.Draining on others are to dial in its place:
+// it gives its leases up, and keeps the connections that it has.
 func (k *Keeper) Run(ctx context.Context) error {
 	defer k.running.Wait()
 	beats, lists := time.NewTimer(0), time.NewTimer(0)
@@ -107,26 +107,26 @@ func (k *Keeper) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	members, err := k.params.Group.Beat(ctx, k.params.Self)
-	if k.tell(ctx, "group of replicas", err); err == nil {
+	if k.report(ctx, "group of replicas", err); err == nil {
 		k.members = members
 	}
 }
 
-// part makes others dial.
+// part announces that other replicas must dial from now on.
 func (k *Keeper) part(ctx context.Context) {
 	if k.params.Group == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	k.tell(ctx, "group of replicas", k.params.Group.Part(ctx, k.params.Self))
+	k.report(ctx, "group of replicas", k.params.Group.Part(ctx, k.params.Self))
 }
 
 func (k *Keeper) list(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	clusters, version, err := k.params.Directory.List(ctx, k.version)
-	if k.tell(ctx, "list of clusters to dial", err); err != nil || version == k.version {
+	if k.report(ctx, "list of clusters to dial", err); err != nil || version == k.version {
 		return
 	}
 	k.version, k.clusters = version, make(map[string]Cluster, len(clusters))
@@ -135,21 +135,22 @@ func (k *Keeper) list(ctx context.Context) {
 	}
 }
 
-// tell logs when something goes away and when it is back.
-func (k *Keeper) tell(ctx context.Context, what string, err error) {
+// report logs when a dependency stops answering and when it answers again.
+func (k *Keeper) report(ctx context.Context, what string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
 	switch was := k.silent[what]; {
 	case err != nil && !was:
-		k.params.Logger.WarnContext(ctx, what+" does not answer, going on with what is known", slog.Any("error", err))
+		k.params.Logger.WarnContext(ctx, what+" does not answer, using its last answer", slog.Any("error", err))
 	case err == nil && was:
 		k.params.Logger.InfoContext(ctx, what+" answers again")
 	}
 	k.silent[what] = err != nil
 }
 
-// settle begins and ends tenures, in the same order on all replicas, so that what one gives up another asks for soon after.
+// settle begins and ends tenures, in the same order on all replicas, so that what one gives up
+// another asks for soon after.
 func (k *Keeper) settle(ctx context.Context) {
 	for _, uid := range slices.Sorted(maps.Keys(k.tenures)) {
 		t := k.tenures[uid]
@@ -161,14 +162,14 @@ func (k *Keeper) settle(ctx context.Context) {
 			t.stop(errGone)
 		case k.ending:
 			t.stop(errDraining)
-		case !k.mine(uid):
+		case !k.isMine(uid):
 			t.stop(errMoved)
 		default:
 			t.update(ctx, c)
 		}
 	}
 	for _, uid := range slices.Sorted(maps.Keys(k.clusters)) {
-		if _, have := k.tenures[uid]; !have && !k.ending && k.mine(uid) {
+		if _, have := k.tenures[uid]; !have && !k.ending && k.isMine(uid) {
 			t := newTenure(k, k.clusters[uid])
 			k.tenures[uid] = t
 			k.running.Go(func() { t.run(ctx) })
@@ -176,7 +177,7 @@ func (k *Keeper) settle(ctx context.Context) {
 	}
 }
 
-// mine tells whether it is this replica that should dial.
-func (k *Keeper) mine(uid string) bool {
+// isMine reports whether this replica should dial.
+func (k *Keeper) isMine(uid string) bool {
 	return rendezvous.Rank(uid, k.members, k.params.Self) == 0 && len(k.members) > 0
 }

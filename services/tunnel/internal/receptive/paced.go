@@ -11,8 +11,9 @@ import (
 	"github.com/leatdev/leat/internal/lease"
 )
 
-// paced is a store of leases that is asked for them, and given them back, at a bounded rate. Renewals pass: their rate is that of the
-// leases held. Where there is no time to wait for a turn nothing is given back, and the lease expires.
+// paced is a store of leases that is asked for them, and given them back, at a bounded rate.
+// Renewals pass: their rate is that of the leases held. Where there is no time to wait for a turn
+// nothing is given back, and the lease expires.
 type paced struct {
 	lease.Store
 

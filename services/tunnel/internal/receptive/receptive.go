@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package receptive keeps this replica connected to the agents that it has to dial: those of clusters that may open no connections.
+// Package receptive keeps this replica connected to the agents that it has to dial: those of
+// clusters that may not open connections.
 //
-// Of several replicas one dials each cluster. Rendezvous hashing over the replicas that dial says which should, and a lease by the
-// cluster's uid keeps two from doing it at once. The lease is needed to dial and not to stay connected, so that a store that is away
-// ends nothing. Whatever happens, a replica asks for leases, gives them up and dials at a bounded rate.
+// Of several replicas one dials each cluster. Rendezvous hashing over the replicas that dial says
+// which should, and a lease by the cluster's uid keeps two from doing it at once. The lease is
+// needed to dial and not to stay connected, so that a store that is away ends nothing. Whatever
+// happens, a replica asks for leases, gives them up and dials at a bounded rate.
 package receptive
 
 import (
@@ -16,18 +18,22 @@ import (
 )
 
 const (
-	// perSecond bounds how many leases a replica asks for or gives up in a second, and how many agents it dials.
+	// perSecond bounds how many leases a replica asks for or gives up in a second, and how many
+	// agents it dials.
 	perSecond = 100
-	// listEvery is the mean time between two looks at which clusters there are, and beatEvery between two signs of life.
+	// listEvery is the mean time between two looks at which clusters there are, and beatEvery
+	// between two signs of life.
 	listEvery = 10 * time.Second
 	beatEvery = 3 * time.Second
 	// storeTimeout bounds one call.
 	storeTimeout = 5 * time.Second
-	// leaseTTL is for how long nobody dials an agent whose replica died, and GroupAge for how long such a replica counts.
+	// leaseTTL is for how long nobody dials an agent whose replica died, and GroupAge for how long
+	// such a replica counts.
 	leaseTTL = 30 * time.Second
 	// GroupAge is the age that groups keep.
 	GroupAge = 30 * time.Second
-	// handover is for how long a replica stays connected to an agent that is another's to dial by now.
+	// handover is for how long a replica stays connected to an agent that is another's to dial by
+	// now.
 	handover = 15 * time.Second
 	// leaveTimeout is how long requests may go on over a connection that is replaced.
 	leaveTimeout = time.Minute
@@ -44,7 +50,8 @@ type Cluster struct {
 	Name, UID string
 	// Endpoint is where its agent is dialled, host:port.
 	Endpoint string
-	// Key is the key that its agent has enrolled. Empty: none has, and it is dialled for that alone.
+	// Key is the key that its agent has enrolled. Empty: none has, and it is dialled for that
+	// alone.
 	Key ed25519.PublicKey
 	// IdentityUID is the uid in the tokens of its agent.
 	IdentityUID string
@@ -56,7 +63,8 @@ func (c Cluster) equal(o Cluster) bool {
 
 // Directory knows the clusters.
 type Directory interface {
-	// List returns the clusters and the version of the list. Where that is the known one, it returns it and no clusters.
+	// List returns the clusters and the version of the list. Where that is the known one, it
+	// returns it and no clusters.
 	List(ctx context.Context, known string) (clusters []Cluster, version string, err error)
 }
 
@@ -76,9 +84,11 @@ type Dialer interface {
 
 // Conn is what connects this replica to an agent.
 type Conn interface {
-	// Done is closed when the agent has to be dialled again: because a connection was lost, or [Conn.Leave] was called.
+	// Done is closed when the agent has to be dialled again: because a connection was lost, or
+	// [Conn.Leave] was called.
 	Done() <-chan struct{}
-	// Leave lets what runs end by itself or with ctx, and closes. It may be called twice.
+	// Leave waits until running requests have ended or ctx ends, and closes. It may be called
+	// twice.
 	Leave(ctx context.Context)
 }
 

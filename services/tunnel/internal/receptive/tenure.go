@@ -60,7 +60,7 @@ func (t *tenure) ended() bool {
 	}
 }
 
-// update has the agent dialled anew when what is known of it has changed: its address, or its key.
+// update has the agent dialled again if its address or its key has changed.
 func (t *tenure) update(ctx context.Context, c Cluster) {
 	t.mu.Lock()
 	same, conn := t.cluster.equal(c), t.conn
@@ -137,7 +137,8 @@ func leave(ctx context.Context, conn Conn) {
 	conn.Leave(ctx)
 }
 
-// hold connects as long as this replica holds the lease and holding lasts; connections last as long as life.
+// hold connects as long as this replica holds the lease and holding lasts; connections last as long
+// as life.
 func (t *tenure) hold(life, holding context.Context) {
 	if t.keeper.leases == nil {
 		t.connect(life, holding)
@@ -151,7 +152,8 @@ func (t *tenure) hold(life, holding context.Context) {
 		})
 }
 
-// connect keeps the agent connected until held is done, and leaves the connection alone then. One from before is gone on with.
+// connect keeps the agent connected until held is done, and leaves the connection alone then. One
+// from before is gone on with.
 func (t *tenure) connect(life, held context.Context) {
 	for attempt := 0; held.Err() == nil; attempt++ {
 		began := time.Now()

@@ -23,8 +23,8 @@ var (
 	errTooSlow  = errors.New("the disk does not keep up with the session")
 )
 
-// cast writes an asciicast v2 file, in a goroutine of its own. Its methods do not wait for the disk, unless told to. They
-// are safe for concurrent use.
+// cast writes an asciicast v2 file, in a goroutine of its own. Its methods do not wait for the
+// disk, unless told to. They are safe for concurrent use.
 type cast struct {
 	began time.Time
 	waits bool
@@ -107,8 +107,8 @@ func (c *cast) fail(err error) error {
 // broken returns why the recording has ended. Nil: it goes on.
 func (c *cast) broken() error { return c.fail(nil) }
 
-// event adds an event: "o" is output, "i" input, "r" a new size. The error is why the recording has broken off, now or
-// before.
+// event adds an event: "o" is output, "i" input, "r" a new size. The error is why the recording has
+// broken off, now or before.
 func (c *cast) event(kind string, data []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

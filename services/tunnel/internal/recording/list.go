@@ -45,7 +45,8 @@ type Entry struct {
 type Filter struct {
 	Cluster string
 	Subject string
-	// From and Before bound when the session began: from the one on, and before the other. Zero is no bound.
+	// From and Before bound when the session began: from the one on, and before the other. Zero is
+	// no bound.
 	From   time.Time
 	Before time.Time
 }
@@ -55,13 +56,14 @@ func (f Filter) chooses(e Entry) bool {
 		(f.From.IsZero() || !e.Began.Before(f.From)) && (f.Before.IsZero() || e.Began.Before(f.Before))
 }
 
-// ValidID reports whether an id can be a recording's. Such a one leads nowhere but to a file in the folder.
+// ValidID reports whether an id can be a recording's. Such a one leads nowhere but to a file in the
+// folder.
 func ValidID(id string) bool {
 	return id != "" && len(id) <= maxID && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
 
-// List returns the recordings of the folder that a filter chooses, in no order. It reads the first line of each file that can be
-// one of them; what is no recording is passed over.
+// List returns the recordings of the folder that a filter chooses, in no order. It reads the first
+// line of each file that can be one of them; other files are skipped.
 func (s *Store) List(ctx context.Context, filter Filter) ([]Entry, error) {
 	root, err := os.OpenRoot(s.params.Dir)
 	if err != nil {
@@ -107,8 +109,8 @@ func describe(root *os.Root, id string, info fs.FileInfo) (Entry, bool) {
 	return Entry{Info: first.Leat, Began: time.Unix(first.Timestamp, 0).UTC(), Size: info.Size()}, true
 }
 
-// Open returns a recording's file, which may still be written to. The caller closes it. It fails with [ErrNotFound] for what is no
-// recording of this folder.
+// Open returns a recording's file, which may still be written to. The caller closes it. It fails
+// with [ErrNotFound] if the folder has no such recording.
 func (s *Store) Open(id string) (io.ReadCloser, error) {
 	if !ValidID(id) {
 		return nil, ErrNotFound
@@ -123,8 +125,8 @@ func (s *Store) Open(id string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// Run deletes recordings until ctx ends, once nothing was written to them for longer than the time they are kept. It returns at once
-// where they are kept for ever.
+// Run deletes recordings until ctx ends, once nothing was written to them for longer than the time
+// they are kept. It returns at once where they are kept for ever.
 func (s *Store) Run(ctx context.Context) {
 	if s.params.KeepFor <= 0 {
 		return
@@ -145,8 +147,8 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Sweep deletes the recordings that nothing was written to since a time, but for those of sessions that go on here. It returns how
-// many.
+// Sweep deletes the recordings that nothing was written to since a time, but for those of sessions
+// that go on here. It returns how many.
 func (s *Store) Sweep(since time.Time) (deleted int, err error) {
 	root, err := os.OpenRoot(s.params.Dir)
 	if err != nil {

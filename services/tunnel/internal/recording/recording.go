@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recording writes what is seen on a terminal into asciicast v2 files. It reads along: the bytes of a session in
-// the protocols of remotecommand, WebSocket (v4 and v5) and SPDY/3.1, are handed to it on their way.
+// Package recording writes what is seen on a terminal into asciicast v2 files. It reads along: the
+// bytes of a session in the protocols of remotecommand, WebSocket (v4 and v5) and SPDY/3.1, are
+// handed to it on their way.
 package recording
 
 import (
@@ -25,11 +26,12 @@ import (
 
 // Params say what is recorded. Dir and Logger are required.
 type Params struct {
-	// Dir is the folder of the recordings. It is made when there is none.
+	// Dir is the folder of the recordings. It is made if it does not exist.
 	Dir string
 	// Input records what is typed, too, passwords among it.
 	Input bool
-	// Required refuses and ends sessions that cannot be recorded. Otherwise the recording ends, and the session goes on.
+	// Required refuses and ends sessions that cannot be recorded. Otherwise the recording ends, and
+	// the session goes on.
 	Required bool
 	// MaxSize bounds a recording's file, in bytes.
 	MaxSize int64
@@ -46,7 +48,8 @@ type Info struct {
 	// Subject is the person, and Cluster the cluster's name.
 	Subject string `json:"subject"`
 	Cluster string `json:"cluster"`
-	// Namespace, Pod and Container are where the session is. An empty container is the pod's default.
+	// Namespace, Pod and Container are where the session is. An empty container is the pod's
+	// default.
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	Container string `json:"container,omitempty"`
@@ -60,7 +63,8 @@ func (i Info) title() string {
 	return fmt.Sprintf("%s at %s: %s/%s", i.Subject, i.Cluster, i.Namespace, i.Pod)
 }
 
-// Describe returns what is to be recorded of a request. ok is false for all but sessions with a terminal.
+// Describe returns what is to be recorded of a request. ok is false for all but sessions with a
+// terminal.
 func Describe(method, path, query string) (info Info, ok bool) {
 	a := kubeapi.Parse(method, path, query)
 	if a.APIGroup != "" || a.Resource != "pods" || a.Subresource != "exec" && a.Subresource != "attach" {
@@ -74,9 +78,10 @@ func Describe(method, path, query string) (info Info, ok bool) {
 	return Info{Namespace: a.Namespace, Pod: a.Name, Container: values.Get("container"), Command: values["command"]}, true
 }
 
-// evades reports whether a request could be a session that no recording shows. Among upgraded connections, only exec,
-// attach and port-forward of pods, watches and logs can be recognized. nodes/proxy leads to the kubelet, which runs
-// commands in containers: over upgraded connections, and for a POST without one.
+// evades reports whether a request could be a session that no recording shows. Among upgraded
+// connections, only exec, attach and port-forward of pods, watches and logs can be recognized.
+// nodes/proxy leads to the kubelet, which runs commands in containers: over upgraded connections,
+// and for a POST without one.
 func evades(method string, a kubeapi.Attributes, upgraded bool) bool {
 	isNodeProxy := a.APIGroup == "" && a.Resource == "nodes" && a.Subresource == "proxy" || a.Verb == kubeapi.VerbProxy
 	reads := method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
@@ -96,7 +101,8 @@ func evades(method string, a kubeapi.Attributes, upgraded bool) bool {
 	return true
 }
 
-// Evades reports whether a request must be refused because it could be a session that has to be recorded and cannot be.
+// Evades reports whether a request must be refused because it could be a session that has to be
+// recorded and cannot be.
 func (s *Store) Evades(method string, asked kubeapi.Attributes, upgraded bool) bool {
 	return s.params.Required && evades(method, asked, upgraded)
 }
@@ -115,10 +121,11 @@ func NewStore(params Params) (*Store, error) {
 	return &Store{params: params}, nil
 }
 
-// Begin makes the file of a session. It returns nil and no error when it cannot be made and need not.
+// Begin makes the file of a session. It returns nil and no error when it cannot be made and need
+// not.
 func (s *Store) Begin(ctx context.Context, info Info) (*Recording, error) {
 	if !ValidID(info.ID) {
-		return nil, fmt.Errorf("recording with the id %q: want letters, digits and hyphens, and %d of them at the most", info.ID, maxID)
+		return nil, fmt.Errorf("recording with the id %q: want at most %d letters, digits and hyphens", info.ID, maxID)
 	}
 	cast, err := newCast(filepath.Join(s.params.Dir, info.ID+suffix), info, s.params.MaxSize, s.params.Required)
 	if err == nil {
@@ -142,7 +149,7 @@ type Recording struct {
 	ended   func()
 }
 
-// Upgraded tells which protocol was agreed on. It precedes all bytes.
+// Upgraded records the protocol that was agreed on. It is called before any byte.
 func (r *Recording) Upgraded(protocol string, header http.Header) {
 	subprotocol := header.Get("Sec-WebSocket-Protocol")
 	switch {
@@ -167,7 +174,8 @@ func (r *Recording) Upgraded(protocol string, header http.Header) {
 	}
 }
 
-// FromCaller reads along what the caller sends. The error, of a session that must be recorded, ends it.
+// FromCaller reads along what the caller sends. The error, of a session that must be recorded, ends
+// it.
 func (r *Recording) FromCaller(p []byte) error { return r.read(r.caller, p) }
 
 // FromCluster reads along what the cluster sends.

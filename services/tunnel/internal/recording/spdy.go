@@ -21,7 +21,8 @@ const (
 
 var errNotSPDY = errors.New("the session does not speak SPDY as remotecommand does")
 
-// streams are the channels of a SPDY connection's streams. The caller's direction fills them, and both read them.
+// streams are the channels of a SPDY connection's streams. The caller's direction fills them, and
+// both read them.
 type streams struct {
 	mu       sync.Mutex
 	channels map[uint32]byte
@@ -50,8 +51,8 @@ func (s *streams) add(id uint32, kind string) error {
 	return nil
 }
 
-// spdyReader reads the frames of one direction. It holds a frame's header, and the caller's control frames that have
-// headers: those are compressed with what was before.
+// spdyReader reads the frames of one direction. It holds a frame's header, and the caller's control
+// frames that have headers: those are compressed with what was before.
 type spdyReader struct {
 	streams *streams
 	emit    func(channel byte, data []byte) error

@@ -5,7 +5,8 @@ package recording
 
 import "encoding/binary"
 
-// Channels of the remotecommand protocols over WebSocket, of which each message's first byte is one.
+// Channels of the remotecommand protocols over WebSocket, of which each message's first byte is
+// one.
 const (
 	channelStdin  = 0
 	channelStdout = 1
@@ -13,7 +14,8 @@ const (
 	channelResize = 4
 )
 
-// websocket reads the frames of one direction (RFC 6455). It holds a frame's header and nothing else.
+// websocket reads the frames of one direction (RFC 6455). It holds a frame's header and nothing
+// else.
 type websocket struct {
 	header  []byte // of the frame that begins, as far as it has come
 	left    uint64 // of the frame's payload

@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/receptive"
 )
 
-// groupKey is the sorted set of the replicas that dial agents, by the time in milliseconds until which each counts.
+// groupKey is the sorted set of the replicas that dial agents, by the time in milliseconds until
+// which each counts.
 const groupKey = Prefix + "dialling"
 
 // beatLua takes KEYS group and ARGV replica, age in ms. It returns the replicas that count.
@@ -26,7 +27,8 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return redis.call('ZRANGE', KEYS[1], 0, -1)
 `
 
-// Group is the replicas that dial agents. A replica that drains leaves it long before it ceases to be one for routes.
+// Group is the replicas that dial agents. A replica that drains leaves it long before it ceases to
+// be one for routes.
 type Group struct {
 	client redis.UniversalClient
 	age    time.Duration
@@ -35,7 +37,8 @@ type Group struct {
 
 var _ receptive.Group = (*Group)(nil)
 
-// Group returns the group of the store's replicas, in which each counts for that long after a sign of life.
+// Group returns the group of the store's replicas, in which each counts for that long after a sign
+// of life.
 func (s *Store) Group(age time.Duration) *Group {
 	return &Group{client: s.client, age: age, beat: redis.NewScript(beatLua)}
 }

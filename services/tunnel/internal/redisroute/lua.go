@@ -6,9 +6,11 @@ package redisroute
 import "github.com/leatdev/leat/internal/lease/leaseredis"
 
 const (
-	// replicasKey is the sorted set of replicas, by the time in milliseconds until which each counts as alive.
+	// replicasKey is the sorted set of replicas, by the time in milliseconds until which each
+	// counts as alive.
 	replicasKey = Prefix + "replicas"
-	// urlsKey is the hash from replicas to "server url": the Redis process that was told last, and where the replica is.
+	// urlsKey is the hash from replicas to "server url": the Redis process that was told last, and
+	// where the replica is.
 	urlsKey = Prefix + "urls"
 	// channel is where new routes are announced, as "epoch json".
 	channel = Prefix + "announcements"
@@ -17,7 +19,8 @@ const (
 // routesKey is the hash from a cluster's routes to "epoch replica json".
 func routesKey(cluster string) string { return Prefix + "routes:" + cluster }
 
-// liveLua defines live(replicas, replica): whether it counts as alive. Times are by the server's clock.
+// liveLua defines live(replicas, replica): whether it counts as alive. Times are by the server's
+// clock.
 const liveLua = `
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
@@ -28,11 +31,11 @@ local function live(replicas, replica)
 end
 `
 
-// publishLua takes KEYS replicas and ARGV prefix, age of routes in ms, channel, and then of each route cluster, id, epoch or
-// "0", replica, details, announcement. It returns the epochs.
+// publishLua takes KEYS replicas and ARGV prefix, age of routes in ms, channel, and then of each
+// route cluster, id, epoch or "0", replica, details, announcement. It returns the epochs.
 //
-// An epoch is the time in microseconds, or one more than the cluster's last where that is not less: so it orders what is
-// restored after Redis has lost everything, too.
+// An epoch is the time in microseconds, or one more than the cluster's last where that is not less:
+// so it orders what is restored after Redis has lost everything, too.
 const publishLua = liveLua + `
 local epochs = {}
 for i = 4, #ARGV, 6 do
@@ -64,8 +67,9 @@ end
 return epochs
 `
 
-// renewLua takes KEYS replicas, urls and ARGV replica, url, age in ms. It returns 1 when the replica counted as alive and no
-// other process of Redis has taken over since; one that has may never have heard of some routes.
+// renewLua takes KEYS replicas, urls and ARGV replica, url, age in ms. It returns 1 when the
+// replica counted as alive and no other process of Redis has taken over since; one that has may
+// never have heard of some routes.
 const renewLua = leaseredis.ServerLua + liveLua + `
 local value = leat_server() .. ' ' .. ARGV[2]
 local kept = live(KEYS[1], ARGV[1]) and redis.call('HGET', KEYS[2], ARGV[1]) == value
@@ -80,7 +84,8 @@ redis.call('PEXPIRE', KEYS[2], ARGV[3] * 2)
 return kept and 1 or 0
 `
 
-// lookupLua takes KEYS replicas, urls, routes. It returns id, epoch, replica, url and details of each route that counts.
+// lookupLua takes KEYS replicas, urls, routes. It returns id, epoch, replica, url and details of
+// each route that counts.
 const lookupLua = liveLua + `
 local rows, found = redis.call('HGETALL', KEYS[3]), {}
 for j = 1, #rows, 2 do

@@ -3,9 +3,10 @@
 
 // Package redisroute keeps the routes to agents in Redis.
 //
-// A hash per cluster holds its routes, a sorted set the replicas by the time until which each counts as alive. Every call is
-// one script and goes by the server's clock, so that replicas need not agree on the time. Routes of a replica that lives no
-// more are dropped by whoever comes across them.
+// A hash per cluster holds its routes, a sorted set the replicas by the time until which each
+// counts as alive. Every call is one script and goes by the server's clock, so that replicas need
+// not agree on the time. Routes of a dead replica are dropped by the next replica that comes across
+// them.
 package redisroute
 
 import (
@@ -24,7 +25,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 )
 
-// Prefix begins every key. Its braces put all of them into one slot of a Redis cluster, because scripts touch several.
+// Prefix begins every key. Its braces put all of them into one slot of a Redis cluster, because
+// scripts touch several.
 const Prefix = "leat:{tunnel}:"
 
 // heardAtOnce is how many announcements may wait to be heard.
@@ -50,8 +52,8 @@ type Ages struct {
 	Liveness time.Duration
 }
 
-// Open returns a store for the replicas that have the secret, in the Redis at url. caFile is as for [redisconn.Open].
-// Open does not connect yet. The caller closes the store.
+// Open returns a store for the replicas that have the secret, in the Redis at url. caFile is as for
+// [redisconn.Open]. Open does not connect yet. The caller closes the store.
 func Open(url, caFile string, secret []byte) (*Store, error) {
 	client, err := redisconn.Open(url, caFile)
 	if err != nil {
@@ -82,14 +84,15 @@ func (s *Store) place(replica relay.Replica) string {
 	return s.signer.Sign("replica", replica.ID, replica.URL) + " " + replica.URL
 }
 
-// replica parses what place returned. It reports false if the signature was not made with the secret.
+// replica parses what place returned. It reports false if the signature was not made with the
+// secret.
 func (s *Store) replica(id, place string) (relay.Replica, bool) {
 	signature, url, _ := strings.Cut(place, " ")
 	return relay.Replica{ID: id, URL: url}, s.signer.Verify(signature, "replica", id, url)
 }
 
-// sign returns the signature of a route, which says which replica has which connection. Epochs are assigned by Redis
-// and are not signed.
+// sign returns the signature of a route, which says which replica has which connection. Epochs are
+// assigned by Redis and are not signed.
 func (s *Store) sign(a announcement) string {
 	return s.signer.Sign("route", a.ID, a.Cluster, a.UID, a.Connection, a.Replica)
 }
@@ -263,7 +266,8 @@ func (s *Store) Subscribe(ctx context.Context, heard func(relay.Route)) error {
 	}
 }
 
-// parse reads what was announced: the epoch, and the rest. Replicas of other versions may say what this one cannot read.
+// parse reads what was announced: the epoch, and the rest. Replicas of other versions may say what
+// this one cannot read.
 func (s *Store) parse(payload string) (relay.Route, bool) {
 	digits, rest, _ := strings.Cut(payload, " ")
 	epoch, err := strconv.ParseUint(digits, 10, 64)

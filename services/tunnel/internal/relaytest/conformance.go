@@ -31,7 +31,7 @@ var (
 	replicaB = relay.Replica{ID: "b", URL: "https://b:8701"}
 )
 
-// Conform tests a store. The subject is made anew for each test.
+// Conform tests a store. A new subject is made for each test.
 func Conform(t *testing.T, subject func(t *testing.T) Subject) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Subject){
@@ -97,7 +97,8 @@ func newestFirst(t *testing.T, s Subject) {
 	wantRoutes(t, s.Store, second[0], first[2], first[0])
 }
 
-// epochsLast publishes what is known already: to keep it alive, because the answer was lost, and after a loss.
+// epochsLast publishes what is known already: to keep it alive, because the answer was lost, and
+// after a loss.
 func epochsLast(t *testing.T, s Subject) {
 	renew(t, s.Store, replicaA, false)
 	old := publish(t, s.Store, route(replicaA, "1"))[0]
@@ -194,8 +195,8 @@ func announcements(t *testing.T, s Subject) {
 	}
 }
 
-// publishUntilHeard publishes routes until one is heard, because a subscription begins soon and not at once. What was heard
-// stays in the channel.
+// publishUntilHeard publishes routes until one is heard, because a subscription begins soon and not
+// at once. What was heard stays in the channel.
 func publishUntilHeard(t *testing.T, s relay.Store, heard chan relay.Route) (published []relay.Route) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

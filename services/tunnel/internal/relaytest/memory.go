@@ -14,8 +14,8 @@ import (
 
 // Store is a store of routes in memory. Tests see what is asked of it, and hold it up.
 type Store struct {
-	// Hold is called at the beginning of every call but Subscribe, with the call's name; its error is the call's. Nil: the
-	// store answers at once. It is set before the store is used.
+	// Hold is called at the beginning of every call but Subscribe, with the call's name; its error
+	// is the call's. Nil: the store answers at once. It is set before the store is used.
 	Hold func(ctx context.Context, call string) error
 
 	mu        sync.Mutex

@@ -15,14 +15,16 @@ var (
 	ErrDraining = errors.New("replica is draining")
 	// ErrFull means that the agent carries as many requests as it allows. Waiting a second helps.
 	ErrFull = errors.New("agent takes no more requests at once")
-	// ErrTokenInUse means that another process of the agent is connected with the same token. A new token helps.
+	// ErrTokenInUse means that another process of the agent is connected with the same token. A new
+	// token helps.
 	ErrTokenInUse = errors.New("token is in use by another process")
-	// ErrTokenOutdated means that another process of the agent is connected with a newer token. A new token helps.
+	// ErrTokenOutdated means that another process of the agent is connected with a newer token. A
+	// new token helps.
 	ErrTokenOutdated = errors.New("another process has a newer token")
 	// ErrLost means that the connection failed before any byte of a response arrived.
 	ErrLost = errors.New("connection to the agent was lost")
-	// ErrRefused is an [ErrLost] of which is certain that the agent has not begun the request: it can be sent again, whatever it
-	// does.
+	// ErrRefused is an [ErrLost] of which is certain that the agent has not begun the request: it
+	// can be sent again, whatever it does.
 	ErrRefused = fmt.Errorf("agent has not begun the request: %w", ErrLost)
 )
 
@@ -37,7 +39,8 @@ const (
 	ScopeUser Scope = "user"
 )
 
-// BusyError means that too many requests are under way. Waiting a second helps as soon as one of them ends.
+// BusyError means that too many requests are under way. Waiting a second helps as soon as one of
+// them ends.
 type BusyError struct {
 	// Scope is whose limit was reached.
 	Scope Scope

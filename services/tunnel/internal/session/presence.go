@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Listener is told which sessions a table has. It is called without the table's lock, from the goroutine that adds or
-// removes; of one session the calls come in order: Added once, then Removed at least once. It must not block.
+// Listener is told which sessions a table has. It is called without the table's lock, from the
+// goroutine that adds or removes; of one session the calls come in order: Added once, then Removed
+// at least once. It must not block.
 type Listener interface {
 	Added(s *Session)
 	Removed(s *Session)
 }
 
-// Listen makes l hear of every later session. It is called at most once, before the first one.
+// Listen announces every later session to l. It is called at most once, before the first session.
 func (t *Table) Listen(l Listener) { t.listener = l }
 
 func (t *Table) tellAdded(added *Session, evicted []*Session) {
@@ -34,8 +35,9 @@ func (t *Table) tellRemoved(s *Session) {
 	}
 }
 
-// Refuse begins the end of this replica's work: no connection is added from now on, and [Table.Draining] is closed.
-// Requests go on over the connections that there are until [Table.Drain]. Calling it twice does nothing.
+// Refuse begins the end of this replica's work: no connection is added from now on, and
+// [Table.Draining] is closed. Requests go on over the connections that there are until
+// [Table.Drain]. Calling it twice does nothing.
 func (t *Table) Refuse() {
 	t.mu.Lock() // nothing is added after it has returned
 	defer t.mu.Unlock()
@@ -44,7 +46,7 @@ func (t *Table) Refuse() {
 	}
 }
 
-// Ending is closed when [Table.Drain] is called. Who carries something endless then brings it to an end.
+// Ending is closed when [Table.Drain] is called. Carriers of endless answers then end them.
 func (t *Table) Ending() <-chan struct{} { return t.ending }
 
 func (t *Table) isEnding() bool {
@@ -56,8 +58,8 @@ func (t *Table) isEnding() bool {
 	}
 }
 
-// AskToLeave asks the session's agent to connect elsewhere after a while and then to end this connection, and returns when the agent
-// knows. The session goes on until then.
+// AskToLeave asks the session's agent to connect elsewhere after a while and then to end this
+// connection, and returns when the agent knows. The session goes on until then.
 func (s *Session) AskToLeave(ctx context.Context, after time.Duration) error {
 	return s.conn.Leave(ctx, after)
 }
@@ -65,7 +67,8 @@ func (s *Session) AskToLeave(ctx context.Context, after time.Duration) error {
 // Done is closed when the session's connection has ended.
 func (s *Session) Done() <-chan struct{} { return s.conn.Done() }
 
-// Leave takes a session out of the table and lets its running requests end by themselves or with ctx. The agent is told.
+// Leave removes a session from the table, and waits until its running requests have ended or ctx
+// ends. The agent is notified.
 func (t *Table) Leave(ctx context.Context, s *Session) error {
 	t.Remove(s)
 	return s.drain(ctx)

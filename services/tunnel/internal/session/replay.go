@@ -13,8 +13,8 @@ import (
 // errRevoked is what a failed attempt reads from a body that has passed on to the next attempt.
 var errRevoked = errors.New("request body belongs to another attempt")
 
-// guardedBody is the body of a first attempt. It notices the first read, and it can be taken away as long as there was
-// none, so that two attempts never share a body.
+// guardedBody is the body of a first attempt. It notices the first read, and it can be taken away
+// as long as there was none, so that two attempts never share a body.
 type guardedBody struct {
 	body io.ReadCloser
 
@@ -24,7 +24,8 @@ type guardedBody struct {
 	revoked bool
 }
 
-// guard returns the request with its body guarded. A request without a body has a nil guard, which is always revocable.
+// guard returns the request with its body guarded. A request without a body has a nil guard, which
+// is always revocable.
 func guard(req *http.Request) (*http.Request, *guardedBody) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return req, nil
@@ -68,9 +69,10 @@ func (b *guardedBody) touch() error {
 	return nil
 }
 
-// Close implements io.Closer. It leaves the body open while it is untouched, because another attempt may want it; the
-// server that the request came from closes it in the end. This attempt does not get to read it any more: it may close the
-// body before it begins to read, and would then wait for bytes of which nobody wants to know.
+// Close implements io.Closer. It leaves the body open while it is untouched, because another
+// attempt may want it; the server that the request came from closes it in the end. This attempt
+// does not get to read it any more: it may close the body before it begins to read, and would then
+// wait for bytes of which nobody wants to know.
 func (b *guardedBody) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -93,9 +95,10 @@ func (b *guardedBody) revoke() bool {
 	return !b.touched
 }
 
-// Repeatable reports whether sending a request again that may have been carried out already does no harm and gives the
-// same answer. A repeated DELETE would be harmless, too, but would answer "not found" to who has just deleted.
-// An upgraded connection begins with a GET, too, and then a command.
+// Repeatable reports whether sending a request again that may have been carried out already does no
+// harm and gives the same answer. A repeated DELETE would be harmless, too, but would answer "not
+// found" to who has just deleted. An upgraded connection begins with a GET, too, and then a
+// command.
 func Repeatable(req *http.Request) bool {
 	if req.Header.Get("Leat-Upgrade") != "" {
 		return false

@@ -3,9 +3,10 @@
 
 // Package session knows which agents are connected to this replica and over which connections.
 //
-// An agent may hold several connections at once: while it reconnects, while one pod hands over to the next, or on
-// purpose. New requests go to the newest connection that takes them; older ones go on with what they carry. What a
-// connection is made of (a transport, HTTP/2) stays behind the port [Conn].
+// An agent may hold several connections at once: while it reconnects, while one pod hands over to
+// the next, or on purpose. New requests go to the newest connection that takes them; older ones go
+// on with what they carry. What a connection is made of (a transport, HTTP/2) stays behind the port
+// [Conn].
 package session
 
 import (
@@ -17,20 +18,22 @@ import (
 
 // Conn is one live connection to an agent. All methods may be called concurrently.
 type Conn interface {
-	// RoundTrip sends one request to the agent. The error wraps [ErrLost] when the connection, rather than the
-	// request, failed before any byte of a response arrived, and [ErrFull] when the agent's limit stops the request.
+	// RoundTrip sends one request to the agent. The error wraps [ErrLost] when the connection,
+	// rather than the request, failed before any byte of a response arrived, and [ErrFull] when the
+	// agent's limit stops the request.
 	http.RoundTripper
 	// Status says whether the connection takes another request now.
 	Status() Status
 	// LastSeen is when the agent was last heard of.
 	LastSeen() time.Time
-	// Leave asks the agent to connect elsewhere after a while, and to end this connection when it has. It returns when the agent
-	// knows. The connection goes on until then.
+	// Leave asks the agent to connect elsewhere after a while, and to end this connection when it
+	// has. It returns when the agent knows. The connection goes on until then.
 	Leave(ctx context.Context, after time.Duration) error
 	// Done is closed when the connection has ended.
 	Done() <-chan struct{}
-	// Shutdown tells the agent that no new request comes, waits until the running ones have ended, and closes. When
-	// ctx ends first, it returns the context's error and leaves the connection open.
+	// Shutdown announces to the agent that no new request comes, waits until the running ones have
+	// ended, and closes. When ctx ends first, it returns the context's error and leaves the
+	// connection open.
 	Shutdown(ctx context.Context) error
 	// Close ends the connection and every request on it with an error.
 	Close() error
@@ -53,21 +56,23 @@ const (
 type Info struct {
 	// ID is the connection's id as its agent chose it.
 	ID string
-	// Cluster is the cluster's name, and ClusterUID tells two clusters of one name apart.
+	// Cluster is the cluster's name. ClusterUID distinguishes two clusters of one name.
 	Cluster    string
 	ClusterUID string
 	// RemoteAddress is where the agent connected from.
 	RemoteAddress string
 	// AgentVersion is the agent's version as it states it.
 	AgentVersion string
-	// Transport is what carries the connection: "upgrade", "websocket" or "connect"; "dialled" where the hub has opened it.
+	// Transport is what carries the connection: "upgrade", "websocket" or "connect"; "dialled"
+	// where the hub has opened it.
 	Transport string
 	// Instance names the agent's process. Empty means that it did not say.
 	Instance string
 	// TokenID identifies the token that the agent connected with, and TokenExpires is when it ends.
 	TokenID      string
 	TokenExpires time.Time
-	// Epoch orders the connections of a replica: a later one has the larger number. Zero lets the table choose.
+	// Epoch orders the connections of a replica: a later one has the larger number. Zero lets the
+	// table choose.
 	Epoch uint64
 	// ConnectedAt is when it began.
 	ConnectedAt time.Time
@@ -78,7 +83,8 @@ type Session struct {
 	info Info
 	conn Conn
 
-	// contested is set when another process has come with the token of this one. The table's lock protects it.
+	// contested is set when another process has come with the token of this one. The table's lock
+	// protects it.
 	contested bool
 
 	active atomic.Int64

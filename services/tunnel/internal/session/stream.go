@@ -13,15 +13,15 @@ import (
 type Target struct {
 	// Cluster is the cluster's full name.
 	Cluster string
-	// ClusterUID is the uid that was authorised. Connections of another cluster of that name are passed over. Empty
-	// takes any.
+	// ClusterUID is the uid that was authorised. Connections of another cluster of that name are
+	// passed over. Empty takes any.
 	ClusterUID string
-	// User is who is charged for the request. Empty: nobody, because it was done elsewhere.
+	// User is charged for the request. Empty: no user is, because another replica has charged them.
 	User string
 }
 
-// Stream is the right to send one request to a cluster. It counts against the limits until it is released. It is not
-// safe for concurrent use, but Release may be called at any time.
+// Stream is the right to send one request to a cluster. It counts against the limits until it is
+// released. It is not safe for concurrent use, but Release may be called at any time.
 type Stream struct {
 	table  *Table
 	target Target
@@ -31,8 +31,8 @@ type Stream struct {
 	session *Session
 }
 
-// Open reserves one request to a cluster, on its newest connection that takes one. It never waits. It fails with
-// [ErrOffline], [ErrDraining], [ErrFull] or a [*BusyError].
+// Open reserves one request to a cluster, on its newest connection that takes one. It never waits.
+// It fails with [ErrOffline], [ErrDraining], [ErrFull] or a [*BusyError].
 func (t *Table) Open(target Target) (*Stream, error) {
 	sessions, err := t.reserve(target)
 	if err != nil {
@@ -57,9 +57,10 @@ func (s *Stream) Session() *Session {
 // maxMoves is how often one request goes to another connection.
 const maxMoves = 3
 
-// RoundTrip sends the request. When the connection is lost before any byte of a response, the request is sent again over
-// another connection if that is safe: when none of its body was used, and the agent has certainly not begun it. What only
-// reads is sent once more even where the agent may have begun it.
+// RoundTrip sends the request. When the connection is lost before any byte of a response, the
+// request is sent again over another connection if that is safe: when none of its body was used,
+// and the agent has certainly not begun it. What only reads is sent once more even where the agent
+// may have begun it.
 func (s *Stream) RoundTrip(req *http.Request) (*http.Response, error) {
 	for moves, lost := 0, false; ; moves++ {
 		attempt, body := guard(req)
@@ -133,8 +134,8 @@ func (t *Table) release(target Target) {
 	}
 }
 
-// pick returns the newest session that takes a request and is not the excluded one. It runs without the lock because
-// it asks the connections.
+// pick returns the newest session that takes a request and is not the excluded one. It runs without
+// the lock because it asks the connections.
 func (t *Table) pick(sessions []*Session, uid string, except *Session) (*Session, error) {
 	reason := ErrOffline
 	for _, s := range sessions {

@@ -17,17 +17,19 @@ type Limits struct {
 	StreamsPerCluster int
 	// StreamsPerUser is the number of requests of one person under way, over all clusters.
 	StreamsPerUser int
-	// SessionsPerCluster is the number of connections of one cluster. One more shuts the oldest down.
+	// SessionsPerCluster is the number of connections of one cluster. One more shuts the oldest
+	// down.
 	SessionsPerCluster int
 }
 
-// DefaultLimits are the limits of a replica that is told nothing else.
+// DefaultLimits returns the default limits.
 func DefaultLimits() Limits {
 	return Limits{StreamsPerCluster: 1000, StreamsPerUser: 300, SessionsPerCluster: 8}
 }
 
-// Table holds the live connections of this replica, by the full name of the cluster. It is safe for concurrent use.
-// Its lock protects maps and numbers only and is never held while a connection is used.
+// Table holds the live connections of this replica, by the full name of the cluster. It is safe for
+// concurrent use. Its lock protects maps and numbers only and is never held while a connection is
+// used.
 type Table struct {
 	limits Limits
 
@@ -43,7 +45,8 @@ type Table struct {
 
 // cluster is what the table knows of one cluster. It is protected by the table's lock.
 type cluster struct {
-	// sessions is sorted, newest first. The slice is replaced and never changed, so that it may be read without the lock.
+	// sessions is sorted, newest first. The slice is replaced and never changed, so that it may be
+	// read without the lock.
 	sessions []*Session
 	// active is the number of streams, those of removed sessions included.
 	active int
@@ -65,11 +68,13 @@ func (t *Table) NextEpoch() uint64 {
 	return t.epoch
 }
 
-// Add makes a connection the newest of its cluster, unless one with a larger epoch is there. It fails with [ErrDraining], and with
-// the errors of [Table.Admit]. The connection stays the caller's to close; the caller also calls [Table.Remove] when it has ended.
+// Add makes a connection the newest of its cluster, unless one with a larger epoch is there. It
+// fails with [ErrDraining], and with the errors of [Table.Admit]. The connection stays the caller's
+// to close; the caller also calls [Table.Remove] when it has ended.
 //
-// Add returns as evicted what is out of the table already, and what the caller shuts down: the oldest connection, when the cluster
-// has more than the limit, and those under a token of which another process has made use as well.
+// Add returns as evicted what is out of the table already, and what the caller shuts down: the
+// oldest connection, when the cluster has more than the limit, and those under a token of which
+// another process has made use as well.
 func (t *Table) Add(info Info, conn Conn) (added *Session, evicted []*Session, err error) {
 	if added, evicted, err = t.add(info, conn); err == nil {
 		t.tellAdded(added, evicted)
@@ -103,8 +108,8 @@ func (t *Table) add(info Info, conn Conn) (added *Session, evicted []*Session, e
 	return added, evicted, nil
 }
 
-// Remove forgets this session and no other: the late end of an old connection leaves a newer one in place, even when
-// both carry the same connection id. Removing twice does nothing.
+// Remove forgets this session and no other: the late end of an old connection leaves a newer one in
+// place, even when both carry the same connection id. Removing twice does nothing.
 func (t *Table) Remove(s *Session) {
 	t.remove(s)
 	t.tellRemoved(s)
@@ -127,7 +132,8 @@ func (t *Table) remove(s *Session) {
 	t.forgetIdle(s.info.Cluster, c)
 }
 
-// ConnectedUID returns the uid under which the newest session of a cluster is connected, or "" where there is none.
+// ConnectedUID returns the uid under which the newest session of a cluster is connected, or ""
+// where there is none.
 func (t *Table) ConnectedUID(clusterName string) string {
 	if sessions := t.list(clusterName); clusterName != "" && len(sessions) > 0 {
 		return sessions[0].info.ClusterUID
@@ -135,8 +141,8 @@ func (t *Table) ConnectedUID(clusterName string) string {
 	return ""
 }
 
-// Sessions returns the state of the sessions of one cluster, or of all when the name is empty, sorted by cluster and
-// then newest first.
+// Sessions returns the state of the sessions of one cluster, or of all when the name is empty,
+// sorted by cluster and then newest first.
 func (t *Table) Sessions(clusterName string) []Snapshot {
 	sessions := t.list(clusterName)
 	snapshots := make([]Snapshot, 0, len(sessions))
@@ -160,7 +166,8 @@ func (t *Table) Counts() (sessions, streams int) {
 	return sessions, streams
 }
 
-// Draining is closed by [Table.Refuse] and [Table.Drain]: from then on agents have to connect elsewhere.
+// Draining is closed by [Table.Refuse] and [Table.Drain]: from then on agents have to connect
+// elsewhere.
 func (t *Table) Draining() <-chan struct{} { return t.draining }
 
 func (t *Table) isDraining() bool {
@@ -172,8 +179,9 @@ func (t *Table) isDraining() bool {
 	}
 }
 
-// Drain refuses new connections and new requests from now on, tells every agent, lets running requests end until ctx does, and
-// closes every connection. It returns the context's error when something had to be cut off. It is called once at the most.
+// Drain refuses new connections and new requests from now on, tells every agent, lets running
+// requests end until ctx does, and closes every connection. It returns the context's error when
+// something had to be cut off. It is called at most once.
 func (t *Table) Drain(ctx context.Context) error {
 	t.Refuse() // nothing is added after the list below was made
 	t.mu.Lock()
@@ -197,7 +205,8 @@ func (s *Session) drain(ctx context.Context) error {
 	return nil
 }
 
-// Evict shuts one session down that Add has pushed out: its running requests end by themselves or with ctx.
+// Evict shuts one session down that Add has pushed out: its running requests end by themselves or
+// with ctx.
 func (s *Session) Evict(ctx context.Context) error { return s.drain(ctx) }
 
 func (t *Table) list(clusterName string) []*Session {
@@ -226,7 +235,8 @@ func (t *Table) cluster(name string) *cluster {
 	return c
 }
 
-// forgetIdle drops an entry that holds nothing, so that the table's size follows what is connected. The lock is held.
+// forgetIdle drops an entry that holds nothing, so that the table's size follows what is connected.
+// The lock is held.
 func (t *Table) forgetIdle(name string, c *cluster) {
 	if len(c.sessions) == 0 && c.active == 0 {
 		delete(t.clusters, name)
