@@ -28,7 +28,7 @@ const (
 type Change struct {
 	// Path is the field as people read it: spec.template.spec.containers[name=app].image.
 	Path string
-	// Old is the wanted value and New the one in the cluster, or "" if there is none. Texts are
+	// Old is the wanted value and New the one in the cluster, or "" if it does not exist. Texts are
 	// written as they are, other values in JSON.
 	Old, New string
 	// Manager owns the field in the cluster. It is "" if nobody does, for example after its

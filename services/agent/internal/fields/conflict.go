@@ -35,7 +35,7 @@ func (i Ignored) Field(o *unstructured.Unstructured, name string) bool {
 
 // cut removes the part of value at the end of path and returns what is left: nil if that is
 // nothing. It changes value, unless it reports that there is no such part. The names of fields may
-// hold dots and brackets, so only the value can tell where one ends.
+// hold dots and brackets, so only the value shows where one ends.
 func cut(value any, path string) (left any, isThere bool) {
 	if path == "" {
 		return nil, true

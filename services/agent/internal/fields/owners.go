@@ -51,7 +51,7 @@ func entriesOf(o *unstructured.Unstructured) []entry {
 	return entries
 }
 
-// ownEntry returns Leat's entry and its position; -1 if there is none.
+// ownEntry returns Leat's entry and its position, or -1 if Leat has no entry.
 func ownEntry(o *unstructured.Unstructured) (int, entry) {
 	for i, item := range managedFields(o) {
 		if e, ok := item.(map[string]any); ok && entry(e).isOurs() {

@@ -66,9 +66,9 @@ func drawThing(t *rapid.T) *unstructured.Unstructured {
 
 // act lets somebody change the object.
 func act(t *rapid.T, s *server) {
-	who := rapid.SampledFrom([]string{"leat", "x", "y"}).Draw(t, "who")
-	if who != "leat" && rapid.Bool().Draw(t, "update") {
-		s.edit(t, who, func(o *unstructured.Unstructured) {
+	manager := rapid.SampledFrom([]string{"leat", "x", "y"}).Draw(t, "manager")
+	if manager != "leat" && rapid.Bool().Draw(t, "update") {
+		s.edit(t, manager, func(o *unstructured.Unstructured) {
 			for name, value := range drawThing(t).Object {
 				if name == "spec" || name == "data" {
 					o.Object[name] = value
@@ -77,7 +77,7 @@ func act(t *rapid.T, s *server) {
 		})
 		return
 	}
-	if err := s.apply(t, who, drawThing(t), true); err != nil {
+	if err := s.apply(t, manager, drawThing(t), true); err != nil {
 		t.Fatalf("apply: %v", err)
 	}
 }

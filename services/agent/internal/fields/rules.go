@@ -131,7 +131,8 @@ func (i Ignored) Empty() bool {
 	return len(i.pointers) == 0 && len(i.managers) == 0
 }
 
-// String spells the ignored fields, or "" if there are none. Equal texts ignore the same.
+// String spells the ignored fields, or returns "" if nothing is ignored. Equal texts ignore the
+// same.
 func (i Ignored) String() string {
 	if i.Empty() {
 		return ""

@@ -110,8 +110,8 @@ func (at place) shapeNew(p pointer) any {
 	}
 }
 
-// isOwnedAsWhole reports whether nobody can own only a part of the place: the API server lists no
-// fields of an atomic map, whoever owns it.
+// isOwnedAsWhole reports whether nobody can own only a part of the place. The API server lists no
+// fields of an atomic map, regardless of its owner.
 func (at place) isOwnedAsWhole() bool {
 	return at.isPart || isLeaf(at.ours) && len(at.theirs) == 0 || isLeaf(at.theirs) && len(at.ours) == 0
 }

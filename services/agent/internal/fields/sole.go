@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// sole returns a copy of the parts of a live value that Leat owns and nobody else does, or nil if
-// there are none. An empty map or list counts as a part if Leat alone owns that it exists. A value
-// that Leat owns as a whole is not returned if others own it, too, or own parts of it: applying it
-// would overwrite their parts.
+// sole returns a copy of the parts of a live value that only Leat owns, or nil if Leat owns no part
+// alone. An empty map or list counts as a part if Leat alone owns that it exists. A value that Leat
+// owns as a whole is not returned if others own it, too, or own parts of it: applying it would
+// overwrite their parts.
 func sole(live any, ours, theirs tree) any {
 	switch {
 	case live == nil || ours == nil || isLeaf(ours) && theirs != nil:

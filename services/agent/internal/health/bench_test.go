@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 )
 
-// sampleOf finds a sample by its name.
+// sampleOf returns the sample with that name.
 func sampleOf(t testing.TB, folder, name string) *unstructured.Unstructured {
 	t.Helper()
 	for _, s := range samples(t, folder) {
@@ -25,7 +25,7 @@ func sampleOf(t testing.TB, folder, name string) *unstructured.Unstructured {
 	return nil
 }
 
-// BenchmarkJudge is the cost of judging one object, which the watches pay for every event.
+// BenchmarkJudge measures the verdict on one object, which the watches request for every event.
 func BenchmarkJudge(b *testing.B) {
 	library := health.NewLibrary()
 	for _, bench := range []struct{ name, folder, sample string }{
@@ -55,8 +55,9 @@ func BenchmarkJudge(b *testing.B) {
 	})
 }
 
-// BenchmarkFirst is what a library costs until its first verdict by a rule, and what stays of that in memory. The environment of
-// all expressions is made once for the whole process, before this measures anything.
+// BenchmarkFirst measures what a library costs until its first verdict by a rule, and how much
+// memory it keeps. The environment of all expressions is created once for the whole process, before
+// the measurement.
 func BenchmarkFirst(b *testing.B) {
 	o := sampleOf(b, "library", "Certificate, issued")
 	health.NewLibrary().Judge(o)

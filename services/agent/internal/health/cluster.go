@@ -21,13 +21,14 @@ func volumeClaim(o object) Verdict {
 	case "":
 		return progressing(noStatus)
 	default:
-		return progressing("is not bound to a volume yet; where its storage class waits for the first consumer, that is until a pod uses it")
+		return progressing("is not bound to a volume yet; a storage class that waits for the first consumer binds it when a pod uses it")
 	}
 }
 
 func volume(o object) Verdict {
 	if text(o, "status", "phase") == "Failed" {
-		return degraded("cannot be reclaimed").because(condition{reason: text(o, "status", "reason"), message: text(o, "status", "message")}.say())
+		reported := condition{reason: text(o, "status", "reason"), message: text(o, "status", "message")}
+		return degraded("cannot be reclaimed").because(reported.say())
 	}
 	if text(o, "status", "phase") == "Pending" {
 		return progressing("is not available yet")
@@ -42,7 +43,7 @@ func namespace(o object) Verdict {
 	return healthy()
 }
 
-// namespaceHeld says what the deletion of a namespace waits for.
+// namespaceHeld returns what the deletion of a namespace waits for.
 func namespaceHeld(o object) string {
 	var held []string
 	for _, kind := range [...]string{
@@ -72,7 +73,8 @@ func node(o object) Verdict {
 	return healthy()
 }
 
-// autoscaler is patient with metrics: they come some time after the first pods.
+// autoscaler does not fail an object for missing metrics: they arrive some time after the first
+// pods.
 func autoscaler(o object) Verdict {
 	if c := conditionOf(o, "AbleToScale"); c.status == isFalse {
 		return progressing("cannot scale its target").because(c.say())
@@ -89,7 +91,7 @@ func autoscaler(o object) Verdict {
 
 func disruptionBudget(o object) Verdict {
 	if c := conditionOf(o, "DisruptionAllowed"); c.status == isFalse && c.reason == "SyncFailed" {
-		return progressing("cannot tell how many disruptions are allowed").because(c.message)
+		return progressing("cannot compute how many disruptions are allowed").because(c.message)
 	}
 	return healthy()
 }

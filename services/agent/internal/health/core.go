@@ -5,8 +5,9 @@ package health
 
 import "fmt"
 
-// coreKind returns what judges a kind of Kubernetes itself; nil when nothing special is known of it. The judgements are those of
-// kstatus but where docs/health.md says otherwise.
+// coreKind returns the function that judges a built-in kind of Kubernetes, or nil for a kind
+// without special rules. The verdicts are those of kstatus, except where docs/health.md says
+// otherwise.
 func coreKind(group, kind string) func(object) Verdict {
 	switch group {
 	case "":
@@ -25,8 +26,8 @@ func coreKind(group, kind string) func(object) Verdict {
 		return only(kind, "CustomResourceDefinition", definition)
 	case "certificates.k8s.io":
 		return only(kind, "CertificateSigningRequest", signingRequest)
-	case "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io", "scheduling.k8s.io",
-		"coordination.k8s.io", "discovery.k8s.io", "node.k8s.io", "events.k8s.io":
+	case "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io",
+		"scheduling.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "node.k8s.io", "events.k8s.io":
 		return conventional
 	}
 	return nil
@@ -83,7 +84,7 @@ func batchKind(kind string) func(object) Verdict {
 	return present
 }
 
-// present is for kinds whose objects do what they should once they exist.
+// present judges kinds whose objects are healthy once they exist.
 func present(object) Verdict {
 	return Verdict{State: Healthy}
 }
@@ -100,7 +101,7 @@ func degraded(format string, args ...any) Verdict {
 	return Verdict{State: Degraded, Message: fmt.Sprintf(format, args...)}
 }
 
-// because adds a reason to a message, if there is one.
+// because appends a reason to the message, unless the reason is empty.
 func (v Verdict) because(why string) Verdict {
 	if why != "" {
 		v.Message += ": " + why
@@ -108,7 +109,8 @@ func (v Verdict) because(why string) Verdict {
 	return v
 }
 
-// ofReplicas says how many of a number of replicas are in a state, such as "2 of 3 replicas are ready".
+// ofReplicas describes how many of a number of replicas are in a state, such as "2 of 3 replicas
+// are ready".
 func ofReplicas(n, of int64, what string) string {
 	return fmt.Sprintf("%d of %d replicas are %s", n, of, what)
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 )
 
-// TestDisfigured judges objects of all kinds in which anything is of a type that nobody expects. What cannot be read must neither
-// end the process nor be taken for failure for good where a rule could not be evaluated.
+// TestDisfigured judges objects of all kinds in which a field has an unexpected type. An unreadable
+// field must neither end the process nor count as a permanent failure where a rule could not be
+// evaluated.
 func TestDisfigured(t *testing.T) {
 	t.Parallel()
 	all, library := append(samples(t, "core"), samples(t, "library")...), health.NewLibrary()

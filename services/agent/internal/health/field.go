@@ -5,8 +5,9 @@ package health
 
 import "strings"
 
-// object is the content of an unstructured object, or of a part of it. A field that is missing, or of another type than
-// expected, reads as a zero value: what a status says is not ours to check.
+// object is the content of an unstructured object, or of a part of it. A field that is missing, or
+// of another type than expected, reads as a zero value: Leat does not validate what controllers
+// report.
 type object = map[string]any
 
 func at(o object, path ...string) any {
@@ -20,7 +21,7 @@ func at(o object, path ...string) any {
 	return o[path[len(path)-1]]
 }
 
-// number reads an integer, and tells whether there is one.
+// number returns an integer, and reports whether the field holds one.
 func number(o object, path ...string) (int64, bool) {
 	switch n := at(o, path...).(type) {
 	case int64:
@@ -31,7 +32,7 @@ func number(o object, path ...string) (int64, bool) {
 	return 0, false
 }
 
-// count reads an integer; missing is the given number.
+// count returns an integer, or missing if the field does not hold one.
 func count(o object, missing int64, path ...string) int64 {
 	if n, ok := number(o, path...); ok {
 		return n
@@ -54,14 +55,14 @@ func items(o object, path ...string) []any {
 	return list
 }
 
-// The statuses of conditions.
+// The values of a condition's status.
 const (
 	isTrue    = "True"
 	isFalse   = "False"
 	isUnknown = "Unknown"
 )
 
-// condition is one of an object's status. The zero condition is one that is not there.
+// condition is an entry of status.conditions. The zero condition stands for a missing one.
 type condition struct {
 	status, reason, message string
 }
@@ -77,7 +78,7 @@ func conditionOf(o object, kind string) condition {
 	return condition{}
 }
 
-// say makes a sentence of a condition.
+// say formats the condition as a sentence.
 func (c condition) say() string {
 	message := strings.TrimSpace(c.message)
 	switch {
@@ -90,7 +91,7 @@ func (c condition) say() string {
 	}
 }
 
-// sayOr makes a sentence of a condition that may say nothing.
+// sayOr is say with a text for a condition without reason and message.
 func (c condition) sayOr(otherwise string) string {
 	if said := c.say(); said != "" {
 		return said

@@ -3,11 +3,12 @@
 
 // Package health judges whether objects do what they should.
 //
-// What judges an object is, in this order: the rules of its service, those of the cluster and the fleet, the package's own
-// knowledge of Kubernetes' kinds, the library of rules that it brings for the kinds of others, and for everything else the
-// conventions that controllers share. Rules of people and of the library have one and the same format, see Compile.
+// An object is judged by the first of these that covers its kind: the rules of its service, those
+// of the cluster and the fleet, the package's own knowledge of Kubernetes' built-in kinds, and the
+// library of rules for other projects' kinds. All other objects are judged by the conventions that
+// controllers share. Users and the library write rules in the same format, see Compile.
 //
-// An object that is suspended at its owner's wish does what it should: it is healthy, and its message says so.
+// An object that its owner suspended is healthy, and its message says that it is suspended.
 package health
 
 import "fmt"
@@ -20,7 +21,7 @@ const (
 	Unknown     State = iota // not observed yet
 	Healthy                  // does what it should
 	Progressing              // on its way
-	Degraded                 // failed, and will not mend itself
+	Degraded                 // failed, and will not recover without a change
 	Terminating              // being deleted
 	Missing                  // should exist and does not
 )
@@ -37,7 +38,8 @@ func (s State) String() string {
 // Verdict is a state and its reason. It is comparable.
 type Verdict struct {
 	State State
-	// Message is a sentence for people, from the object's own status. Empty when healthy, unless the object is suspended.
+	// Message is a sentence for people, from the object's own status. It is empty for a healthy
+	// object, unless that is suspended.
 	Message string
 }
 
@@ -49,7 +51,7 @@ func (v Verdict) Sentence() string {
 	return v.State.String() + ": " + v.Message
 }
 
-// Counts counts objects by state.
+// Counts holds the number of objects in each state.
 type Counts struct {
 	Total       int
 	Healthy     int

@@ -10,16 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Annotations that take an object out of the verdict on its service: it counts as healthy once it exists.
+// Annotations that exclude an object from the verdict on its service: it counts as healthy once it
+// exists.
 const (
 	// IgnoreAnnotation is Leat's; its value is "ignore".
 	IgnoreAnnotation = "leat.dev/health"
-	// argoIgnoreAnnotation is what people have written for Argo CD; its value is "true".
+	// argoIgnoreAnnotation is Argo CD's, which many manifests carry already; its value is "true".
 	argoIgnoreAnnotation = "argocd.argoproj.io/ignore-healthcheck"
 )
 
-// Judge judges a live object by the given rules, of which the first that are for its kind decide, or else by the package's own
-// knowledge. It only reads the object, never fails, and is safe for concurrent use.
+// Judge returns the verdict on a live object. The first of the given rules that covers its kind
+// decides, or else the package's own knowledge. Judge only reads the object, never fails, and is
+// safe for concurrent use.
 func (l *Library) Judge(o *unstructured.Unstructured, rules ...*Rules) Verdict {
 	if at(o.Object, "metadata", "deletionTimestamp") != nil {
 		return Verdict{State: Terminating, Message: whatHolds(o.Object)}
@@ -43,8 +45,8 @@ func (l *Library) Judge(o *unstructured.Unstructured, rules ...*Rules) Verdict {
 	return rest(suspended(o.Object), orUnobserved(o.Object, judge))
 }
 
-// rest changes the verdict on an object that is suspended. Its controller rests, so it is not on its way: it is where its owner
-// wants it.
+// rest changes the verdict on a suspended object. Its controller is idle, so the object makes no
+// progress: it is in the state that its owner wants.
 func rest(how string, v Verdict) Verdict {
 	switch {
 	case how == "":
@@ -63,7 +65,7 @@ func ignored(o object) bool {
 	return annotations[IgnoreAnnotation] == "ignore" || annotations[argoIgnoreAnnotation] == "true"
 }
 
-// suspended says how the object is suspended at its owner's wish; empty when it is not.
+// suspended describes how its owner suspended the object, or returns "" if it is not suspended.
 func suspended(o object) string {
 	switch {
 	case flag(o, "spec", "suspend"), flag(o, "spec", "suspended"):
@@ -82,8 +84,9 @@ func suspended(o object) string {
 	return ""
 }
 
-// orUnobserved judges an object unless its controller has not seen its newest version: then the status is about an older one.
-// The generation may only be behind: a status that was restored from a backup can be ahead of it for ever.
+// orUnobserved judges an object only after its controller has observed the newest generation.
+// Before that the status describes an older one. Only a smaller generation counts as older: a
+// status that was restored from a backup can stay ahead of it permanently.
 func orUnobserved(o object, judge func(object) Verdict) Verdict {
 	generation, _ := number(o, "metadata", "generation")
 	observed, ok := number(o, "status", "observedGeneration")
@@ -96,8 +99,8 @@ func orUnobserved(o object, judge func(object) Verdict) Verdict {
 	}
 }
 
-// conventional judges by the conditions that controllers share: Stalled and Reconciling, which decide, and Ready. An object
-// without them is healthy once it exists.
+// conventional judges by the conditions that controllers share. Stalled and Reconciling come first,
+// and Ready second. An object without these conditions is healthy once it exists.
 func conventional(o object) Verdict {
 	if c := conditionOf(o, "Reconciling"); c.status == isTrue {
 		return Verdict{State: Progressing, Message: c.sayOr("is being reconciled")}
@@ -111,7 +114,7 @@ func conventional(o object) Verdict {
 	return Verdict{State: Healthy}
 }
 
-// whatHolds says what a deletion waits for.
+// whatHolds describes what a deletion waits for.
 func whatHolds(o object) string {
 	if group, kind := groupKind(o); group == "" && kind == "Namespace" {
 		if held := namespaceHeld(o); held != "" {
@@ -126,7 +129,8 @@ func whatHolds(o object) string {
 	for _, name := range finalizers {
 		names = append(names, fmt.Sprint(name))
 	}
-	return "is being deleted, and waits for whoever removes " + plural(len(names), "the finalizer ", "the finalizers ") + strings.Join(names, ", ")
+	return "is being deleted, and waits for the removal of " +
+		plural(len(names), "the finalizer ", "the finalizers ") + strings.Join(names, ", ")
 }
 
 func plural(n int, one, many string) string {
@@ -136,7 +140,8 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// groupKind reads what an object is, without the allocations of a schema.GroupVersionKind.
+// groupKind returns the object's group and kind without the allocations of a
+// schema.GroupVersionKind.
 func groupKind(o object) (group, kind string) {
 	version, _ := o["apiVersion"].(string)
 	kind, _ = o["kind"].(string)

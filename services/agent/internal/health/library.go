@@ -15,20 +15,22 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// files are the rules that Leat brings, a file for each project or vendor. They have the format of a policy's healthRules.
+// files are the rules that Leat ships, one file for each project or vendor. They have the format of
+// a policy's healthRules.
 //
 //go:embed library/*.yaml
 var files embed.FS
 
 // Vendor is a file of the library.
 type Vendor struct {
-	// Name is the project's or the vendor's.
+	// Name is the name of the project or vendor.
 	Name string `json:"vendor"`
-	// Rules are its rules. A rule whose group and kind have no wildcards comes before those that have.
+	// Rules are its rules. A rule whose group and kind have no wildcards takes precedence over
+	// those that have.
 	Rules []syncpolicy.HealthRule `json:"healthRules"`
 }
 
-// Vendors reads the library, by name of the files.
+// Vendors reads the library. The result is sorted by file name.
 func Vendors() ([]Vendor, error) {
 	entries, err := files.ReadDir("library")
 	if err != nil {
@@ -47,11 +49,12 @@ func Vendors() ([]Vendor, error) {
 	return vendors, nil
 }
 
-// Library judges objects by Kubernetes' own kinds, by the rules that Leat brings, and by what controllers have in common. It is
-// safe for concurrent use.
+// Library judges objects by the built-in kinds of Kubernetes, by the rules that Leat ships, and by
+// the conventions that controllers share. It is safe for concurrent use.
 //
-// The files are read when the first object of a foreign kind is judged, and a rule is compiled when the first object of its
-// kinds is: an agent pays for what its cluster runs.
+// It reads the files when it judges the first object of a kind that is not built in, and compiles a
+// rule when it judges the first object of the rule's kinds. An agent so pays only for the kinds in
+// its cluster.
 type Library struct {
 	load func() ([]*lazyRule, error)
 
@@ -59,13 +62,13 @@ type Library struct {
 	known map[[2]string]*rule // by group and kind; nil where the library has no rule
 }
 
-// lazyRule is a rule of the library.
+// lazyRule is a rule of the library that is compiled on first use.
 type lazyRule struct {
 	source  syncpolicy.HealthRule
 	compile func() (*rule, error)
 }
 
-// NewLibrary returns a library that has read and compiled nothing yet.
+// NewLibrary returns a library that has not read or compiled any rule yet.
 func NewLibrary() *Library {
 	return &Library{load: sync.OnceValues(loadRules), known: map[[2]string]*rule{}}
 }
@@ -90,7 +93,7 @@ func loadRules() ([]*lazyRule, error) {
 	return append(exact, wild...), nil
 }
 
-// find returns the rule for a kind; nil when the library has none.
+// find returns the rule for a kind, or nil if the library has no rule for it.
 func (l *Library) find(group, kind string) *rule {
 	key := [2]string{group, kind}
 	l.mu.RLock()
@@ -106,8 +109,8 @@ func (l *Library) find(group, kind string) *rule {
 	return found
 }
 
-// search compiles the rule for a kind. That the library can be read and compiled is shown by the tests; were it not so, its kinds
-// would be judged by what controllers have in common.
+// search compiles the rule for a kind. Tests show that every rule of the library can be read and
+// compiled. If one could not, its kinds would be judged by the conventions that controllers share.
 func (l *Library) search(group, kind string) *rule {
 	rules, err := l.load()
 	if err != nil {

@@ -23,7 +23,7 @@ func vendors(t testing.TB) []health.Vendor {
 	return all
 }
 
-// rulesOf lists the library's rules in the order in which they are looked at.
+// rulesOf lists the library's rules in the order of their precedence.
 func rulesOf(t testing.TB) []syncpolicy.HealthRule {
 	t.Helper()
 	var exact, wild []syncpolicy.HealthRule
@@ -76,7 +76,8 @@ func TestSamplesOfLibrary(t *testing.T) {
 	}
 }
 
-// Every rule has a sample of each verdict that it can give, and what holds of all objects holds of its samples.
+// TestEveryRuleHasSamples checks that every rule has a sample of each of its verdicts, and that the general
+// rules hold for the samples.
 func TestEveryRuleHasSamples(t *testing.T) {
 	t.Parallel()
 	type verdicts map[string]bool
@@ -103,7 +104,7 @@ func TestEveryRuleHasSamples(t *testing.T) {
 	}
 }
 
-// ruleFor finds the rule that judges an object.
+// ruleFor returns the rule that judges an object.
 func ruleFor(t *testing.T, rules []syncpolicy.HealthRule, o *unstructured.Unstructured) syncpolicy.HealthRule {
 	t.Helper()
 	for _, r := range rules {
@@ -129,7 +130,7 @@ func checkCommon(t *testing.T, library *health.Library, r syncpolicy.HealthRule,
 		}
 	}
 	if s.Want == "Healthy" && s.Message != "" {
-		return // suspended, which comes first
+		return // suspension takes precedence
 	}
 	fresh := health.Progressing
 	if r.Healthy == "true" {

@@ -9,9 +9,10 @@ import (
 )
 
 // VanishesWhenDone reports whether objects of a kind come to an end, after which Kubernetes, or the
-// kind's controller, may delete them: by ttlSecondsAfterFinished, by the garbage collector for finished
-// Pods and certificate signing requests, by a controller's retention, or by the API server's time to
-// live for events. An object that completed must not be created again for the same content.
+// kind's controller, may delete them. That happens by ttlSecondsAfterFinished, by the garbage
+// collector for finished Pods and certificate signing requests, by a controller's retention, or by
+// the API server's time to live for events. An object that completed must not be created again for
+// the same content.
 func VanishesWhenDone(kind schema.GroupKind) bool {
 	switch kind.Kind {
 	case "Job":
@@ -31,7 +32,7 @@ func VanishesWhenDone(kind schema.GroupKind) bool {
 	}
 }
 
-// HasCompleted reports whether an object of such a kind has come to a good end. It only reads the
+// HasCompleted reports whether an object of such a kind has ended successfully. It only reads the
 // object.
 func HasCompleted(o *unstructured.Unstructured) bool {
 	kind := o.GroupVersionKind().GroupKind()

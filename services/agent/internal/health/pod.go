@@ -23,7 +23,7 @@ func pod(o object) Verdict {
 	}
 }
 
-// ended says why a pod failed.
+// ended returns why a pod failed.
 func ended(o object) string {
 	if whole := (condition{reason: text(o, "status", "reason"), message: text(o, "status", "message")}).say(); whole != "" {
 		return whole
@@ -60,7 +60,7 @@ func running(o object, phase string) Verdict {
 	return progressing("is not ready").because(conditionOf(o, "Ready").message)
 }
 
-// containers lists the states of a pod's containers, those that come first in front.
+// containers returns the states of a pod's containers, init containers first.
 func containers(o object) []object {
 	var all []object
 	for _, field := range [...]string{"initContainerStatuses", "containerStatuses"} {
@@ -73,7 +73,7 @@ func containers(o object) []object {
 	return all
 }
 
-// waiting judges a container that cannot start.
+// waiting judges a container that cannot start, and reports whether that is the case.
 func waiting(c object) (Verdict, bool) {
 	name, why := text(c, "name"), condition{reason: text(c, "state", "waiting", "reason"), message: text(c, "state", "waiting", "message")}
 	switch reason := why.reason; {
@@ -90,7 +90,7 @@ func waiting(c object) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// exit says how a container ended; state is "state" or "lastState".
+// exit describes how a container ended; state is "state" or "lastState".
 func exit(c object, state string) string {
 	code, ok := number(c, state, "terminated", "exitCode")
 	reason, message := text(c, state, "terminated", "reason"), text(c, state, "terminated", "message")

@@ -13,7 +13,8 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Rules are compiled rules, in the order in which they count. They are immutable and safe for concurrent use; nil has none.
+// Rules are compiled rules in order of precedence. They are immutable and safe for concurrent use.
+// A nil Rules is empty.
 type Rules struct {
 	rules []*rule
 }
@@ -22,22 +23,22 @@ type Rules struct {
 type rule struct {
 	group, kind string // with wildcards; an empty group is any
 	verdicts    []when
-	message     *expression.Expression // nil: none is given
+	message     *expression.Expression // nil: the rule sets no message
 }
 
-// when is one of the verdicts that a rule can give.
+// when is one verdict of a rule, and its condition.
 type when struct {
 	state State
 	holds *expression.Expression
 }
 
-// RuleError says what is wrong with a rule.
+// RuleError describes what is wrong with a rule.
 type RuleError struct {
-	// Group and Kind are what the rule is for.
+	// Group and Kind are the rule's.
 	Group, Kind string
 	// Field is the part of the rule that is wrong.
 	Field string
-	// Err is an *expression.CompileError where Field is an expression.
+	// Err is a *expression.CompileError if Field is an expression.
 	Err error
 }
 
@@ -50,12 +51,12 @@ func (e *RuleError) Error() string {
 	return fmt.Sprintf("health rule for %s: %s: %v", name, e.Field, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *RuleError) Unwrap() error {
 	return e.Err
 }
 
-// Compile makes rules ready. Those that are wrong are left out; each has its *RuleError.
+// Compile compiles rules. It leaves out invalid ones, and returns a *RuleError for each.
 func Compile(rules []syncpolicy.HealthRule) (*Rules, []error) {
 	compiled, errs := &Rules{}, []error(nil)
 	for _, r := range rules {
@@ -74,7 +75,7 @@ func compile(r syncpolicy.HealthRule) (*rule, error) {
 		return &RuleError{Group: r.Group, Kind: r.Kind, Field: field, Err: err}
 	}
 	if r.Kind == "" {
-		return nil, wrong("kind", errors.New("a rule needs the kind that it is for"))
+		return nil, wrong("kind", errors.New("a rule needs a kind"))
 	}
 	if r.Healthy == "" && r.Progressing == "" && r.Degraded == "" {
 		return nil, wrong("healthy", errors.New("a rule without any condition would leave every object progressing"))
@@ -103,7 +104,7 @@ func compile(r syncpolicy.HealthRule) (*rule, error) {
 	return compiled, nil
 }
 
-// find returns the first rule for a kind; nil when there is none.
+// find returns the first rule for a kind, or nil if no rule covers it.
 func (r *Rules) find(group, kind string) *rule {
 	if r == nil {
 		return nil
@@ -132,10 +133,10 @@ func matchGroup(pattern, group string) bool {
 	}
 }
 
-// match tells whether s is as the pattern says, in which * stands for any text and ? for any character.
+// match reports whether s matches a pattern in which * stands for any text and ? for any character.
 func match(pattern, s string) bool {
 	p, i := 0, 0
-	star, resume := -1, 0 // the last * and what it may have to take in as well
+	star, resume := -1, 0 // the last *, and the position in s from which it may match one more character
 	for i < len(s) {
 		switch {
 		case p < len(pattern) && pattern[p] == '*':
@@ -153,8 +154,8 @@ func match(pattern, s string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// judge gives the first verdict that holds. Where an expression cannot be evaluated, nothing is known: the object is on its way,
-// and never healthy.
+// judge returns the first verdict whose condition holds. If an expression cannot be evaluated the
+// object counts as progressing, and never as healthy.
 func (r *rule) judge(o object) Verdict {
 	for _, v := range r.verdicts {
 		holds, err := v.holds.Holds(context.Background(), o)
@@ -175,12 +176,12 @@ func (r *rule) complain(o object, state State, err error) string {
 	if errors.Is(err, expression.ErrMissing) && at(o, "status") == nil {
 		return noStatus
 	}
-	return fmt.Sprintf("the rule that tells when it is %s cannot be evaluated: %v", strings.ToLower(state.String()), err)
+	return fmt.Sprintf("the rule for the state %s cannot be evaluated: %v", strings.ToLower(state.String()), err)
 }
 
 const noStatus = "its controller has not reported a status yet"
 
-// explain says why the object is not healthy.
+// explain returns why the object is not healthy.
 func (r *rule) explain(o object) string {
 	if r.message != nil {
 		message, err := r.message.Text(context.Background(), o)

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 )
 
-// mill is an object of a kind that nobody knows; status may be nil.
+// mill is an object of a kind without built-in rules; status may be nil.
 func mill(status map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "mill.test/v1", "kind": "Mill", "metadata": map[string]any{"name": "a", "generation": int64(2)},
@@ -59,11 +59,11 @@ func TestRule(t *testing.T) {
 		"no status":                     {bare, nil, health.Verdict{State: health.Progressing, Message: "its controller has not reported a status yet"}},
 		"older than the newest version": {full, map[string]any{"turns": int64(11), "observedGeneration": int64(1)}, health.Verdict{State: health.Progressing, Message: "its controller has seen generation 1, the newest is 2"}},
 		"a field is missing": {full, map[string]any{}, health.Verdict{
-			State: health.Progressing, Message: "the rule that tells when it is progressing cannot be evaluated: the object has no such field: turns",
+			State: health.Progressing, Message: "the rule for the state progressing cannot be evaluated: the object has no such field: turns",
 		}},
 		"a value of another type": {bare, map[string]any{"turns": "many"}, health.Verdict{
 			State:   health.Progressing,
-			Message: "the rule that tells when it is healthy cannot be evaluated: a value has another type than the expression expects: no such overload",
+			Message: "the rule for the state healthy cannot be evaluated: a value has another type than the expression expects: no such overload",
 		}},
 		"a message that fails": {
 			syncpolicy.HealthRule{Kind: "Mill", Healthy: "false", Message: "self.status.lost"},
@@ -77,7 +77,7 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// What is nearer to the object decides.
+// The rule that is closest to the object decides.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	says := func(group, kind, message string) *health.Rules {
@@ -123,7 +123,7 @@ func TestCompileLeavesOutWhatIsWrong(t *testing.T) {
 		"health rule for mill.test/Mill: healthy: line 1, column 1: undeclared reference to 'status'",
 		"health rule for Mill: message: line 1, column 1: the expression makes int, and should make a text",
 		"health rule for Mill: healthy: a rule without any condition would leave every object progressing",
-		"health rule for : kind: a rule needs the kind that it is for",
+		"health rule for : kind: a rule needs a kind",
 	}
 	if len(errs) != len(want) {
 		t.Fatalf("got %v, want %d errors", errs, len(want))

@@ -15,20 +15,20 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 )
 
-// sample is an object as it appears in reality, and what is to be said of it.
+// sample is an object as real clusters have it, and the verdict that it should get.
 type sample struct {
 	Case string `json:"case"`
 	// Want is the state, Message the whole message.
 	Want    string `json:"want"`
 	Message string `json:"message,omitempty"`
-	// Kstatus is what kstatus says of a core kind, where that is something else. "error": it cannot tell.
+	// Kstatus is the verdict of kstatus on a core kind, if it differs. "error": kstatus fails.
 	Kstatus string `json:"kstatus,omitempty"`
 	// Static objects of a library kind need no status.
 	Static bool                      `json:"static,omitempty"`
 	Object unstructured.Unstructured `json:"object"`
 }
 
-// samples reads all samples of a folder under testdata.
+// samples reads all samples in a folder of testdata.
 func samples(t testing.TB, folder string) []sample {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("testdata", folder, "*.yaml"))
@@ -73,7 +73,7 @@ func TestCoreKinds(t *testing.T) {
 	}
 }
 
-// kstatusOf is the verdict of kstatus, in our words.
+// kstatusOf translates the verdict of kstatus.
 func kstatusOf(o *unstructured.Unstructured) string {
 	result, err := status.Compute(o)
 	if err != nil {

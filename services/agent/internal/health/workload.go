@@ -33,7 +33,7 @@ func deployment(o object) Verdict {
 	return healthy()
 }
 
-// trouble is why replicas cannot be made, as far as the status tells.
+// trouble returns why replicas cannot be created, or "" if the status does not say so.
 func trouble(o object) string {
 	if c := conditionOf(o, "ReplicaFailure"); c.status == isTrue {
 		return c.say()
@@ -45,7 +45,8 @@ func leaving(n int64) string {
 	return fmt.Sprintf("%d %s still to go", n, plural(int(n), "older replica has", "older replicas have"))
 }
 
-// short says how many replicas there are. Replicas are available when they have been ready for some time.
+// short describes how many replicas are missing. A replica is available after it has been ready for
+// minReadySeconds.
 func short(ready, available, wanted int64) string {
 	if ready >= wanted {
 		return ofReplicas(available, wanted, "available") + ", the others are not ready for long enough"
@@ -66,7 +67,7 @@ func statefulSet(o object) Verdict {
 		return progressing("%s", short(ready, available, wanted))
 	case replicas > wanted:
 		return progressing("%s", leaving(replicas-wanted))
-	case text(o, "spec", "updateStrategy", "type") == "OnDelete": // who deletes the pods decides when they are updated
+	case text(o, "spec", "updateStrategy", "type") == "OnDelete": // the owner of the pods decides when to update them
 		return healthy()
 	case updated < wanted-first:
 		return progressing("%s", ofReplicas(updated, wanted-first, "of the newest version"))
@@ -100,7 +101,7 @@ func onNodes(n, of int64, what string) string {
 	return fmt.Sprintf("%s on %d of %d nodes", what, n, of)
 }
 
-// replicaSet judges ReplicationControllers as well.
+// replicaSet also judges ReplicationControllers.
 func replicaSet(o object) Verdict {
 	wanted, replicas := count(o, 1, "spec", "replicas"), count(o, 0, "status", "replicas")
 	ready, available := count(o, 0, "status", "readyReplicas"), count(o, 0, "status", "availableReplicas")
@@ -112,12 +113,13 @@ func replicaSet(o object) Verdict {
 	case replicas > wanted:
 		return progressing("%s", leaving(replicas-wanted))
 	case trouble(o) != "":
-		return progressing("replicas cannot be made").because(trouble(o))
+		return progressing("replicas cannot be created").because(trouble(o))
 	}
 	return healthy()
 }
 
-// job is not healthy before it is complete: whoever waits for a service waits for its Jobs.
+// job reports a Job as healthy only after it is complete, so that dependants of a service wait for
+// its Jobs.
 func job(o object) Verdict {
 	finished := count(o, count(o, 1, "spec", "parallelism"), "spec", "completions")
 	done, failed := count(o, 0, "status", "succeeded"), count(o, 0, "status", "failed")
@@ -135,7 +137,7 @@ func job(o object) Verdict {
 	case text(o, "status", "startTime") == "":
 		return progressing("has not started yet")
 	case failed > 0:
-		return progressing("%d of %d runs are complete, %d failed and are tried again", done, finished, failed)
+		return progressing("%d of %d runs are complete, %d failed and are retried", done, finished, failed)
 	}
 	return progressing("%d of %d runs are complete", done, finished)
 }
