@@ -59,7 +59,7 @@ func withDescriber(
 	withReports(t, answer, func(t *testing.T, h *reportHub, r *control.Reports) {
 		d := &described{Summary: overview.NewSummary(), version: "v1.36.3"}
 		for source := overview.Nodes; source <= overview.Warnings; source++ {
-			d.Know(source, true)
+			d.SetKnown(source, true)
 		}
 		d.describer = control.NewDescriber(control.DescriberParams{
 			Reports: r, Summary: d.Summary, AgentVersion: "v1", Capabilities: []string{"diff", "overview"}, Logger: slog.New(slog.DiscardHandler),
@@ -217,13 +217,13 @@ func TestOverviewIsNeverLost(t *testing.T) {
 			t.Errorf("report of a service: got %v, want nothing of the cluster", got)
 		}
 
-		d.Know(overview.Nodes, false) // which only a full report can say
+		d.SetKnown(overview.Nodes, false) // which only a full report can say
 		pass(time.Minute)
 		if got := h.last(); !got.GetFull() || got.GetCluster().GetOverview().GetNodes() != nil || got.GetCluster().GetNodes() != 0 ||
 			got.GetCluster().GetOverview().GetPods() == nil {
 			t.Errorf("nodes that may not be seen any more: got %v, want a full report without", got)
 		}
-		d.Know(overview.Nodes, true)
+		d.SetKnown(overview.Nodes, true)
 		pass(time.Minute)
 		if got := parts(h.last()); got != "n" {
 			t.Errorf("nodes that may be seen again: got %q, want nodes", got)
@@ -259,7 +259,7 @@ func TestRandomReports(t *testing.T) {
 				d.Count(overview.Warnings, i)
 				d.PutWarning(fmt.Sprint(i%20), overview.Warning{Reason: fmt.Sprint(i), LastSeen: time.Unix(int64(i), 0)})
 			case 6:
-				d.Know(overview.Source(i%int(overview.Warnings+1)), i%2 == 0)
+				d.SetKnown(overview.Source(i%int(overview.Warnings+1)), i%2 == 0)
 			}
 			pass(time.Duration(i%9) * 300 * time.Millisecond)
 		}

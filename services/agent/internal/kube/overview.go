@@ -18,19 +18,22 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/overview"
 )
 
-// OverviewParams are what Overview needs.
+// OverviewParams are the collaborators of Overview.
 type OverviewParams struct {
-	// Summary is told everything.
+	// Summary receives all changes.
 	Summary *overview.Summary
-	// Back is told when the API server is heard again after a connection that ended before its time: it may be another one by now. It
-	// is called concurrently, and returns at once. Nil: nobody is told.
+	// Back is called when the API server answers again after a connection that ended early. It may
+	// be another server by then. Calls are concurrent, and Back must return at once. Nil: no
+	// notification.
 	Back func()
-	// Denied spaces attempts to watch what the agent may not watch. Zero: 5 min doubling to 30 min.
+	// Denied spaces attempts to watch a resource without the right to. Zero: 5 min doubling to 30
+	// min.
 	Denied backoff.Policy
 }
 
-// Overview watches nodes, pods and warnings, and tells the summary of them, until ctx is done; then it returns nil. What the agent
-// may not watch stays unknown, and is named in one warning of the log.
+// Overview watches nodes, pods and warnings, and updates the summary, until ctx is done; then it
+// returns nil. A resource that the agent may not watch stays unknown, and is named in one warning
+// of the log.
 func (c *Client) Overview(ctx context.Context, p OverviewParams) error {
 	if p.Denied == (backoff.Policy{}) {
 		p.Denied = backoff.Policy{Initial: 5 * time.Minute, Max: 30 * time.Minute, Multiplier: 2}
@@ -43,17 +46,21 @@ func (c *Client) Overview(ctx context.Context, p OverviewParams) error {
 	return nil
 }
 
-// eventSilence is for the events, which most API servers do not keep in memory: bookmarks of them come as often as etcd tells how far
-// it is, which is every 10 min unless it was told otherwise. Connections that are dead are found by the pings of HTTP/2.
+// eventSilence is the bound for events, which most API servers do not keep in memory. Their
+// bookmarks come as often as etcd reports its progress, by default every 10 min. The pings of
+// HTTP/2 detect dead connections.
 const eventSilence = 12 * time.Minute
 
-// followers are the watches of which an overview is made.
+// followers returns the watches that feed the overview.
 //
-// A pod's phase is not in its metadata, and all of a pod is about three times as much on the wire. So the pods of each phase are
-// watched by themselves, as metadata: the API server selects by phase, and a pod that changes its phase goes from one watch to
-// another. What has to be remembered of a pod is its UID, and the number of pods in a phase is the number of UIDs. In between a pod
-// may be counted twice, or not at all, but since no watch depends on what another one says, each is right in the end. Nodes are few,
-// and their capacity and version are not in their metadata. Of the events those of type Warning alone are sent.
+// A pod's phase is not in its metadata, and a whole pod is about three times as large on the wire.
+// So each phase has a watch of its own that receives only metadata. The API server selects by
+// phase, so a pod that changes its phase moves from one watch to another. Only a pod's UID is kept,
+// and the number of UIDs is the number of pods in a phase. In between a pod may be counted twice or
+// not at all. The watches do not depend on each other, so each is correct in the end.
+//
+// Nodes are few, and their metadata does not hold their capacity and version, so they are read
+// whole. Of the events only those of type Warning are requested.
 func (c *Client) followers(p OverviewParams) []*follower {
 	follow := func(source overview.Source, collection watch.Collection, warned *sync.Once, settings watch.Settings) *follower {
 		settings.Denied = p.Denied
@@ -89,7 +96,7 @@ func coreCollection(resource, kind string) watch.Collection {
 	return watch.Collection{Resource: version.WithResource(resource), Kind: version.WithKind(kind)}
 }
 
-// follower keeps up with one source of the overview. It is a watch.Handler.
+// follower feeds one source of the overview. It is a watch.Handler.
 type follower struct {
 	client     *Client
 	collection watch.Collection
@@ -97,19 +104,19 @@ type follower struct {
 	back       func()
 	summary    *overview.Summary
 	source     overview.Source
-	take       func(*unstructured.Unstructured) // nil: objects are counted, and that is all
-	drop       func(uid string)                 // the same
-	warned     *sync.Once                       // people were told that what this is a part of may not be watched
+	take       func(*unstructured.Unstructured) // nil: objects are only counted
+	drop       func(uid string)                 // nil: objects are only counted
+	warned     *sync.Once                       // the log has a warning that this part of the overview may not be watched
 
 	known  *watch.Known
 	synced bool        // a list was complete
-	warn   func(error) // tells people that the resource may not be watched
+	warn   func(error) // logs that the resource may not be watched
 }
 
 // run follows until ctx is done.
 func (f *follower) run(ctx context.Context) {
 	f.warn = func(err error) {
-		f.client.logger.WarnContext(ctx, "overview of the cluster goes without what the agent may not watch",
+		f.client.logger.WarnContext(ctx, "overview of the cluster omits a resource that the agent may not watch",
 			slog.String("resource", f.collection.Resource.Resource), slog.Any("error", err))
 	}
 	watcher := watch.New(watch.Params{
@@ -117,9 +124,9 @@ func (f *follower) run(ctx context.Context) {
 		Logger: slog.New(lowered{f.client.logger.Handler()}).With(slog.String("overview", f.collection.Fields+" "+f.collection.Resource.Resource)),
 	})
 	for attempt := 0; ctx.Err() == nil; attempt++ {
-		if err := watcher.Run(ctx); err != nil { // an API server without pods, say
+		if err := watcher.Run(ctx); err != nil { // such as an API server without pods
 			f.Denied(err)
-			_ = backoff.Wait(ctx, f.settings.Denied.Delay(attempt)) // the loop's condition sees the same end
+			_ = backoff.Wait(ctx, f.settings.Denied.Delay(attempt)) // the loop's condition sees the end of ctx
 		}
 	}
 }
@@ -144,12 +151,13 @@ func (f *follower) Gone(o watch.Object, _ string) {
 func (f *follower) Synced() {
 	f.synced = true
 	f.summary.Count(f.source, f.known.Len())
-	f.summary.Know(f.source, true)
+	f.summary.SetKnown(f.source, true)
 }
 
-// heard is watch.Params.Back. What was known before is good again: the watch went on where it was.
+// heard is watch.Params.Back. The previous state is valid again, because the watch continued where
+// it was.
 func (f *follower) heard() {
-	f.summary.Know(f.source, f.synced)
+	f.summary.SetKnown(f.source, f.synced)
 	if f.back != nil {
 		f.back()
 	}
@@ -157,12 +165,12 @@ func (f *follower) heard() {
 
 // Denied implements watch.Handler.
 func (f *follower) Denied(err error) {
-	f.summary.Know(f.source, false)
+	f.summary.SetKnown(f.source, false)
 	f.warned.Do(func() { f.warn(err) })
 }
 
-// lowered logs everything as of level Debug: the API server's troubles are told by the watches that the services need, and what may
-// not be watched by the follower.
+// lowered logs everything at level Debug: the watches of services report the API server's failures,
+// and the follower reports missing rights.
 type lowered struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// The annotations that are understood.
+// The annotations that Leat follows.
 const (
 	LeatPhase       = "leat.dev/phase"
 	LeatWave        = "leat.dev/wave"
@@ -28,10 +28,10 @@ const (
 	HelmWeight         = "helm.sh/hook-weight"
 	HelmDeletion       = "helm.sh/hook-delete-policy"
 	HelmResourcePolicy = "helm.sh/resource-policy"
-	helmLogPolicy      = "helm.sh/hook-output-log-policy" // about what Helm prints
+	helmLogPolicy      = "helm.sh/hook-output-log-policy" // how Helm prints hooks; accepted and ignored
 )
 
-// directive is what annotations say about an object's place.
+// directive is what an object's annotations say about its place.
 type directive struct {
 	events   []event
 	wave     int
@@ -41,11 +41,11 @@ type directive struct {
 
 // event is a phase, or a part of one.
 type event struct {
-	phase Phase // empty: never
+	phase Phase // empty: the object is never applied
 	when  when
 }
 
-// when restricts an event.
+// when restricts an event to first installations or to upgrades.
 type when int
 
 const (
@@ -54,7 +54,7 @@ const (
 	upgrading
 )
 
-// phases lists where the object stands, each phase once.
+// phases returns the phases of the object, each once.
 func (d directive) phases(first bool) []Phase {
 	var all []Phase
 	for _, e := range d.events {
@@ -87,8 +87,8 @@ func read(o *unstructured.Unstructured) (directive, error) {
 	return d, r.check(d)
 }
 
-// place reads phase, wave and deletion. All annotations are read, also those that another dialect overrules, so that what is wrong
-// does not come to light only when that one is taken away.
+// place reads phase, wave and deletion. It reads all annotations, also those that another dialect
+// overrules. Otherwise an error in one of them would appear only after somebody removed the other.
 func (r reader) place() (d directive, err error) {
 	var own, argo, helm []event
 	if own, err = r.events(LeatPhase, r.leatEvent); err != nil {
@@ -122,7 +122,8 @@ func (r reader) place() (d directive, err error) {
 	return d, err
 }
 
-// events reads a list of phases in one dialect. Nil where the object has no such annotation.
+// events reads a list of phases in one dialect, or returns nil if the object does not have the
+// annotation.
 func (r reader) events(annotation string, parse func(string) (event, error)) ([]event, error) {
 	text, ok := r.annotations[annotation]
 	if !ok {
@@ -134,16 +135,16 @@ func (r reader) events(annotation string, parse func(string) (event, error)) ([]
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(all, e) { // all is short
+		if !slices.Contains(all, e) { // all has a few elements
 			all = append(all, e)
 		}
 	}
 	return all, nil
 }
 
-// wave reads the wave, and reports whether there is one.
+// wave reads the wave into d, and reports whether an annotation states one.
 func (r reader) wave(d *directive, weighed bool) (stated bool, err error) {
-	for _, annotation := range []string{HelmWeight, ArgoWave, LeatWave} { // the later ones decide
+	for _, annotation := range []string{HelmWeight, ArgoWave, LeatWave} { // later ones override
 		text, ok := r.annotations[annotation]
 		if !ok {
 			continue
@@ -161,12 +162,12 @@ func (r reader) wave(d *directive, weighed bool) (stated bool, err error) {
 }
 
 func (r reader) deletion(hook bool) (d Deletion, err error) {
-	d = BeforeCreation // in every dialect, where nothing else is said
+	d = BeforeCreation // in every dialect, without an annotation
 	for _, policy := range []struct {
 		annotation string
 		words      []string
 	}{
-		{HelmDeletion, []string{"before-hook-creation", "hook-succeeded", "hook-failed"}}, // the later ones decide
+		{HelmDeletion, []string{"before-hook-creation", "hook-succeeded", "hook-failed"}}, // later ones override
 		{ArgoDeletion, []string{"BeforeHookCreation", "HookSucceeded", "HookFailed"}},
 		{LeatDeletion, []string{"BeforeHookCreation", "HookSucceeded", "HookFailed"}},
 	} {
@@ -192,24 +193,29 @@ func (r reader) deletion(hook bool) (d Deletion, err error) {
 // check finds annotations that contradict each other.
 func (r reader) check(d directive) error {
 	if _, ok := r.annotations[LeatDeletion]; ok && !d.hook {
-		return r.errorf(LeatDeletion, "is on an object that is no hook; add %s", LeatPhase)
+		return r.errorf(LeatDeletion, "is on an object that is not a hook; add %s", LeatPhase)
 	}
 	if r.object.GetName() == "" && !d.hook {
-		return errorf("%s has generateName, which only hooks may: want metadata.name, because it is applied again and again", name(r.object))
+		return errorf("%s has generateName, which is allowed only for hooks: "+
+			"want metadata.name, because the object is applied again and again", name(r.object))
 	}
 	return nil
 }
 
-// known finds annotations about order that nobody understands: most are misspelt.
+// known returns an error for an unknown annotation with a prefix of this package: most of them are
+// misspelt.
 func (r reader) known() error {
 	for _, annotation := range sortedKeys(r.annotations) {
-		ours := slices.ContainsFunc([]string{"leat.dev/phase", "leat.dev/wave", "leat.dev/hook", "leat.dev/sync", "leat.dev/recreate", ArgoHook, "argocd.argoproj.io/sync-", HelmHook},
-			func(prefix string) bool { return strings.HasPrefix(annotation, prefix) })
+		ours := slices.ContainsFunc([]string{
+			"leat.dev/phase", "leat.dev/wave", "leat.dev/hook", "leat.dev/sync", "leat.dev/recreate",
+			ArgoHook, "argocd.argoproj.io/sync-", HelmHook,
+		}, func(prefix string) bool { return strings.HasPrefix(annotation, prefix) })
 		if ours && !slices.Contains([]string{
-			LeatPhase, LeatWave, LeatDeletion, LeatSyncOptions, LeatRecreate, ArgoHook, ArgoWave, ArgoDeletion, ArgoSyncOptions,
+			LeatPhase, LeatWave, LeatDeletion, LeatSyncOptions, LeatRecreate,
+			ArgoHook, ArgoWave, ArgoDeletion, ArgoSyncOptions,
 			HelmHook, HelmWeight, HelmDeletion, helmLogPolicy,
 		}, annotation) {
-			return r.errorf(annotation, "is not known")
+			return r.errorf(annotation, "is unknown")
 		}
 	}
 	return nil

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// leatEvent reads Leat's phase. It is one; an object that is to run in several is better written twice.
+// leatEvent reads Leat's phase. An object has only one: manifests repeat an object that runs in
+// several phases.
 func (r reader) leatEvent(word string) (event, error) {
 	all := []Phase{PreSync, Sync, PostSync, SyncFail, Test, PreDelete, PostDelete}
 	if strings.Contains(r.annotations[LeatPhase], ",") || !slices.Contains(all, Phase(word)) {
@@ -17,21 +18,22 @@ func (r reader) leatEvent(word string) (event, error) {
 	return event{phase: Phase(word)}, nil
 }
 
-// argoEvent reads one of Argo CD's hooks.
+// argoEvent reads one hook of Argo CD.
 func (r reader) argoEvent(word string) (event, error) {
 	all := []Phase{PreSync, Sync, PostSync, SyncFail, PreDelete, PostDelete}
 	switch {
 	case word == "Skip" && strings.TrimSpace(r.annotations[ArgoHook]) == word:
 		return event{}, nil
 	case word == "Skip":
-		return event{}, r.errorf(ArgoHook, "is %q: what is skipped has no other phase", r.annotations[ArgoHook])
+		return event{}, r.errorf(ArgoHook, "is %q: a skipped object has no other phase", r.annotations[ArgoHook])
 	case !slices.Contains(all, Phase(word)):
 		return event{}, r.errorf(ArgoHook, "holds %q, want Skip, %s", word, list(all))
 	}
 	return event{phase: Phase(word)}, nil
 }
 
-// helmEvent reads one of Helm's hooks. To go back to an earlier commit is a sync like any other, so that rollback hooks never run.
+// helmEvent reads one hook of Helm. Rollback hooks never run, because a return to an earlier commit
+// is a sync like any other.
 func (r reader) helmEvent(word string) (event, error) {
 	events := map[string]event{
 		"pre-install": {PreSync, installing}, "post-install": {PostSync, installing},
@@ -47,7 +49,7 @@ func (r reader) helmEvent(word string) (event, error) {
 		return event{}, r.errorf(HelmHook, "holds %q, want pre-install, post-install, pre-upgrade, post-upgrade, pre-delete, post-delete, "+
 			"pre-rollback, post-rollback, test or crd-install", word)
 	case e.phase == Foundation && (strings.TrimSpace(r.annotations[HelmHook]) != word || rankOf(r.object) != foundation):
-		return event{}, r.errorf(HelmHook, "is %q: crd-install is for definitions, and stands alone", r.annotations[HelmHook])
+		return event{}, r.errorf(HelmHook, "is %q: crd-install is for definitions, and excludes other hooks", r.annotations[HelmHook])
 	}
 	return e, nil
 }

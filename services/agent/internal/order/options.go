@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Choice is yes, no, or left to somebody else.
+// Choice is yes, no, or unsaid.
 type Choice int
 
 // The choices.
@@ -20,7 +20,7 @@ const (
 	No
 )
 
-// Or is the choice, or what somebody else says where there is none.
+// Or returns the choice, or otherwise if it is unsaid.
 func (c Choice) Or(otherwise bool) bool {
 	if c == Unsaid {
 		return otherwise
@@ -28,8 +28,9 @@ func (c Choice) Or(otherwise bool) bool {
 	return c == Yes
 }
 
-// Recreate reads whether an object is to be deleted and made anew where a field changed that cannot be changed. It checks what else
-// annotations say about how the object is treated, too. Errors: *Error.
+// Recreate returns whether an object is to be deleted and created again after a change of a field
+// that cannot be changed. It also checks the other annotations about how the object is treated.
+// Errors are of type *Error.
 func Recreate(o *unstructured.Unstructured) (Choice, error) {
 	r := reader{object: o, annotations: o.GetAnnotations()}
 	if policy, ok := r.annotations[HelmResourcePolicy]; ok && !strings.EqualFold(strings.TrimSpace(policy), "keep") {
@@ -54,7 +55,7 @@ func Recreate(o *unstructured.Unstructured) (Choice, error) {
 	return choice, nil
 }
 
-// options reads a list of options. Those about pruning are for the inventory to follow.
+// options reads a list of options. The inventory follows those about pruning.
 func (r reader) options(annotation string) (choice Choice, err error) {
 	text, ok := r.annotations[annotation]
 	if !ok {
@@ -68,14 +69,15 @@ func (r reader) options(annotation string) (choice Choice, err error) {
 			choice = Yes
 		default:
 			if annotation != ArgoSyncOptions || !needless(word) {
-				return Unsaid, r.errorf(annotation, "holds %q, which Leat does not know", word)
+				return Unsaid, r.errorf(annotation, "holds the unknown option %q", word)
 			}
 		}
 	}
 	return choice, nil
 }
 
-// needless tells options of Argo CD that ask for what Leat does anyway, or that say how Argo CD is to do it.
+// needless reports whether an option of Argo CD asks for what Leat does anyway, or how Argo CD is
+// to do it.
 func needless(word string) bool {
 	option, _, _ := strings.Cut(word, "=")
 	return slices.Contains([]string{

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package order decides in which order the objects of a service are applied, and which of them are hooks.
+// Package order decides in which order the objects of a service are applied, and which of them are
+// hooks.
 //
-// It understands three dialects of annotations: Leat's own, Argo CD's and Helm's. Where an object has annotations of several, Leat's
-// decide before Argo CD's, and those before Helm's, for each question by itself.
+// It understands three dialects of annotations: Leat's own, Argo CD's and Helm's. If an object has
+// annotations of several dialects, Leat's override Argo CD's, and those override Helm's, for each
+// question separately.
 package order
 
 import (
@@ -19,64 +21,66 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 )
 
-// Phase is a part of a service's life. All phases but Foundation and Sync hold hooks only.
+// Phase is a part of a service's life. All phases but Foundation and Sync hold only hooks.
 type Phase string
 
-// The phases of a sync, in their order, and then those outside of it.
+// The phases of a sync in their order, and then the phases outside of it.
 const (
-	// Foundation holds the namespaces and definitions that nobody gave a place of their own. Everything else may need them.
+	// Foundation holds the namespaces and definitions without a phase or wave of their own.
+	// Everything else may need them.
 	Foundation Phase = "Foundation"
 	PreSync    Phase = "PreSync"
 	Sync       Phase = "Sync"
 	PostSync   Phase = "PostSync"
 
 	SyncFail   Phase = "SyncFail"   // when one of the phases above failed
-	Test       Phase = "Test"       // when everything is applied and healthy
-	PreDelete  Phase = "PreDelete"  // before the service's objects go
-	PostDelete Phase = "PostDelete" // when they are gone
+	Test       Phase = "Test"       // when every object is applied and healthy
+	PreDelete  Phase = "PreDelete"  // before the service's objects are deleted
+	PostDelete Phase = "PostDelete" // after they are gone
 )
 
-// phases are all of them in the order of a Schedule.
+// phases returns all phases in the order of a Schedule.
 func phases() []Phase {
 	return []Phase{Foundation, PreSync, Sync, PostSync, SyncFail, Test, PreDelete, PostDelete}
 }
 
-// Deletion says when a hook is deleted. It is a set.
+// Deletion is the set of occasions on which a hook is deleted.
 type Deletion uint8
 
 // The members of a Deletion.
 const (
-	BeforeCreation Deletion = 1 << iota // what an earlier sync left is deleted before the hook is made anew
-	OnSuccess                           // when it succeeded
-	OnFailure                           // when it failed
+	BeforeCreation Deletion = 1 << iota // delete what an earlier sync left before creating the hook again
+	OnSuccess                           // when the hook succeeded
+	OnFailure                           // when the hook failed
 )
 
-// Has tells whether d holds all of what.
+// Has reports whether d contains all of what.
 func (d Deletion) Has(what Deletion) bool {
 	return d&what == what
 }
 
 // Member is one object at its place in a Schedule.
 type Member struct {
-	// Object is the object as it was given; nobody changes it.
+	// Object is the object as it was given. Nobody changes it.
 	Object *unstructured.Unstructured
-	// Hook tells an object that is run by a sync from one that the service consists of.
+	// Hook is set for an object that a sync runs, and unset for one that the service consists of.
 	Hook bool
-	// Deletion says when a hook is deleted. Zero for other objects.
+	// Deletion is when a hook is deleted. It is zero for other objects.
 	Deletion Deletion
-	// Ordinal tells hooks without a name of their own apart that are alike in kind, namespace, generateName and phase.
+	// Ordinal numbers hooks without a name that have the same kind, namespace, generateName and
+	// phase.
 	Ordinal int
 
 	rank rank
 }
 
-// Stage is what is applied together: the objects of one wave of one phase.
+// Stage is the objects of one wave of one phase, which are applied together.
 type Stage struct {
 	Phase Phase
 	Wave  int
-	// Members are in the order in which they are to be sent; see Ranks.
+	// Members are in the order in which they are sent; see Ranks.
 	Members []Member
-	// Awaited tells that more comes in the same sync which needs this stage to be healthy.
+	// Awaited is set if a later stage of the same sync needs this one to be healthy.
 	Awaited bool
 }
 
@@ -85,16 +89,16 @@ func (s Stage) String() string {
 	return fmt.Sprintf("wave %d of %s", s.Wave, s.Phase)
 }
 
-// Rank is a part of a stage that is sent at once. Ranks do not wait for each other's health, but what one holds is accepted before
-// the next is sent, and definitions can be used.
+// Rank is a part of a stage that is sent at once. Ranks do not wait for each other's health. Before
+// the next rank is sent, the API server has accepted this one, and its definitions can be used.
 type Rank struct {
 	Members []Member
-	// Strict ranks are not sent when something before them in the stage was refused: they would fail for that, or make the
-	// failure worse.
+	// Strict ranks are not sent after the API server refused something earlier in the stage: they
+	// would fail because of it, or make the failure worse.
 	Strict bool
 }
 
-// Ranks splits the stage into parts that follow each other.
+// Ranks splits the stage into its ranks, in order.
 func (s Stage) Ranks() []Rank {
 	var ranks []Rank
 	for i, m := range s.Members {
@@ -108,16 +112,18 @@ func (s Stage) Ranks() []Rank {
 	return ranks
 }
 
-// Schedule is the order of a service's objects. Each object stands in it once for each phase that it belongs to, or is Skipped.
+// Schedule is the order of a service's objects. Each object appears once for each of its phases, or
+// in Skipped.
 type Schedule struct {
-	// Stages are ordered by phase, then wave. None is empty.
+	// Stages are ordered by phase, then wave. No stage is empty.
 	Stages []Stage
-	// Skipped are objects that are not applied now, such as hooks of a first installation later on. They belong to the manifests
-	// all the same: whatever the cluster has of them is left alone.
+	// Skipped are objects that are not applied now, such as hooks of a first installation in a
+	// later sync. They are part of the manifests anyway, so their copies in the cluster are left
+	// alone.
 	Skipped []*unstructured.Unstructured
 }
 
-// Objects lists the objects that the service consists of, in their order.
+// Objects returns the objects that the service consists of, in order.
 func (s Schedule) Objects() []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, stage := range s.Stages {
@@ -130,7 +136,7 @@ func (s Schedule) Objects() []*unstructured.Unstructured {
 	return all
 }
 
-// Of lists the stages of the given phases.
+// Of returns the stages of the given phases.
 func (s Schedule) Of(phases ...Phase) []Stage {
 	var all []Stage
 	for _, stage := range s.Stages {
@@ -141,7 +147,7 @@ func (s Schedule) Of(phases ...Phase) []Stage {
 	return all
 }
 
-// Error is a failure that the manifests are to blame for. The message names object and annotation.
+// Error is a failure that the manifests cause. The message names object and annotation.
 type Error struct {
 	message string
 }
@@ -158,8 +164,9 @@ func errorf(format string, args ...any) error {
 	return &Error{message: fmt.Sprintf(format, args...)}
 }
 
-// New orders objects. First tells that the service has never been applied completely: then Helm's install hooks count, and later
-// on those of an upgrade. The same objects get the same order however they are given. Errors: *Error.
+// New orders objects. First means that the service has never been applied completely: Helm's
+// install hooks run then, and those of an upgrade later on. The result does not depend on the order
+// of the arguments. Errors are of type *Error.
 func New(objects []*unstructured.Unstructured, first bool) (Schedule, error) {
 	var s Schedule
 	places := map[place][]Member{}
@@ -200,14 +207,15 @@ func sortedPlaces(places map[place][]Member) []place {
 	return all
 }
 
-// arrange sorts the members of a stage, and numbers those that have no names.
+// arrange sorts the members of a stage, and numbers those without names.
 func arrange(members []Member) []Member {
 	slices.SortStableFunc(members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), compareObjects(a.Object, b.Object))
 	})
 	for i := 1; i < len(members); i++ {
 		a, b := members[i-1].Object, members[i].Object
-		if b.GetName() == "" && a.GetKind() == b.GetKind() && a.GetNamespace() == b.GetNamespace() && a.GetGenerateName() == b.GetGenerateName() {
+		if b.GetName() == "" && a.GetKind() == b.GetKind() &&
+			a.GetNamespace() == b.GetNamespace() && a.GetGenerateName() == b.GetGenerateName() {
 			members[i].Ordinal = members[i-1].Ordinal + 1
 		}
 	}
@@ -225,20 +233,20 @@ func compareObjects(a, b *unstructured.Unstructured) int {
 	)
 }
 
-// compareContents orders hooks that have no names to be told apart by.
+// compareContents orders hooks that have no names.
 func compareContents(a, b *unstructured.Unstructured) int {
 	if a.GetName() != "" || b.GetName() != "" {
 		return 0
 	}
-	left, _ := a.MarshalJSON() // what was read from JSON can be written as such
+	left, _ := a.MarshalJSON() // an object that was read from JSON can be written as JSON
 	right, _ := b.MarshalJSON()
 	return bytes.Compare(left, right)
 }
 
-// markAwaited finds the stages that something else in a sync waits for. Nothing waits for the Foundation: that its definitions can
-// be used is a matter of applying them.
+// markAwaited marks the stages that a later part of a sync waits for. Nothing waits for the health
+// of the Foundation: applying it already waits until its definitions can be used.
 func (s Schedule) markAwaited() {
-	last := -1 // of the stages that make a sync
+	last := -1 // of the stages of a sync
 	for i, stage := range s.Stages {
 		if slices.Contains([]Phase{PreSync, Sync, PostSync}, stage.Phase) {
 			last = i
@@ -249,9 +257,9 @@ func (s Schedule) markAwaited() {
 	}
 }
 
-// checkDefinitions finds objects that come before the definition of their kind.
+// checkDefinitions returns an error if an object comes before the definition of its kind.
 func (s Schedule) checkDefinitions() error {
-	defined := map[string]int{} // the number of the stage, by the kind that is defined there
+	defined := map[string]int{} // number of the stage, by the kind that it defines
 	for i, stage := range s.Stages {
 		for _, m := range stage.Members {
 			if kind := definedBy(m.Object); kind != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
-// object makes an object of "kind.group/name"; annotations are "key=value".
+// object returns an object of "kind.group/name"; annotations are "key=value".
 func object(what string, annotations ...string) *unstructured.Unstructured {
 	kind, name, _ := strings.Cut(what, "/")
 	kind, group, found := strings.Cut(kind, ".")
@@ -36,7 +36,8 @@ func object(what string, annotations ...string) *unstructured.Unstructured {
 	return o
 }
 
-// text prints a schedule, a line for each stage: hooks with a star and their deletion, ranks apart by a bar, strict ones with a mark.
+// text prints a schedule with a line for each stage. It marks hooks by a star and their deletion,
+// separates ranks by a bar, and marks strict ones.
 func text(s order.Schedule) []string {
 	var lines []string
 	for _, stage := range s.Stages {
@@ -187,7 +188,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// mill defines the kind Mill.example.test.
+// mill returns the definition of the kind Mill.example.test.
 func mill(annotations ...string) *unstructured.Unstructured {
 	o := object("CustomResourceDefinition.apiextensions.k8s.io/mills", annotations...)
 	o.Object["spec"] = map[string]any{"group": "example.test", "names": map[string]any{"kind": "Mill"}}
@@ -216,9 +217,9 @@ func TestErrors(t *testing.T) {
 		"Leat's policy":       {objects: one("leat.dev/phase=PreSync", "leat.dev/hook-delete-policy=hook-succeeded"), want: []string{"leat.dev/hook-delete-policy", "HookSucceeded"}},
 		"Argo's policy":       {objects: one("argocd.argoproj.io/hook=PreSync", "argocd.argoproj.io/hook-delete-policy=Never"), want: []string{"hook-delete-policy", `"Never"`}},
 		"Helm's policy":       {objects: one("helm.sh/hook=test", "helm.sh/hook-delete-policy=HookFailed"), want: []string{"helm.sh/hook-delete-policy"}},
-		"policy without hook": {objects: one("leat.dev/hook-delete-policy=HookFailed"), want: []string{"leat.dev/hook-delete-policy", "no hook"}},
-		"misspelt":            {objects: one("helm.sh/hook-weigth=1"), want: []string{"helm.sh/hook-weigth", "not known"}},
-		"misspelt by Leat":    {objects: one("leat.dev/waves=1"), want: []string{"leat.dev/waves", "not known"}},
+		"policy without hook": {objects: one("leat.dev/hook-delete-policy=HookFailed"), want: []string{"leat.dev/hook-delete-policy", "not a hook"}},
+		"misspelt":            {objects: one("helm.sh/hook-weigth=1"), want: []string{"helm.sh/hook-weigth", "unknown"}},
+		"misspelt by Leat":    {objects: one("leat.dev/waves=1"), want: []string{"leat.dev/waves", "unknown"}},
 		"overruled and wrong": {objects: one("leat.dev/phase=PreSync", "helm.sh/hook=tomorrow"), want: []string{"helm.sh/hook"}},
 		"unknown option":      {objects: one("argocd.argoproj.io/sync-options=Prune=false,Fast=true"), want: []string{"sync-options", `"Fast=true"`}},
 		"unknown own option":  {objects: one("leat.dev/sync-options=Replace=true"), want: []string{"leat.dev/sync-options", `"Replace=true"`}},

@@ -46,15 +46,16 @@ func anyObjects(t *rapid.T) []*unstructured.Unstructured {
 	return all
 }
 
-// TestProperties holds for any objects that are understood: nothing is lost or doubled, waves and ranks go up, what others need is
-// awaited, and the order does not depend on how the objects came.
+// TestProperties orders any valid objects. No object is lost or doubled, waves and ranks ascend,
+// later stages wait for those that they need, and the order does not depend on the order of the
+// arguments.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		objects, first := anyObjects(t), rapid.Bool().Draw(t, "first")
 		s, err := order.New(objects, first)
 		if err != nil {
-			t.Skip(err) // such as a name that is missing where there is no hook
+			t.Skip(err) // such as a missing name of an object that is not a hook
 		}
 		checkPlaces(t, s, objects)
 		checkOrder(t, s)
@@ -104,7 +105,7 @@ func checkPlaces(t *rapid.T, s order.Schedule, objects []*unstructured.Unstructu
 			if k.object == o {
 				n++
 				if times != 1 {
-					t.Fatalf("%s stands in %s %d times", o.GetName(), k.phase, times)
+					t.Fatalf("%s is in %s %d times", o.GetName(), k.phase, times)
 				}
 			}
 		}
@@ -130,7 +131,7 @@ func checkOrder(t *rapid.T, s order.Schedule) {
 		}
 		for _, m := range stage.Members {
 			if !m.Hook && stage.Phase != order.Foundation && stage.Phase != order.Sync {
-				t.Fatalf("%s in %s is no hook", m.Object.GetName(), stage)
+				t.Fatalf("%s in %s is not a hook", m.Object.GetName(), stage)
 			}
 			if m.Hook == (m.Deletion == 0) {
 				t.Fatalf("%s: got hook %v with deletion %d", m.Object.GetName(), m.Hook, m.Deletion)

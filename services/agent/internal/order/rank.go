@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// rank orders objects inside a stage: each may need the ones before.
+// rank orders the objects of a stage: each may need those of lower ranks.
 type rank int
 
 const (
 	foundation    rank = iota // namespaces and definitions
-	configuration             // what workloads are configured with, run as, stored on and reached through
+	configuration             // configuration, identity, storage and network of workloads
 	workload                  // everything else, custom resources included
-	admission                 // webhooks and policies, which could refuse what comes with them
+	admission                 // webhooks and policies, which could refuse the rest of the stage
 )
 
 func rankOf(o *unstructured.Unstructured) rank {
@@ -61,7 +61,8 @@ func definition() schema.GroupKind {
 	return schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 }
 
-// definedBy is the kind that o defines, as a schema.GroupKind prints it. Empty: o is no definition.
+// definedBy returns the kind that o defines, in the form of schema.GroupKind.String, or "" if o is
+// not a definition.
 func definedBy(o *unstructured.Unstructured) string {
 	if o.GroupVersionKind().GroupKind() != definition() {
 		return ""

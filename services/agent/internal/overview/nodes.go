@@ -10,11 +10,11 @@ import (
 	"unique"
 )
 
-// Resources are what a node has, or several.
+// Resources are the resources of one node, or the sum of several nodes'.
 type Resources struct {
 	CPUMillis   int64 // processors, in thousandths
 	MemoryBytes int64
-	Pods        int64 // that fit
+	Pods        int64 // the maximum number of pods
 }
 
 func (r *Resources) add(other Resources, sign int64) {
@@ -23,24 +23,24 @@ func (r *Resources) add(other Resources, sign int64) {
 	r.Pods += sign * other.Pods
 }
 
-// Node is what counts of a node.
+// Node is the part of a node that a Summary counts.
 type Node struct {
 	Ready    bool
 	Cordoned bool
-	// Capacity is what the node has, and Allocatable what of it is for pods.
+	// Capacity is the size of the node, and Allocatable the part of it for pods.
 	Capacity, Allocatable Resources
 	// Kubelet is the version of its kubelet.
 	Kubelet string
 }
 
-// nodes are all nodes and their sums.
+// nodes holds all nodes and their sums.
 type nodes struct {
 	each     map[string]keptNode
 	sum      NodesPart // without Kubelets
 	kubelets map[unique.Handle[string]]int
 }
 
-// keptNode is a Node that shares its version with others.
+// keptNode is a Node that shares the text of its version with others.
 type keptNode struct {
 	ready, cordoned       bool
 	capacity, allocatable Resources
@@ -77,7 +77,7 @@ func (n *nodes) drop(key string) (changed bool) {
 	return had
 }
 
-// count adds a node to the sums, or with -1 takes it out.
+// count adds a node to the sums, or subtracts it if sign is -1.
 func (n *nodes) count(node keptNode, sign int) {
 	n.sum.Count += sign
 	if node.ready {

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package overview sums a cluster up: its nodes, its pods by phase, and what it warns of.
+// Package overview sums a cluster up: its nodes, its pods by phase, and its warnings.
 //
-// A Summary is fed with changes and never recounts: one change costs the same in a cluster of any size. Of pods it keeps numbers
-// alone, of a node what has to be subtracted again when it goes, and of warnings the newest few.
+// A Summary receives changes and never recounts, so one change costs the same in a cluster of any
+// size. It keeps only the number of pods, for each node the values to subtract when the node goes,
+// and the newest few warnings.
 package overview
 
 import (
@@ -13,7 +14,7 @@ import (
 	"time"
 )
 
-// Source is where a part of an overview comes from. A part is known once all of its sources are.
+// Source is the origin of a part of an overview. A part is known once all of its sources are.
 type Source uint8
 
 // The sources.
@@ -29,19 +30,20 @@ const (
 	sources = iota
 )
 
-// Overview is a cluster at one moment. A part that is nil is not known. What it points to never changes: a part that is as it was
-// is at the same address.
+// Overview is the state of a cluster at one moment. A nil part is unknown. Parts are immutable, and
+// an unchanged part keeps its address.
 type Overview struct {
 	Nodes    *NodesPart
 	Pods     *PodsPart
 	Warnings *WarningsPart
 }
 
-// NodesPart counts nodes, and what they have.
+// NodesPart counts nodes, and sums up their resources.
 type NodesPart struct {
 	Count, Ready, Cordoned int
 	Capacity, Allocatable  Resources
-	// Kubelets is how many nodes run each version of the kubelet; of more than MaxKubelets versions, those with the most nodes.
+	// Kubelets is the number of nodes for each version of the kubelet. Of more than MaxKubelets
+	// versions it has those with the most nodes.
 	Kubelets map[string]int
 }
 
@@ -50,10 +52,10 @@ type PodsPart struct {
 	Pending, Running, Succeeded, Failed, Unknown int
 }
 
-// WarningsPart tells the warnings that the cluster still has.
+// WarningsPart describes the warnings that the cluster has now.
 type WarningsPart struct {
 	Count int
-	// Latest are the newest ones, the newest first, at most MaxLatest.
+	// Latest are the newest warnings, newest first, at most MaxLatest.
 	Latest []Warning
 }
 
@@ -65,30 +67,31 @@ const (
 	maxWord     = 253 // bytes of any other text: the longest name of an object
 )
 
-// Summary is the overview as it changes. It is safe for concurrent use.
+// Summary is the overview of a changing cluster. It is safe for concurrent use.
 type Summary struct {
-	changed chan struct{} // one token when a part is to be made anew
+	changed chan struct{} // has a token while a part is stale
 
 	mu       sync.Mutex // guards what follows
 	known    [sources]bool
 	counts   [sources]int
 	nodes    nodes
 	warnings warnings
-	stale    struct{ nodes, pods, warnings bool } // which parts of latest have to be made anew
+	stale    struct{ nodes, pods, warnings bool } // parts of latest that Current has to compute again
 	latest   Overview
 }
 
-// NewSummary returns a Summary that knows nothing.
+// NewSummary returns a Summary in which every part is unknown.
 func NewSummary() *Summary {
 	return &Summary{changed: make(chan struct{}, 1), nodes: newNodes(), warnings: warnings{}}
 }
 
-// Changed receives when Current may tell something new. It is for one receiver, who hears at least once after each change, and of
-// many changes as often as it listens.
+// Changed returns a channel for one receiver. It receives at least once after each change of
+// Current, and only one token for all changes between two receives.
 func (s *Summary) Changed() <-chan struct{} { return s.changed }
 
-// Know tells that a source has been heard in full, or, with false, that it cannot be heard any more. What was told of it stays.
-func (s *Summary) Know(source Source, known bool) {
+// SetKnown records whether a source is known, which it is after its full state was reported. The state
+// of a source that became unknown is kept.
+func (s *Summary) SetKnown(source Source, known bool) {
 	s.update(source, func() bool {
 		was := s.known[source]
 		s.known[source] = known
@@ -96,7 +99,7 @@ func (s *Summary) Know(source Source, known bool) {
 	})
 }
 
-// Count tells how many pods of a phase there are, or how many warnings. It means nothing for nodes.
+// Count sets the number of pods of a phase, or of warnings. It has no effect for nodes.
 func (s *Summary) Count(source Source, count int) {
 	s.update(source, func() bool {
 		was := s.counts[source]
@@ -105,27 +108,28 @@ func (s *Summary) Count(source Source, count int) {
 	})
 }
 
-// PutNode tells a node's newest state. The key is the node's own for all time.
+// PutNode sets a node's newest state. The key identifies the node permanently.
 func (s *Summary) PutNode(key string, n Node) {
 	s.update(Nodes, func() bool { return s.nodes.put(key, n) })
 }
 
-// DropNode tells that a node is gone, if there was one.
+// DropNode removes a node. A missing node is not an error.
 func (s *Summary) DropNode(key string) {
 	s.update(Nodes, func() bool { return s.nodes.drop(key) })
 }
 
-// PutWarning tells a warning's newest state. The key is the warning's own for all time. How many there are is told by Count.
+// PutWarning sets a warning's newest state. The key identifies the warning permanently. Count sets
+// the number of warnings.
 func (s *Summary) PutWarning(key string, w Warning) {
 	s.update(Warnings, func() bool { return s.warnings.put(key, w.bounded()) })
 }
 
-// DropWarning tells that a warning is gone, if there was one.
+// DropWarning removes a warning. A missing warning is not an error.
 func (s *Summary) DropWarning(key string) {
 	s.update(Warnings, func() bool { return s.warnings.drop(key) })
 }
 
-// update marks a source's part as stale if change says that it is.
+// update runs change, and marks a source's part as stale if change reports that it is.
 func (s *Summary) update(source Source, change func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +150,8 @@ func (s *Summary) update(source Source, change func() bool) {
 	}
 }
 
-// Current returns the overview as it is now. Its cost follows the number of kubelet versions and of warnings that are kept, which
-// are bounded.
+// Current returns the overview as it is now. Its cost follows the number of kubelet versions and of
+// kept warnings, which are bounded.
 func (s *Summary) Current() Overview {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +186,7 @@ func (s *Summary) makePods() *PodsPart {
 		Failed: s.counts[PodsFailed], Unknown: s.counts[PodsUnknown],
 	}
 	if s.latest.Pods != nil && *s.latest.Pods == part {
-		return s.latest.Pods // it changed and changed back
+		return s.latest.Pods // the numbers changed and changed back
 	}
 	return &part
 }
@@ -194,17 +198,18 @@ func (s *Summary) makeWarnings() *WarningsPart {
 	part := WarningsPart{Count: s.counts[Warnings], Latest: s.warnings.latest()}
 	before := s.latest.Warnings
 	if before != nil && before.Count == part.Count && slices.EqualFunc(before.Latest, part.Latest, Warning.equal) {
-		return before // what changed is not among the latest
+		return before // the change is not among the latest
 	}
 	return &part
 }
 
-// Warning is an event of the cluster of type Warning.
+// Warning is an event of type Warning in the cluster.
 type Warning struct {
-	// Reason is why, in a word. Kind, Namespace and Name are of the object that it is about.
+	// Reason is the cause in a word. Kind, Namespace and Name identify the object that the event is
+	// about.
 	Reason, Kind, Namespace, Name string
 	Message                       string
-	// Times is how often it happened, and LastSeen when for the last time.
+	// Times is how often the event occurred, and LastSeen when it last did.
 	Times    int
 	LastSeen time.Time
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/overview"
 )
 
-// wellKnown is a Summary whose sources have all been heard.
+// wellKnown returns a Summary whose sources are all known.
 func wellKnown() *overview.Summary {
 	s := overview.NewSummary()
 	for source := overview.Nodes; source <= overview.Warnings; source++ {
-		s.Know(source, true)
+		s.SetKnown(source, true)
 	}
 	return s
 }
 
 func at(second int) time.Time { return time.Unix(int64(second), 0) }
 
-// TestUnknown has parts known only while all of their sources are.
+// TestUnknown checks that a part is known only while all of its sources are.
 func TestUnknown(t *testing.T) {
 	t.Parallel()
 	s := overview.NewSummary()
@@ -40,24 +40,25 @@ func TestUnknown(t *testing.T) {
 		if s.Current().Pods != nil {
 			t.Errorf("pods are known without source %d", source)
 		}
-		s.Know(source, true)
+		s.SetKnown(source, true)
 	}
 	if diff := cmp.Diff(&overview.PodsPart{Running: 3}, s.Current().Pods); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
 	}
-	s.Know(overview.Nodes, true)
-	s.Know(overview.PodsFailed, false)
+	s.SetKnown(overview.Nodes, true)
+	s.SetKnown(overview.PodsFailed, false)
 	if got := s.Current(); got.Pods != nil || got.Warnings != nil || got.Nodes.Count != 1 {
 		t.Errorf("got %+v, want nodes alone", got)
 	}
 	s.Count(overview.PodsFailed, 1)
-	s.Know(overview.PodsFailed, true)
+	s.SetKnown(overview.PodsFailed, true)
 	if diff := cmp.Diff(&overview.PodsPart{Running: 3, Failed: 1}, s.Current().Pods); diff != "" {
 		t.Errorf("pods that are known again (-want +got):\n%s", diff)
 	}
 }
 
-// TestUnchanged has news that change nothing, and leave what is not concerned where it is.
+// TestUnchanged sends updates that change nothing, and checks that unrelated parts keep their
+// addresses.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	s := wellKnown()
@@ -72,29 +73,29 @@ func TestUnchanged(t *testing.T) {
 	s.PutWarning("w", warning)
 	s.DropWarning("v")
 	s.Count(overview.PodsPending, 1)
-	s.Know(overview.Nodes, true)
+	s.SetKnown(overview.Nodes, true)
 	select {
 	case <-s.Changed():
-		t.Error("told of a change where there is none")
+		t.Error("notified of a change, want no notification")
 	default:
 	}
 	if after := s.Current(); after != before {
-		t.Errorf("got %+v, want the very parts %+v", after, before)
+		t.Errorf("got %+v, want the same parts %+v", after, before)
 	}
 	s.Count(overview.PodsPending, 2)
 	<-s.Changed()
 	after := s.Current()
 	if after.Nodes != before.Nodes || after.Warnings != before.Warnings || after.Pods.Pending != 2 || before.Pods.Pending != 1 {
-		t.Errorf("got %+v after %+v, want pods alone to be another", after, before)
+		t.Errorf("got %+v after %+v, want only the pods to differ", after, before)
 	}
 	s.Count(overview.PodsPending, 3)
 	s.Count(overview.PodsPending, 2)
 	if got := s.Current(); got.Pods != after.Pods {
-		t.Error("what changed back is told as another")
+		t.Error("a change that was reverted changed the part")
 	}
 }
 
-// TestBounds holds the overview to the sizes that the contract names.
+// TestBounds checks the bounds that the contract names.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	s := wellKnown()
@@ -122,13 +123,13 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestLatestWarnings has warnings come in any order, and the latest of them go.
+// TestLatestWarnings sends warnings in any order, and then removes the latest of them.
 func TestLatestWarnings(t *testing.T) {
 	t.Parallel()
 	s := wellKnown()
 	const all = 1000
 	for i := range all {
-		second := i * 389 % all // another order, each once
+		second := i * 389 % all // another order, with each number once
 		s.PutWarning(fmt.Sprint(second), overview.Warning{Name: fmt.Sprint(second), LastSeen: at(second)})
 		s.Count(overview.Warnings, i+1)
 	}
@@ -149,6 +150,6 @@ func TestLatestWarnings(t *testing.T) {
 		t.Errorf("latest after the first ten went (-want +got):\n%s", diff)
 	}
 	if got := s.Current().Warnings.Count; got != all {
-		t.Errorf("count: got %d, want what was told", got)
+		t.Errorf("count: got %d, want the number that was set", got)
 	}
 }

@@ -52,7 +52,7 @@ func (m *model) overview() overview.Overview {
 	}
 }
 
-// TestProperty shows that after any changes a Summary says what a recount would.
+// TestProperty shows that a Summary agrees with a recount after any changes.
 func TestProperty(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {

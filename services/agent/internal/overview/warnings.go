@@ -11,11 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxKept is how many warnings are kept, so that others can take the place of the latest when those go: all of a namespace go
-// with it. Where more go at once, fewer than MaxLatest are told until new ones come.
+// maxKept is the number of warnings that are kept as replacements for the latest: the warnings of a
+// namespace go together with it. If more than that go at once, an overview has fewer than MaxLatest
+// until new ones come.
 const maxKept = 128
 
-// warnings are the newest ones by key.
+// warnings are the newest warnings by key.
 type warnings map[string]Warning
 
 func (w warnings) put(key string, warning Warning) (changed bool) {
@@ -24,7 +25,7 @@ func (w warnings) put(key string, warning Warning) (changed bool) {
 		return false
 	}
 	w[key] = warning
-	if len(w) > 2*maxKept { // so that the cost of sorting is shared by as many changes
+	if len(w) > 2*maxKept { // sorting only then spreads its cost over maxKept changes
 		for _, old := range w.newest()[maxKept:] {
 			delete(w, old)
 		}
@@ -38,7 +39,7 @@ func (w warnings) drop(key string) (changed bool) {
 	return had
 }
 
-// newest lists the keys from the newest warning to the oldest.
+// newest returns the keys from the newest warning to the oldest.
 func (w warnings) newest() []string {
 	return slices.SortedFunc(maps.Keys(w), func(a, b string) int {
 		return cmp.Or(w[b].LastSeen.Compare(w[a].LastSeen), cmp.Compare(a, b))
@@ -54,7 +55,7 @@ func (w warnings) latest() []Warning {
 	return latest
 }
 
-// bounded cuts what is too long.
+// bounded returns the warning with its texts cut to their bounds.
 func (w Warning) bounded() Warning {
 	for _, word := range []*string{&w.Reason, &w.Kind, &w.Namespace, &w.Name} {
 		*word = truncate(*word, maxWord)
@@ -63,7 +64,7 @@ func (w Warning) bounded() Warning {
 	return w
 }
 
-// truncate cuts a text between two characters, and keeps nothing of what was cut off in memory.
+// truncate cuts a text between two characters, and does not keep the rest of it in memory.
 func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
