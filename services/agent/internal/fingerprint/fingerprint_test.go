@@ -41,7 +41,7 @@ spec:
   template: {spec: {containers: [{name: x, image: "i:1"}, {name: y, image: "i:2"}]}}
 `
 
-// TestDesired edits a manifest, and says which edits count.
+// TestDesired edits a manifest, and checks which edits count.
 func TestDesired(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -134,7 +134,7 @@ spec:
 status: {note: fine, replicas: 2}
 `
 
-// TestLive edits a live object, and says which edits are somebody's change of what Leat has applied.
+// TestLive edits a live object, and checks which edits count as a change of Leat's fields.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -175,7 +175,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestStringData has a Secret that was applied in plain text: its fields are owned where they never are.
+// TestStringData has a Secret that was applied in plain text: Leat owns fields that never exist.
 func TestStringData(t *testing.T) {
 	t.Parallel()
 	secret := func(ours, theirs string) *unstructured.Unstructured {
@@ -190,7 +190,8 @@ func TestStringData(t *testing.T) {
 	}
 }
 
-// TestOrderOfEntries has an object that was applied in two versions, whose entries the API server may list in any order.
+// TestOrderOfEntries has an object that was applied in two versions. The API server may list their
+// entries in any order.
 func TestOrderOfEntries(t *testing.T) {
 	t.Parallel()
 	entry := func(version, field string) string {
@@ -208,7 +209,7 @@ func TestOrderOfEntries(t *testing.T) {
 	}
 }
 
-// TestKeys has items that are found by keys of every form.
+// TestKeys finds items by keys of every form.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	for key, item := range map[string]string{
@@ -235,7 +236,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestMalformed shows that whatever stands in managedFields is survived, and makes a sum.
+// TestMalformed shows that Live returns a sum for any content of managedFields.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -256,7 +257,7 @@ func TestMalformed(t *testing.T) {
 	})
 }
 
-// TestLargeTexts crosses the borders of the buffer.
+// TestLargeTexts crosses the bounds of the buffer.
 func TestLargeTexts(t *testing.T) {
 	t.Parallel()
 	object := func(length int, last string) *unstructured.Unstructured {

@@ -12,11 +12,11 @@ import (
 	"slices"
 )
 
-// hasher turns values into bytes of which no two different values have the same, and sums them up. One allocation serves
-// an object of common size: this runs for every event of every watch.
+// hasher encodes values so that different values have different bytes, and sums these up. It needs
+// one allocation for an object of common size, because it runs for every event of every watch.
 type hasher struct {
 	digest hash.Hash
-	keys   []string // a stack of sorted keys: those of a map stand above those of the map that it is in
+	keys   []string // a stack of sorted keys: those of a map are above those of the map around it
 	buffer []byte
 
 	keySpace    [64]string
@@ -40,7 +40,7 @@ func (h *hasher) flush() {
 	h.buffer = h.buffer[:0]
 }
 
-// reserve makes room for one value's head.
+// reserve makes room for the head of one value.
 func (h *hasher) reserve() {
 	const most = 1 + binary.MaxVarintLen64
 	if len(h.buffer)+most > cap(h.buffer) {
@@ -48,7 +48,7 @@ func (h *hasher) reserve() {
 	}
 }
 
-// head begins a value of a kind. A kind with several parts is ended with close.
+// head begins a value of a kind. A kind with several parts needs a call of close at its end.
 func (h *hasher) head(kind byte, number int) {
 	h.reserve()
 	h.buffer = binary.AppendUvarint(append(h.buffer, kind), uint64(number))
@@ -100,7 +100,7 @@ func (h *hasher) value(value any) {
 	}
 }
 
-// number adds a number, in whichever type its reader has put it.
+// number adds a number of any of the types that decoders use.
 func (h *hasher) number(value any) {
 	switch value := value.(type) {
 	case int64:
@@ -129,7 +129,7 @@ func (h *hasher) fields(fields map[string]any) {
 	h.pop(start)
 }
 
-// push puts the keys of a map on the stack, in order, and returns where they begin.
+// push puts the keys of a map on the stack, in order, and returns the position of the first.
 func (h *hasher) push(fields map[string]any) (start int) {
 	start = len(h.keys)
 	for key := range fields {

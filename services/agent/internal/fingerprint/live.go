@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Live sums up what the cluster has of what manager has applied: the object's name and namespace, whether it is being
-// deleted, which fields belong to the manager, and what stands in them. The status never counts. Of an object that was
-// applied in several API versions all are counted, which is as good as any: the sum is only compared with others of
-// itself.
+// Live returns the sum of what manager has applied: the object's name and namespace, whether it is
+// being deleted, which fields belong to the manager, and their values. The status never counts. If
+// the object was applied in several API versions, the fields of all versions count. That is good
+// enough, because the sum is only compared with other sums of the same object.
 func Live(o *unstructured.Unstructured, manager string) Sum {
 	h := newHasher()
 	metadata, _ := o.Object["metadata"].(map[string]any)
@@ -27,14 +27,15 @@ func Live(o *unstructured.Unstructured, manager string) Sum {
 	return h.sum()
 }
 
-// ownership is the set of fields that a manager applied in one API version, as FieldsV1 writes it.
+// ownership is the set of fields that a manager applied in one API version, in the notation of
+// FieldsV1.
 type ownership struct {
 	version string
 	fields  map[string]any
 }
 
-// owned lists what manager has applied, by API version. What was written otherwise than by an apply to the object itself,
-// such as by an update or through a subresource, is not listed.
+// owned returns the fields that manager has applied, by API version. Fields that the manager wrote
+// in another way, such as by an update or through a subresource, are not included.
 func owned(metadata map[string]any, manager string) []ownership {
 	entries, _ := metadata["managedFields"].([]any)
 	var found []ownership
@@ -52,9 +53,9 @@ func owned(metadata map[string]any, manager string) []ownership {
 	return found
 }
 
-// owned adds a set of fields, and what stands in them in value. A manager may own what is not there.
+// owned adds a set of fields and their values. A manager may own a field that does not exist.
 func (h *hasher) owned(set map[string]any, value any, top bool) {
-	h.some(set, func(element string, below any) {
+	h.eachField(set, func(element string, below any) {
 		if top && element == "f:status" {
 			return
 		}
@@ -62,7 +63,7 @@ func (h *hasher) owned(set map[string]any, value any, top bool) {
 		inner, _ := below.(map[string]any)
 		found, exists := find(value, element)
 		if top && !exists && element == "f:stringData" {
-			found, exists = find(value, "f:data") // where the API server puts what a Secret's manifest has in plain text
+			found, exists = find(value, "f:data") // the API server moves plain text of a Secret's manifest there
 		}
 		if exists && len(inner) == 0 {
 			h.value(found)

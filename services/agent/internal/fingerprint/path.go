@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// find returns what one element of a FieldsV1 path leads to: "f:NAME" is a field, "k:{…}" the item of a list that has
-// these values, "v:VALUE" a value in a list, "i:N" a place in one.
+// find returns the value at one element of a FieldsV1 path: "f:NAME" is a field, "k:{…}" the item
+// of a list with these values, "v:VALUE" a value in a list, "i:N" the item at a position.
 func find(in any, element string) (any, bool) {
 	kind, rest, _ := strings.Cut(element, ":")
 	switch kind {
@@ -55,8 +55,8 @@ func findValue(in any, encoded string) (any, bool) {
 	return nil, false
 }
 
-// matches tells whether the fields have the values of a key, which is a flat JSON object such as {"port":80,"protocol":"TCP"}.
-// Nearly all keys are read without decoding them.
+// matches reports whether the fields have the values of a key, which is a flat JSON object such as
+// {"port":80,"protocol":"TCP"}. It reads nearly all keys without decoding them.
 func matches(fields map[string]any, key string) bool {
 	if strings.IndexByte(key, '\\') >= 0 {
 		return matchesEscaped(fields, key)
@@ -77,7 +77,7 @@ func matches(fields map[string]any, key string) bool {
 	return ok
 }
 
-// cutScalar splits text after the JSON scalar that it begins with, which holds no escapes.
+// cutScalar splits text after the JSON scalar at its beginning, which contains no escapes.
 func cutScalar(text string) (scalar, rest string) {
 	end := strings.IndexAny(text, ",}")
 	if strings.HasPrefix(text, `"`) {
@@ -106,7 +106,7 @@ func matchesEscaped(fields map[string]any, key string) bool {
 	return true
 }
 
-// same compares a value with JSON.
+// same reports whether a value equals one in JSON.
 func same(value any, encoded string) bool {
 	if text, ok := value.(string); ok && len(encoded) >= len(`""`) && strings.IndexByte(encoded, '\\') < 0 {
 		return encoded[0] == '"' && encoded[1:len(encoded)-1] == text

@@ -12,39 +12,42 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// Kept is the part of an Entry that outlives a restart: what others have done to the object meanwhile is seen again.
+// Kept is the part of an Entry that survives a restart. With it the agent notices what others
+// changed meanwhile.
 type Kept struct {
-	// Manifest is the Desired sum of what was applied last. Zero: unknown, or an apply of something else was begun.
+	// Manifest is the Desired sum of the last applied manifest. It is zero if that is unknown, or
+	// if the apply of another manifest has begun.
 	Manifest Sum
-	// Applied is the Live sum of what the cluster made of it.
+	// Applied is the Live sum of the API server's answer to that apply.
 	Applied Sum
 }
 
-// Entry is what is remembered of one object. The zero Entry knows nothing.
+// Entry is the recorded state of one object. In the zero Entry everything is unknown.
 type Entry struct {
 	Kept
 
-	// Server is the Live sum of what was seen last. Zero: nothing was.
+	// Server is the Live sum of the last observed state, or zero before the first observation.
 	Server Sum
-	// Version is the resource version of Server, zero when it is unknown.
+	// Version is the resource version of Server, or zero if it is unknown.
 	Version uint64
 }
 
-// Strayed tells that the object is not what was applied.
-func (e Entry) Strayed() bool {
+// HasDrifted reports whether the object differs from its state after the apply.
+func (e Entry) HasDrifted() bool {
 	return !e.Applied.IsZero() && !e.Server.IsZero() && e.Applied != e.Server
 }
 
-// Table is what is kept of a service's objects.
+// Table holds the kept entries of a service's objects.
 type Table map[inventory.Key]Kept
 
 // ErrMalformed is matched by errors about a table that cannot be read.
 var ErrMalformed = errors.New("malformed fingerprints")
 
-// magic begins an encoded table. Another number means other sums, which cannot be compared with those of this code.
+// magic begins an encoded table. Code with other sums uses another number, because its sums cannot
+// be compared with these.
 const magic = "leat-fingerprints-1\n"
 
-// Encode writes the table, with a checksum at its end.
+// Encode returns the encoded table, with a checksum at its end.
 func (t Table) Encode() []byte {
 	out := append(make([]byte, 0, len(magic)+len(t)*96+sha256.Size), magic...)
 	out = binary.AppendUvarint(out, uint64(len(t)))
@@ -58,7 +61,8 @@ func (t Table) Encode() []byte {
 	return append(out, checksum[:]...)
 }
 
-// DecodeTable reads what Encode wrote. Errors match ErrMalformed; then everything is unknown.
+// DecodeTable decodes the result of Encode. Errors match ErrMalformed; the caller then treats
+// everything as unknown.
 func DecodeTable(encoded []byte) (Table, error) {
 	content := encoded[:max(0, len(encoded)-sha256.Size)]
 	if checksum := sha256.Sum256(content); string(checksum[:]) != string(encoded[len(content):]) {

@@ -23,8 +23,8 @@ func NewCache(store Store) *Cache {
 	return &Cache{store: store, stored: map[string]Content{}}
 }
 
-// List implements Store. Only the first list fills the cache: after it, what was saved may be newer
-// than a list.
+// List implements Store. Only the first list fills the cache: later ones may be older than what was
+// saved meanwhile.
 func (c *Cache) List(ctx context.Context) ([]Record, error) {
 	records, err := c.store.List(ctx)
 	if err != nil || !c.isFirstList() {

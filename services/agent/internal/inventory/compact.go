@@ -9,22 +9,25 @@ import (
 	"unique"
 )
 
-// compact is an Object without its key, in the memory that it needs.
+// compact is an Object without its key, in as little memory as possible.
 type compact struct {
-	// version is the API version. Behind a zero byte stands the UID where that is no UUID.
+	// version is the API version, followed by a zero byte and the UID if that is not a UUID.
 	version string
-	uuid    [16]byte // all zero: there is no UID, or it stands behind the version
+	uuid    [16]byte // all zero: the UID is empty, or part of version
 	wave    int32
 	wish    int8 // a Wish
 	agreed  bool
 	counted bool
 }
 
-// oddUID separates a UID that is no UUID from the version before it; neither can hold it.
+// oddUID separates the version from a UID that is not a UUID; neither can contain it.
 const oddUID = "\x00"
 
 func compactOf(o Object) compact {
-	c := compact{version: unique.Make(o.Version).Value(), wave: int32(o.Wave), wish: int8(o.Wish), agreed: o.Agreed, counted: o.Counted}
+	c := compact{
+		version: unique.Make(o.Version).Value(), wave: int32(o.Wave), wish: int8(o.Wish),
+		agreed: o.Agreed, counted: o.Counted,
+	}
 	if uuid, ok := parseUUID(o.UID); ok {
 		c.uuid = uuid
 	} else if o.UID != "" {
@@ -43,10 +46,11 @@ func (c *compact) object(k Key) Object {
 	}
 }
 
-// uuidParts is where the digits of a UUID stand in its text.
+// uuidParts are the positions of a UUID's digits in its text.
 var uuidParts = [...][2]int{{0, 8}, {9, 13}, {14, 18}, {19, 23}, {24, 36}}
 
-// parseUUID reads a UUID in the one notation that formatUUID writes. The one of zeros alone is none.
+// parseUUID parses a UUID in the one notation that formatUUID writes. It rejects the UUID of zeros,
+// which stands for no UUID.
 func parseUUID(text string) (uuid [16]byte, ok bool) {
 	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return uuid, false

@@ -9,10 +9,10 @@ import (
 	"fmt"
 )
 
-// Content is a digest of all that a stored record holds. Equal contents need not be stored twice.
+// Content is a digest of a stored record. A record with the same content need not be stored again.
 type Content [sha256.Size]byte
 
-// Content sums the record up.
+// Content returns the digest of the record.
 func (r Record) Content() (c Content, err error) {
 	head, err := json.Marshal(r.head())
 	if err != nil {
@@ -21,7 +21,7 @@ func (r Record) Content() (c Content, err error) {
 	h := sha256.New()
 	_, _ = h.Write(head) // a hash never fails
 	for _, o := range r.Objects.Objects() {
-		_, _ = fmt.Fprintf(h, "%#v\n", o) // every field: String would leave some out
+		_, _ = fmt.Fprintf(h, "%#v\n", o) // every field: String omits some
 	}
 	h.Sum(c[:0])
 	return c, nil

@@ -9,39 +9,42 @@ import (
 	"fmt"
 )
 
-// Guard stops a prune that would take too much at once: the mark of a folder that was emptied or a path that was mistyped.
+// Guard stops a prune that would delete too much at once, which suggests an emptied folder or a
+// mistyped path.
 type Guard struct {
-	// Percent is the share that may go without a question. A prune stops when more than that would go.
+	// Percent is the share that may go without a confirmation. A prune that would delete more
+	// stops.
 	Percent int
 	// Objects is the number below which no prune is ever stopped.
 	Objects int
 }
 
-// DefaultGuard stops when more than 30 % and at least 5 would go.
+// DefaultGuard stops a prune of more than 30 % and at least 5 objects.
 func DefaultGuard() Guard {
 	return Guard{Percent: 30, Objects: 5}
 }
 
-// Stops tells whether going of total are too many to delete without a confirmation.
+// Stops reports whether going of total are too many to delete without a confirmation.
 func (g Guard) Stops(total, going int) bool {
 	return going >= g.Objects && going*100 > total*g.Percent
 }
 
-// Departure is what would leave a service, for the guard to judge.
+// Departure describes the objects that would leave a service, as input for the guard.
 type Departure struct {
 	// Base is the number of objects after the latest complete run.
 	Base int
-	// Pruned is how many have been deleted since, without anybody's agreement, or were about to be.
+	// Pruned is the number of objects deleted since then without a person's agreement, including
+	// deletions that were about to begin.
 	Pruned int
-	// Left is how many objects the manifests hold.
+	// Left is the number of objects in the manifests.
 	Left int
-	// Going are the objects that would leave. Those that would be detached count like those that would be deleted: both are
-	// signs of an emptied folder.
+	// Going are the objects that would leave. Objects to be detached count like those to be
+	// deleted: both indicate an emptied folder.
 	Going []Object
 }
 
-// Holds tells whether the departure needs the agreement of a person: it is too large, or would leave nothing over.
-// Objects whose departure was agreed to do not count.
+// Holds reports whether the departure needs a person's agreement, because it is too large or would
+// leave no object. Objects whose departure was agreed to do not count.
 func (g Guard) Holds(d Departure) bool {
 	unasked, uncounted := 0, 0
 	for _, o := range d.Going {
@@ -59,7 +62,7 @@ func (g Guard) Holds(d Departure) bool {
 	return d.Left == 0 || g.Stops(d.Base, d.Pruned+uncounted)
 }
 
-// Digest names a set of objects, so that a person agrees to the departure of exactly these.
+// Digest identifies a set of objects, so that a person agrees to the departure of exactly these.
 func Digest(service string, objects []Object) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", service)

@@ -9,28 +9,31 @@ import (
 	"slices"
 )
 
-// Hooks is what is remembered about a service's hooks, so that each runs once for a change however often the agent is restarted.
-// It is a value: its methods return what it becomes.
+// Hooks is the recorded state of a service's hooks. It makes each hook run once for a change,
+// however often the agent restarts. It is a value: its methods return the new state.
 type Hooks struct {
-	// Change names the inputs that the hooks were run for last, and Run that very run. A change that is made a second time is
-	// another run. Both are empty before the first.
+	// Change identifies the inputs that the hooks last ran for, and Run that very run. The same
+	// change can occur again later, which is another run. Both are empty before the first.
 	Change string `json:"change,omitempty"`
 	Run    string `json:"run,omitempty"`
-	// Ended holds what became of the hooks of the run: a message of those that failed, and nothing of those that succeeded.
+	// Ended has an entry for each hook of the run that has ended: a message if it failed, and "" if
+	// it succeeded.
 	Ended map[string]string `json:"ended,omitempty"`
-	// Objects are the hooks that may be in the cluster, those of earlier runs included. They are not among the service's objects.
+	// Objects are the hooks that may be in the cluster, including those of earlier runs. They are
+	// not among the service's objects.
 	Objects []Object `json:"objects,omitempty"`
-	// Farewell are the manifests of the hooks that are run when the service goes: nobody has its manifests then.
-	Farewell []json.RawMessage `json:"farewell,omitempty"`
+	// DeleteHooks are the manifests of the hooks that run when the service is removed. They are
+	// stored because the bundle may be gone by then.
+	DeleteHooks []json.RawMessage `json:"farewell,omitempty"`
 }
 
-// Begin is h at the start of another run.
+// Begin returns h at the start of another run.
 func (h Hooks) Begin(change, run string) Hooks {
 	h.Change, h.Run, h.Ended = change, run, nil
 	return h
 }
 
-// End is h when a hook has ended. Failure is empty where it succeeded.
+// End returns h after a hook has ended. Failure is empty if it succeeded.
 func (h Hooks) End(hook, failure string) Hooks {
 	h.Ended = maps.Clone(h.Ended)
 	if h.Ended == nil {
@@ -40,7 +43,7 @@ func (h Hooks) End(hook, failure string) Hooks {
 	return h
 }
 
-// Failed tells whether a hook of the run failed.
+// Failed reports whether a hook of the run failed.
 func (h Hooks) Failed() bool {
 	for _, failure := range h.Ended {
 		if failure != "" {
@@ -50,21 +53,21 @@ func (h Hooks) Failed() bool {
 	return false
 }
 
-// Retry is h at the start of a run that repeats what failed in the one before.
+// Retry returns h at the start of a run that repeats the failed hooks of the one before.
 func (h Hooks) Retry(run string) Hooks {
 	h.Run, h.Ended = run, maps.Clone(h.Ended)
 	maps.DeleteFunc(h.Ended, func(_, failure string) bool { return failure != "" })
 	return h
 }
 
-// Put is h with an object, in place of the one with its key.
+// Put returns h with an object added or replaced.
 func (h Hooks) Put(o Object) Hooks {
 	h = h.Remove(o.Key)
 	h.Objects = append(h.Objects, o)
 	return h
 }
 
-// Remove is h without the object of that key.
+// Remove returns h without the object of that key.
 func (h Hooks) Remove(k Key) Hooks {
 	h.Objects = slices.DeleteFunc(slices.Clone(h.Objects), func(o Object) bool { return o.Key == k })
 	return h

@@ -11,7 +11,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// TestHooksAreValues shows that nothing that was handed out changes later.
+// TestHooksAreValues shows that returned values never change later.
 func TestHooksAreValues(t *testing.T) {
 	t.Parallel()
 	a, b := object("Job", "a"), object("Job", "b")

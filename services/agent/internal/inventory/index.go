@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// Index maps keys to values in little memory: an agent may have many thousands. Entries are kept in the order of their keys,
-// and what neighbours have in common is kept once. Putting a key into the middle moves what comes behind it. The zero Index is
-// empty and ready to use, and a nil one can be read. It is not safe for concurrent use.
+// Index maps keys to values in little memory, because an agent may have many thousands. It keeps
+// entries in the order of their keys, and stores what neighbours have in common once. To put a key
+// into the middle moves all later entries. The zero Index is empty and ready to use, and a nil one
+// can be read. It is not safe for concurrent use.
 type Index[V any] struct {
 	entries []*entry[V]
 }
@@ -48,8 +49,8 @@ func (x *Index[V]) find(k Key) (int, bool) {
 	return slices.BinarySearchFunc(x.entries, k, (*entry[V]).compare)
 }
 
-// At returns the value of a key, to be read or changed in place; nil when there is none. Of an Index that was cloned no value
-// may be changed.
+// At returns the value of a key, to be read or changed in place, or nil if the key is missing.
+// Values of a cloned Index must not be changed.
 func (x *Index[V]) At(k Key) *V {
 	at, found := x.find(k)
 	if !found {
@@ -58,7 +59,7 @@ func (x *Index[V]) At(k Key) *V {
 	return &x.entries[at].value
 }
 
-// Put sets the value of a key. The name is taken over as it is: it keeps alive what it is a part of.
+// Put sets the value of a key. It does not copy the name, which may keep a longer text in memory.
 func (x *Index[V]) Put(k Key, value V) *V {
 	at, found := x.find(k)
 	if found {
@@ -70,7 +71,7 @@ func (x *Index[V]) Put(k Key, value V) *V {
 	return &x.entries[at].value
 }
 
-// placeOf returns the place of a key, that of a neighbour if it has the same.
+// placeOf returns the place of a key, shared with a neighbour if that has the same.
 func (x *Index[V]) placeOf(k Key, at int) *place {
 	p := place{group: k.Group, kind: k.Kind, namespace: k.Namespace}
 	for _, e := range x.entries[max(0, at-1):min(len(x.entries), at+1)] {
@@ -81,14 +82,14 @@ func (x *Index[V]) placeOf(k Key, at int) *place {
 	return &place{group: strings.Clone(k.Group), kind: strings.Clone(k.Kind), namespace: strings.Clone(k.Namespace)}
 }
 
-// Remove takes a key out, if it is there.
+// Remove removes a key. A missing key is not an error.
 func (x *Index[V]) Remove(k Key) {
 	if at, found := x.find(k); found {
 		x.entries = slices.Delete(x.entries, at, at+1)
 	}
 }
 
-// RemoveFunc takes out every key for which out reports true. The value may not be kept.
+// RemoveFunc removes every key for which out reports true. Out must not keep the value.
 func (x *Index[V]) RemoveFunc(out func(Key, *V) bool) {
 	x.entries = slices.DeleteFunc(x.entries, func(e *entry[V]) bool { return out(e.key(), &e.value) })
 }
@@ -101,7 +102,7 @@ func (x *Index[V]) Len() int {
 	return len(x.entries)
 }
 
-// All goes through all keys in order.
+// All iterates over all keys in order.
 func (x *Index[V]) All() iter.Seq2[Key, *V] {
 	return func(yield func(Key, *V) bool) {
 		if x == nil {

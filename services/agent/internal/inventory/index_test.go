@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// TestIndexIsAMap does the same to an Index and to a map.
+// TestIndexIsAMap applies the same operations to an Index and to a map.
 func TestIndexIsAMap(t *testing.T) {
 	t.Parallel()
 	letter := rapid.SampledFrom([]string{"", "a", "b", "ab"})

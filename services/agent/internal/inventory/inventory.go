@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inventory remembers which objects of a cluster a service has made, and decides which of them may go.
+// Package inventory records which objects of a cluster a service has created, and decides which of
+// them may be deleted.
 //
-// An inventory is the only ground on which the agent ever deletes: an object that is not in it is never touched, and one
-// that is in it is deleted only under the UID that was recorded, so that an object which somebody else created under the
-// same name in the meantime survives.
+// An inventory is the only ground on which the agent ever deletes. It never touches an object that
+// is not in an inventory. It deletes an object only under the recorded UID, so an object that
+// somebody else created under the same name in the meantime survives.
 package inventory
 
 import (
@@ -17,26 +18,27 @@ import (
 type Object struct {
 	Ref
 
-	// UID is what the cluster called this very object. Empty between the moment the agent decided to apply it and the
-	// cluster's answer.
+	// UID is the object's UID in the cluster. It is empty between the agent's decision to apply the
+	// object and the API server's answer.
 	UID string
-	// Wave is the place of the object in the order of applying: those with a smaller one come before. Deleting goes the
-	// other way round.
+	// Wave is the object's place in the order of applying: smaller waves come first. Deletion uses
+	// the reverse order.
 	Wave int
-	// Wish is what the manifest that was last applied says about the object's deletion.
+	// Wish is what the last applied manifest says about the object's deletion.
 	Wish Wish
-	// Agreed tells that a person has agreed to the object's deletion.
+	// Agreed means that a person has agreed to the object's deletion.
 	Agreed bool
-	// Counted tells that the object is among those that the record's Pruned counts, though it is still there.
+	// Counted means that the record's Pruned includes the object although it still exists.
 	Counted bool
 }
 
-// Set is a set of objects by key. The zero Set is empty and ready to use. It is not safe for concurrent use; Clone it.
+// Set is a set of objects by key. The zero Set is empty and ready to use. It is not safe for
+// concurrent use; use Clone.
 type Set struct {
 	objects *Index[compact] // nil: empty
 }
 
-// NewSet returns the set of the given objects; of two with the same key the later one counts.
+// NewSet returns the set of the given objects. Of two with the same key it keeps the later one.
 func NewSet(objects ...Object) Set {
 	var s Set
 	for _, o := range objects {
@@ -54,7 +56,7 @@ func (s *Set) Put(o Object) {
 	s.objects.Put(o.Key, compactOf(o))
 }
 
-// Remove takes the object with that key out, if it is there.
+// Remove removes the object with that key. A missing object is not an error.
 func (s *Set) Remove(k Key) {
 	s.objects.Remove(k)
 }
@@ -74,7 +76,7 @@ func (s Set) Len() int {
 	return s.objects.Len()
 }
 
-// Objects lists the objects by group, kind, namespace, name.
+// Objects returns the objects sorted by group, kind, namespace and name.
 func (s Set) Objects() []Object {
 	all := slices.Grow([]Object(nil), s.Len())
 	for k, c := range s.objects.All() {
@@ -83,7 +85,7 @@ func (s Set) Objects() []Object {
 	return all
 }
 
-// Minus lists the objects of s whose keys other does not hold, in order.
+// Minus returns the objects of s whose keys are not in other, in order.
 func (s Set) Minus(other Set) []Object {
 	var rest []Object
 	for k, c := range s.objects.All() {
@@ -103,7 +105,7 @@ func (s Set) Clone() Set {
 	return Set{objects: &clone}
 }
 
-// Equal tells whether both sets hold the same objects, in every respect.
+// Equal reports whether both sets hold the same objects, in every respect.
 func (s Set) Equal(other Set) bool {
 	return slices.Equal(s.Objects(), other.Objects())
 }

@@ -152,7 +152,8 @@ func TestSetProperties(t *testing.T) {
 	})
 }
 
-// TestGuardProperties holds whatever the sizes: what nobody agreed to is at most the share, or fewer than five, and never the rest.
+// TestGuardProperties checks for any sizes that objects which leave without an agreement are within
+// the share, or fewer than five, and never all.
 func TestGuardProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -173,7 +174,7 @@ func TestGuardProperties(t *testing.T) {
 			}
 		}
 		if n := uncounted + d.Pruned; unasked > 0 && (d.Left == 0 || n >= 5 && n*100 > 30*d.Base) {
-			t.Fatalf("lets %d of %d go, %d of them unasked", len(going), d.Base, unasked)
+			t.Fatalf("%d of %d may go, %d of them without an agreement", len(going), d.Base, unasked)
 		}
 	})
 }
@@ -188,7 +189,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			Objects:  inventory.NewSet(rapid.SliceOf(anyObject()).Draw(t, "objects")...),
 			Hooks: inventory.Hooks{
 				Change: "c", Run: "r", Ended: map[string]string{"a": "", "b": "failed"},
-				Objects: rapid.SliceOfN(anyObject(), 1, 3).Draw(t, "hooks"), Farewell: []json.RawMessage{json.RawMessage(`{"kind":"Job"}`)},
+				Objects: rapid.SliceOfN(anyObject(), 1, 3).Draw(t, "hooks"), DeleteHooks: []json.RawMessage{json.RawMessage(`{"kind":"Job"}`)},
 			},
 		}
 		head, shards, err := want.Encode()
@@ -240,7 +241,7 @@ func TestDecodeRefusesHalves(t *testing.T) {
 	}
 }
 
-// TestOldFormat reads what agents have written before objects had waves.
+// TestOldFormat reads the format of agents that did not record waves.
 func TestOldFormat(t *testing.T) {
 	t.Parallel()
 	head := `{"format":1,"service":"web","prune":true,"base":2,"objects":2}`
@@ -263,7 +264,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestOneChangeOneShard has ten thousand objects, one of which changes.
+// TestOneChangeOneShard changes one of ten thousand objects.
 func TestOneChangeOneShard(t *testing.T) {
 	t.Parallel()
 	record := inventory.Record{Service: "web"}

@@ -8,12 +8,14 @@ import (
 	"slices"
 )
 
-// Reversed sorts objects for their deletion into waves, each of which may go when those before are gone, and each wave into
-// groups, which follow one another without waiting. What was applied last goes first; inside a wave what runs goes before what
-// it uses. Namespaces and definitions go last of all, whatever their wave.
+// Reversed sorts objects for their deletion into waves, and each wave into groups. A wave begins
+// when all objects of the one before are gone; groups follow one another without waiting. Objects
+// that were applied last go first, and inside a wave a workload goes before the objects that it
+// uses. Namespaces and definitions go last of all, regardless of their wave.
 func Reversed(objects []Object) [][][]Object {
 	sorted := slices.SortedFunc(slices.Values(objects), func(a, b Object) int {
-		return cmp.Or(cmp.Compare(a.depth(), b.depth()), cmp.Compare(b.Wave, a.Wave), cmp.Compare(b.rank(), a.rank()), a.Compare(b.Key))
+		return cmp.Or(cmp.Compare(a.depth(), b.depth()), cmp.Compare(b.Wave, a.Wave),
+			cmp.Compare(b.rank(), a.rank()), a.Compare(b.Key))
 	})
 	var waves [][][]Object
 	for i, o := range sorted {
@@ -35,7 +37,8 @@ func (o Object) sameWave(other Object) bool {
 	return o.depth() == other.depth() && (o.Wave == other.Wave || o.depth() > 0)
 }
 
-// depth is 0 for what goes first. Definitions go before namespaces only so that the order is always the same.
+// depth is 0 for objects that go first. Definitions go before namespaces only to make the order
+// deterministic.
 func (o Object) depth() int {
 	switch (Key{Group: o.Group, Kind: o.Kind}) {
 	case definitionKind:
@@ -47,7 +50,7 @@ func (o Object) depth() int {
 	}
 }
 
-// The ranks of kinds inside a wave: what comes later uses what comes before.
+// The ranks of kinds inside a wave: kinds of a higher rank use those of a lower one.
 const (
 	rankConfig = iota
 	rankStorage
@@ -58,8 +61,8 @@ const (
 	rankAdmission
 )
 
-// rank is the place of the object's kind. Custom resources are in the middle: their controllers may still need what is
-// configured, and what runs may need them.
+// rank returns the rank of the object's kind. Custom resources are in the middle: their controllers
+// may still need the configuration, and workloads may need them.
 func (o Object) rank() int {
 	switch o.Group {
 	case "":

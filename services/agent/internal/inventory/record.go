@@ -16,54 +16,59 @@ import (
 // ErrMalformed is matched by errors about a stored record that cannot be read.
 var ErrMalformed = errors.New("malformed inventory")
 
-// Record is what is kept about one service across restarts: its objects, and what they were made from.
+// Record is the state of one service that survives restarts: its objects, and the inputs they were
+// made from.
 type Record struct {
 	// Service is the service's name.
 	Service string
-	// Owner is the uid that the hub gave the cluster. Another one's agent takes the record over when its own plan names
-	// the service, and otherwise leaves it alone.
+	// Owner is the uid that the hub gave the cluster. The agent of a cluster with another uid takes
+	// the record over if its own plan names the service, and otherwise ignores it.
 	Owner string
 	// ServiceUID is the uid that the hub gave the service.
 	ServiceUID string
-	// Prune tells whether the objects are to be deleted when the service leaves the plan.
+	// Prune is set if the objects are to be deleted when the service leaves the plan.
 	Prune bool
-	// Account is the service account, namespace/name, as which everything was applied, and is deleted. Empty: the agent itself.
+	// Account is the service account, namespace/name, that applied everything and deletes it.
+	// Empty: the agent itself.
 	Account string
-	// Deletion says how they go then.
+	// Deletion is how the objects are deleted then.
 	Deletion syncpolicy.Deletion
-	// DependsOn names the services that have to go after this one, when they leave the plan together.
+	// DependsOn names the services that are removed after this one, if they leave the plan
+	// together.
 	DependsOn []string
-	// Guarded is the Digest of the objects that the guard kept from being deleted in the latest run. Empty when it was not
-	// stopped.
+	// Guarded is the Digest of the objects that the guard kept from being deleted in the latest
+	// run, or empty if it stopped nothing.
 	Guarded string
-	// Base is the number of objects after the latest complete run, which the guard measures against. A run that failed
-	// half-way leaves more objects in the inventory than either state has, and must not soften the guard thereby.
+	// Base is the number of objects after the latest complete run, which the guard uses as its base.
+	// A run that failed half-way leaves more objects in the inventory than either state has, and must
+	// not weaken the guard.
 	Base int
-	// Pruned is how many objects were deleted since then without anybody's agreement: several runs that fail must not
-	// together delete what one would be stopped for.
+	// Pruned is the number of objects deleted since then without a person's agreement. Several failing
+	// runs must not together delete what the guard would not allow one run to delete.
 	Pruned int
-	// Applied is what the latest complete run applied. Zero before the first.
+	// Applied are the inputs of the latest complete run. It is zero before the first.
 	Applied Applied
-	// Entry is the plan's entry that Applied was made of, in whatever form the reconciler gives it: where the next one has to wait,
-	// this is what drift is put right by. Empty: unknown.
+	// Entry is the plan's entry that Applied was made from, in the reconciler's own encoding. While
+	// the next entry has to wait, the agent uses this one to correct drift. Empty: unknown.
 	Entry json.RawMessage
-	// Touched tells that a later run has begun to change the cluster, and did not end well: the cluster then holds
-	// neither what Applied says nor what is desired, and even a plan that goes back to Applied has to be applied.
+	// Touched means that a later run has begun to change the cluster, and did not succeed. The cluster
+	// then matches neither Applied nor the desired state, and even a plan that returns to Applied has to
+	// be applied.
 	Touched bool
 	// Objects are the objects in the cluster.
 	Objects Set
-	// Once are those of them that run once, by key.
+	// Once are those of the objects that run once, sorted by key.
 	Once []Once
-	// Hooks are what was run around them.
+	// Hooks is the state of the service's hooks.
 	Hooks Hooks
-	// Tests are what was run to see whether they work.
+	// Tests is the state of the service's tests.
 	Tests Tests
-	// Confirmed tells that a person marked the stored record: the service may go, however many leave the plan with it. It
-	// is read and never written.
+	// Confirmed means that a person marked the stored record: the service may be removed, however
+	// many leave the plan with it. The agent reads this and never writes it.
 	Confirmed bool
 }
 
-// Applied names the inputs of a complete run. Equal inputs need no second run.
+// Applied identifies the inputs of a complete run. Equal inputs need no second run.
 type Applied struct {
 	SpecDigest   string        `json:"spec,omitempty"`
 	ConfigDigest string        `json:"config,omitempty"`
@@ -80,13 +85,14 @@ func (a Applied) Inputs() Applied {
 	return a
 }
 
-// SameInputs reports whether a second run would do what the first did. Commits do not count: one
-// that does not touch the folder changes nothing.
+// SameInputs reports whether a second run would do what the first did. Commits do not count: a
+// commit that does not touch the selected files changes nothing.
 func (a Applied) SameInputs(b Applied) bool {
 	return a.SyncRequest == b.SyncRequest && a.SameContent(b)
 }
 
-// SameContent reports whether both come from the same content, whoever requested the run.
+// SameContent reports whether both come from the same content, even if different requests started
+// the runs.
 func (a Applied) SameContent(b Applied) bool {
 	return a.SpecDigest == b.SpecDigest && a.ConfigDigest == b.ConfigDigest && slices.Equal(a.Digests, b.Digests)
 }
@@ -115,17 +121,18 @@ type head struct {
 	Once     []Once              `json:"once,omitempty"`
 	Hooks    Hooks               `json:"hooks,omitzero"`
 	Tests    Tests               `json:"tests,omitzero"`
-	Objects  int                 `json:"objects"` // how many; a missing shard is thereby noticed
+	Objects  int                 `json:"objects"` // their number, by which a missing shard is noticed
 }
 
-// The formats that can be read; the latter is written. They differ in the shards.
+// The formats that can be read; Encode writes the latter. They differ in the shards.
 const (
 	formatLines  = 1
 	formatShards = 2
 )
 
-// Encode turns r into a small JSON head, and its objects into shards: an object stands in the same one as long as the number
-// of shards stays the same, so that a change of one object changes one shard. A service of up to ShardObjects objects has one.
+// Encode encodes r as a small JSON head, and its objects as shards. An object stays in its shard
+// while the number of shards stays the same, so a change of one object changes one shard. A service
+// of up to ShardObjects objects has one shard.
 func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 	head, err = json.Marshal(r.head())
 	if err != nil {
@@ -136,21 +143,25 @@ func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 
 func (r Record) head() head {
 	return head{
-		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune, Deletion: r.Deletion, Account: r.Account, Needs: r.DependsOn,
-		Guarded: r.Guarded, Base: r.Base, Pruned: r.Pruned, Applied: r.Applied, Entry: r.Entry, Touched: r.Touched, Once: r.Once, Hooks: r.Hooks, Tests: r.Tests,
+		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune,
+		Deletion: r.Deletion, Account: r.Account, Needs: r.DependsOn, Guarded: r.Guarded, Base: r.Base,
+		Pruned: r.Pruned, Applied: r.Applied, Entry: r.Entry, Touched: r.Touched, Once: r.Once, Hooks: r.Hooks,
+		Tests:   r.Tests,
 		Objects: r.Objects.Len(),
 	}
 }
 
 func (h head) record() Record {
 	return Record{
-		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion, Account: h.Account, DependsOn: h.Needs,
-		Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned, Applied: h.Applied, Entry: h.Entry, Touched: h.Touched, Once: h.Once, Hooks: h.Hooks, Tests: h.Tests,
+		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion,
+		Account: h.Account, DependsOn: h.Needs, Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned,
+		Applied: h.Applied, Entry: h.Entry, Touched: h.Touched, Once: h.Once, Hooks: h.Hooks, Tests: h.Tests,
 	}
 }
 
-// Decode reads what Encode wrote, in this version or an earlier one. Errors match ErrMalformed; a record that cannot be read
-// completely is never returned in part, because a prune would act on the difference.
+// Decode decodes the result of Encode, of this version or an earlier one. Errors match
+// ErrMalformed. Decode never returns a part of a record, because a prune would act on the
+// difference.
 func Decode(encodedHead []byte, shards [][]byte) (Record, error) {
 	var h head
 	if err := json.Unmarshal(encodedHead, &h); err != nil {

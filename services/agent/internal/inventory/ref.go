@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Key identifies an object in a cluster. The API version is not part of it: the same object can be read and written in
-// several. Keys are comparable.
+// Key identifies an object in a cluster. It does not include the API version, because the same
+// object can be read and written in several. Keys are comparable.
 type Key struct {
 	Group     string // empty for the core group
 	Kind      string
@@ -28,8 +28,8 @@ type Ref struct {
 	Version string
 }
 
-// RefOf reads the reference of obj. The namespace is the one that obj carries; whether its kind has namespaces at all is
-// for the cluster to say.
+// RefOf returns the reference of obj. It returns the namespace in obj, even if the kind turns out
+// to have no namespaces, which only the cluster can answer.
 func RefOf(obj *unstructured.Unstructured) Ref {
 	gvk := obj.GroupVersionKind()
 	return Ref{

@@ -14,12 +14,12 @@ import (
 	"strings"
 )
 
-// ShardObjects is how many objects a shard holds on average, at the most. At some 80 bytes an object a shard stays far below
-// what a ConfigMap may hold, however unevenly they fall.
+// ShardObjects is the average number of objects in a shard, at most. With some 80 bytes an object,
+// a shard stays far below the limit of a ConfigMap, even if a hash spreads objects unevenly.
 const ShardObjects = 512
 
-// shards distributes the objects by a hash of their keys. The number of shards is a power of two, so that it changes only when
-// the number of objects doubles or halves.
+// shards distributes the objects by a hash of their keys. The number of shards is a power of two,
+// so it changes only when the number of objects doubles or halves.
 func (s Set) shards() [][]byte {
 	count := 1
 	for s.Len() > count*ShardObjects {
@@ -36,21 +36,22 @@ func (s Set) shards() [][]byte {
 	return shards
 }
 
-// shard is the number of the key's shard among count, a power of two.
+// shard returns the number of the key's shard among count, a power of two.
 func (k Key) shard(count int) int {
 	sum := sha256.Sum256([]byte(strings.Join([]string{k.Group, k.Kind, k.Namespace, k.Name}, "/")))
 	return int(binary.BigEndian.Uint32(sum[:]) & uint32(count-1))
 }
 
-// shardWriter writes a shard: text of two sorts of lines. One of a single word, group/version/kind/namespace, says what the
-// following lines are about, each of which is an object: its name, its UID, its wave, and flags. Readers ignore further words.
+// shardWriter writes a shard as text with two sorts of lines. A line of a single word,
+// group/version/kind/namespace, describes the following lines. Each of those is an object: its
+// name, its UID, its wave, and flags. Readers ignore further words.
 type shardWriter struct {
 	text  strings.Builder
 	about string
 }
 
 func (w *shardWriter) add(o Object) {
-	// None of the four can hold a slash or a space.
+	// None of the four can contain a slash or a space.
 	if about := strings.Join([]string{o.Group, o.Version, o.Kind, o.Namespace}, "/"); about != w.about {
 		w.text.WriteString(about + "\n")
 		w.about = about
@@ -58,7 +59,7 @@ func (w *shardWriter) add(o Object) {
 	fmt.Fprintf(&w.text, "%s %s %d %s\n", url.PathEscape(o.Name), packUID(o.UID), o.Wave, o.flags())
 }
 
-// noFlags stands for no flags, and for no UID.
+// noFlags stands for an empty set of flags, and for an empty UID.
 const noFlags = "-"
 
 // The flags.
@@ -152,7 +153,8 @@ func (s *Set) readObject(about Ref, words []string) error {
 	return nil
 }
 
-// readLines adds the objects of a shard in the format of agents before 0.5: "group/version/kind/namespace/name uid" in each line.
+// readLines adds the objects of a shard in the format of agents before 0.5, with
+// "group/version/kind/namespace/name uid" in each line.
 func (s *Set) readLines(shard string) error {
 	for line := range strings.Lines(shard) {
 		text, uid, found := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
@@ -168,7 +170,8 @@ func (s *Set) readLines(shard string) error {
 	return nil
 }
 
-// The marks of a UID that is a UUID in the usual notation, and of any other: Kubernetes promises only that it is a text.
+// The marks of a UID that is a UUID in the usual notation, and of any other: Kubernetes promises
+// only that a UID is a text.
 const (
 	packedUID = "."
 	rawUID    = "="
@@ -204,7 +207,7 @@ func unpackUID(word string) (string, error) {
 	return spellUID(bytes), nil
 }
 
-// spellUID writes 16 bytes in the notation of UUIDs; fewer or more give nothing.
+// spellUID writes 16 bytes in the notation of UUIDs, and returns "" for fewer or more bytes.
 func spellUID(b []byte) string {
 	if len(b) != 16 {
 		return ""

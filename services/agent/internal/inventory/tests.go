@@ -8,26 +8,27 @@ import (
 	"time"
 )
 
-// Tests is what is remembered about a service's tests, so that they run once for a change however often the agent is
-// restarted. It is a value; nobody changes its slices.
+// Tests is the recorded state of a service's tests. It makes them run once for a change, however
+// often the agent restarts. It is a value; nobody changes its slices.
 type Tests struct {
-	// Run names the latest run of the tests. Empty: none was needed yet.
+	// Run identifies the latest run of the tests. It is empty before the first.
 	Run string `json:"run,omitempty"`
-	// Due tells that it has not ended.
+	// Due means that the run has not ended.
 	Due bool `json:"due,omitempty"`
-	// Objects are what tests may have left in the cluster. They are not among the service's objects.
+	// Objects are objects that tests may have left in the cluster. They are not among the service's
+	// objects.
 	Objects []Object `json:"objects,omitempty"`
-	// Results are those of the run, in its order; the last is the one that failed, if one did.
+	// Results are those of the run, in order. If a test failed, its result is the last.
 	Results []TestResult `json:"results,omitempty"`
 }
 
-// TestResult is what became of one test.
+// TestResult is the result of one test.
 type TestResult struct {
 	Ref    Ref  `json:"ref"`
 	Passed bool `json:"passed,omitempty"`
-	// Message says why it failed.
+	// Message is why it failed.
 	Message string `json:"message,omitempty"`
-	// LogTail is the end of what it wrote, where it failed. Secrets are masked.
+	// LogTail is the end of its output if it failed. Secrets are masked.
 	LogTail   string    `json:"logTail,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
@@ -39,7 +40,7 @@ func (r TestResult) Equal(other TestResult) bool {
 		r.StartedAt.Equal(other.StartedAt) && r.EndedAt.Equal(other.EndedAt)
 }
 
-// Failed returns the test that failed, if one did.
+// Failed returns the test that failed, and reports whether one did.
 func (t Tests) Failed() (TestResult, bool) {
 	i := slices.IndexFunc(t.Results, func(r TestResult) bool { return !r.Passed })
 	if i < 0 {
@@ -48,7 +49,7 @@ func (t Tests) Failed() (TestResult, bool) {
 	return t.Results[i], true
 }
 
-// With is t with objects that tests may make, beside those that it knows.
+// With returns t with objects that tests may create added.
 func (t Tests) With(refs ...Ref) Tests {
 	known := NewSet(t.Objects...)
 	for _, ref := range refs {

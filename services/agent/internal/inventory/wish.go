@@ -10,20 +10,20 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Wish is what an object's annotations say about its deletion.
+// Wish is what an object's annotations request about its deletion.
 type Wish int
 
 // The wishes.
 const (
 	NoWish Wish = iota
-	// Keep means that the object is never to be deleted.
+	// Keep means that the object must never be deleted.
 	Keep
-	// Permit means that it may be deleted although its kind is protected.
+	// Permit means that the object may be deleted although its kind is protected.
 	Permit
 )
 
-// The annotations that say whether an object may be deleted: Leat's own, "disabled" or "enabled", and in the manner of Argo CD;
-// and those by which other tools are told to keep it.
+// The annotations that decide whether an object may be deleted: Leat's own, with the values
+// "disabled" and "enabled" or with Argo CD's, and those that ask other tools to keep it.
 const (
 	leatPrune   = "leat.dev/prune"
 	leatOptions = "leat.dev/sync-options"
@@ -32,7 +32,7 @@ const (
 	fluxPrune   = "kustomize.toolkit.fluxcd.io/prune"
 )
 
-// WishOf reads the wish from annotations. One that wants the object kept outweighs one that does not.
+// WishOf returns the wish of annotations. A wish to keep the object outweighs the others.
 func WishOf(annotations map[string]string) Wish {
 	switch {
 	case says(annotations[leatPrune], "disabled"), says(annotations[fluxPrune], "disabled"), says(annotations[helmPolicy], "keep"),
@@ -45,7 +45,7 @@ func WishOf(annotations map[string]string) Wish {
 	}
 }
 
-// And is the wish of two that speak for the same object.
+// And combines two wishes for the same object.
 func (w Wish) And(other Wish) Wish {
 	switch {
 	case w == Keep || other == Keep:
@@ -59,14 +59,15 @@ func says(value, word string) bool {
 	return strings.EqualFold(strings.TrimSpace(value), word)
 }
 
-// keeps tells options that keep an object from being deleted. Nobody is asked about a single object, so one that wants a
-// confirmation stays.
+// keeps reports whether an option keeps an object from being deleted. Nobody is asked about a
+// single object, so an option that demands a confirmation counts, too.
 func keeps(option string) bool {
 	name, value, _ := strings.Cut(option, "=")
 	return (says(name, "Prune") || says(name, "Delete")) && (says(value, "false") || says(value, "confirm"))
 }
 
-// Deletable tells whether an object may be deleted, given the wish of its annotations and what its service's owner allows.
+// Deletable reports whether an object may be deleted, given the wish of its annotations and what
+// its service's policy allows.
 func Deletable(k Key, wish Wish, allowed syncpolicy.Deletion) bool {
 	if wish != NoWish {
 		return wish == Permit
@@ -83,21 +84,22 @@ func Deletable(k Key, wish Wish, allowed syncpolicy.Deletion) bool {
 	}
 }
 
-// The kinds whose deletion takes away more than the object: a Namespace takes everything in it, a CustomResourceDefinition
-// all its objects, a PersistentVolumeClaim its data. They are deleted only where somebody has allowed it.
+// The kinds whose deletion removes more than the object: a Namespace takes everything in it, a
+// CustomResourceDefinition all its objects, a PersistentVolumeClaim its data. They are deleted only
+// if the service's policy or an annotation allows it.
 var (
 	namespaceKind  = Key{Kind: "Namespace"}
 	definitionKind = Key{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	claimKind      = Key{Kind: "PersistentVolumeClaim"}
 )
 
-// Precious tells kinds whose deletion takes away more than the object.
-func Precious(k Key) bool {
-	return k.Contains() || Key{Group: k.Group, Kind: k.Kind} == claimKind
+// IsPrecious reports whether a deletion in the kind removes more than the object.
+func IsPrecious(k Key) bool {
+	return k.IsContainer() || Key{Group: k.Group, Kind: k.Kind} == claimKind
 }
 
-// Contains tells kinds whose objects hold others, which would go with them.
-func (k Key) Contains() bool {
+// IsContainer reports whether objects of the kind contain others, which would be deleted with them.
+func (k Key) IsContainer() bool {
 	kind := Key{Group: k.Group, Kind: k.Kind}
 	return kind == namespaceKind || kind == definitionKind
 }

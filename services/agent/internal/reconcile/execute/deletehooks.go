@@ -65,7 +65,7 @@ func isUnknownKind(err error) bool {
 
 // hasDeleteHooks reports whether hooks run at the removal: they do if the objects are deleted.
 func (h *hookRunner) hasDeleteHooks() bool {
-	return h.r.record.deletesObjects() && len(h.r.record.Hooks.Farewell) > 0
+	return h.r.record.deletesObjects() && len(h.r.record.Hooks.DeleteHooks) > 0
 }
 
 // runPreDelete runs the hooks that come before the objects are deleted.
@@ -99,7 +99,7 @@ func (h *hookRunner) runPostDelete(ctx context.Context, run phaseRunner) error {
 func (h *hookRunner) loadDeleteHooks() error {
 	h.r.Service.Name, h.r.IsChange = h.r.Name, true
 	var objects []*unstructured.Unstructured
-	for _, manifest := range h.r.record.Hooks.Farewell {
+	for _, manifest := range h.r.record.Hooks.DeleteHooks {
 		o := &unstructured.Unstructured{}
 		if err := o.UnmarshalJSON(manifest); err != nil {
 			return fmt.Errorf("read hook from inventory: %w", err)

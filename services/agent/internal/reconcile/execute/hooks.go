@@ -71,7 +71,7 @@ func (h *hookRunner) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.record.Hooks.Farewell = manifests
+	r.record.Hooks.DeleteHooks = manifests
 	hasHooks := slices.ContainsFunc(r.schedule.Stages, func(s order.Stage) bool {
 		return slices.ContainsFunc(s.Members, func(m order.Member) bool { return m.Hook })
 	})

@@ -96,7 +96,7 @@ func (r *run) handOver(ctx context.Context) error {
 	if len(before) == 0 || r.record.Objects.Len() > 0 {
 		return nil
 	}
-	r.record.Hooks.Farewell = nil
+	r.record.Hooks.DeleteHooks = nil
 	return r.store(ctx)
 }
 

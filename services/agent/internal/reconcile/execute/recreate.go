@@ -52,7 +52,7 @@ func (r *run) checkRecreation(o *unstructured.Unstructured, immutable *k8s.Immut
 		fields = strings.Join(immutable.Fields, ", ")
 	}
 	switch {
-	case inventory.Precious(inventory.RefOf(o).Key):
+	case inventory.IsPrecious(inventory.RefOf(o).Key):
 		return reason.Errorf(reason.ApplyRejected, "%s; %s cannot be changed, and a %s is never recreated, because more than itself would go with it",
 			immutable.Message, fields, o.GetKind())
 	case !choice.Or(r.Service.Spec.Policy.Recreate):

@@ -104,7 +104,7 @@ func (m *removal) removeLive(ctx context.Context, o inventory.Object, live *unst
 	case live.GetDeletionTimestamp() != nil: // an earlier deletion is under way
 		m.trackDeletion(o)
 		return nil
-	case o.Contains():
+	case o.IsContainer():
 		if err := m.ensureEmpty(ctx, o); err != nil {
 			return err
 		}

@@ -100,7 +100,7 @@ func (t *track) contest() contest {
 
 // hasDrifted reports whether the object is not what was applied.
 func (t *track) hasDrifted() bool {
-	return t.presence != isFinished && (t.isGone() || t.isReplaced || t.Strayed())
+	return t.presence != isFinished && (t.isGone() || t.isReplaced || t.HasDrifted())
 }
 
 // isUnknown reports whether it is unknown which manifest the cluster holds: one was to be applied, and
