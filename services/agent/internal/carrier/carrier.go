@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package carrier opens connections to the hub for the agent to serve on. What lies between the two decides what gets through: the
-// Dialer tries an HTTP/1.1 Upgrade first, which costs nothing, then a WebSocket, then a stream of Connect messages in HTTP/2, and
-// remembers for each address what worked. Who uses the connection does not see the difference. HTTP proxies of the environment are
-// used. docs/protocol/tunnel.md describes the wire.
+// Package carrier opens connections to the hub on which the agent serves requests. What works
+// depends on the proxies and ingresses on the way. The Dialer tries an HTTP/1.1 Upgrade first,
+// which costs nothing, then a WebSocket, then a stream of Connect messages in HTTP/2. It remembers
+// for each address what worked. All three look the same to the user of a connection. The Dialer
+// uses the HTTP proxies of the environment. docs/protocol/tunnel.md describes the wire.
 package carrier
 
 import (
@@ -26,45 +27,48 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// Transport names what carries a connection.
+// Transport names the way in which a connection is carried.
 type Transport string
 
 // The transports, in the order in which they are tried.
 const (
-	// Upgrade hands an HTTP/1.1 connection over.
+	// Upgrade uses the HTTP/1.1 connection itself.
 	Upgrade Transport = "upgrade"
-	// WebSocket sends the bytes in messages of a WebSocket, which nearly every ingress lets through.
+	// WebSocket sends the bytes in WebSocket messages, which nearly every ingress forwards.
 	WebSocket Transport = "websocket"
-	// Connect sends the bytes in messages of a bidirectional call, for ingresses that speak HTTP/2 alone.
+	// Connect sends the bytes in messages of a bidirectional call, for ingresses that support only
+	// HTTP/2.
 	Connect Transport = "connect"
-	// Dialled is no transport that a Dialer tries: the hub has opened the connection.
+	// Dialled marks a connection that the hub has opened. A Dialer does not try it.
 	Dialled Transport = "dialled"
 )
 
-// Transports are all transports, in the order in which they are tried.
+// Transports returns all transports, in the order in which they are tried.
 func Transports() []Transport { return []Transport{Upgrade, WebSocket, Connect} }
 
 const (
 	// attemptTimeout bounds one transport's attempt.
 	attemptTimeout = 15 * time.Second
 	dialTimeout    = 10 * time.Second
-	// rememberFor is how long a transport is tried first because it worked. After that the better ones get another chance: what went
-	// wrong with them may have been a restart, and trying costs a request.
+	// rememberFor is how long the transport that worked last is tried first. After that the better
+	// ones get another chance: a restart may have caused their failure, and an attempt costs one
+	// request.
 	rememberFor = 30 * time.Minute
 )
 
-// path is where the hub takes connections.
+// path is the hub's endpoint for connections.
 const path = "/tunnel/v1/connect"
 
-// Params are what [New] needs.
+// Params are the settings of [New].
 type Params struct {
-	// Roots are the certificates to trust for https. Nil means the system's.
+	// Roots are the authorities to trust for https. Nil means the system's.
 	Roots *x509.CertPool
-	// Transports are those to try, in order. Empty means all.
+	// Transports are the transports to try, in order. Empty means all.
 	Transports []Transport
-	// Proxy chooses the proxy of a request. Nil means the one of the environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY).
+	// Proxy chooses the proxy of a request. Nil means the proxy of the environment (HTTPS_PROXY,
+	// HTTP_PROXY, NO_PROXY).
 	Proxy func(*http.Request) (*url.URL, error)
-	// Dial opens what lies below all transports. Nil means TCP.
+	// Dial opens the network connections below all transports. Nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -76,7 +80,7 @@ type Dialer struct {
 	worked map[string]memory // by base URL
 }
 
-// memory is what is known of an address.
+// memory records which transport worked for an address, and when.
 type memory struct {
 	transport Transport
 	at        time.Time
@@ -96,16 +100,17 @@ func New(p Params) *Dialer {
 	return &Dialer{params: p, worked: map[string]memory{}}
 }
 
-// Conn is a connection to the hub, on which the hub will speak first.
+// Conn is a connection to the hub, on which the hub sends first.
 type Conn struct {
 	net.Conn
 
-	// Transport is what carries it.
+	// Transport is the transport of the connection.
 	Transport Transport
 }
 
-// Dial opens a connection to the tunnel at a base URL, http or https, with these headers. When the hub itself refuses, its error is
-// returned and no other transport is tried; otherwise the error names what went wrong with each.
+// Dial opens a connection to the tunnel at a base URL, http or https, with these headers. If the
+// hub itself refuses, Dial returns its error and tries no other transport. Otherwise the error
+// describes the failure of each transport.
 func (d *Dialer) Dial(ctx context.Context, base string, header http.Header) (*Conn, error) {
 	target, err := url.Parse(base)
 	if err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Host == "" {
@@ -128,7 +133,8 @@ func (d *Dialer) Dial(ctx context.Context, base string, header http.Header) (*Co
 	return nil, errors.Join(errs...)
 }
 
-// Blame says that a connection was opened, but nothing got through: the other transports are tried first next time.
+// Blame reports that a connection was opened and nothing got through. The next Dial tries the other
+// transports first.
 func (d *Dialer) Blame(base string, transport Transport) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,7 +153,7 @@ func (d *Dialer) remember(base string, transport Transport) {
 	}
 }
 
-// Order is what would be tried at an address now, and in which order.
+// Order returns the transports that Dial would try now at an address, in order.
 func (d *Dialer) Order(base string) []Transport {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,7 +171,8 @@ func (d *Dialer) Order(base string) []Transport {
 	return order
 }
 
-// final reports whether another transport would fail as well: because the hub itself has refused, or nothing answers at all.
+// final reports whether every other transport would fail, too: the hub itself has refused, or
+// nothing answers at all.
 func final(err error) bool {
 	if operation, ok := errors.AsType[*net.OpError](err); ok && operation.Op == "dial" {
 		return true
@@ -190,11 +197,11 @@ func (d *Dialer) attempt(ctx context.Context, transport Transport, target *url.U
 	case Connect:
 		return d.stream(ctx, target, header)
 	default:
-		return nil, fmt.Errorf("no transport %q", transport)
+		return nil, fmt.Errorf("unknown transport %q", transport)
 	}
 }
 
-// client is an HTTP client for one connection, which speaks these protocols.
+// client returns an HTTP client for one connection, with the configured protocols.
 func (d *Dialer) client(configure func(*http.Protocols)) *http.Transport {
 	protocols := new(http.Protocols)
 	configure(protocols)
@@ -206,7 +213,7 @@ func (d *Dialer) client(configure func(*http.Protocols)) *http.Transport {
 	}
 }
 
-// dial opens what lies below TLS.
+// dial opens the connection below TLS.
 func (d *Dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := d.params.Dial(ctx, network, address)
 	if err != nil {
@@ -215,7 +222,7 @@ func (d *Dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	return h2.Coalesce(conn), nil
 }
 
-// refusal is the hub's error in an answer that is not what was asked for, or what else stood in its place.
+// refusal returns the hub's error in an unexpected answer, or an error about its status.
 func refusal(res *http.Response) error {
 	defer func() { _ = res.Body.Close() }()
 	if err := rpcerr.FromHTTP(res); err != nil {

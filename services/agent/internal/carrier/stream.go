@@ -21,17 +21,18 @@ import (
 )
 
 const (
-	// maxChunk bounds a message of the stream. Larger ones cost fewer writes, and hold up what comes behind them for longer.
+	// maxChunk bounds a message of the stream. Larger messages need fewer writes, and delay the
+	// data behind them for longer.
 	maxChunk = 128 << 10
-	// outerWindow is how much the hub may send ahead on the call that carries everything else. The streams inside have windows of
-	// their own, which bound what is kept.
+	// outerWindow is how much the hub may send ahead on the call that carries all streams. The
+	// streams inside have windows of their own, which bound the memory.
 	outerWindow = 32 << 20
-	// A call without traffic is kept alive from inside; these notice a peer that is gone before there is an inside.
+	// The streams inside keep an idle call alive. Before there are any, these notice a dead peer.
 	pingAfter   = 20 * time.Second
 	pingTimeout = 20 * time.Second
 )
 
-// stream makes a call whose messages carry the bytes.
+// stream opens a call whose messages carry the bytes.
 func (d *Dialer) stream(ctx context.Context, target *url.URL, header http.Header) (net.Conn, error) {
 	transport := d.client(func(p *http.Protocols) {
 		p.SetHTTP2(target.Scheme == "https")
@@ -61,7 +62,7 @@ func (d *Dialer) stream(ctx context.Context, target *url.URL, header http.Header
 
 type bidiStream = connect.BidiStreamForClientSimple[tunnelv1.ConnectRequest, tunnelv1.ConnectResponse]
 
-// open makes the call and waits until the hub has accepted it.
+// open makes the call and blocks until the hub has accepted it.
 func open(ctx context.Context, client *http.Client, base string, header http.Header) (*bidiStream, error) {
 	ctx, info := connect.NewClientContext(ctx)
 	maps.Copy(info.RequestHeader(), header)
@@ -69,11 +70,11 @@ func open(ctx context.Context, client *http.Client, base string, header http.Hea
 	if err != nil {
 		return nil, err
 	}
-	// HTTP/2 does not look whether the call was canceled as long as there may be more to send.
+	// While there may be more to send, HTTP/2 does not check whether the call was canceled.
 	ended := context.AfterFunc(ctx, func() { _ = call.CloseRequest() })
 	defer ended()
 	err = call.Send(&tunnelv1.ConnectRequest{})
-	if _, answer := call.Receive(); answer != nil || err != nil { // the answer says why it was not taken
+	if _, answer := call.Receive(); answer != nil || err != nil { // the answer holds the reason of a refusal
 		_ = call.CloseRequest()
 		return nil, errors.Join(answer, err)
 	}
@@ -85,7 +86,7 @@ type streamConn struct {
 	call *bidiStream
 	end  func()
 
-	rest []byte // only the reader uses it
+	rest []byte // used only by the reader
 
 	mu       sync.Mutex
 	deadline *time.Timer
@@ -121,14 +122,16 @@ func (c *streamConn) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Close implements net.Conn. It makes calls fail that are blocked.
+// Close implements net.Conn. Blocked calls fail.
 func (c *streamConn) Close() error {
 	c.end()
-	_ = c.call.CloseRequest() // until then HTTP/2 waits for more to send, and does not look whether the call was canceled
+	// Until then HTTP/2 waits for more to send, and does not check whether the call was canceled.
+	_ = c.call.CloseRequest()
 	return nil
 }
 
-// A call has no deadlines for its directions. One that is passed ends the connection, which is all that HTTP/2 does with it.
+// A call has no separate deadlines for reading and writing. A passed deadline ends the connection,
+// which is all that HTTP/2 needs.
 
 // SetDeadline implements net.Conn.
 func (c *streamConn) SetDeadline(t time.Time) error {
@@ -172,7 +175,7 @@ func (c *streamConn) LocalAddr() net.Addr { return peer("") }
 // RemoteAddr implements net.Conn.
 func (c *streamConn) RemoteAddr() net.Addr { return peer(c.call.Peer().Addr) }
 
-// peer is the address of a call's other side.
+// peer is the address of the other end of a call.
 type peer string
 
 // Network implements net.Addr.

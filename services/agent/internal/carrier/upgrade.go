@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// protocol names the tunnel to HTTP's Upgrade.
+	// protocol is the tunnel's name in the Upgrade header.
 	protocol = "leat-tunnel/1"
-	// subprotocol names it to WebSocket, whose tokens have no "/".
+	// subprotocol is its name in WebSocket, whose tokens cannot contain "/".
 	subprotocol = "leat-tunnel.1"
 )
 
-// http1 is all that can hand a connection over: there is no Upgrade in HTTP/2.
+// http1 selects the only protocol that can hand a connection over: HTTP/2 has no Upgrade.
 func http1(p *http.Protocols) { p.SetHTTP1(true) }
 
-// upgrade asks for the connection itself.
+// upgrade requests the connection itself.
 func (d *Dialer) upgrade(ctx context.Context, target *url.URL, header http.Header) (net.Conn, error) {
-	var raw net.Conn // what the request goes over; set before there is an answer
+	var raw net.Conn // the connection of the request; set before the answer arrives
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) { raw = info.Conn },
 	})
@@ -57,15 +57,15 @@ func (d *Dialer) upgrade(ctx context.Context, target *url.URL, header http.Heade
 	return &turnedConn{Conn: raw, body: body}, nil
 }
 
-// turnedConn is a connection that was an HTTP/1.1 request's. The body gives first what was read ahead: the hub's first frames may
-// have come in one packet with its answer.
+// turnedConn is the connection of a completed HTTP/1.1 request. Its body first returns what was
+// read ahead: the hub's first frames may arrive in one packet with its answer.
 type turnedConn struct {
 	net.Conn
 
 	body io.ReadWriteCloser
 }
 
-// NetConn lets HTTP/2 find what is below.
+// NetConn returns the connection below for HTTP/2.
 func (c *turnedConn) NetConn() net.Conn { return c.Conn }
 
 // Read implements net.Conn.
@@ -74,8 +74,8 @@ func (c *turnedConn) Read(p []byte) (int, error) { return c.body.Read(p) }
 // Close implements net.Conn.
 func (c *turnedConn) Close() error { return c.body.Close() }
 
-// webSocket asks for a WebSocket (RFC 6455). Compression would cost much and bring nothing: what is inside is compressed already, or
-// encrypted above.
+// webSocket opens a WebSocket (RFC 6455). It disables compression, which would be costly and
+// useless: the data inside is compressed already, or encrypted.
 func (d *Dialer) webSocket(ctx context.Context, target *url.URL, header http.Header) (net.Conn, error) {
 	client := d.client(http1)
 	defer client.CloseIdleConnections()
@@ -97,10 +97,11 @@ func (d *Dialer) webSocket(ctx context.Context, target *url.URL, header http.Hea
 	return &webSocketConn{Conn: conn, socket: socket}, nil
 }
 
-// refuseRedirect keeps a token from following a redirect to somewhere else.
+// refuseRedirect keeps a token from being sent to the target of a redirect.
 func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// webSocketConn closes at once. A WebSocket's own close waits for its peer, and HTTP/2 has said goodbye already.
+// webSocketConn closes immediately. A WebSocket's own close waits for its peer, and HTTP/2 has
+// ended the connection already.
 type webSocketConn struct {
 	net.Conn
 

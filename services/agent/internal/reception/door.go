@@ -12,8 +12,10 @@ import (
 	"time"
 )
 
-// door holds the connections whose other end has not proved to be the hub, the oldest first, and none for long. Beyond the limit the
-// oldest is closed: who keeps many open does not keep the hub out, which is through in a few round trips. It is safe for concurrent use.
+// door holds the connections of peers that have not proved to be the hub, oldest first, and each
+// for a short time. Beyond the limit it closes the oldest. An attacker that keeps many connections
+// open cannot keep the hub out, because the hub needs only a few round trips. It is safe for
+// concurrent use.
 type door struct {
 	mu      sync.Mutex
 	waiting []*visitor
@@ -46,7 +48,7 @@ func (d *door) remove(v *visitor) {
 
 type visitorKey struct{}
 
-// enter makes the connection known to the request on it.
+// enter attaches the connection to the context of its request.
 func (*door) enter(ctx context.Context, conn net.Conn) context.Context {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return context.WithValue(ctx, visitorKey{}, secured.NetConn())
@@ -54,7 +56,7 @@ func (*door) enter(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// leave is called for a connection that is the hub's.
+// leave releases a connection that is the hub's.
 func (d *door) leave(ctx context.Context) {
 	if v, ok := ctx.Value(visitorKey{}).(*visitor); ok {
 		d.remove(v)
@@ -79,7 +81,7 @@ func (g *guarded) Accept() (net.Conn, error) {
 	return v, nil
 }
 
-// visitor is a connection that somebody has opened.
+// visitor is an unproved connection.
 type visitor struct {
 	net.Conn
 
@@ -87,7 +89,7 @@ type visitor struct {
 	patience *time.Timer
 }
 
-// NetConn lets HTTP/2 find what is below.
+// NetConn returns the connection below for HTTP/2.
 func (v *visitor) NetConn() net.Conn { return v.Conn }
 
 // Close implements net.Conn.

@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// headerScope is scopeEnrol on a connection over which the hub lets nothing pass but enrolment.
+	// headerScope is scopeEnrol on a connection on which the hub accepts only enrolment.
 	headerScope = "Leat-Home-Scope"
 	scopeEnrol  = "enrol"
 )
 
 const (
-	// A hub that vanished without a word is noticed by pings.
+	// Pings detect a hub that vanished silently.
 	pingAfter   = 20 * time.Second
 	pingTimeout = 15 * time.Second
 )
 
-// Home carries the agent's calls to the hub over connections that the hub has opened. It waits until there is one. It is safe for
-// concurrent use; the zero value is ready.
+// Home sends the agent's calls to the hub over connections that the hub has opened. A call blocks
+// until there is such a connection. Home is safe for concurrent use, and the zero value is ready.
 type Home struct {
 	mu      sync.Mutex
 	conns   []*way        // newest first
-	changed chan struct{} // closed and made anew when one comes; nil while nobody waits
+	changed chan struct{} // closed and replaced when a connection is added; nil while nobody waits
 	closed  bool
 }
 
@@ -40,11 +40,12 @@ var _ http.RoundTripper = (*Home)(nil)
 // way is one connection.
 type way struct {
 	client *http.ClientConn
-	// enrol: the hub does not know the agent yet.
+	// enrol means that the hub does not know the agent yet.
 	enrol bool
 }
 
-// RoundTrip implements http.RoundTripper. Which host is asked means nothing: there is none but the hub.
+// RoundTrip implements http.RoundTripper. It ignores the request's host, because every connection
+// leads to the hub.
 func (h *Home) RoundTrip(req *http.Request) (*http.Response, error) {
 	for {
 		client, changed := h.pick(req)
@@ -62,7 +63,8 @@ func (h *Home) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// pick returns the newest connection that lets the request pass and has not ended, or what is closed when another comes.
+// pick returns the newest open connection that accepts the request, or a channel that is closed
+// when another one is added.
 func (h *Home) pick(req *http.Request) (*http.ClientConn, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,10 +80,10 @@ func (h *Home) pick(req *http.Request) (*http.ClientConn, <-chan struct{}) {
 	return nil, h.changed
 }
 
-// add begins HTTP/2 as a client on a connection of the hub's, and returns when it has.
+// add begins HTTP/2 as a client on a connection of the hub, and returns after the handshake.
 func (h *Home) add(ctx context.Context, conn net.Conn, enrol bool) {
 	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true) // what encryption there is lies below
+	protocols.SetUnencryptedHTTP2(true) // encryption, if any, is below
 	transport := &http.Transport{
 		Protocols:   protocols,
 		HTTP2:       &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
@@ -105,7 +107,7 @@ func (h *Home) add(ctx context.Context, conn net.Conn, enrol bool) {
 	}
 }
 
-// close ends all connections, and those to come.
+// close ends all present and future connections.
 func (h *Home) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

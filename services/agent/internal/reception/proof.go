@@ -19,20 +19,22 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// remembered is how long a token's id is: its life, and more than clocks may differ.
+// remembered is how long the id of a token is kept: the token's lifetime, and more than clocks may
+// differ.
 const remembered = identity.HubTokenTTL + time.Minute
 
-// proof judges who claims to be the hub. It is safe for concurrent use.
+// proof verifies that a peer is the hub. It is safe for concurrent use.
 type proof struct {
 	identity Identity
 
 	mu   sync.Mutex
-	seen map[string]time.Time // by the token's id: when it may be forgotten
+	seen map[string]time.Time // expiry by the token's id
 }
 
-var errReplayed = errors.New("token was used before")
+var errReplayed = errors.New("token was already used")
 
-// check takes a token of the hub's once. Only the hub's own tokens are remembered, so that nobody else can fill the memory.
+// check accepts a token of the hub once. It records only tokens that the hub has signed, so that
+// nobody else can fill the memory.
 func (p *proof) check(header http.Header) error {
 	token, ok := identity.BearerToken(header)
 	if !ok {
@@ -56,7 +58,8 @@ func (p *proof) check(header http.Header) error {
 	return nil
 }
 
-// certificates makes the agent's certificate of its key, and anew when the key is replaced. Nothing in it counts but the key.
+// certificates issues the agent's certificate, again whenever its key is replaced. Peers check only
+// the key in it.
 type certificates struct {
 	identity Identity
 
@@ -73,7 +76,7 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0),
-		NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // RFC 5280: it does not end
+		NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // RFC 5280: does not expire
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	encoded, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

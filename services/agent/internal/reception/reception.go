@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reception lets the hub dial the agent, for clusters that may open no connections. Each side proves itself to the other
-// first: the agent by its enrolled key, with which its certificate is signed, and the hub by a token that is bound to that key.
-// Then one connection carries the tunnel, as if the agent had opened it, and another one the agent's own calls to the hub.
+// Package reception accepts connections from the hub, for clusters that may open no connections.
+// Each side proves its identity first: the agent by its enrolled key, with which its certificate is
+// signed, and the hub by a token that is bound to that key. Then one connection carries the tunnel,
+// as if the agent had opened it, and another one carries the agent's own calls to the hub.
 // docs/protocol/tunnel.md describes the wire.
 package reception
 
@@ -28,16 +29,19 @@ import (
 )
 
 const (
-	// maxUnproven is how many connections are held whose other end has not proved to be the hub. One more closes the oldest.
+	// maxUnproven is the maximum number of connections whose peer has not proved to be the hub. One
+	// more closes the oldest.
 	maxUnproven = 16
-	// proofTimeout is how long it may take to do so, TLS included, and maxRequest how many bytes.
+	// proofTimeout is how long the proof may take, TLS included, and maxRequest how many bytes it
+	// may have.
 	proofTimeout = 10 * time.Second
 	maxRequest   = 16 << 10
-	// introductionTimeout bounds what the agent has to ask the hub for before it can introduce itself: its access token.
+	// introductionTimeout bounds the request for the access token, which the agent needs to
+	// introduce itself.
 	introductionTimeout = 5 * time.Second
 )
 
-// What the hub asks for, at which path.
+// The protocols that the hub requests, and their paths.
 const (
 	pathTunnel     = "/tunnel/v1/accept"
 	pathHome       = "/tunnel/v1/home"
@@ -45,25 +49,27 @@ const (
 	protocolHome   = "leat-home/1"
 )
 
-// Identity is who the agent is, and whom it takes for the hub. Its methods may be called concurrently.
+// Identity is the agent's identity, and the keys of its hub. Its methods may be called
+// concurrently.
 type Identity interface {
-	// Key is the agent's.
+	// Key returns the agent's private key.
 	Key() ed25519.PrivateKey
-	// ClusterUID is the cluster's uid; empty before enrolment.
+	// ClusterUID returns the cluster's uid, or "" before enrolment.
 	ClusterUID() string
-	// HubKeys are those by which the hub signs.
+	// HubKeys returns the keys with which the hub signs.
 	HubKeys() []ed25519.PublicKey
 }
 
-// Tunnel takes connections that carry people's requests.
+// Tunnel serves connections that carry people's requests.
 type Tunnel interface {
 	// Introduce returns the headers with which an agent opens a connection to the hub.
 	Introduce(ctx context.Context) (http.Header, error)
-	// Accept serves the hub on a connection, whose introduction has these headers, until it ends or ctx does.
+	// Accept serves the hub on a connection until it ends or ctx does. Introduction are the headers
+	// that the agent has sent on it.
 	Accept(ctx context.Context, conn net.Conn, introduction http.Header)
 }
 
-// Params are what New needs; all are required.
+// Params are the collaborators of New; all are required.
 type Params struct {
 	Identity Identity
 	Tunnel   Tunnel
@@ -71,15 +77,15 @@ type Params struct {
 	Logger   *slog.Logger
 }
 
-// Reception takes the hub's connections.
+// Reception accepts the hub's connections.
 type Reception struct {
 	params Params
 	proof  proof
 	doors  door
 
 	mu     sync.Mutex
-	ending bool           // nothing more is held
-	held   sync.WaitGroup // connections that are used
+	ending bool           // no further connection may be held
+	held   sync.WaitGroup // connections in use
 }
 
 // New returns a Reception that does nothing before Run.
@@ -87,18 +93,18 @@ func New(p Params) *Reception {
 	return &Reception{params: p, proof: proof{identity: p.Identity, seen: map[string]time.Time{}}}
 }
 
-// Run takes connections from the listener until ctx is done; then it lets requests under way finish for a while, and returns nil.
-// It closes the listener.
+// Run accepts connections from the listener until ctx is done. Then it waits a while for active
+// requests, closes the listener, and returns nil.
 func (r *Reception) Run(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: r, ReadHeaderTimeout: proofTimeout, ReadTimeout: proofTimeout,
-		MaxHeaderBytes: maxRequest - 4096, // net/http reads so much more
+		MaxHeaderBytes: maxRequest - 4096, // net/http adds that much
 		TLSNextProto:   map[string]func(*http.Server, *tls.Conn, http.Handler){},
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 		ConnContext:    r.doors.enter,
 		ErrorLog:       slog.NewLogLogger(r.params.Logger.Handler(), slog.LevelDebug),
 	}
-	server.SetKeepAlivesEnabled(false) // one request
+	server.SetKeepAlivesEnabled(false) // one request per connection
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	certificates := &certificates{identity: r.params.Identity}
 	err := server.Serve(tls.NewListener(r.doors.guard(h2.CoalesceAll(listener)), &tls.Config{
@@ -115,10 +121,10 @@ func (r *Reception) Run(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// ServeHTTP implements http.Handler: it answers the one request of a connection.
+// ServeHTTP implements http.Handler. It answers the single request of a connection.
 func (r *Reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err := r.proof.check(req.Header); err != nil {
-		r.params.Logger.DebugContext(req.Context(), "connection refused that is not the hub's",
+		r.params.Logger.DebugContext(req.Context(), "refused a connection that is not from the hub",
 			slog.String("client.address", req.RemoteAddr), slog.Any("error", err))
 		w.Header().Set("WWW-Authenticate", `Bearer realm="leat"`)
 		w.WriteHeader(http.StatusUnauthorized)
@@ -142,7 +148,7 @@ func (r *Reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// hold counts a connection that Run waits for, unless it is ending.
+// hold counts a connection that Run waits for. It reports false if Run is ending.
 func (r *Reception) hold() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,13 +158,14 @@ func (r *Reception) hold() bool {
 	return !r.ending
 }
 
-// asksFor reports whether the hub wants a connection of this kind.
+// asksFor reports whether the hub requests a connection of this kind.
 func asksFor(req *http.Request, path, protocol string) bool {
 	return req.Method == http.MethodGet && req.URL.Path == path && req.ProtoMajor == 1 &&
 		strings.EqualFold(req.Header.Get("Connection"), "Upgrade") && strings.EqualFold(req.Header.Get("Upgrade"), protocol)
 }
 
-// tunnel introduces the agent and serves the hub. The hub admits the agent by its introduction, as if it had dialled.
+// tunnel introduces the agent and serves the hub. The hub admits the agent by its introduction, as
+// if the agent had dialled.
 func (r *Reception) tunnel(w http.ResponseWriter, req *http.Request) {
 	asking, cancel := context.WithTimeout(req.Context(), introductionTimeout)
 	introduction, err := r.params.Tunnel.Introduce(asking)
@@ -174,7 +181,7 @@ func (r *Reception) tunnel(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// take hands the connection over; nil when it cannot be.
+// take hands the connection over, or returns nil if that fails.
 func (r *Reception) take(w http.ResponseWriter, req *http.Request, protocol string, header http.Header) net.Conn {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -184,7 +191,7 @@ func (r *Reception) take(w http.ResponseWriter, req *http.Request, protocol stri
 	answer.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + protocol + "\r\n")
 	_ = header.Write(&answer)
 	answer.WriteString("\r\n")
-	if buffered.Reader.Buffered() > 0 { // the hub speaks when it has been answered
+	if buffered.Reader.Buffered() > 0 { // the hub must wait for the answer
 		err = errors.New("hub did not wait for the answer")
 	}
 	if err == nil {

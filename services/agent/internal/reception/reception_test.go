@@ -209,7 +209,7 @@ func TestOthersAreRefused(t *testing.T) {
 		"a person's":               access,
 		"another hub's":            forged,
 		"another cluster's":        a.token("other", public(a.key)),
-		"got by a man in between":  a.token("uid", public(other)), // who has shown a certificate of their own
+		"got by a man in between":  a.token("uid", public(other)), // a peer with a certificate of its own
 		"larger than any token is": strings.Repeat("x", 9<<10),
 	} {
 		for _, path := range []string{tunnelPath, homePath, "/", "/metrics"} {

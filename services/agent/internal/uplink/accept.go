@@ -11,9 +11,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 )
 
-// Accept serves the hub on a connection that the hub has opened, and to which the agent has introduced itself with these headers,
-// until it ends or ctx is done. Where the hub wants the agent to be elsewhere, it is the hub that opens another connection, and
-// that ends this one when it has.
+// Accept serves the hub on a connection that the hub has opened, until it ends or ctx is done.
+// Introduction are the headers that the agent has sent on it. If the hub wants the agent on another
+// replica, the hub opens another connection, and then ends this one.
 func (u *Uplink) Accept(ctx context.Context, conn net.Conn, introduction http.Header) {
 	c := newConn(ctx, u, "", introduction.Get(headerConnectionID), &carrier.Conn{Conn: conn, Transport: carrier.Dialled})
 	u.mu.Lock()

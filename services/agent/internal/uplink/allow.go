@@ -16,12 +16,12 @@ type Service struct {
 	Namespace string
 	Name      string
 	Port      int
-	// TLS says that the service speaks https.
+	// TLS means that the service uses https.
 	TLS bool
 }
 
-// ParseService reads namespace/service:port, or namespace/https:service:port for TLS. There is one spelling for each: no wildcards,
-// no names of ports, no zeros before a number.
+// ParseService parses namespace/service:port, or namespace/https:service:port for TLS. Each service
+// has one spelling: there are no wildcards, port names or leading zeros.
 func ParseService(text string) (Service, error) {
 	s, ok := parseService(text)
 	if !ok {
@@ -50,10 +50,10 @@ func parseService(text string) (s Service, ok bool) {
 
 func isLabel(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
-// String is the form that ParseService reads.
+// String returns the form that ParseService parses.
 func (s Service) String() string { return s.Namespace + "/" + s.segment() }
 
-// segment is the service in paths.
+// segment returns the service's segment in paths.
 func (s Service) segment() string {
 	text := s.Name + ":" + strconv.Itoa(s.Port)
 	if s.TLS {
@@ -62,7 +62,7 @@ func (s Service) segment() string {
 	return text
 }
 
-// host is the name by which pods know the service.
+// host returns the service's name in the cluster's DNS, with its port.
 func (s Service) host() string { return s.Name + "." + s.Namespace + ".svc:" + strconv.Itoa(s.Port) }
 
 func (s Service) scheme() string {

@@ -21,12 +21,13 @@ import (
 )
 
 const (
-	// spareStreams are for the hub's own calls, when people use all others.
+	// spareStreams are for the hub's own calls while people use all others.
 	spareStreams = 24
 	maxStreams   = 1000 + spareStreams
 	maxFrame     = 64 << 10
 	maxHeader    = 64 << 10
-	// uploadMemory bounds what people have sent and the API server, or a container, has not taken yet.
+	// uploadMemory bounds the bytes that people have sent and the API server, or a container, has
+	// not read yet.
 	uploadMemory = 64 << 20
 )
 
@@ -34,7 +35,7 @@ const (
 	// A dead peer is noticed within two heartbeats.
 	heartbeat   = 20 * time.Second
 	pingTimeout = 20 * time.Second
-	// drain is how long requests under way may go on after a stop.
+	// drain is how long active requests may continue after a stop.
 	drain = 10 * time.Second
 )
 
@@ -46,8 +47,8 @@ type conn struct {
 	carried *watched
 	server  *h2.Server
 	served  chan struct{} // closed when the server has ended
-	spoken  chan struct{} // closed when the hub has said something
-	drained chan struct{} // closed when the hub wants the agent to be elsewhere
+	spoken  chan struct{} // closed when the hub has sent something
+	drained chan struct{} // closed when the hub wants the agent on another replica
 	link    *link
 }
 
@@ -72,7 +73,7 @@ func settings() h2.Settings {
 	}
 }
 
-// handler lets the link answer what is about this connection, and the agent the rest.
+// handler routes calls about this connection to the link, and all others to the agent.
 func (c *conn) handler() http.Handler {
 	path, links := tunnelv1connect.NewLinkServiceHandler(c.link, rpc.SmallMessages())
 	speak := sync.OnceFunc(func() { close(c.spoken) })
@@ -88,14 +89,14 @@ func (c *conn) handler() http.Handler {
 	})
 }
 
-// serve answers the hub. It returns true when the hub wants the agent to connect elsewhere; then the
-// connection stays up. Otherwise it blocks until the connection has ended, or ctx is done and the
-// requests under way have ended. The caller registers the connection first: the hub may send its
-// notice at once.
+// serve answers the hub. It returns true when the hub wants the agent to connect to another
+// replica; then the connection stays up. Otherwise it blocks until the connection has ended, or ctx
+// is done and the active requests have ended. The caller must register the connection first,
+// because the hub may send its notice at once.
 func (c *conn) serve(ctx context.Context) (elsewhere bool) {
 	go func() {
 		defer close(c.served)
-		_ = c.server.Serve() // it ends by Shutdown or Close, or because the hub is gone
+		_ = c.server.Serve() // ends by Shutdown or Close, or because the hub is gone
 	}()
 	select {
 	case <-c.drained:
@@ -111,7 +112,8 @@ func (c *conn) serve(ctx context.Context) (elsewhere bool) {
 	return false
 }
 
-// heard reports whether the hub has ever said something: a transport that was accepted may still let nothing through.
+// heard reports whether the hub has ever sent something. A transport that was accepted may still
+// carry nothing.
 func (c *conn) heard() bool {
 	select {
 	case <-c.spoken:
@@ -130,8 +132,8 @@ func (c *conn) isClosed() bool {
 	}
 }
 
-// leave tells the hub to send nothing new, and waits for what is under way: as long as the hub wants when it is the hub that drains,
-// a short while when the agent stops.
+// leave asks the hub to send no new requests, and waits for the active ones. If the hub drains, it
+// waits as long as the hub wants; if the agent stops, for a short while.
 func (c *conn) leave(ctx context.Context) {
 	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -141,28 +143,28 @@ func (c *conn) leave(ctx context.Context) {
 	})
 	defer stopping()
 	if err := c.server.Shutdown(going); err != nil && !errors.Is(err, context.Canceled) {
-		c.uplink.params.Logger.DebugContext(ctx, "tunnel connection was not ended in order", slog.Any("error", err))
+		c.uplink.params.Logger.DebugContext(ctx, "tunnel connection did not end gracefully", slog.Any("error", err))
 	}
 	c.end()
 }
 
 // end closes the connection and waits for its server.
 func (c *conn) end() {
-	c.uplink.down(c)
+	c.uplink.connClosed(c)
 	c.link.stop()
-	_ = c.server.Close() // it was closed by its peer, or is now
+	_ = c.server.Close() // the peer may have closed it already
 	_ = c.carried.Close()
 	<-c.served
 }
 
-// replica is the one that the connection has reached, as far as it has said so.
+// replica returns the hub's replica at the other end, or "" before it has sent its name.
 func (c *conn) replica() string { return c.link.attached().GetReplica() }
 
 func (c *conn) attrs() []any {
 	return []any{slog.String("connection", c.id), slog.String("transport", string(c.carried.transport))}
 }
 
-// watched is a connection that tells when it is closed.
+// watched is a connection with a channel that is closed together with it.
 type watched struct {
 	net.Conn
 
@@ -175,7 +177,7 @@ func newWatched(carried *carrier.Conn) *watched {
 	return &watched{Conn: carried.Conn, transport: carried.Transport, closed: make(chan struct{})}
 }
 
-// NetConn lets HTTP/2 find what is below.
+// NetConn returns the connection below for HTTP/2.
 func (w *watched) NetConn() net.Conn { return w.Conn }
 
 // Close implements net.Conn.
@@ -184,7 +186,7 @@ func (w *watched) Close() error {
 	return w.Conn.Close()
 }
 
-// label keeps what the hub accepts in a header that it shows to people.
+// label removes characters that the hub rejects in a header that it shows to people.
 func label(version string) string {
 	return strings.Map(func(c rune) rune {
 		if c < 0x80 && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._~+", c)) {

@@ -29,40 +29,44 @@ const (
 	originAgent       = "agent"
 )
 
-// HandlerParams are what NewHandler needs.
+// HandlerParams are the settings and collaborators of NewHandler.
 type HandlerParams struct {
 	// APIServer is the base URL of the cluster's API server.
 	APIServer *url.URL
-	// Transport authenticates as the agent. Watches does, too, and has connections of its own, so that answers without an
-	// end never stand in the way of short ones. Nil: Transport is for both.
+	// Transport authenticates as the agent. So does Watches, which has connections of its own, so
+	// that endless answers never delay short ones. Nil: Transport is used for both.
 	Transport http.RoundTripper
 	Watches   http.RoundTripper
-	// Upgrades is an [Upgrader], or one that is wrapped to authenticate as the agent. Nil: one that does not authenticate.
+	// Upgrades is an [Upgrader], possibly wrapped to authenticate as the agent. Nil: an Upgrader
+	// that does not authenticate.
 	Upgrades http.RoundTripper
-	// Services answers for services of the cluster; see [NewServices]. Nil: there are none.
+	// Services serves requests to services of the cluster; see [NewServices]. Nil: no service is
+	// reachable.
 	Services http.Handler
-	// Agent answers AgentService calls.
+	// Agent serves AgentService calls.
 	Agent  http.Handler
 	Logger *slog.Logger
-	// Meter counts requests under way. Nil: nobody does.
+	// Meter counts active requests. Nil: they are not counted.
 	Meter metric.Meter
 	// AnswerTimeout is how long the API server may take to begin its answer. Zero: two minutes.
 	AnswerTimeout time.Duration
-	// StallTimeout is how long a caller may take no byte before the request to the API server is ended. Zero: two minutes.
+	// StallTimeout is how long a caller may read nothing before its request to the API server is
+	// ended. Zero: two minutes.
 	StallTimeout time.Duration
 	// People bounds the identities under which the hub may act.
 	People People
 }
 
-// NewHandler answers the hub: what is below /kubernetes/ goes to the cluster's API server under the identity that the hub names, what is
-// below /services/ to services, AgentService calls go to the agent itself, and nothing else exists. It fails when the meter refuses its
-// instruments.
+// NewHandler returns the handler for the hub's requests. Requests below /kubernetes/ go to the
+// cluster's API server under the identity that the hub names, those below /services/ to services,
+// and AgentService calls to the agent itself. All others are rejected. NewHandler fails if the
+// meter rejects its instruments.
 func NewHandler(p HandlerParams) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/"+agentv1connect.AgentServiceName+"/", p.Agent)
 	kubernetes := &door{kubernetes: p.kubernetes(), people: p.People}
-	legs := kubernetes.kubernetes.legs
-	if err := observe(p.Meter, legs.short, legs.endless, legs.upgrade); err != nil {
+	lanes := kubernetes.kubernetes.lanes
+	if err := observe(p.Meter, lanes.short, lanes.endless, lanes.upgrade); err != nil {
 		return nil, fmt.Errorf("observe requests: %w", err)
 	}
 	var err error
@@ -70,7 +74,7 @@ func NewHandler(p HandlerParams) (http.Handler, error) {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Not through the mux, which would redirect paths that the API server takes as they are.
+		// The mux would redirect paths that the API server accepts as they are.
 		if strings.HasPrefix(r.URL.Path, kubernetesPrefix+"/") {
 			kubernetes.ServeHTTP(w, r)
 			return
@@ -83,7 +87,7 @@ func NewHandler(p HandlerParams) (http.Handler, error) {
 	}), nil
 }
 
-// kubernetes is the way to the API server.
+// kubernetes returns the proxy to the API server.
 func (p HandlerParams) kubernetes() *proxy {
 	watches, upgrades := p.Watches, p.Upgrades
 	if watches == nil {
@@ -95,9 +99,13 @@ func (p HandlerParams) kubernetes() *proxy {
 	return &proxy{
 		name: "the cluster's API server", base: p.APIServer, prefix: kubernetesPrefix, logger: p.Logger,
 		errorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
-		legs:     legs{short: newLeg(legShort, p.Transport), endless: newLeg(legWatch, watches), upgrade: newLeg(legUpgrade, upgrades)},
-		silences: timeouts.NewQueue(orDefault(p.AnswerTimeout, answerTimeout)), stall: orDefault(p.StallTimeout, stallTimeout),
-		scrub: scrubKubernetes, buffers: &serve.CopyBuffers{},
+		lanes: lanes{
+			short: newLane(laneShort, p.Transport), endless: newLane(laneWatch, watches),
+			upgrade: newLane(laneUpgrade, upgrades),
+		},
+		silences: timeouts.NewQueue(orDefault(p.AnswerTimeout, answerTimeout)),
+		stall:    orDefault(p.StallTimeout, stallTimeout),
+		scrub:    scrubKubernetes, buffers: &serve.CopyBuffers{},
 	}
 }
 
@@ -115,18 +123,19 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		problem{code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED", message: refused.message}.write(w, r)
 		return
 	}
-	// A Connection header could make the proxy drop the checked identity. HTTP/2 does not allow one.
+	// A Connection header could make the proxy drop the checked identity. HTTP/2 does not allow
+	// one.
 	if len(r.Header["Connection"]) > 0 || r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect {
 		problem{
 			code: http.StatusBadRequest, kubeReason: "BadRequest", reason: "FIELD_INVALID",
-			message: "the tunnel carries upgrades as " + headerUpgrade + ", which the hub has to do; report it",
+			message: "the hub must send upgrades as " + headerUpgrade + ", which is a defect of the hub; report it",
 		}.write(w, r)
 		return
 	}
 	d.kubernetes.ServeHTTP(w, r)
 }
 
-// rewrite makes the request for the server.
+// rewrite builds the request for the server.
 func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	serve.KeepBody(r)
 	out := r.Out
@@ -136,15 +145,15 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	if raw := r.In.URL.RawPath; raw != "" {
 		out.URL.RawPath = base + strings.TrimPrefix(raw, p.prefix)
 	}
-	out.URL.RawQuery = r.In.URL.RawQuery // as it came; the proxy would drop what it cannot parse
+	out.URL.RawQuery = r.In.URL.RawQuery // as it came; the proxy would drop parameters that it cannot parse
 	out.Trailer = nil                    // it could carry fields that the header must not
 	p.scrub(out.Header)
 	if _, set := out.Header["User-Agent"]; !set {
-		out.Header.Set("User-Agent", "") // else the transport adds its own
+		out.Header.Set("User-Agent", "") // otherwise the transport adds its own
 	}
 }
 
-// requestURI is what the server is asked for, byte for byte.
+// requestURI returns the request target for the server, byte for byte.
 func (p *proxy) requestURI(r *http.Request) string {
 	return strings.TrimRight(p.base.EscapedPath(), "/") + strings.TrimPrefix(r.RequestURI, p.prefix)
 }

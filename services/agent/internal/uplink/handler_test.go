@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// handler passes requests to an API server that tells what it got.
+// handler passes requests to an API server that reports the request it received.
 func handler(t *testing.T, transport http.RoundTripper) http.Handler {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

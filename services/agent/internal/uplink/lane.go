@@ -15,51 +15,52 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// The kinds of requests that have connections of their own. An API server allows some 100 requests at once on a connection of
-// HTTP/2, and more than those wait in the client, where nobody sees them: short calls must never wait for watches.
+// The kinds of requests that have connections of their own. An API server allows some 100
+// concurrent requests on a connection of HTTP/2, and the client queues all others invisibly. Short
+// calls must never wait for watches.
 const (
-	legShort   = "short"
-	legWatch   = "watch"
-	legUpgrade = "upgrade"
-	// Those to services of the cluster, and the upgraded ones among them.
-	legService        = "service"
-	legServiceUpgrade = "service-upgrade"
+	laneShort   = "short"
+	laneWatch   = "watch"
+	laneUpgrade = "upgrade"
+	// Requests to services of the cluster, and the upgraded ones among them.
+	laneService        = "service"
+	laneServiceUpgrade = "service-upgrade"
 )
 
-// legLimit is how many requests of one kind may be under way, over all connections to the hub.
-const legLimit = 2 * maxStreams
+// laneLimit is the maximum number of active requests of one kind, over all connections to the hub.
+const laneLimit = 2 * maxStreams
 
-// leg is the way to a server for one kind of requests.
-type leg struct {
+// lane is the path to a server for one kind of requests, with its limit.
+type lane struct {
 	kind      string
 	transport http.RoundTripper
 	active    atomic.Int64
 }
 
-func newLeg(kind string, transport http.RoundTripper) *leg {
-	return &leg{kind: kind, transport: transport}
+func newLane(kind string, transport http.RoundTripper) *lane {
+	return &lane{kind: kind, transport: transport}
 }
 
-// enter reports whether there is room for one more. Who enters leaves.
-func (l *leg) enter() bool {
-	if l.active.Add(1) > legLimit {
+// enter reports whether one more request may begin. If it may, the caller must call leave.
+func (l *lane) enter() bool {
+	if l.active.Add(1) > laneLimit {
 		l.active.Add(-1)
 		return false
 	}
 	return true
 }
 
-func (l *leg) leave() { l.active.Add(-1) }
+func (l *lane) leave() { l.active.Add(-1) }
 
-// legs are the ways to one server.
-type legs struct {
-	short   *leg
-	endless *leg
-	upgrade *leg
+// lanes are the paths to one server.
+type lanes struct {
+	short   *lane
+	endless *lane
+	upgrade *lane
 }
 
-// pick returns the way for a request.
-func (l legs) pick(r *http.Request) *leg {
+// pick returns the path for a request.
+func (l lanes) pick(r *http.Request) *lane {
 	switch {
 	case r.Header.Get(headerUpgrade) != "":
 		return l.upgrade
@@ -69,7 +70,8 @@ func (l legs) pick(r *http.Request) *leg {
 	return l.short
 }
 
-// isEndless reports whether the answer goes on until somebody ends it: a watch, or a log that is followed.
+// isEndless reports whether the answer continues until one side ends it: a watch, or a followed
+// log.
 func isEndless(r *http.Request) bool {
 	if r.Method != http.MethodGet || !strings.Contains(r.URL.RawQuery, "watch") && !strings.Contains(r.URL.RawQuery, "follow") {
 		return false
@@ -78,19 +80,19 @@ func isEndless(r *http.Request) bool {
 	return isTrue(query, "watch") || isTrue(query, "follow")
 }
 
-// isTrue reads a parameter as the Kubernetes API does, to which everything is true but these words.
+// isTrue parses a parameter as the Kubernetes API does, for which every value is true except these.
 func isTrue(query url.Values, parameter string) bool {
 	value := query.Get(parameter)
 	return query.Has(parameter) && value != "0" && !strings.EqualFold(value, "false")
 }
 
-// observe exports how many requests are under way, by their kind.
-func observe(meter metric.Meter, all ...*leg) error {
+// observe exports the number of active requests by kind.
+func observe(meter metric.Meter, all ...*lane) error {
 	if meter == nil {
 		return nil
 	}
 	_, err := meter.Int64ObservableUpDownCounter("leat.uplink.requests.active",
-		metric.WithUnit("{request}"), metric.WithDescription("Requests of people under way, by the kind of connection that they use."),
+		metric.WithUnit("{request}"), metric.WithDescription("Active requests of people, by the kind of connection that they use."),
 		metric.WithInt64Callback(func(_ context.Context, observer metric.Int64Observer) error {
 			for _, l := range all {
 				observer.Observe(l.active.Load(), metric.WithAttributes(attribute.String("leat.connection.kind", l.kind)))

@@ -13,15 +13,15 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 )
 
-// link answers the hub about one connection.
+// link answers the hub's calls about one connection.
 type link struct {
 	conn   *conn
-	active atomic.Int32 // the agent's requests under way
+	active atomic.Int32 // the agent's active requests
 
 	mu      sync.Mutex
-	hello   *tunnelv1.AttachRequest // nil before
-	silence *time.Timer             // nil while no heartbeats are promised
-	leaving *time.Timer             // nil while the hub does not drain
+	hello   *tunnelv1.AttachRequest // nil before Attach
+	silence *time.Timer             // nil if the hub promises no heartbeats
+	leaving *time.Timer             // nil unless the hub drains
 	stopped bool
 }
 
@@ -37,16 +37,16 @@ func (l *link) Attach(_ context.Context, req *tunnelv1.AttachRequest) (*tunnelv1
 		l.silence = time.AfterFunc(limit, l.listen)
 	}
 	l.mu.Unlock()
-	l.conn.uplink.heed(int(req.GetReplicas()))
+	l.conn.uplink.setReplicaCount(int(req.GetReplicas()))
 	return &tunnelv1.AttachResponse{}, nil
 }
 
-// silenceLimit is two heartbeats, and a little for the way.
+// silenceLimit returns two heartbeats, and a little for the network.
 func silenceLimit(req *tunnelv1.AttachRequest) time.Duration {
 	return req.GetHeartbeatInterval().AsDuration() * 9 / 4
 }
 
-// listen closes a connection on which nothing was heard for two heartbeats.
+// listen closes a connection that received nothing for two heartbeats.
 func (l *link) listen() {
 	l.mu.Lock()
 	limit := silenceLimit(l.hello)
@@ -62,19 +62,20 @@ func (l *link) listen() {
 
 // Heartbeat implements LinkService.
 func (l *link) Heartbeat(ctx context.Context, req *tunnelv1.HeartbeatRequest) (*tunnelv1.HeartbeatResponse, error) {
-	l.conn.uplink.heed(int(req.GetReplicas()))
+	l.conn.uplink.setReplicaCount(int(req.GetReplicas()))
 	if drain := req.GetDrain(); drain != nil {
 		l.drain(drain.GetReconnectAfter().AsDuration())
 	}
 	res := &tunnelv1.HeartbeatResponse{ActiveStreams: l.active.Load()}
 	if req.GetWantToken() {
-		// Without one the hub asks again, and in the end closes the connection; who gives the token logs why there is none.
+		// Without a token the hub asks again, and in the end closes the connection. The token
+		// source logs the cause.
 		res.AccessToken, _ = l.conn.uplink.params.Tokens.Token(ctx)
 	}
 	return res, nil
 }
 
-// drain has the agent connect elsewhere when its time has come. Only the first notice counts.
+// drain makes the agent connect elsewhere after a delay. Only the first notice counts.
 func (l *link) drain(after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +84,7 @@ func (l *link) drain(after time.Duration) {
 	}
 }
 
-// attached is how the hub has introduced itself, nil before.
+// attached returns how the hub has introduced itself, or nil before that.
 func (l *link) attached() *tunnelv1.AttachRequest {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -64,7 +64,7 @@ func parsePattern(text string) (pattern, error) {
 	case text == "" || strings.Contains(suffix, "*") || !isClean(text):
 		return pattern{}, fmt.Errorf("name %q: want a name, or one with a single * in it, such as leat:group:* or *@example.com", text)
 	case isReserved(prefix):
-		return pattern{}, fmt.Errorf("name %q: identities that begin with %q are Kubernetes' own, and nobody can come as one", text, reservedPrefix)
+		return pattern{}, fmt.Errorf("name %q: names that begin with %q are reserved for Kubernetes, and nobody can act under one", text, reservedPrefix)
 	}
 	return pattern{prefix: prefix, suffix: suffix, open: open}, nil
 }
@@ -99,8 +99,8 @@ func (p People) check(header http.Header) *refusal {
 	users, uids := header[impersonateUser], header[impersonatePrefix+"Uid"]
 	switch {
 	case len(users) == 0 || users[0] == "":
-		// Without a user the API server would see the agent, which may do everything.
-		return &refusal{"nobody", "the request names nobody to impersonate, which is a defect of the hub; report it"}
+		// Without a user the API server would see the agent, which has all rights.
+		return &refusal{"nobody", "the request names no user to impersonate, which is a defect of the hub; report it"}
 	case len(users) > 1 || len(uids) > 1:
 		return &refusal{"malformed", "the request names more than one user, which is a defect of the hub; report it"}
 	}
@@ -125,11 +125,14 @@ func checkNames(kind string, names []string, list []pattern, setting string) *re
 	for _, name := range names {
 		switch {
 		case !isClean(name):
-			return &refusal{"malformed", fmt.Sprintf("the name %q of a %s is empty, or holds a space at its ends or a control character, which is a defect of the hub; report it", name, kind)}
+			return &refusal{"malformed", fmt.Sprintf("the name %q of a %s is empty, or has a space at its ends or a control character, "+
+				"which is a defect of the hub; report it", name, kind)}
 		case isReserved(name):
-			return &refusal{"reserved", fmt.Sprintf("the agent lets nobody be %s %q: names that begin with %q are Kubernetes' own", kind, name, reservedPrefix)}
+			return &refusal{"reserved", fmt.Sprintf("the agent does not allow the %s %q: names that begin with %q are reserved for Kubernetes",
+				kind, name, reservedPrefix)}
 		case !allowed(list, name):
-			return &refusal{"not_allowed", fmt.Sprintf("the agent lets nobody be %s %q; whoever runs the cluster can add it to %s", kind, name, setting)}
+			return &refusal{"not_allowed", fmt.Sprintf("the agent does not allow the %s %q; an operator of the cluster can add it to %s",
+				kind, name, setting)}
 		}
 	}
 	return nil
@@ -145,7 +148,8 @@ func checkExtra(header http.Header) *refusal {
 		// The API server decodes the key in the same way.
 		key, err := url.PathUnescape(strings.ToLower(encoded))
 		if err != nil || !isClean(key) || !strings.HasPrefix(key, ownExtra) {
-			return &refusal{"extra", fmt.Sprintf("the agent sends no attribute %q of a person: only those that begin with %q are the hub's", encoded, ownExtra)}
+			return &refusal{"extra", fmt.Sprintf("the agent does not allow the attribute %q of a person: the hub may only set those that begin with %q",
+				encoded, ownExtra)}
 		}
 	}
 	return nil

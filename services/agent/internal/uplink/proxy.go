@@ -23,38 +23,38 @@ import (
 const (
 	// dialTimeout bounds connecting to a server, TLS included.
 	dialTimeout = 10 * time.Second
-	// answerTimeout is longer than an API server takes to give a request up by itself.
+	// answerTimeout is longer than an API server's own limit for a request.
 	answerTimeout = 2 * time.Minute
-	// stallTimeout is longer than any pause of a reader that means to go on.
+	// stallTimeout is longer than any pause of a reader that intends to continue.
 	stallTimeout = 2 * time.Minute
 )
 
 var (
-	// errSilent ends a request that the server has taken and does not answer.
+	// errSilent ends a request that the server has received and does not answer.
 	errSilent = errors.New("server does not answer")
-	// errStalled ends a request whose caller takes nothing of the answer.
-	errStalled = errors.New("caller takes no byte of the answer")
+	// errStalled ends a request whose caller does not read the answer.
+	errStalled = errors.New("caller does not read the answer")
 	// errHints ends a request whose server sends too many informational answers.
-	errHints = errors.New("server gives too many informational answers")
-	// errAnswered ends what is left of a request whose answer is complete.
-	errAnswered = errors.New("request is answered")
+	errHints = errors.New("server sends too many informational answers")
+	// errAnswered ends the rest of a request whose answer is complete.
+	errAnswered = errors.New("request was answered")
 )
 
 // proxy passes requests on to one server.
 type proxy struct {
-	// name is the server's in messages.
+	// name is the server's name in messages.
 	name string
-	// base is its URL, and prefix begins the paths that are for it.
+	// base is its URL, and prefix the beginning of its paths.
 	base   *url.URL
 	prefix string
-	legs   legs
-	// silences ends requests that it takes too long to answer; nil: it may take as long as it likes. Stall is how long a caller may take
-	// no byte of an answer.
+	lanes   lanes
+	// silences ends requests that the server takes too long to answer. Nil: no limit. Stall is how
+	// long a caller may read nothing of an answer.
 	silences *timeouts.Queue
 	stall    time.Duration
-	// scrub removes headers that the server must not see.
+	// scrub removes headers that the server must not receive.
 	scrub func(http.Header)
-	// tidy removes what the server must not say. Nil: it may say everything.
+	// tidy removes headers that the server must not send. Nil: all are passed on.
 	tidy     func(http.Header)
 	buffers  *serve.CopyBuffers
 	logger   *slog.Logger
@@ -63,38 +63,38 @@ type proxy struct {
 
 // ServeHTTP implements http.Handler.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	leg := p.legs.pick(r)
-	if !leg.enter() {
+	lane := p.lanes.pick(r)
+	if !lane.enter() {
 		problem{
 			code: http.StatusTooManyRequests, kubeReason: "TooManyRequests", reason: "RATE_LIMITED", retryAfter: 1,
 			message: "the agent carries as many requests of this kind as it can; retry when one has ended",
 		}.write(w, r)
 		return
 	}
-	defer leg.leave()
-	if leg == p.legs.upgrade {
+	defer lane.leave()
+	if lane == p.lanes.upgrade {
 		p.upgrade(w, r)
 		return
 	}
-	p.pass(leg, w, r)
+	p.pass(lane, w, r)
 }
 
-// pass carries a request that has an answer.
-func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
+// pass forwards a request that has an answer.
+func (p *proxy) pass(lane *lane, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	// A reader that stands still holds one of the server's seats.
+	// A stalled reader occupies one of the server's streams.
 	guarded := serve.GuardStalls(serve.AsItIs(w), p.stall, func() { cancel(errStalled) })
 	defer guarded.Stop()
 	wait := &silence{timeouts: p.silences, end: func() { cancel(errSilent) }}
 	defer wait.over()
 	req := r.WithContext(ctx)
-	if p.mayBeSilent(leg, r) {
+	if p.mayBeSilent(lane, r) {
 		wait.answered = true
 	} else {
 		req.Body = wait.during(r)
 	}
-	proxy := p.answer(leg.transport)
+	proxy := p.answer(lane.transport)
 	proxy.ModifyResponse = func(res *http.Response) error {
 		wait.over()
 		p.passOn(res.Header)
@@ -104,8 +104,8 @@ func (p *proxy) pass(leg *leg, w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(&hints{ResponseWriter: guarded, tooMany: func() { cancel(errHints) }}, req)
 }
 
-// maxHints is how many informational answers a server may send before the final one. net/http's client does not bound
-// them if its caller asks to be notified of them.
+// maxHints is how many informational answers a server may send before the final one. The client of
+// net/http does not bound them if its caller asks to be notified of them.
 const maxHints = 32
 
 // hints ends a request whose server sends more than maxHints informational answers.
@@ -130,16 +130,17 @@ func (h *hints) WriteHeader(status int) {
 // Unwrap returns the server's own writer for http.ResponseController.
 func (h *hints) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// mayBeSilent knows the requests whose answer may begin whenever it likes: a log that is followed, and what another server behind the
-// API server answers.
-func (p *proxy) mayBeSilent(leg *leg, r *http.Request) bool {
-	return p.silences == nil || leg == p.legs.endless && !isTrue(r.URL.Query(), "watch") || strings.Contains(r.URL.Path+"/", "/proxy/")
+// mayBeSilent reports whether the answer may begin at any time. That applies to a followed log, and
+// to answers of another server behind the API server.
+func (p *proxy) mayBeSilent(lane *lane, r *http.Request) bool {
+	return p.silences == nil || lane == p.lanes.endless && !isTrue(r.URL.Query(), "watch") ||
+		strings.Contains(r.URL.Path+"/", "/proxy/")
 }
 
-// answer passes a request on to the transport, and its answer back.
+// answer returns a proxy that sends a request over the transport, and its answer back.
 func (p *proxy) answer(transport http.RoundTripper) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		// Answers of unknown length, such as watches, are flushed at once without being asked.
+		// Answers of unknown length, such as watches, are flushed immediately by default.
 		Rewrite:    p.rewrite,
 		Transport:  transport,
 		BufferPool: p.buffers,
@@ -156,7 +157,7 @@ func (p *proxy) answer(transport http.RoundTripper) *httputil.ReverseProxy {
 func (p *proxy) passOn(header http.Header) {
 	for name := range header {
 		if strings.HasPrefix(name, leatPrefix) {
-			header.Del(name) // only the agent speaks as the agent
+			header.Del(name) // only the agent may set it
 		}
 	}
 	if p.tidy != nil {
@@ -164,8 +165,9 @@ func (p *proxy) passOn(header http.Header) {
 	}
 }
 
-// answer is a response's body. Closing one of HTTP/2 waits until the request's body has been sent, and an answer that comes
-// early, such as a 413, would wait for a caller that has stopped sending because of it. So it ends the request first.
+// answer is a response's body. With HTTP/2, closing it waits until the request's body has been
+// sent. After an early answer, such as a 413, it would wait for a caller that has stopped sending
+// because of it. So Close ends the request first.
 type answer struct {
 	io.ReadCloser
 
@@ -178,7 +180,8 @@ func (a *answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// silence measures how long a server takes to begin its answer after it has got the whole request.
+// silence measures how long a server takes to begin its answer after it has received the whole
+// request.
 type silence struct {
 	timeouts *timeouts.Queue
 	end      func()
@@ -188,8 +191,8 @@ type silence struct {
 	answered bool
 }
 
-// during returns the request's body, at whose end the wait begins. A server of HTTP/2 gives a body to a request that has none, too,
-// which nobody reads.
+// during returns the request's body, at whose end the wait begins. A server of HTTP/2 also sets a
+// body on a request without one, and nobody reads that.
 func (s *silence) during(r *http.Request) io.ReadCloser {
 	if r.ContentLength == 0 {
 		s.begin()
@@ -215,14 +218,14 @@ func (s *silence) over() {
 	}
 }
 
-// sentBody tells when it has been read to its end.
+// sentBody calls sent when it has been read to its end.
 type sentBody struct {
 	io.ReadCloser
 
 	sent func()
 }
 
-// WriteTo implements io.WriterTo, for a body that does.
+// WriteTo implements io.WriterTo if the body does.
 func (b *sentBody) WriteTo(w io.Writer) (int64, error) {
 	n, err := io.Copy(w, b.ReadCloser)
 	if err == nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// refusalPause is the least time between two log lines about refused identities. A compromised hub must not fill the
-// log.
+// refusalPause is the minimum time between two log lines about refused identities. A compromised
+// hub must not fill the log.
 const refusalPause = time.Second
 
 // refusals counts and logs requests under identities that the agent does not allow. It is safe for concurrent use.
@@ -38,7 +38,7 @@ func newRefusals(meter metric.Meter, logger *slog.Logger) (*refusals, error) {
 		meter = noop.Meter{}
 	}
 	count, err := meter.Int64Counter("leat.uplink.identity.refused", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests of the hub under an identity that the agent does not let it be, by error.type: reserved, Kubernetes' own; "+
+		metric.WithDescription("Requests of the hub under an identity that the agent does not allow, by error.type: reserved, Kubernetes' own; "+
 			"not_allowed, not on the cluster's list; extra, an attribute that is not the hub's; malformed; nobody."))
 	if err != nil {
 		return nil, fmt.Errorf("make counter: %w", err)

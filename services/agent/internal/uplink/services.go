@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 )
 
-// servicesPrefix begins the paths that are for services of the cluster.
+// servicesPrefix begins the paths of services of the cluster.
 const servicesPrefix = "/services/"
 
 const (
@@ -31,28 +31,29 @@ const (
 	serviceWindow = 512 << 10
 )
 
-// ServiceParams are what NewServices needs.
+// ServiceParams are the settings and collaborators of NewServices.
 type ServiceParams struct {
-	// Allow are the services that people may reach. All others are refused.
+	// Allow are the services that people may reach. Requests to all others are rejected.
 	Allow []Service
-	// Roots are whom to trust for services with TLS. Nil: the system's.
+	// Roots are the authorities to trust for services with TLS. Nil: the system's.
 	Roots *x509.CertPool
 	// Dial opens connections. Nil: the network's own dialer, which rejects addresses of this machine and its link.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Resolver finds the addresses of services where Dial is nil. Nil: the system's.
+	// Resolver resolves the names of services if Dial is nil. Nil: the system's.
 	Resolver *net.Resolver
 	Logger   *slog.Logger
-	// Meter counts requests under way. Nil: nobody does.
+	// Meter counts active requests. Nil: they are not counted.
 	Meter metric.Meter
-	// StallTimeout is how long a caller may take no byte before the request to the service is ended. Zero: two minutes.
+	// StallTimeout is how long a caller may read nothing before its request to the service is
+	// ended. Zero: two minutes.
 	StallTimeout time.Duration
 }
 
-// Services passes requests on to services of the cluster that it was told to allow, in nobody's name: neither the caller's
-// credentials nor the agent's reach a service.
+// Services forwards requests to the allowed services of the cluster, without any identity: neither
+// the caller's credentials nor the agent's reach a service.
 type Services struct {
 	allowed  map[Service]bool
-	legs     legs
+	lanes     lanes
 	stall    time.Duration
 	buffers  *serve.CopyBuffers
 	logger   *slog.Logger
@@ -61,33 +62,35 @@ type Services struct {
 
 var _ http.Handler = (*Services)(nil)
 
-// NewServices returns the handler of what is below /services/. It fails when the meter refuses its instruments.
+// NewServices returns the handler for paths below /services/. It fails if the meter rejects its
+// instruments.
 func NewServices(p ServiceParams) (*Services, error) {
 	if p.Dial == nil {
 		// A user who may change an allowed service in the cluster could make its name resolve to an address of the
 		// agent's own machine or link.
-		p.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: dialguard.Control, Resolver: p.Resolver}).DialContext
+		dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: dialguard.Control, Resolver: p.Resolver}
+		p.Dial = dialer.DialContext
 	}
 	config := &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12}
-	carried := newLeg(legService, serviceTransport(p.Dial, config))
+	carried := newLane(laneService, serviceTransport(p.Dial, config))
 	s := &Services{
 		allowed: map[Service]bool{}, buffers: &serve.CopyBuffers{}, stall: orDefault(p.StallTimeout, stallTimeout),
 		logger: p.Logger, errorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
-		legs: legs{
+		lanes: lanes{
 			short: carried, endless: carried,
-			upgrade: newLeg(legServiceUpgrade, NewUpgrader(UpgraderParams{Dial: p.Dial, TLS: config})),
+			upgrade: newLane(laneServiceUpgrade, NewUpgrader(UpgraderParams{Dial: p.Dial, TLS: config})),
 		},
 	}
 	for _, service := range p.Allow {
 		s.allowed[service] = true
 	}
-	if err := observe(p.Meter, carried, s.legs.upgrade); err != nil {
+	if err := observe(p.Meter, carried, s.lanes.upgrade); err != nil {
 		return nil, fmt.Errorf("observe requests: %w", err)
 	}
 	return s, nil
 }
 
-// serviceTransport connects to services themselves, whatever proxy the agent uses to reach the hub.
+// serviceTransport connects to services directly, regardless of the agent's proxy to the hub.
 func serviceTransport(dial func(context.Context, string, string) (net.Conn, error), config *tls.Config) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -111,13 +114,13 @@ func (s *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !ok || r.Header.Get("Upgrade") != "" || r.Method == http.MethodConnect:
 		problem{
 			code: http.StatusBadRequest, kubeReason: "BadRequest", reason: "FIELD_INVALID",
-			message: "the path is not /services/{namespace}/{service}:{port}/… without dot segments, or the request wants an upgrade in a form " +
-				"that the hub has to change; correct the path, or report it",
+			message: "the path is not /services/{namespace}/{service}:{port}/… without dot segments, or the request asks for an upgrade in a form " +
+				"that the hub has to convert; correct the path, or report it",
 		}.write(w, r)
 	case !s.allowed[service]:
 		problem{
 			code: http.StatusForbidden, kubeReason: "Forbidden", reason: "ACCESS_DENIED",
-			message: fmt.Sprintf("the agent lets nobody reach service %s; whoever runs the cluster can add it to LEAT_AGENT_SERVICE_PROXY_ALLOW", service),
+			message: fmt.Sprintf("the agent does not allow requests to service %s; an operator of the cluster can add it to LEAT_AGENT_SERVICE_PROXY_ALLOW", service),
 		}.write(w, r)
 	default:
 		if rest == "" {
@@ -127,18 +130,19 @@ func (s *Services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// proxy is the way to one service. A service may take its time to answer: the caller knows better how long.
+// proxy returns the proxy to one service. It does not bound the time to answer, because the caller
+// knows better how long that may take.
 func (s *Services) proxy(service Service, rest string) *proxy {
 	return &proxy{
 		name: "service " + service.String(),
 		base: &url.URL{Scheme: service.scheme(), Host: service.host()}, prefix: servicesPrefix + service.String(),
-		legs: s.legs, stall: s.stall, scrub: proxyheader.ScrubRequest,
+		lanes: s.lanes, stall: s.stall, scrub: proxyheader.ScrubRequest,
 		tidy:    func(header http.Header) { tidyServiceAnswer(header, service, rest) },
 		buffers: s.buffers, logger: s.logger, errorLog: s.errorLog,
 	}
 }
 
-// splitService reads a path with its escapes. What the service is asked for is never more than what stands behind its name.
+// splitService splits a path with its escapes. The service receives only what follows its name.
 func splitService(path string) (service Service, rest string, ok bool) {
 	path, ok = strings.CutPrefix(path, servicesPrefix)
 	if !ok {
@@ -152,7 +156,8 @@ func splitService(path string) (service Service, rest string, ok bool) {
 	return service, rest, ok && !hasDotSegment(rest)
 }
 
-// hasDotSegment finds what a server could take for a way out of its place, also when it is escaped. The hub lets none through.
+// hasDotSegment reports whether a server could take the path for one outside of its place, also in
+// escaped form. The hub rejects all such paths, too.
 func hasDotSegment(path string) bool {
 	decoded, err := url.PathUnescape(path)
 	if err != nil {
@@ -166,7 +171,7 @@ func hasDotSegment(path string) bool {
 	return false
 }
 
-// withSlash asks for the root where the path ends with the service's name.
+// withSlash requests the root if the path ends with the service's name.
 func withSlash(r *http.Request) *http.Request {
 	clone := r.WithContext(r.Context())
 	location := *r.URL
@@ -182,8 +187,9 @@ func withSlash(r *http.Request) *http.Request {
 	return clone
 }
 
-// tidyServiceAnswer removes what a service would say to the hub's host instead of its own: cookies, rules for the host, and
-// redirects to anywhere but the service itself, which clients would follow with the caller's token.
+// tidyServiceAnswer removes headers that would affect the hub's host instead of the service:
+// cookies, policies for the host, and redirects to any other place, which clients would follow with
+// the caller's token.
 func tidyServiceAnswer(header http.Header, service Service, rest string) {
 	proxyheader.ScrubAnswer(header)
 	for _, name := range []string{"Location", "Content-Location"} {
@@ -198,15 +204,16 @@ func tidyServiceAnswer(header http.Header, service Service, rest string) {
 	}
 }
 
-// relative turns a reference of the service's into one that holds below the path that the caller knows the service by, whatever
-// that begins with. ok is false when it leads elsewhere.
+// relative turns a reference of the service into one below the path by which the caller reaches the
+// service, whatever that path begins with. ok is false if the reference leads elsewhere.
 func relative(reference string, service Service, rest string) (location string, ok bool) {
 	base, err := url.Parse(service.scheme() + "://" + service.host() + rest)
 	if err != nil {
 		return "", false
 	}
 	to, err := base.Parse(reference)
-	if err != nil || to.Scheme != base.Scheme || !strings.EqualFold(hostPort(to), hostPort(base)) || to.User != nil || to.Opaque != "" {
+	if err != nil || to.Scheme != base.Scheme || !strings.EqualFold(hostPort(to), hostPort(base)) ||
+		to.User != nil || to.Opaque != "" {
 		return "", false
 	}
 	path := strings.TrimPrefix(to.EscapedPath(), "/")

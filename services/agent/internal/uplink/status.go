@@ -18,20 +18,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// problem is an answer that the agent gives itself.
+// problem is an answer of the agent itself.
 type problem struct {
 	// code is the HTTP status.
 	code int
-	// kubeReason is the word that Kubernetes has for it, and reason Leat's.
+	// kubeReason is the reason in Kubernetes' terms, and reason in Leat's.
 	kubeReason string
 	reason     string
-	// message says what happened and what to do.
+	// message describes what happened and what to do.
 	message string
-	// retryAfter is in seconds. Zero: not to be repeated blindly.
+	// retryAfter is in seconds. Zero: the request should not be repeated blindly.
 	retryAfter int
 }
 
-// write answers as an API server would, so that kubectl shows the message, and says that it was the agent.
+// write answers as an API server would, so that kubectl shows the message, and names the agent as
+// the origin.
 func (p problem) write(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
@@ -48,7 +49,7 @@ func (p problem) write(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	_ = json.NewEncoder(w).Encode(metav1.Status{ // the caller hung up: there is nobody left to tell
+	_ = json.NewEncoder(w).Encode(metav1.Status{ // an error means that the caller hung up
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusFailure, Message: message, Reason: metav1.StatusReason(p.kubeReason), Code: int32(p.code),
 		Details: &metav1.StatusDetails{
@@ -58,7 +59,8 @@ func (p problem) write(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// traceID is the request's trace, by which the hub's log and audit records know it. It is empty when the request has none.
+// traceID returns the trace of the request, by which the hub's log and audit records identify it,
+// or "" if the request has no trace.
 func traceID(r *http.Request) string {
 	parts := strings.Split(r.Header.Get("Traceparent"), "-")
 	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
@@ -73,8 +75,9 @@ func (p *proxy) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	if cause != nil && !errors.Is(cause, errSilent) && !errors.Is(cause, errHints) {
 		return // the caller is gone
 	}
-	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)) // the log names the trace
-	p.logger.WarnContext(ctx, "request could not be passed on",
+	// The log names the trace.
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	p.logger.WarnContext(ctx, "request could not be forwarded",
 		slog.String("server", p.name), slog.Any("error", err))
 	dialed, timeout := failure(err)
 	answer := problem{
@@ -83,20 +86,20 @@ func (p *proxy) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch {
 	case !dialed && timeout:
-		answer.message = fmt.Sprintf("the agent cannot connect to %s: it does not take the connection within %v; check it and the network",
+		answer.message = fmt.Sprintf("the agent cannot connect to %s: it does not accept the connection within %v; check it and the network",
 			p.name, dialTimeout)
 		answer.code, answer.kubeReason = http.StatusGatewayTimeout, "Timeout"
 	case !dialed:
 		answer.message = fmt.Sprintf("the agent cannot connect to %s; check it and the network", p.name)
 	case errors.Is(cause, errSilent) || timeout:
 		answer.code, answer.kubeReason, answer.reason = http.StatusGatewayTimeout, "Timeout", "DEADLINE_EXCEEDED"
-		answer.message = fmt.Sprintf("%s took the request and has not answered within %v; check whether it took effect before you repeat it",
+		answer.message = fmt.Sprintf("%s received the request and has not answered within %v; check whether it took effect before you repeat it",
 			p.name, p.silences.After())
 	}
 	answer.write(w, r)
 }
 
-// failure tells whether there was a connection at all, and whether time ran out.
+// failure reports whether the dial failed, and whether a timeout ended the request.
 func failure(err error) (dialed, timeout bool) {
 	var dial *dialError
 	var op *net.OpError

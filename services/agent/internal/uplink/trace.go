@@ -14,14 +14,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TraceParams are what Traced needs.
+// TraceParams are the collaborators of Traced.
 type TraceParams struct {
 	Tracer     trace.Tracer
 	Propagator propagation.TextMapPropagator
 }
 
-// Traced continues the hub's traces over requests for the API server: each is a span here, and the API server is told of
-// it. A trace that the hub does not record passes as it is. Calls of the agent itself are traced by their own handlers.
+// Traced continues the hub's traces over requests for the API server. Each request is a span here,
+// whose context is sent to the API server. A trace that the hub does not record is passed on
+// unchanged. The handlers of the agent's own calls trace them.
 func Traced(next http.Handler, p TraceParams) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path, isKubernetes := strings.CutPrefix(r.URL.Path, kubernetesPrefix+"/")
@@ -53,8 +54,8 @@ func Traced(next http.Handler, p TraceParams) http.Handler {
 	})
 }
 
-// isRecorded reads in a request's trace context whether its sender records the trace (W3C Trace Context, 3.2.2.5.1). Where there is none
-// it is for the tracer to decide.
+// isRecorded reports whether the sender of a request records its trace, by the request's trace
+// context (W3C Trace Context, 3.2.2.5.1). Without a trace context the tracer decides.
 func isRecorded(r *http.Request) bool {
 	const flags = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-")
 	parent := r.Header["Traceparent"]
@@ -65,14 +66,14 @@ func isRecorded(r *http.Request) bool {
 	return err != nil || trace.TraceFlags(bits).IsSampled()
 }
 
-// statusWriter remembers the status of an answer.
+// statusWriter records the status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
 
 	status int
 }
 
-// WriteHeader implements http.ResponseWriter. Informational answers may precede the one that counts.
+// WriteHeader implements http.ResponseWriter. Informational answers may precede the final one.
 func (w *statusWriter) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
@@ -88,8 +89,8 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Flush implements http.Flusher. It does nothing where the server cannot flush.
+// Flush implements http.Flusher. It does nothing if the server cannot flush.
 func (w *statusWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
-// Unwrap lets http.ResponseController reach the server's own writer.
+// Unwrap returns the server's own writer for http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -26,11 +26,11 @@ var hopByHop = [...]string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// upgrade passes on a request that asks to speak another protocol, and then the bytes of that.
+// upgrade forwards a request to switch the protocol, and then the bytes of the new protocol.
 func (p *proxy) upgrade(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	res, err := p.legs.upgrade.transport.RoundTrip(p.upgradeRequest(ctx, r))
+	res, err := p.lanes.upgrade.transport.RoundTrip(p.upgradeRequest(ctx, r))
 	if err != nil {
 		p.unreachable(w, r, err)
 		return
@@ -49,7 +49,7 @@ func (p *proxy) upgrade(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, name := range []string{"Content-Type", "Date"} {
 		if header[name] == nil {
-			header[name] = nil // else the server adds its own
+			header[name] = nil // otherwise the server adds its own
 		}
 	}
 	header.Set(headerUpgradeStatus, "101")
@@ -58,7 +58,8 @@ func (p *proxy) upgrade(w http.ResponseWriter, r *http.Request) {
 	p.join(w, r, conn)
 }
 
-// upgradeRequest makes the request for the server. Its method, path and query are the caller's byte for byte.
+// upgradeRequest builds the request for the server. Its method, path and query are the caller's,
+// byte for byte.
 func (p *proxy) upgradeRequest(ctx context.Context, r *http.Request) *http.Request {
 	out := r.Clone(ctx)
 	protocol := out.Header.Get(headerUpgrade)
@@ -73,8 +74,9 @@ func (p *proxy) upgradeRequest(ctx context.Context, r *http.Request) *http.Reque
 	return out
 }
 
-// join makes one of the stream to the hub and the connection to the server, and returns when both directions have ended.
-// The server's end ends both: HTTP/2 in Go cannot end a response whose request it still reads.
+// join copies between the stream to the hub and the connection to the server, and returns when both
+// directions have ended. The server's end ends both: HTTP/2 in Go cannot end a response while it
+// still reads the request.
 func (p *proxy) join(w http.ResponseWriter, r *http.Request, conn *Joined) {
 	control := http.NewResponseController(w)
 	var sending sync.WaitGroup
@@ -83,15 +85,15 @@ func (p *proxy) join(w http.ResponseWriter, r *http.Request, conn *Joined) {
 	if err == nil {
 		err = p.receive(w, control, conn)
 	}
-	_ = conn.Close() // the sender may wait for it to take more
+	_ = conn.Close() // the sender may wait for it to read more
 	if !errors.Is(err, io.EOF) {
-		_ = control.SetWriteDeadline(time.Unix(1, 0)) // resets the stream, so that nobody takes this for the end
+		_ = control.SetWriteDeadline(time.Unix(1, 0)) // resets the stream, so that nobody mistakes this for the end
 	}
 	_ = control.SetReadDeadline(time.Unix(1, 0)) // the sender may wait for the hub to send more
 	sending.Wait()
 }
 
-// send passes on what the hub sends, to its end.
+// send copies the hub's bytes to the server, to their end.
 func (p *proxy) send(conn *Joined, body io.Reader) {
 	buffer := p.buffers.Get()
 	defer p.buffers.Put(buffer)
@@ -99,21 +101,22 @@ func (p *proxy) send(conn *Joined, body io.Reader) {
 		n, err := body.Read(buffer)
 		if n > 0 {
 			if _, err := conn.Write(buffer[:n]); err != nil {
-				return // the server takes no more; what it still says is to be heard
+				return // the server reads no more; its remaining bytes are still to be received
 			}
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			_ = conn.CloseWrite() // when it fails, the server is gone, which the other direction notices
+			_ = conn.CloseWrite() // fails if the server is gone, which the other direction notices
 			return
 		case err != nil:
-			_ = conn.Close() // the hub has broken off
+			_ = conn.Close() // the hub has aborted
 			return
 		}
 	}
 }
 
-// receive passes on what the server sends, to its end, which is io.EOF, or to a failure of one of the two.
+// receive copies the server's bytes to the hub, to their end, which is io.EOF, or to a failure of
+// one side.
 func (p *proxy) receive(w io.Writer, control *http.ResponseController, conn *Joined) error {
 	buffer := p.buffers.Get()
 	defer p.buffers.Put(buffer)
@@ -133,7 +136,7 @@ func (p *proxy) receive(w io.Writer, control *http.ResponseController, conn *Joi
 	}
 }
 
-// given is a transport with an answer that has come already.
+// given is a transport with an answer that has already arrived.
 type given struct{ res *http.Response }
 
 // RoundTrip implements http.RoundTripper.

@@ -19,20 +19,21 @@ import (
 )
 
 const (
-	// maxInformational is how many answers may come before the final one.
+	// maxInformational is how many informational answers may precede the final one.
 	maxInformational = 5
 	// maxAnswerHead bounds the bytes of an answer's head, including the informational answers before it. The hub
 	// accepts at most 64 KiB.
 	maxAnswerHead = 128 << 10
 )
 
-// UpgraderParams are what NewUpgrader needs.
+// UpgraderParams are the settings of NewUpgrader.
 type UpgraderParams struct {
-	// Dial opens connections. Nil: the network's own.
+	// Dial opens connections. Nil: the network's own dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// TLS is for https. Nil: the system's certificates and none of our own.
+	// TLS is the configuration for https. Nil: the system's authorities and no client certificate.
 	TLS *tls.Config
-	// Proxy names a proxy for a request, or none. Nil: there is none.
+	// Proxy returns the proxy for a request, or nil for a direct connection. Nil: all connections
+	// are direct.
 	Proxy func(*http.Request) (*url.URL, error)
 	// DialTimeout bounds connecting, TLS included. Zero: 10 s.
 	DialTimeout time.Duration
@@ -40,9 +41,9 @@ type UpgraderParams struct {
 	AnswerTimeout time.Duration
 }
 
-// Upgrader sends requests that ask to speak another protocol. Each goes over a connection of its own and over HTTP/1.1,
-// because HTTP/2 knows no upgrades, and without a body and anything that frames one, which servers take for the first bytes
-// of the new protocol. It is safe for concurrent use.
+// Upgrader sends requests to switch the protocol. Each has a connection of its own with HTTP/1.1,
+// because HTTP/2 has no upgrades. The request has neither a body nor headers that frame one, which
+// servers would take for the first bytes of the new protocol. Upgrader is safe for concurrent use.
 type Upgrader struct {
 	params UpgraderParams
 	tls    *tls.Config
@@ -65,12 +66,12 @@ func NewUpgrader(p UpgraderParams) *Upgrader {
 	if p.TLS != nil {
 		config = p.TLS.Clone()
 	}
-	config.NextProtos = []string{"http/1.1"} // a server that may choose takes HTTP/2
+	config.NextProtos = []string{"http/1.1"} // a server that may choose selects HTTP/2
 	return &Upgrader{params: p, tls: config}
 }
 
-// RoundTrip sends the request, whose RequestURI is sent as it is where it is set. The body of an answer 101 is a [Joined];
-// closing an answer's body closes the connection.
+// RoundTrip sends the request. If its RequestURI is set, it is sent unchanged. The body of an
+// answer 101 is a [Joined]. Closing an answer's body closes the connection.
 func (u *Upgrader) RoundTrip(req *http.Request) (*http.Response, error) {
 	conn, err := u.dial(req)
 	if err != nil {
@@ -110,7 +111,7 @@ func (u *Upgrader) exchange(conn net.Conn, req *http.Request) (*http.Response, *
 			return nil, nil, fmt.Errorf("read answer to upgrade: %w", err)
 		}
 		if res.StatusCode < 200 && res.StatusCode != http.StatusSwitchingProtocols {
-			continue // a 100 or a 103: the answer follows
+			continue // a 100 or a 103: the final answer follows
 		}
 		if err := conn.SetDeadline(time.Time{}); err != nil {
 			return nil, nil, fmt.Errorf("clear deadline: %w", err)
@@ -118,13 +119,13 @@ func (u *Upgrader) exchange(conn net.Conn, req *http.Request) (*http.Response, *
 		head.left = -1
 		return res, reader, nil
 	}
-	return nil, nil, errors.New("read answer to upgrade: nothing but informational answers")
+	return nil, nil, errors.New("read answer to upgrade: the server sent only informational answers")
 }
 
-// headReader bounds the head of an answer, which http.ReadResponse reads without a bound.
+// headReader bounds the head of an answer, which http.ReadResponse does not bound.
 type headReader struct {
 	reader io.Reader
-	left   int // bytes that may still be read; negative: no bound
+	left   int // bytes that may still be read; negative: unbounded
 }
 
 var errLongHead = fmt.Errorf("head of the answer is longer than %d bytes", maxAnswerHead)
@@ -142,7 +143,7 @@ func (h *headReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// requestHead is all there is of an upgrade request.
+// requestHead returns the bytes of an upgrade request, which is only a head.
 func requestHead(req *http.Request) ([]byte, error) {
 	target, host := req.RequestURI, req.Host
 	if target == "" {
@@ -156,7 +157,7 @@ func requestHead(req *http.Request) ([]byte, error) {
 	}
 	var head bytes.Buffer
 	fmt.Fprintf(&head, "%s %s HTTP/1.1\r\nHost: %s\r\n", req.Method, target, host)
-	// Neither a length nor an encoding: what follows is the new protocol's.
+	// Neither a length nor an encoding: the following bytes belong to the new protocol.
 	if err := req.Header.WriteSubset(&head, map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true}); err != nil {
 		return nil, fmt.Errorf("write header: %w", err)
 	}
@@ -184,7 +185,7 @@ func (u *Upgrader) dial(req *http.Request) (net.Conn, error) {
 	return secure, nil
 }
 
-// connect opens the connection, by way of a proxy where there is one.
+// connect opens the connection, by way of a proxy if there is one.
 func (u *Upgrader) connect(ctx context.Context, req *http.Request) (net.Conn, error) {
 	var proxy *url.URL
 	if u.params.Proxy != nil {
@@ -223,7 +224,8 @@ func tunnelThrough(ctx context.Context, conn net.Conn, proxy *url.URL, address s
 	if err := req.Write(conn); err != nil {
 		return fmt.Errorf("ask proxy: %w", err)
 	}
-	// The server behind the proxy does not speak first, so that the reader takes nothing that is not the proxy's.
+	// The server behind the proxy does not send first, so the reader consumes only the proxy's
+	// bytes.
 	res, err := http.ReadResponse(bufio.NewReader(&headReader{reader: conn, left: maxAnswerHead}), req)
 	if err != nil {
 		return fmt.Errorf("ask proxy: %w", err)
@@ -247,7 +249,7 @@ func hostPort(u *url.URL) string {
 type Joined struct {
 	net.Conn
 
-	reader  *bufio.Reader // holds what came with the answer
+	reader  *bufio.Reader // holds bytes that came with the answer
 	closing func() bool
 }
 
@@ -268,7 +270,7 @@ func (j *Joined) Close() error {
 	return j.Conn.Close()
 }
 
-// lastBody is the body of an answer after which the connection is of no use.
+// lastBody is the body of an answer after which the connection is useless.
 type lastBody struct {
 	io.ReadCloser
 
@@ -276,13 +278,14 @@ type lastBody struct {
 	closing func() bool
 }
 
-// Close implements io.Closer. The connection goes first: the body's own Close would read on to its end.
+// Close implements io.Closer. It closes the connection first, because the body's own Close would
+// read to its end.
 func (b *lastBody) Close() error {
 	b.closing()
 	return errors.Join(b.conn.Close(), b.ReadCloser.Close())
 }
 
-// dialError says that there was no connection, so that nothing can have been done.
+// dialError means that there was no connection, so the request cannot have had an effect.
 type dialError struct{ error }
 
 func (e *dialError) Unwrap() error { return e.error }

@@ -1,9 +1,27 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uplink holds the agent's connections to the tunnel open. The agent dials, and then the roles turn round: the hub
-// sends HTTP/2 requests, and the agent answers them. No port of the cluster is open to the outside, unless it is the hub that dials:
-// then package reception takes the connections, and hands them over.
+// Package uplink maintains the agent's connections to the tunnel. The agent dials, and then the
+// roles are reversed: the hub sends HTTP/2 requests, and the agent answers them. So the cluster
+// needs no open port. If the hub dials instead, package reception accepts the connections and
+// passes them to [Uplink.Accept].
+//
+// It promises:
+//
+// \t- Up to two connections, each to another replica of the hub if there are as many.
+//
+// \t- A request reaches the API server only under an identity that [People] allows, and never under
+// the agent's own.
+//
+// \t- Watches, short calls, upgrades and services have separate connections to their server, so
+// that none can use up the others' streams.
+//
+// \t- On a stop, or when the hub drains, active requests may continue for a while, and new ones go
+// elsewhere.
+//
+// A connection is claimed (counted as being opened), up, and then either drained, which means that
+// its replacement is opened before it ends, or down. Uplink.mu guards that state alone, and is
+// never held during network calls.
 package uplink
 
 import (
@@ -31,41 +49,44 @@ import (
 )
 
 const (
-	// maxConnections is how many replicas of the hub the agent is connected to at once, where there are as many.
+	// maxConnections is the maximum number of the hub's replicas to which the agent is connected at
+	// once.
 	maxConnections = 2
 	// stable is how long a connection has to live for the next failure to count as the first.
 	stable = time.Minute
-	// absent is how often to look whether a hub without a tunnel offers one by now.
+	// absent is the time between two checks whether a hub without a tunnel offers one now.
 	absent = 30 * time.Second
-	// avoided and maxAvoided bound how often another replica is looked for when every attempt has ended at one that the agent is
-	// connected to. Who balances by the agent's address never leads to another.
+	// avoided and maxAvoided bound the pause before the next search for another replica, after
+	// every attempt has ended at a connected one. A load balancer that selects by the agent's
+	// address never leads to another.
 	avoided    = 30 * time.Second
 	maxAvoided = 10 * time.Minute
-	// avoidAttempts is how many attempts are made in a row to reach another replica.
+	// avoidAttempts is how many consecutive attempts are made to reach another replica.
 	avoidAttempts = 4
 )
 
-// Tokens gives access tokens.
+// Tokens issues access tokens.
 type Tokens interface {
 	identity.TokenSource
-	// Invalidate drops a token that the hub does not accept any more.
+	// Invalidate drops a token that the hub no longer accepts.
 	Invalidate()
 }
 
-// Params are what New needs.
+// Params are the settings and collaborators of New.
 type Params struct {
-	// URL is the tunnel's base URL, http or https, as currently known; empty while there is none.
+	// URL returns the currently known base URL of the tunnel, http or https, or "" if it is
+	// unknown.
 	URL    func() string
 	Tokens Tokens
-	// CAPEM holds the certificates to trust for https, in PEM. Empty: the system's.
+	// CAPEM holds the authorities to trust for https, in PEM. Empty: the system's.
 	CAPEM []byte
-	// Transports are those to try, in order. Empty: all.
+	// Transports are the transports to try, in order. Empty: all.
 	Transports []carrier.Transport
-	// Proxy chooses the proxy to reach the hub by. Nil: the one of the environment.
+	// Proxy chooses the proxy to the hub. Nil: the proxy of the environment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Dial opens network connections to the hub. Nil: TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Version is the agent's.
+	// Version is the agent's version.
 	Version string
 	// Handler answers the hub's requests; see NewHandler.
 	Handler http.Handler
@@ -74,7 +95,7 @@ type Params struct {
 	Reconnect backoff.Policy
 }
 
-// Uplink is the agent's connections to the tunnel, again and again.
+// Uplink maintains the agent's connections to the tunnel, and replaces those that end.
 type Uplink struct {
 	params   Params
 	dialer   *carrier.Dialer
@@ -82,10 +103,11 @@ type Uplink struct {
 	uploads  *h2.Budget
 
 	mu    sync.Mutex
-	conns map[*conn]bool // those that are up; false: the hub wants to be rid of it
-	// dialing is how many are being opened.
+	conns map[*conn]bool // open connections; false: the hub wants it to be replaced
+	// dialing is the number of connections that are being opened.
 	dialing int
-	// replicas is how many the hub has, as it said last; changed is closed, and made anew, when the number changes.
+	// replicas is the hub's number of replicas in its latest message. changed is closed and
+	// replaced when it changes.
 	replicas int
 	changed  chan struct{}
 }
@@ -100,7 +122,7 @@ func New(p Params) (*Uplink, error) {
 	if len(p.CAPEM) > 0 {
 		roots = x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(p.CAPEM) {
-			return nil, errors.New("parse CA certificates: no certificate in PEM found")
+			return nil, errors.New("parse CA certificates: found no certificate in PEM")
 		}
 	}
 	var err error
@@ -111,14 +133,15 @@ func New(p Params) (*Uplink, error) {
 	return u, nil
 }
 
-// Connected tells whether a connection is up.
+// Connected reports whether a connection is up.
 func (u *Uplink) Connected() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.conns) > 0
 }
 
-// Run connects and serves until ctx is done; then it lets requests under way finish for a while, and returns nil.
+// Run connects and serves until ctx is done. Then it waits a while for active requests, and returns
+// nil.
 func (u *Uplink) Run(ctx context.Context) error {
 	var group errgroup.Group
 	for range maxConnections {
@@ -130,11 +153,11 @@ func (u *Uplink) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// hold keeps one connection up, as long as so many are wanted.
+// hold keeps one connection up while one more is wanted.
 func (u *Uplink) hold(ctx context.Context) {
 	var leaving sync.WaitGroup
 	defer leaving.Wait()
-	var old *conn // what the next connection replaces
+	var old *conn // the connection that the next one replaces
 	for attempt := 0; u.claim(ctx); attempt++ {
 		began := time.Now()
 		current, err := u.open(ctx)
@@ -147,9 +170,9 @@ func (u *Uplink) hold(ctx context.Context) {
 		if err == nil {
 			u.params.Logger.InfoContext(ctx, "tunnel connected", current.attrs()...)
 			if current.serve(ctx) {
-				u.unwanted(current)
+				u.markReplaced(current)
 				old, attempt = current, -1
-				continue // at once: the hub has spread the agents
+				continue // without a pause: the hub balances its agents
 			}
 		}
 		if time.Since(began) >= stable {
@@ -157,15 +180,16 @@ func (u *Uplink) hold(ctx context.Context) {
 		}
 		pause := u.pause(attempt, err)
 		u.log(ctx, err, pause)
-		_ = backoff.Wait(ctx, pause) // the loop's condition sees the same end
+		_ = backoff.Wait(ctx, pause) // the loop's condition sees the end of ctx
 	}
 	if old != nil {
 		leaving.Go(func() { old.leave(ctx) })
 	}
 }
 
-// claim waits until there are fewer connections than replicas to hold them to, and counts one as being opened. It returns false when
-// ctx is done. The end of another connection wakes nobody: who has held it waits, and opens the next one.
+// claim blocks until there are fewer connections than wanted, and counts one as being opened. It
+// returns false when ctx is done. The end of a connection does not wake it: the goroutine that held
+// the connection opens the next one.
 func (u *Uplink) claim(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		u.mu.Lock()
@@ -191,7 +215,7 @@ func (u *Uplink) claim(ctx context.Context) bool {
 	return false
 }
 
-// opened takes note of the connection that was claimed; nil when there is none.
+// opened records the connection that was claimed, or with nil that the attempt failed.
 func (u *Uplink) opened(c *conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -201,8 +225,8 @@ func (u *Uplink) opened(c *conn) {
 	}
 }
 
-// unwanted takes note that another connection is to stand in this one's place.
-func (u *Uplink) unwanted(c *conn) {
+// markReplaced records that another connection is to replace this one.
+func (u *Uplink) markReplaced(c *conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if _, up := u.conns[c]; up {
@@ -210,15 +234,15 @@ func (u *Uplink) unwanted(c *conn) {
 	}
 }
 
-// down takes note of a connection's end.
-func (u *Uplink) down(c *conn) {
+// connClosed records the end of a connection.
+func (u *Uplink) connClosed(c *conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.conns, c)
 }
 
-// heed takes note of how many replicas there are.
-func (u *Uplink) heed(replicas int) {
+// setReplicaCount records the number of the hub's replicas.
+func (u *Uplink) setReplicaCount(replicas int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if replicas > 0 && replicas != u.replicas {
@@ -228,7 +252,7 @@ func (u *Uplink) heed(replicas int) {
 	}
 }
 
-// elsewhere lists the replicas that the agent is connected to.
+// elsewhere returns the replicas to which the agent is connected.
 func (u *Uplink) elsewhere() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -241,7 +265,7 @@ func (u *Uplink) elsewhere() []string {
 	return replicas
 }
 
-// open makes a connection. The error is the hub's when it refused.
+// open opens a connection. If the hub refused, the error is the hub's.
 func (u *Uplink) open(ctx context.Context) (*conn, error) {
 	base := u.find(ctx)
 	if base == "" {
@@ -278,7 +302,7 @@ func (u *Uplink) dial(ctx context.Context, base string) (*conn, error) {
 	return newConn(ctx, u, base, header.Get(headerConnectionID), carried), nil
 }
 
-// headerConnectionID names a connection.
+// headerConnectionID carries the identifier of a connection.
 const headerConnectionID = "Leat-Connection-Id"
 
 // Introduce returns the headers with which the agent opens a connection.
@@ -293,16 +317,17 @@ func (u *Uplink) Introduce(ctx context.Context) (http.Header, error) {
 	}, nil
 }
 
-// find returns the tunnel's URL. The hub tells it along with an access token, so a new agent asks for one first.
+// find returns the tunnel's URL. The hub returns it with an access token, so a new agent requests a
+// token first.
 func (u *Uplink) find(ctx context.Context) string {
 	if url := u.params.URL(); url != "" {
 		return url
 	}
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		if _, err := u.params.Tokens.Token(ctx); err == nil {
-			break // whoever gives the token logs when there is none
+			break // the token source logs the cause
 		}
-		_ = backoff.Wait(ctx, u.params.Reconnect.Delay(attempt)) // the loop's condition sees the same end
+		_ = backoff.Wait(ctx, u.params.Reconnect.Delay(attempt)) // the loop's condition sees the end of ctx
 	}
 	return u.params.URL()
 }
@@ -322,7 +347,7 @@ func (u *Uplink) log(ctx context.Context, err error, pause time.Duration) {
 	switch {
 	case ctx.Err() != nil || errors.Is(err, errAbsent):
 	case rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_ALREADY_EXISTS:
-		u.params.Logger.DebugContext(ctx, "no second replica of the tunnel was reached", slog.Duration("retry_in", pause))
+		u.params.Logger.DebugContext(ctx, "could not reach a second replica of the tunnel", slog.Duration("retry_in", pause))
 	case err != nil:
 		u.params.Logger.WarnContext(ctx, "tunnel cannot be reached", slog.Any("error", err), slog.Duration("retry_in", pause))
 	default:
