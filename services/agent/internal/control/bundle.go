@@ -29,38 +29,41 @@ import (
 
 const (
 	partialDir = "partial"
-	// downloadTimeout bounds one download, all its attempts included.
+	// downloadTimeout bounds one download, including all its attempts.
 	downloadTimeout = 5 * time.Minute
-	// partialMaxAge is when what is left of a download is not worth going on with.
+	// partialMaxAge is the age at which an incomplete download is no longer resumed.
 	partialMaxAge = 24 * time.Hour
-	// maxPartials bounds how many there are, well above how many are worked on at once.
+	// maxPartials bounds the number of incomplete downloads, well above the number of concurrent
+	// ones.
 	maxPartials = 64
-	// maxRebuilds bounds how many bundles are made of deltas at once: each holds some 40 MiB.
+	// maxRebuilds bounds how many bundles are rebuilt from deltas at once: each needs some 40 MiB.
 	maxRebuilds = 2
-	// defaultRecheck is how old the last look at stored bytes may be: services are refreshed every two hours, give or take
-	// a quarter, and each refresh is to look.
+	// defaultRecheck is the age at which stored bytes are verified again. Services are refreshed
+	// every two hours, ±25 %, and each refresh should verify them.
 	defaultRecheck = time.Hour
 )
 
-// BundleParams are what OpenBundles needs.
+// BundleParams are the settings and collaborators of OpenBundles.
 type BundleParams struct {
-	// Dir is where downloads are kept until they are complete.
+	// Dir is the folder for incomplete downloads.
 	Dir string
-	// BaseURL is the hub's.
+	// BaseURL is the hub's base URL.
 	BaseURL string
 	// HTTP sends requests with the agent's token.
 	HTTP  *http.Client
 	Store cas.Store
-	// Yield is called when the store is full, and may make room by giving up what it pinned. Nil: there is nothing to give up.
+	// Yield is called when the store is full. It may make room by unpinning bundles. Nil: no
+	// bundles are unpinned.
 	Yield     func()
 	Telemetry *telemetry.Telemetry
-	// Retry spaces attempts of one download. Zero: four attempts, 200 ms apart and growing.
+	// Retry spaces attempts of one download. Zero: four attempts, with growing pauses from 200 ms.
 	Retry backoff.Policy
-	// Recheck is how long a bundle is read from disk before its bytes are compared with its digest again. Zero: 1 h.
+	// Recheck is how long a bundle is read from disk before its bytes are compared with its digest
+	// again. Zero: 1 h.
 	Recheck time.Duration
 }
 
-// Bundles downloads content and keeps it, verified. It is safe for concurrent use.
+// Bundles downloads, verifies and stores bundles. It is safe for concurrent use.
 type Bundles struct {
 	params  BundleParams
 	logger  *slog.Logger
@@ -69,12 +72,12 @@ type Bundles struct {
 	slots   *semaphore.Weighted // of rebuilds
 
 	mu      sync.Mutex
-	checked map[digest.Digest]time.Time // when the stored bytes were last known to be right
+	checked map[digest.Digest]time.Time // when the stored bytes were last verified
 }
 
 var _ manifest.Bundles = (*Bundles)(nil)
 
-// OpenBundles makes the folder for downloads, and removes what is left of old ones.
+// OpenBundles creates the folder for downloads, and removes old incomplete ones.
 func OpenBundles(p BundleParams) (*Bundles, error) {
 	p.Dir = filepath.Join(p.Dir, partialDir)
 	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
@@ -99,7 +102,7 @@ func OpenBundles(p BundleParams) (*Bundles, error) {
 	}, nil
 }
 
-// removeOld removes what nobody is likely to go on with.
+// removeOld removes downloads that are too old to be resumed.
 func removeOld(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -107,7 +110,7 @@ func removeOld(dir string) error {
 	}
 	var found []os.FileInfo
 	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil { // others are gone by now
+		if info, err := entry.Info(); err == nil { // files that are gone by now are skipped
 			found = append(found, info)
 		}
 	}
@@ -123,7 +126,8 @@ func removeOld(dir string) error {
 	return nil
 }
 
-// Open implements manifest.Bundles. Where the base is on disk, it asks the hub for the difference only.
+// Open implements manifest.Bundles. If the base is on disk, it requests only the difference from
+// the hub.
 func (b *Bundles) Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error) {
 	err := b.recheck(ctx, d)
 	if errors.Is(err, cas.ErrNotFound) {
@@ -158,8 +162,8 @@ func (o *openBundle) Close() error {
 	return errors.Join(o.ReadCloser.Close(), o.blob.Close())
 }
 
-// recheck compares stored bytes with their digest where that was long ago. Damaged ones are dropped, and cas.ErrNotFound is the
-// error as if they had never been there.
+// recheck compares stored bytes with their digest if the last check is too old. It removes damaged
+// ones, and returns cas.ErrNotFound as if they had never been stored.
 func (b *Bundles) recheck(ctx context.Context, d digest.Digest) error {
 	blob, err := b.params.Store.Open(ctx, d)
 	if err != nil {
@@ -183,7 +187,8 @@ func (b *Bundles) recheck(ctx context.Context, d digest.Digest) error {
 	return errors.Join(cas.ErrNotFound, b.params.Store.Delete(ctx, d))
 }
 
-// due tells whether it is time to look at a bundle's bytes. The first time is not: a store verifies what an earlier process left.
+// due reports whether a bundle's bytes should be verified. The first call returns false, because a
+// store verifies what an earlier process left.
 func (b *Bundles) due(ctx context.Context, d digest.Digest) bool {
 	b.mu.Lock()
 	at, known := b.checked[d]
@@ -201,7 +206,7 @@ func (b *Bundles) remember(d digest.Digest) {
 	b.checked[d] = time.Now()
 }
 
-// forgetEvicted keeps the memory of checks as small as the store.
+// forgetEvicted removes the times of checks whose bundles are no longer stored.
 func (b *Bundles) forgetEvicted(ctx context.Context) {
 	usage, err := b.params.Store.Usage(ctx)
 	b.mu.Lock()
@@ -216,7 +221,8 @@ func (b *Bundles) forgetEvicted(ctx context.Context) {
 	}
 }
 
-// fetch downloads a bundle into the store. The download is shared and outlives the caller that began it.
+// fetch downloads a bundle into the store. Callers share the download, which outlives the caller
+// that began it.
 func (b *Bundles) fetch(ctx context.Context, d, base digest.Digest) error {
 	done := b.flight.DoChan(d.Hex(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downloadTimeout)

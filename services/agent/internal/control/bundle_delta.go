@@ -14,7 +14,8 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// rebuild makes a bundle of its base on disk and the delta that was downloaded. The store verifies it as it does any other.
+// rebuild makes a bundle from its base on disk and the downloaded delta. The store verifies the
+// result like any other bundle.
 func (b *Bundles) rebuild(ctx context.Context, d digest.Digest, part *partial) error {
 	if err := b.slots.Acquire(ctx, 1); err != nil {
 		return err
@@ -32,7 +33,7 @@ func (b *Bundles) rebuild(ctx context.Context, d digest.Digest, part *partial) e
 	return part.remove()
 }
 
-// rebuilt returns the zstd bytes of the bundle while they are made. Closing ends the making.
+// rebuilt returns the zstd bytes of the bundle while they are produced. Close ends the production.
 func (b *Bundles) rebuilt(ctx context.Context, d digest.Digest, part *partial) (io.ReadCloser, error) {
 	base, err := b.read(ctx, part.is.Base)
 	if err != nil {
@@ -63,12 +64,12 @@ func apply(w io.Writer, base bundle.Tar, to digest.Digest, delta io.Reader) erro
 	}
 	err = bundle.ApplyDelta(compressed, base, to, delta, bundle.Limits{})
 	if err != nil {
-		return err // and no end of the stream, which could be taken for that of a bundle
+		return err // without the end of the stream, which could be taken for the bundle's
 	}
 	return compressed.Close()
 }
 
-// rebuilding is a pipe whose writer has ended once it is closed.
+// rebuilding is a pipe whose writer has ended when Close returns.
 type rebuilding struct {
 	*io.PipeReader
 	done <-chan struct{}
@@ -81,7 +82,7 @@ func (r *rebuilding) Close() error {
 	return err
 }
 
-// dropDamaged looks at the bytes of a base that a delta could not be applied to.
+// dropDamaged verifies a base to which a delta could not be applied.
 func (b *Bundles) dropDamaged(ctx context.Context, base digest.Digest) error {
 	b.mu.Lock()
 	delete(b.checked, base)

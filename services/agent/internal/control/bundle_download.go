@@ -25,8 +25,8 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// download goes on where an earlier attempt broke off, also one of an earlier process, and hands the whole to the store,
-// which verifies it. A delta of which nothing comes is followed by the bundle itself.
+// download resumes an earlier attempt, possibly of an earlier process, and passes the complete file
+// to the store, which verifies it. If a delta cannot be used, it downloads the bundle itself.
 func (b *Bundles) download(ctx context.Context, d, base digest.Digest) (err error) {
 	part, err := openPartial(filepath.Join(b.params.Dir, d.Hex()))
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *Bundles) download(ctx context.Context, d, base digest.Digest) (err erro
 	}
 	defer func() { err = errors.Join(err, part.close()) }()
 	if part.size > 0 {
-		base = part.is.Base // of another delta, or of none, these bytes would be no piece
+		base = part.is.Base // bytes of another delta, or of the bundle, cannot be continued
 	}
 	if !base.IsZero() && !b.holds(ctx, base) {
 		base = digest.Digest{}
@@ -43,7 +43,7 @@ func (b *Bundles) download(ctx context.Context, d, base digest.Digest) (err erro
 		}
 	}
 	if base == d {
-		base = digest.Digest{} // it was dropped while somebody asked for it
+		base = digest.Digest{} // it was evicted meanwhile
 	}
 	if err := b.transfer(ctx, d, base, part); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (b *Bundles) download(ctx context.Context, d, base digest.Digest) (err erro
 	if err == nil || ctx.Err() != nil || errors.Is(err, cas.ErrFull) {
 		return err
 	}
-	b.logger.DebugContext(ctx, "delta is of no use, downloading the whole bundle",
+	b.logger.DebugContext(ctx, "delta cannot be used, downloading the whole bundle",
 		slog.String(telemetry.KeyDigest, d.String()), slog.Any("error", err))
 	b.metrics.count(ctx, resultFallback)
 	if err := part.clear(); err != nil {
@@ -82,15 +82,16 @@ func (b *Bundles) keep(ctx context.Context, d digest.Digest, part *partial) erro
 		return fmt.Errorf("store bundle: %w", err)
 	}
 	if err != nil {
-		b.logger.WarnContext(ctx, "downloaded bundle is refused", slog.String(telemetry.KeyDigest, d.String()), slog.Any("error", err))
+		b.logger.WarnContext(ctx, "store rejects the downloaded bundle", slog.String(telemetry.KeyDigest, d.String()), slog.Any("error", err))
 	} else {
 		b.metrics.count(ctx, resultWhole)
 	}
-	// Also after damage: what is wrong with the bytes would only be added to.
+	// Also if the bytes are damaged: another attempt would only append to them.
 	return errors.Join(err, part.remove())
 }
 
-// put stores what open returns. A store that is full is tried once more after the last good bundles have been given up.
+// put stores the content that open returns. If the store is full, it tries again after the last
+// good bundles have been unpinned.
 func (b *Bundles) put(ctx context.Context, d digest.Digest, open func() (io.ReadCloser, error)) error {
 	once := func() error {
 		content, err := open()
@@ -115,7 +116,7 @@ func damaged(err error) bool {
 	return errors.Is(err, digest.ErrMismatch) || errors.Is(err, cas.ErrCorrupt) || errors.Is(err, cas.ErrTooLarge)
 }
 
-// transfer adds to what was downloaded what it lacks. With a base the answer may be a delta from that.
+// transfer downloads the missing bytes. With a base the answer may be a delta from it.
 func (b *Bundles) transfer(ctx context.Context, d, base digest.Digest, part *partial) error {
 	response, err := b.request(ctx, d, base, part)
 	if err != nil {
@@ -125,14 +126,14 @@ func (b *Bundles) transfer(ctx context.Context, d, base digest.Digest, part *par
 	switch response.StatusCode {
 	case http.StatusPartialContent:
 		if !part.continues(response.Header) {
-			return errors.Join(errors.New("download bundle: the answer is no continuation"), part.clear())
+			return errors.Join(errors.New("download bundle: the answer does not continue the earlier bytes"), part.clear())
 		}
 		b.metrics.count(ctx, resultResumed)
 	case http.StatusRequestedRangeNotSatisfiable:
 		if response.Header.Get("Content-Range") == "bytes */"+strconv.FormatInt(part.size, 10) {
-			return nil // everything is here already
+			return nil // the file is complete already
 		}
-		return errors.Join(errors.New("download bundle: the hub has less than came before"), part.clear())
+		return errors.Join(errors.New("download bundle: the hub has fewer bytes than were downloaded before"), part.clear())
 	case http.StatusOK:
 		is, err := represented(response.Header, base)
 		if err != nil {
@@ -144,7 +145,7 @@ func (b *Bundles) transfer(ctx context.Context, d, base digest.Digest, part *par
 	default:
 		return refusal(response)
 	}
-	// Compressed bytes are not longer than their content but for a little framing.
+	// Compressed bytes are not longer than their content, except for a little framing.
 	n, err := io.Copy(part, io.LimitReader(response.Body, bundle.DefaultLimits().Bytes+1<<20-part.size))
 	b.metrics.received.Add(ctx, n)
 	if err != nil {
@@ -166,7 +167,7 @@ func (b *Bundles) request(ctx context.Context, d, base digest.Digest, part *part
 	}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(request.Header))
 	request.Header.Set("Accept", accept)
-	request.Header.Set("Accept-Encoding", "zstd") // also keeps the transport from asking for gzip and undoing it
+	request.Header.Set("Accept-Encoding", "zstd") // also prevents the transport's own gzip
 	if part.size > 0 {
 		request.Header.Set("Range", "bytes="+strconv.FormatInt(part.size, 10)+"-")
 		request.Header.Set("If-Range", part.is.Tag)
@@ -178,12 +179,13 @@ func (b *Bundles) request(ctx context.Context, d, base digest.Digest, part *part
 	return response, nil
 }
 
-// represented tells what an answer from its first byte on is: a delta from the base that was asked for, or the bundle. That is
-// zstd by its type or by its encoding, and the same bytes either way; what it is not the store finds out.
+// represented returns what an answer represents from its first byte on: a delta from the requested
+// base, or the bundle. A bundle is zstd by its type or by its encoding, with the same bytes. The
+// store detects anything else.
 func represented(header http.Header, base digest.Digest) (representation, error) {
 	is := representation{}
 	if tag := header.Get("Etag"); !strings.HasPrefix(tag, "W/") {
-		is.Tag = tag // a weak one does not tell bytes apart
+		is.Tag = tag // a weak tag does not identify bytes
 	}
 	coding := header.Get("Content-Encoding")
 	mediaType, _, _ := strings.Cut(header.Get("Content-Type"), ";")
@@ -193,14 +195,14 @@ func represented(header http.Header, base digest.Digest) (representation, error)
 	case strings.TrimSpace(mediaType) != bundle.DeltaMediaType:
 		return is, nil
 	case base.IsZero() || coding != "":
-		return is, errors.New("download bundle: got a delta that nobody asked for")
+		return is, errors.New("download bundle: got a delta without requesting one")
 	default:
 		is.Base = base
 		return is, nil
 	}
 }
 
-// refusal is the hub's error, with the delay it asks for.
+// refusal returns the hub's error, with the delay that it requests.
 func refusal(response *http.Response) error {
 	err := rpcerr.FromHTTP(response)
 	if err == nil {

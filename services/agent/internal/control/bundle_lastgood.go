@@ -12,18 +12,18 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// LastGood passes on what a Reporter hears, and remembers of it what each service was last applied from. Such bundles stay on
-// disk when the plan has gone on: the next ones are made from them, and a plan that goes back needs them. It is safe for
-// concurrent use.
+// LastGood forwards to a Reporter, and records from which bundles each service was last applied.
+// Such bundles stay on disk after the plan has changed: the next ones are deltas from them, and a
+// plan that goes back needs them. It is safe for concurrent use.
 type LastGood struct {
 	reconcile.Reporter
 
 	mu      sync.Mutex
 	applied map[string][]digest.Digest // by service
-	pins    map[digest.Digest]int      // how many services
+	pins    map[digest.Digest]int      // by digest: the number of services
 }
 
-// NewLastGood returns a LastGood that knows of no service.
+// NewLastGood returns a LastGood without any service.
 func NewLastGood(next reconcile.Reporter) *LastGood {
 	return &LastGood{Reporter: next, applied: map[string][]digest.Digest{}, pins: map[digest.Digest]int{}}
 }
@@ -32,7 +32,7 @@ func NewLastGood(next reconcile.Reporter) *LastGood {
 func (l *LastGood) Report(status report.Status) {
 	digests := make([]digest.Digest, 0, len(status.Applied.Digests))
 	for _, text := range status.Applied.Digests {
-		if d, err := digest.Parse(text); err == nil { // others are nobody's name
+		if d, err := digest.Parse(text); err == nil { // other texts do not name a bundle
 			digests = append(digests, d)
 		}
 	}
@@ -67,15 +67,15 @@ func (l *LastGood) set(service string, digests []digest.Digest) {
 	}
 }
 
-// Pinned tells whether a service was last applied from a bundle.
+// Pinned reports whether a service was last applied from a bundle.
 func (l *LastGood) Pinned(d digest.Digest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pins[d] > 0
 }
 
-// Yield gives all of them up, for a store that has no room left for what the plan wants. They are remembered again as
-// services report.
+// Yield unpins all bundles, for a store without room for those of the plan. They are pinned again
+// when services report.
 func (l *LastGood) Yield() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

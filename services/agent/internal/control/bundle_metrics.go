@@ -14,15 +14,15 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// bundleResult is what became of a download, or of what an earlier one brought.
+// bundleResult is the outcome of a download, or of a check of stored bytes.
 type bundleResult string
 
 const (
-	resultWhole    bundleResult = "whole"    // the bundle came whole
-	resultDelta    bundleResult = "delta"    // it was rebuilt from a delta
-	resultFallback bundleResult = "fallback" // a delta was of no use; the whole bundle is downloaded next
-	resultResumed  bundleResult = "resumed"  // a transfer went on where another was cut off
-	resultDamaged  bundleResult = "damaged"  // stored bytes were not what they should be, and were dropped
+	resultWhole    bundleResult = "whole"    // the whole bundle was downloaded
+	resultDelta    bundleResult = "delta"    // the bundle was rebuilt from a delta
+	resultFallback bundleResult = "fallback" // a delta could not be used; the whole bundle is downloaded next
+	resultResumed  bundleResult = "resumed"  // a transfer continued an incomplete one
+	resultDamaged  bundleResult = "damaged"  // stored bytes were damaged and removed
 )
 
 type bundleMetrics struct {
@@ -33,9 +33,9 @@ type bundleMetrics struct {
 func newBundleMetrics(t *telemetry.Telemetry) (bundleMetrics, error) {
 	meter := t.Meter("agent")
 	results, err := meter.Int64Counter("leat.bundle.download", metric.WithUnit("{download}"),
-		metric.WithDescription("What became of downloads and stored bundles, by result."))
+		metric.WithDescription("Downloads and checks of stored bundles, by result."))
 	received, err2 := meter.Int64Counter("leat.bundle.received", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of bundles and deltas that were downloaded."))
+		metric.WithDescription("Downloaded bytes of bundles and deltas."))
 	if err := errors.Join(err, err2); err != nil {
 		return bundleMetrics{}, fmt.Errorf("make counters: %w", err)
 	}

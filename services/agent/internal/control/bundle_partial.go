@@ -20,26 +20,26 @@ import (
 // maxPartialHead bounds the first line of a partial's file.
 const maxPartialHead = 4 << 10
 
-// representation tells what the bytes of a download are a beginning of.
+// representation identifies the bytes of a download.
 type representation struct {
-	// Tag is the strong ETag they came with. Empty: there was none, and they are worth nothing once the connection is cut.
+	// Tag is the strong ETag of the bytes. Empty: the download cannot be resumed.
 	Tag string `json:"tag,omitempty"`
-	// Base is what the delta leads from. Zero: it is the bundle itself.
+	// Base is the base of the delta. Zero: the download is the bundle itself.
 	Base digest.Digest `json:"base,omitzero"`
 }
 
-// partial is a download that may have been cut off, in a file that outlives the process: a line that tells the representation,
-// then its bytes so far. Bytes of two representations never meet. What a crash of the machine does to the file the
-// digest finds out.
+// partial is a possibly incomplete download in a file that outlives the process. The first line of
+// the file is the representation, and the rest its bytes so far. Bytes of two representations are
+// never mixed. The digest detects any damage by a crash of the machine.
 type partial struct {
 	file *os.File // at its end
 	is   representation
 	head int64 // length of the line
-	size int64 // bytes after the line; 0 where they cannot be added to
+	size int64 // bytes after the line; 0 if they cannot be continued
 	gone bool
 }
 
-// openPartial opens what there is of a download, or begins with nothing.
+// openPartial opens an incomplete download, or begins an empty one.
 func openPartial(path string) (*partial, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -66,17 +66,17 @@ func (p *partial) restore() error {
 	return nil
 }
 
-// clear forgets what was downloaded.
+// clear discards the downloaded bytes.
 func (p *partial) clear() error {
 	p.is, p.head, p.size = representation{}, 0, 0
 	_, err := p.file.Seek(0, io.SeekStart)
 	if err = errors.Join(err, p.file.Truncate(0)); err != nil {
-		return fmt.Errorf("start download anew: %w", err)
+		return fmt.Errorf("restart download: %w", err)
 	}
 	return nil
 }
 
-// begin starts anew with another representation.
+// begin discards the downloaded bytes and sets another representation.
 func (p *partial) begin(is representation) error {
 	if err := p.clear(); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (p *partial) begin(is representation) error {
 		return fmt.Errorf("begin download: %w", err)
 	}
 	if len(line) >= maxPartialHead {
-		is.Tag = "" // so long a tag is not one of ours
+		is.Tag = "" // the hub does not send tags of that length
 		return p.begin(is)
 	}
 	n, err := p.file.Write(append(line, '\n'))
@@ -97,28 +97,28 @@ func (p *partial) begin(is representation) error {
 	return nil
 }
 
-// continues tells whether an answer to a range request goes on exactly where the bytes end.
+// continues reports whether an answer to a range request begins exactly where the bytes end.
 func (p *partial) continues(header http.Header) bool {
 	tag := header.Get("Etag")
 	start, ok := rangeStart(header.Get("Content-Range"))
 	return ok && start == p.size && p.size > 0 && (tag == "" || tag == p.is.Tag)
 }
 
-// rangeStart reads the first number of "bytes 100-199/200".
+// rangeStart returns the first number of "bytes 100-199/200".
 func rangeStart(header string) (int64, bool) {
 	text, _, found := strings.Cut(strings.TrimPrefix(header, "bytes "), "-")
 	start, err := strconv.ParseInt(text, 10, 64)
 	return start, found && err == nil
 }
 
-// Write adds bytes.
+// Write appends bytes.
 func (p *partial) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
 	p.size += int64(n)
 	return n, err
 }
 
-// content reads the bytes from the first one on. It can be called again, for another reader.
+// content returns a reader of all bytes. It can be called again, for another reader.
 func (p *partial) content() (io.Reader, error) {
 	if _, err := p.file.Seek(p.head, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("rewind download: %w", err)
@@ -126,7 +126,7 @@ func (p *partial) content() (io.Reader, error) {
 	return io.LimitReader(p.file, p.size), nil
 }
 
-// remove removes the file, once nothing more is to come of it.
+// remove removes the file after it has been used.
 func (p *partial) remove() error {
 	p.gone = true
 	if err := os.Remove(p.file.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -135,7 +135,7 @@ func (p *partial) remove() error {
 	return nil
 }
 
-// close closes the file, and removes it where a later attempt could not go on with it.
+// close closes the file, and removes it if no later attempt could resume it.
 func (p *partial) close() error {
 	if !p.gone && p.is.Tag == "" {
 		return errors.Join(p.remove(), p.file.Close())

@@ -30,22 +30,23 @@ const (
 	purposeConfig = "agent service configuration"
 )
 
-// errConfigElsewhere means that the hub has given another configuration than the plan names.
+// errConfigElsewhere means that the hub's configuration is not the one that the plan names.
 var errConfigElsewhere = errors.New("the hub has another configuration than the plan names; a new plan follows")
 
-// ConfigParams are what OpenConfigs needs.
+// ConfigParams are the settings and collaborators of OpenConfigs.
 type ConfigParams struct {
-	// Dir is where configurations are kept, sealed.
+	// Dir is the folder of the sealed configurations.
 	Dir string
-	// Hub is called with the agent's token.
+	// Hub is a client that sends the agent's token.
 	Hub      distributorv1connect.DistributorServiceClient
 	Identity *Identity
 	Logger   *slog.Logger
 }
 
-// Configs fetches each service's configuration when its digest changes, and keeps the last one on the disk, so that a
-// restart without the hub renders the same. What is on the disk is sealed with a key made of the agent's: whoever gets at
-// the folder without it has nothing. It is safe for concurrent use.
+// Configs fetches each service's configuration when its digest changes, and stores the last one on
+// disk, so that a restart without the hub renders the same objects. Files are sealed with a key
+// derived from the agent's own: without that key the folder is useless to an attacker. Configs is
+// safe for concurrent use.
 type Configs struct {
 	params ConfigParams
 	vault  vault
@@ -54,7 +55,7 @@ type Configs struct {
 
 var _ manifest.Configs = (*Configs)(nil)
 
-// OpenConfigs makes the folder, and removes what a crash left half-written.
+// OpenConfigs creates the folder, and removes incomplete files of a crash.
 func OpenConfigs(p ConfigParams) (*Configs, error) {
 	v, err := openVault(filepath.Join(p.Dir, configDir), purposeConfig, p.Identity)
 	if err != nil {
@@ -75,7 +76,7 @@ func (c *Configs) Config(ctx context.Context, s plan.Service) (render.Variables,
 	}
 	fresh, err := c.fetch(ctx, s)
 	if err == nil && fresh.GetConfigDigest() != s.ConfigDigest {
-		fresh, err = c.fetch(ctx, s) // the first call may have been under way before the plan changed
+		fresh, err = c.fetch(ctx, s) // the shared call may have begun before the plan changed
 	}
 	if err == nil && fresh.GetConfigDigest() != s.ConfigDigest {
 		err = errConfigElsewhere
@@ -86,13 +87,13 @@ func (c *Configs) Config(ctx context.Context, s plan.Service) (render.Variables,
 	if err != nil {
 		return render.Variables{}, &reason.Problem{
 			Reason:  reason.DependencyUnavailable,
-			Message: fmt.Sprintf("the hub does not give the service's configuration, what was applied before stays: %s", advice(err)),
+			Message: fmt.Sprintf("the hub does not return the service's configuration, and the objects stay as they are: %s", advice(err)),
 		}
 	}
 	return variablesOf(fresh), nil
 }
 
-// advice is what a person is told of an error of the call.
+// advice returns the text of an error of the call for people.
 func advice(err error) string {
 	if rpcerr.HasReason(err) {
 		return fmt.Sprintf("%s (%s)", rpcerr.Message(err), strings.TrimPrefix(rpcerr.ReasonOf(err).String(), "REASON_"))
@@ -100,7 +101,8 @@ func advice(err error) string {
 	return err.Error()
 }
 
-// fetch asks the hub, once for all who ask at the same time, and keeps the answer. It outlives a caller that gives up.
+// fetch requests the configuration, with one call for all concurrent callers, and stores it. It
+// outlives a caller that gives up.
 func (c *Configs) fetch(ctx context.Context, s plan.Service) (*distributorv1.GetServiceConfigResponse, error) {
 	done := c.flight.DoChan(s.UID, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
@@ -113,7 +115,7 @@ func (c *Configs) fetch(ctx context.Context, s plan.Service) (*distributorv1.Get
 			return nil, err
 		}
 		if err := c.keep(s, response); err != nil {
-			c.params.Logger.ErrorContext(ctx, "configuration cannot be stored, a restart without the hub would lack it",
+			c.params.Logger.ErrorContext(ctx, "cannot store configuration, a restart without the hub would lack it",
 				slog.String("leat.service", s.Name), slog.Any("error", err))
 		}
 		return response, nil
@@ -127,7 +129,7 @@ func (c *Configs) fetch(ctx context.Context, s plan.Service) (*distributorv1.Get
 	}
 }
 
-// keep writes a configuration in place of the service's last.
+// keep replaces the stored configuration of the service.
 func (c *Configs) keep(s plan.Service, config *distributorv1.GetServiceConfigResponse) error {
 	plain, err := proto.Marshal(config)
 	if err != nil {
@@ -148,7 +150,8 @@ func (c *Configs) read(s plan.Service) (*distributorv1.GetServiceConfigResponse,
 	return config, nil
 }
 
-// Retain removes from the disk what the plan has no use for: secrets are kept no longer than they are needed.
+// Retain removes the stored configurations of services that are not in the plan: secrets are kept
+// no longer than necessary.
 func (c *Configs) Retain(ctx context.Context, plan plan.Plan) {
 	wanted := make(map[string]bool, len(plan.Services))
 	for _, s := range plan.Services {
@@ -157,11 +160,11 @@ func (c *Configs) Retain(ctx context.Context, plan plan.Plan) {
 		}
 	}
 	if err := c.vault.retain(wanted); err != nil {
-		c.params.Logger.WarnContext(ctx, "configurations that are not needed any more cannot be removed", slog.Any("error", err))
+		c.params.Logger.WarnContext(ctx, "cannot remove configurations of services that left the plan", slog.Any("error", err))
 	}
 }
 
-// place binds a configuration to its service, and not to another that comes under the same name.
+// place binds a configuration to its service, and not to a later one of the same name.
 func place(s plan.Service) string { return s.UID + "/" + s.Name }
 
 func variablesOf(config *distributorv1.GetServiceConfigResponse) render.Variables {

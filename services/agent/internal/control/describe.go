@@ -17,46 +17,48 @@ import (
 )
 
 const (
-	// describePause is the least time between two descriptions: the first change is told at once, and what comes in the second after it
-	// together.
+	// describePause is the minimum time between two descriptions. The first change is reported at
+	// once, and those of the following second together.
 	describePause = time.Second
-	// versionPause is the least time between two questions for the API server's version, however often it is lost and found.
+	// versionPause is the minimum time between two requests for the API server's version, however
+	// often the connection is lost.
 	versionPause = time.Minute
-	// versionInterval is when the version is asked for in any case.
+	// versionInterval is the maximum time between two such requests.
 	versionInterval = time.Hour
 	versionTimeout  = 30 * time.Second
 	versionJitter   = 0.25
 )
 
-// DescriberParams are what NewDescriber needs.
+// DescriberParams are the settings and collaborators of NewDescriber.
 type DescriberParams struct {
 	Reports *Reports
-	// Summary is what the cluster is made of. Nil: that is not told.
+	// Summary is the overview of the cluster. Nil: it is not reported.
 	Summary *overview.Summary
-	// Version asks the API server for its version.
+	// Version returns the API server's version.
 	Version func(context.Context) (string, error)
-	// AgentVersion is the agent's own, and Capabilities what it can do, sorted.
+	// AgentVersion is the agent's own version, and Capabilities its sorted capabilities.
 	AgentVersion string
 	Capabilities []string
 	Logger       *slog.Logger
 }
 
-// Describer tells the hub about agent and cluster whenever that changes, at most once a second.
+// Describer reports agent and cluster to the hub whenever they change, at most once a second.
 type Describer struct {
 	params DescriberParams
-	ask    chan struct{} // one token when the version may be another
-	told   chan struct{} // one token when version is another
+	ask    chan struct{} // one token when the version may have changed
+	told   chan struct{} // one token when version has changed
 
 	mu      sync.Mutex
-	version string // of the API server; empty until it was heard
+	version string // of the API server; empty before its first answer
 }
 
-// NewDescriber returns a Describer that tells nothing before Run.
+// NewDescriber returns a Describer that reports nothing before Run.
 func NewDescriber(p DescriberParams) *Describer {
 	return &Describer{params: p, ask: make(chan struct{}, 1), told: make(chan struct{}, 1)}
 }
 
-// Back says that the API server was away, and may be another one now. It returns at once, and is safe for concurrent use.
+// Back reports that the API server was unreachable, and may be another one now. It returns at once,
+// and is safe for concurrent use.
 func (d *Describer) Back() {
 	select {
 	case d.ask <- struct{}{}:
@@ -64,7 +66,7 @@ func (d *Describer) Back() {
 	}
 }
 
-// Run describes until ctx is done; then it returns nil.
+// Run reports changes until ctx is done; then it returns nil.
 func (d *Describer) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -76,7 +78,7 @@ func (d *Describer) Run(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		d.params.Reports.Describe(d.describe(started))
-		_ = backoff.Wait(ctx, describePause) // the loop's condition sees the same end
+		_ = backoff.Wait(ctx, describePause) // the loop's condition sees the end of ctx
 		select {
 		case <-ctx.Done():
 		case <-changed:
@@ -91,7 +93,8 @@ func (d *Describer) describe(started *timestamppb.Timestamp) *distributorv1.Clus
 	version := d.version
 	d.mu.Unlock()
 	report := &distributorv1.ClusterReport{
-		AgentVersion: d.params.AgentVersion, Capabilities: d.params.Capabilities, StartedAt: started, KubernetesVersion: version,
+		AgentVersion: d.params.AgentVersion, Capabilities: d.params.Capabilities,
+		StartedAt: started, KubernetesVersion: version,
 	}
 	if d.params.Summary != nil {
 		report.Overview = overviewOf(d.params.Summary.Current())
@@ -100,15 +103,16 @@ func (d *Describer) describe(started *timestamppb.Timestamp) *distributorv1.Clus
 	return report
 }
 
-// followVersion asks for the API server's version until ctx is done: at the start, when the server is back, and now and again.
+// followVersion requests the API server's version until ctx is done: at the start, when the server
+// is back, and every versionInterval.
 func (d *Describer) followVersion(ctx context.Context) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		callCtx, cancel := context.WithTimeout(ctx, versionTimeout)
 		version, err := d.params.Version(callCtx)
 		cancel()
 		if err != nil {
-			d.params.Logger.DebugContext(ctx, "API server does not tell its version", slog.Any("error", err))
-			_ = backoff.Wait(ctx, backoff.Default().Delay(attempt)) // the loop's condition sees the same end
+			d.params.Logger.DebugContext(ctx, "API server does not return its version", slog.Any("error", err))
+			_ = backoff.Wait(ctx, backoff.Default().Delay(attempt)) // the loop's condition sees the end of ctx
 			continue
 		}
 		attempt = -1

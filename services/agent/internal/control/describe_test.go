@@ -171,7 +171,7 @@ func TestOverviewIsDebounced(t *testing.T) {
 				t.Errorf("got %v, want the last change and nothing else", got)
 			}
 			if got := h.size(h.count() - 1); got > 128 {
-				t.Errorf("got a report of %d bytes, want 128 at the most", got)
+				t.Errorf("got a report of %d bytes, want at most 128", got)
 			}
 			before = h.count()
 			pass(24 * time.Hour)

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 )
 
-// writeFile replaces a file at once and durably; a reader sees the old content or the new. Only the owner may read it.
+// writeFile replaces a file atomically and durably. A reader sees the old content or the new. Only
+// the owner may read it.
 func writeFile(path string, content []byte) (err error) {
 	draft, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {

@@ -18,16 +18,17 @@ const (
 	purposeFingerprints = "agent fingerprints"
 )
 
-// FingerprintParams are what OpenFingerprints needs.
+// FingerprintParams are the settings and collaborators of OpenFingerprints.
 type FingerprintParams struct {
-	// Dir is where fingerprints are kept, sealed.
+	// Dir is the folder of the sealed fingerprints.
 	Dir      string
 	Identity *Identity
 	Logger   *slog.Logger
 }
 
-// Fingerprints keeps what was applied in a file for each service. The files are sealed: the sum of an object whose secret is
-// short would let whoever has it try secrets out. It is safe for concurrent use, each service by one caller at a time.
+// Fingerprints stores the table of each service in a file. The files are sealed, because an
+// attacker with the sum of an object could guess a short secret in it. It is safe for concurrent
+// use, with one caller at a time for each service.
 type Fingerprints struct {
 	vault  vault
 	logger *slog.Logger
@@ -35,7 +36,7 @@ type Fingerprints struct {
 
 var _ fingerprint.Store = (*Fingerprints)(nil)
 
-// OpenFingerprints makes the folder, and removes what a crash left half-written.
+// OpenFingerprints creates the folder, and removes incomplete files of a crash.
 func OpenFingerprints(p FingerprintParams) (*Fingerprints, error) {
 	v, err := openVault(filepath.Join(p.Dir, fingerprintDir), purposeFingerprints, p.Identity)
 	if err != nil {
@@ -52,7 +53,7 @@ func (f *Fingerprints) Load(ctx context.Context, service string) fingerprint.Tab
 		table, err = fingerprint.DecodeTable(plain)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.logger.WarnContext(ctx, "stored fingerprints cannot be read, the service is applied again",
+		f.logger.WarnContext(ctx, "cannot read stored fingerprints, applying the service again",
 			slog.String("leat.service", service), slog.Any("error", err))
 	}
 	return table

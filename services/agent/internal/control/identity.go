@@ -1,8 +1,27 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control is the agent's side of its conversation with the hub: who it is, what it should run, the content of
-// that, and what became of it.
+// Package control is the adapter to the hub: the agent's identity, the plan, bundles,
+// configurations and reports.
+//
+// It promises:
+//
+// \t- The agent's private key never leaves its data folder and the keep.
+//
+// \t- A plan never moves backwards, and an unreadable one is ignored in favour of the last good
+// one.
+//
+// \t- A bundle is used only after its bytes have matched its digest.
+//
+// \t- The hub receives the latest state of every service, and no report of an earlier process
+// replaces it.
+//
+// \t- Secrets are on disk only sealed, and no longer than the plan needs them.
+//
+// When the hub is unreachable, all of this continues with the stored copies. Each type has one lock
+// of its own, and none is held during a call to the hub or another type of the package. Calls that
+// several callers want are shared: such a call has its own timeout and outlives the caller that
+// began it.
 package control
 
 import (
@@ -41,37 +60,42 @@ const (
 
 	// callTimeout bounds every unary call to the hub.
 	callTimeout = 30 * time.Second
-	// rejectedPause keeps an agent whose key the hub does not know from asking more often.
+	// rejectedPause is the minimum time between two attempts of an agent whose key the hub does not
+	// accept.
 	rejectedPause = time.Minute
-	// renewJitter keeps agents apart that got their tokens together, after the hub was away.
+	// renewJitter spreads the renewals of agents that received their tokens at the same time, after
+	// an outage of the hub.
 	renewJitter = 0.15
 )
 
-// errNotEnrolled means that there is neither an identity nor a way to get one.
+// errNotEnrolled means that the agent has no identity and cannot enrol.
 var errNotEnrolled = errors.New("the agent is not enrolled; give it a join token (leat cluster create prints one)")
 
-// IdentityParams are what OpenIdentity needs.
+// IdentityParams are the settings and collaborators of OpenIdentity.
 type IdentityParams struct {
-	// Dir is where key and identity are kept.
+	// Dir is the folder of key and identity.
 	Dir string
-	// JoinToken enrols the agent when it has no identity, or the hub rejects the one it has. Empty: it cannot enrol.
+	// JoinToken enrols the agent if it has no identity, or the hub rejects its key. Empty: it
+	// cannot enrol.
 	JoinToken string
-	// Hub is called without a token.
+	// Hub is a client that sends no token.
 	Hub distributorv1connect.DistributorServiceClient
-	// HubKeys are those by which an agent that is dialled knows the hub, until it learns of others. None: it is not dialled.
+	// HubKeys are the keys by which an agent that is dialled initially recognises the hub. Empty:
+	// the agent is not dialled.
 	HubKeys []ed25519.PublicKey
-	// FetchHubKeys asks the hub for the keys by which it signs. It is called with each new access token where there are HubKeys.
+	// FetchHubKeys requests the keys with which the hub signs. If HubKeys is not empty, it is
+	// called with each new access token.
 	FetchHubKeys func(ctx context.Context) ([]ed25519.PublicKey, error)
 	Logger       *slog.Logger
 }
 
-// Identity is who the agent is to the hub: a key that never leaves the data directory, and the access tokens it is traded
-// for. It enrols by itself when it is first needed. It is safe for concurrent use.
+// Identity is the agent's identity at the hub: a private key, and the access tokens that it is
+// exchanged for. It enrols the agent when a token is first needed. It is safe for concurrent use.
 type Identity struct {
 	params IdentityParams
 	flight singleflight.Group
 
-	enrolled  chan struct{} // one token when what is on the disk changed
+	enrolled  chan struct{} // one token when the files on disk have changed
 	complaint sync.Once     // about the keep
 
 	mu       sync.Mutex
@@ -81,30 +105,30 @@ type Identity struct {
 	tunnel   string    // for the tunnel; always renewed together with token
 	renew    time.Time // when the token should be replaced
 	expires  time.Time
-	rejected time.Time // when the hub last rejected the key for good
-	reason   error     // why
-	paused   time.Time // until when the hub asked not to be asked
-	pause    error     // in these words
+	rejected time.Time // when the hub last rejected the key permanently
+	reason   error     // the error of that rejection
+	paused   time.Time // no request to the hub before that time
+	pause    error     // the hub's error that demanded it
 }
 
 var _ identity.TokenSource = (*Identity)(nil)
 
-// identityState is what the hub told about the agent.
+// identityState is what the hub has returned about the agent.
 type identityState struct {
 	Cluster    string `json:"cluster"`
 	ClusterUID string `json:"cluster_uid"`
 	TunnelURL  string `json:"tunnel_url,omitempty"`
-	// JoinToken is the hash of the join token that was used, so that it is not tried a second time.
+	// JoinToken is the hash of the last used join token, so that the agent does not use it again.
 	JoinToken string `json:"join_token_sha256"`
-	// EnrolledAt tells which of two identities is the newer one.
+	// EnrolledAt shows which of two identities is newer.
 	EnrolledAt time.Time `json:"enrolled_at,omitzero"`
-	// HubKeys are the hub's, as it told last, and HubKeysGiven those that the agent had been given by then: where it is given others,
-	// these count.
+	// HubKeys are the hub's keys in its latest answer. HubKeysGiven are the configured keys at that
+	// time: when the configuration changes, the new configuration takes precedence.
 	HubKeys      []ed25519.PublicKey `json:"hub_keys,omitempty"`
 	HubKeysGiven []ed25519.PublicKey `json:"hub_keys_given,omitempty"`
 }
 
-// OpenIdentity reads key and identity from the data directory, and makes a key if there is none.
+// OpenIdentity reads key and identity from the data directory, and creates a key if it is missing.
 func OpenIdentity(p IdentityParams) (*Identity, error) {
 	key, err := readKey(filepath.Join(p.Dir, keyFile))
 	if err != nil {
@@ -124,29 +148,30 @@ func OpenIdentity(p IdentityParams) (*Identity, error) {
 	return i, nil
 }
 
-// Cluster is the cluster's name; empty before enrolment.
+// Cluster returns the cluster's name, or "" before enrolment.
 func (i *Identity) Cluster() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.state.Cluster
 }
 
-// ClusterUID is the uid that the hub gave the cluster; empty before enrolment.
+// ClusterUID returns the uid that the hub gave the cluster, or "" before enrolment.
 func (i *Identity) ClusterUID() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.state.ClusterUID
 }
 
-// TunnelURL is the tunnel's base URL as last told by the hub; empty when there is none.
+// TunnelURL returns the tunnel's base URL in the hub's latest answer, or "" if it is unknown.
 func (i *Identity) TunnelURL() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.state.TunnelURL
 }
 
-// Token returns an access token for the distributor. It gets a new one after about two thirds of the old one's life.
-// While the hub cannot be reached, it returns the old one until that expires.
+// Token returns an access token for the distributor. It requests a new one after about two thirds
+// of the old one's life. While the hub cannot be reached, it returns the old one until that
+// expires.
 func (i *Identity) Token(ctx context.Context) (string, error) {
 	return i.give(ctx, func() string { return i.token })
 }
@@ -191,7 +216,7 @@ func (i *Identity) give(ctx context.Context, which func() string) (string, error
 	}
 }
 
-// Invalidate drops a token that the hub does not accept any more.
+// Invalidate drops a token that the hub no longer accepts.
 func (i *Identity) Invalidate() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -205,18 +230,19 @@ func (i *Identity) current(which func() string) (token string, good, fresh bool)
 	return which(), now.Before(i.expires), now.Before(i.renew)
 }
 
-// refresh obtains a token, unless the hub said lately that it would not give one. It runs once at a time.
+// refresh obtains a token, unless the hub recently refused to issue one. It runs once at a time.
 func (i *Identity) refresh(ctx context.Context) error {
 	if err := i.recentRejection(); err != nil {
 		return err
 	}
 	err := i.obtain(ctx)
-	i.heed(err)
+	i.deferRequests(err)
 	return err
 }
 
-// heed notes that the hub asks to wait. Every call of the agent's asks for a token, so each would ask the hub again.
-func (i *Identity) heed(err error) {
+// deferRequests records that the hub asked the agent to wait. Otherwise each of the agent's calls,
+// all of which need a token, would send another request.
+func (i *Identity) deferRequests(err error) {
 	delay, ok := rpcerr.RetryDelay(err)
 	if !ok {
 		return
@@ -227,7 +253,7 @@ func (i *Identity) heed(err error) {
 	i.paused, i.pause = time.Now().Add(wait), err
 }
 
-// obtain enrols if need be and trades an assertion for a token.
+// obtain enrols if necessary and exchanges an assertion for a token.
 func (i *Identity) obtain(ctx context.Context) error {
 	if i.Cluster() == "" {
 		if err := i.enrol(ctx); err != nil {
@@ -263,7 +289,7 @@ func (i *Identity) recentRejection() error {
 	return nil
 }
 
-// reject notes that nothing but a person can help, and says so once.
+// reject records that only a person can resolve the error, and logs it once.
 func (i *Identity) reject(ctx context.Context, err error) error {
 	i.mu.Lock()
 	first := i.reason == nil
@@ -275,7 +301,7 @@ func (i *Identity) reject(ctx context.Context, err error) error {
 	return err
 }
 
-// mayEnrol tells whether there is a join token that was not used yet.
+// mayEnrol reports whether the agent has a join token that it has not used yet.
 func (i *Identity) mayEnrol() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -303,7 +329,7 @@ func (i *Identity) enrol(ctx context.Context) error {
 	})
 }
 
-// trade gets an access token.
+// trade obtains an access token.
 func (i *Identity) trade(ctx context.Context) error {
 	assertion, err := identity.SignAssertion(i.key, i.Cluster())
 	if err != nil {
@@ -316,7 +342,8 @@ func (i *Identity) trade(ctx context.Context) error {
 	now, expires := time.Now(), response.GetExpireTime().AsTime()
 	i.mu.Lock()
 	i.token, i.expires = response.GetAccessToken(), expires
-	i.tunnel = cmp.Or(response.GetTunnelToken(), response.GetAccessToken()) // a hub of an earlier release issues one token for both
+	// A hub of an earlier release issues one token for both.
+	i.tunnel = cmp.Or(response.GetTunnelToken(), response.GetAccessToken())
 	i.renew = now.Add(backoff.Jitter(expires.Sub(now)*2/3, renewJitter))
 	i.rejected, i.reason = time.Time{}, nil
 	state := i.state
@@ -348,7 +375,7 @@ func (i *Identity) remember(state identityState) error {
 	return nil
 }
 
-// replaceKey makes a new key: one that was revoked stays revoked.
+// replaceKey creates a new key: a revoked key stays revoked.
 func (i *Identity) replaceKey() error {
 	key, err := makeKey(filepath.Join(i.params.Dir, keyFile))
 	if err != nil {
@@ -375,7 +402,7 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(content)
 	if block == nil {
-		return nil, fmt.Errorf("read key: %s holds no PEM", path)
+		return nil, fmt.Errorf("read key: %s does not contain PEM", path)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -388,7 +415,8 @@ func readKey(path string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// makeKey stores the key before anybody hears of it: an agent that dies right after enrolling must still have it.
+// makeKey stores the key before anybody uses it: an agent that ends right after enrolling must
+// still have it.
 func makeKey(path string) (ed25519.PrivateKey, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

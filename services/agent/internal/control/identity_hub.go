@@ -10,14 +10,15 @@ import (
 	"slices"
 )
 
-// Key is the agent's key.
+// Key returns the agent's key.
 func (i *Identity) Key() ed25519.PrivateKey {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.key
 }
 
-// HubKeys are the keys by which the hub signs: those that it told last, unless the agent was given others since.
+// HubKeys returns the keys with which the hub signs: those of its latest answer, unless the
+// configuration has changed since.
 func (i *Identity) HubKeys() []ed25519.PublicKey {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -27,14 +28,15 @@ func (i *Identity) HubKeys() []ed25519.PublicKey {
 	return i.params.HubKeys
 }
 
-// learnHubKeys asks the hub for its keys, while the agent knows it by those before them. Without an answer these go on counting.
+// learnHubKeys requests the hub's keys while the agent accepts the earlier ones. Without an answer
+// those stay valid.
 func (i *Identity) learnHubKeys(ctx context.Context, state *identityState) {
 	if len(i.params.HubKeys) == 0 {
 		return
 	}
 	keys, err := i.params.FetchHubKeys(ctx)
 	if err != nil {
-		i.params.Logger.WarnContext(ctx, "hub does not tell its keys, going on with those known", slog.Any("error", err))
+		i.params.Logger.WarnContext(ctx, "hub does not return its keys, continuing with the known ones", slog.Any("error", err))
 		return
 	}
 	state.HubKeys, state.HubKeysGiven = keys, i.params.HubKeys

@@ -19,16 +19,18 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 )
 
-// Keep keeps small files outside of the data directory, where they survive its loss and other replicas find them.
+// Keep stores small files outside of the data directory. They survive its loss, and other replicas
+// can read them.
 type Keep interface {
-	// Load returns what was stored last; nil when nothing was.
+	// Load returns the files that were stored last, or nil if there are no such files.
 	Load(ctx context.Context) (map[string][]byte, error)
-	// Store replaces what was stored.
+	// Store replaces the stored files.
 	Store(ctx context.Context, files map[string][]byte) error
 }
 
-// RestoreIdentity brings key and identity back into the data directory dir where they are missing, or older than those in the
-// keep. It has to be done before OpenIdentity. A keep that cannot be read is an error only where the directory has no key.
+// RestoreIdentity restores key and identity into the data directory dir if they are missing there,
+// or older than those in the keep. It must run before OpenIdentity. A keep that cannot be read is
+// an error only if the directory has no key.
 func RestoreIdentity(ctx context.Context, dir string, keep Keep, logger *slog.Logger) error {
 	own, err := identityFiles(dir)
 	if err != nil {
@@ -37,7 +39,7 @@ func RestoreIdentity(ctx context.Context, dir string, keep Keep, logger *slog.Lo
 	kept, err := keep.Load(ctx)
 	if err != nil {
 		if own != nil {
-			logger.WarnContext(ctx, "kept identity cannot be read, going on with the one in the data folder", slog.Any("error", err))
+			logger.WarnContext(ctx, "cannot read kept identity, continuing with the one in the data folder", slog.Any("error", err))
 			return nil
 		}
 		return fmt.Errorf("load identity: %w", err)
@@ -57,7 +59,8 @@ func RestoreIdentity(ctx context.Context, dir string, keep Keep, logger *slog.Lo
 	return nil
 }
 
-// KeepIdentity stores key and identity in the keep whenever they change, until ctx is done. It returns nil then.
+// KeepIdentity stores key and identity in the keep whenever they change, until ctx is done. It
+// returns nil then.
 func (i *Identity) KeepIdentity(ctx context.Context, keep Keep) error {
 	var stored time.Time
 	_ = backoff.Retry(ctx, keepRetry(), func(ctx context.Context) error {
@@ -83,20 +86,23 @@ func (i *Identity) KeepIdentity(ctx context.Context, keep Keep) error {
 	return nil
 }
 
-// keepRetry spaces tries of a keep that may not be used: somebody has to grant the right first.
+// keepRetry spaces attempts to use a keep without the right to: somebody has to grant the right
+// first.
 func keepRetry() backoff.Policy { return backoff.Policy{Initial: time.Second, Max: 10 * time.Minute} }
 
-// complain says that the keep cannot be used, once.
+// complain logs once that the keep cannot be used.
 func (i *Identity) complain(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil {
 		i.complaint.Do(func() {
-			i.params.Logger.WarnContext(ctx, "identity cannot be kept in the cluster, so that it is lost with the data folder", slog.Any("error", err))
+			i.params.Logger.WarnContext(ctx, "identity cannot be kept in the cluster, so that it is lost with the data folder",
+				slog.Any("error", err))
 		})
 	}
 	return err
 }
 
-// identityFiles reads the files of an identity that is enrolled; nil when there is none.
+// identityFiles reads the files of an enrolled identity, or returns nil if there is no such
+// identity.
 func identityFiles(dir string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, name := range []string{keyFile, identityFile} {
@@ -112,14 +118,14 @@ func identityFiles(dir string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// enrolledAt is when an identity was enrolled; zero when it is none, or incomplete.
+// enrolledAt returns when an identity was enrolled, or zero if it is incomplete.
 func enrolledAt(files map[string][]byte) time.Time {
 	var state identityState
 	if len(files[keyFile]) == 0 || json.Unmarshal(files[identityFile], &state) != nil {
 		return time.Time{}
 	}
 	if state.EnrolledAt.IsZero() {
-		return time.Unix(0, 0) // by an agent that did not note it yet
+		return time.Unix(0, 0) // written by an agent that did not record the time yet
 	}
 	return state.EnrolledAt
 }

@@ -33,21 +33,21 @@ const (
 
 	// silence is how long a stream may be quiet: two of the hub's heartbeats and a little.
 	silence = 45 * time.Second
-	// pollInterval is used when the hub names none; pollJitter spreads it.
+	// pollInterval is used if the hub sets no interval; pollJitter spreads it.
 	pollInterval = 2 * time.Minute
 	pollJitter   = 0.25
 )
 
 var errSilent = errors.New("the plan's stream is silent")
 
-// PlanParams are what NewPlans needs.
+// PlanParams are the settings and collaborators of NewPlans.
 type PlanParams struct {
-	// Dir is where the last plan is kept. It never holds configuration or secrets: plans have none.
+	// Dir is the folder of the last plan. Plans contain neither configurations nor secrets.
 	Dir string
-	// Hub is called with the agent's token.
+	// Hub is a client that sends the agent's token.
 	Hub      distributorv1connect.DistributorServiceClient
 	Identity *Identity
-	// Deliver takes each new plan; it returns at once.
+	// Deliver receives each new plan. It returns at once.
 	Deliver func(plan.Plan)
 	Logger  *slog.Logger
 	// Reconnect spaces attempts. Zero: 0.5 s doubling to 30 s.
@@ -58,17 +58,18 @@ type PlanParams struct {
 type Plans struct {
 	params PlanParams
 
-	// held is the plan as it came, to which deltas apply; nil before the first. It is Run's alone.
+	// held is the latest plan in wire format, to which deltas apply, or nil before the first. Only
+	// Run uses it.
 	held *distributorv1.Plan
-	// doubted is set when something did not fit, until a whole plan came: the agent takes no deltas meanwhile. It is Run's
-	// alone.
-	doubted bool
+	// isDoubted is set from the first message that does not match until the next whole plan. The
+	// agent accepts no deltas meanwhile. Only Run uses it.
+	isDoubted bool
 
 	mu      sync.Mutex
 	version string
-	pinned  map[digest.Digest]bool // the bundles that the plan names
+	pinned  map[digest.Digest]bool // bundles that the plan names
 	ready   bool                   // a plan was delivered
-	failing bool                   // the hub did not answer last time, and that was logged
+	failing bool                   // the last call failed, and that was logged
 }
 
 // NewPlans returns Plans that do nothing before Run.
@@ -79,14 +80,14 @@ func NewPlans(p PlanParams) *Plans {
 	return &Plans{params: p}
 }
 
-// Version is that of the plan that was last delivered; empty before the first.
+// Version returns the version of the last delivered plan, or "" before the first.
 func (p *Plans) Version() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.version
 }
 
-// Pinned tells whether the plan names a bundle, which must then stay on disk.
+// Pinned reports whether the plan names a bundle, which must then stay on disk.
 func (p *Plans) Pinned(d digest.Digest) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,29 +104,30 @@ func (p *Plans) Ready(context.Context) error {
 	return nil
 }
 
-// Run delivers the plan kept on disk, then every new one, until ctx is done; then it returns nil.
+// Run delivers the stored plan, then every new one, until ctx is done; then it returns nil.
 func (p *Plans) Run(ctx context.Context) error {
 	p.restore(ctx)
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		outcome := p.watch(ctx)
-		if outcome.heard && !p.doubted {
+		if outcome.heard && !p.isDoubted {
 			attempt = 0
 		}
-		_ = backoff.Wait(ctx, p.pause(ctx, outcome, attempt)) // the loop's condition sees the same end
+		_ = backoff.Wait(ctx, p.pause(ctx, outcome, attempt)) // the loop's condition sees the end of ctx
 	}
 	return nil
 }
 
 // outcome is how a stream ended.
 type outcome struct {
-	heard bool          // at least one message came
-	drain time.Duration // the server asked to come back after this
+	heard bool          // at least one message arrived
+	drain time.Duration // the server asked the agent to reconnect after this
 	err   error
-	// version is the one that the hub takes this agent to have.
+	// version is the one that the hub assumes this agent to have.
 	version string
 }
 
-// pause is how long to wait before the next stream. A stream that brought nothing is made up for by asking for the plan.
+// pause returns how long to wait before the next stream. After a stream without any message, it
+// polls the plan instead.
 func (p *Plans) pause(ctx context.Context, o outcome, attempt int) time.Duration {
 	switch {
 	case ctx.Err() != nil:
@@ -141,20 +143,20 @@ func (p *Plans) pause(ctx context.Context, o outcome, attempt int) time.Duration
 	case err != nil:
 		return p.params.Reconnect.After(rpcerr.Paced(err), attempt)
 	case connect.CodeOf(o.err) == connect.CodeUnimplemented:
-		return backoff.Jitter(interval, pollJitter) // something in between knows no streams; polling is all there is
+		return backoff.Jitter(interval, pollJitter) // an intermediary blocks streams, so polling is all that works
 	default:
 		return p.params.Reconnect.After(rpcerr.Paced(o.err), attempt)
 	}
 }
 
-// watch holds one stream until it ends.
+// watch reads one stream until it ends.
 func (p *Plans) watch(ctx context.Context) (o outcome) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	alarm := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer alarm.Stop()
 	o.version = p.held.GetVersion()
-	stream, err := p.params.Hub.WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: o.version, AcceptDelta: !p.doubted})
+	stream, err := p.params.Hub.WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: o.version, AcceptDelta: !p.isDoubted})
 	if err != nil {
 		return outcome{err: p.failed(err)}
 	}
@@ -172,7 +174,7 @@ func (p *Plans) watch(ctx context.Context) (o outcome) {
 	return o
 }
 
-// event takes one message. The error means that it does not fit to what is held.
+// event processes one message. It returns an error if the message does not match the held plan.
 func (p *Plans) event(ctx context.Context, message *distributorv1.WatchPlanResponse, o *outcome) error {
 	switch event := message.GetEvent().(type) {
 	case *distributorv1.WatchPlanResponse_Plan:
@@ -189,7 +191,8 @@ func (p *Plans) event(ctx context.Context, message *distributorv1.WatchPlanRespo
 	return nil
 }
 
-// agree compares a heartbeat with what the hub should take this agent to have. A hub that names no version is fine.
+// agree compares the version in a heartbeat with the last sent one. A hub that names no version is
+// accepted.
 func agree(sent, named string) error {
 	if named != "" && named != sent {
 		return fmt.Errorf("the heartbeat names version %s, %q was sent last", named, sent)
@@ -197,12 +200,12 @@ func agree(sent, named string) error {
 	return nil
 }
 
-// poll asks for the plan once; and once more, for the whole of it, if a delta does not fit.
+// poll requests the plan once, and once more as a whole if a delta does not match.
 func (p *Plans) poll(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	response, err := p.ask(ctx)
-	if err == nil && p.doubted {
+	if err == nil && p.isDoubted {
 		response, err = p.ask(ctx)
 	}
 	if err != nil {
@@ -215,7 +218,7 @@ func (p *Plans) poll(ctx context.Context) (time.Duration, error) {
 }
 
 func (p *Plans) ask(ctx context.Context) (*distributorv1.GetPlanResponse, error) {
-	response, err := p.params.Hub.GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: p.held.GetVersion(), AcceptDelta: !p.doubted})
+	response, err := p.params.Hub.GetPlan(ctx, &distributorv1.GetPlanRequest{KnownVersion: p.held.GetVersion(), AcceptDelta: !p.isDoubted})
 	if err != nil {
 		return nil, err
 	}
@@ -230,15 +233,15 @@ func (p *Plans) ask(ctx context.Context) (*distributorv1.GetPlanResponse, error)
 	return response, nil
 }
 
-// doubt has the whole plan asked for next. The hub is still told which version there is, so that it does not go back
-// behind it. It returns its error.
+// doubt makes the next request ask for the whole plan. It still sends the held version, so that the
+// hub does not return an older plan. It returns its error.
 func (p *Plans) doubt(ctx context.Context, err error) error {
-	p.doubted = true
-	p.params.Logger.WarnContext(ctx, "change of the plan does not fit, asking for the whole plan", slog.Any("error", err))
+	p.isDoubted = true
+	p.params.Logger.WarnContext(ctx, "plan delta does not match the current plan, requesting the whole plan", slog.Any("error", err))
 	return err
 }
 
-// failed drops a token that is not accepted, so that the next call brings a new one.
+// failed drops a token that the hub does not accept, so that the next call requests a new one.
 func (p *Plans) failed(err error) error {
 	if connect.CodeOf(err) == connect.CodeUnauthenticated && err != nil {
 		p.params.Identity.Invalidate()
@@ -246,7 +249,7 @@ func (p *Plans) failed(err error) error {
 	return err
 }
 
-// note logs that the hub went away or came back, once each.
+// note logs once that the hub is unreachable, and once that it is back.
 func (p *Plans) note(ctx context.Context, err error) {
 	p.mu.Lock()
 	changed := p.failing != (err != nil)
@@ -255,22 +258,23 @@ func (p *Plans) note(ctx context.Context, err error) {
 	switch {
 	case !changed || ctx.Err() != nil:
 	case err != nil:
-		p.params.Logger.WarnContext(ctx, "hub gives no plan, going on with the last one if there is any",
+		p.params.Logger.WarnContext(ctx, "hub does not return a plan, continuing with the last one",
 			slog.String("reason", strings.TrimPrefix(rpcerr.ReasonOf(err).String(), "REASON_")), slog.Any("error", err))
 	default:
 		p.params.Logger.InfoContext(ctx, "hub answers again")
 	}
 }
 
-// accept takes a whole plan. One that cannot be understood is left out: the last good one goes on.
+// accept processes a whole plan. It ignores one that cannot be decoded: the last good plan stays
+// valid.
 func (p *Plans) accept(ctx context.Context, message *distributorv1.Plan) {
-	p.doubted = false
+	p.isDoubted = false
 	if err := p.take(ctx, message); err != nil {
-		p.params.Logger.ErrorContext(ctx, "plan cannot be read, keeping the last one", slog.Any("error", err))
+		p.params.Logger.ErrorContext(ctx, "cannot read plan, keeping the last one", slog.Any("error", err))
 	}
 }
 
-// acceptDelta takes the plan that a delta leads to from the one that is held. After an error that one goes on.
+// acceptDelta applies a delta to the held plan. After an error the held plan stays valid.
 func (p *Plans) acceptDelta(ctx context.Context, delta *distributorv1.PlanDelta) error {
 	message, err := plandelta.Apply(p.held, delta)
 	if err != nil {
@@ -279,19 +283,20 @@ func (p *Plans) acceptDelta(ctx context.Context, delta *distributorv1.PlanDelta)
 	return p.take(ctx, message)
 }
 
-// take delivers a plan and keeps it. The error means that it cannot be understood, and nothing was done.
+// take delivers a plan and stores it. It returns an error if the plan cannot be decoded, and does
+// nothing then.
 func (p *Plans) take(ctx context.Context, message *distributorv1.Plan) error {
 	plan, err := planOf(message)
 	if err != nil {
 		return err
 	}
 	if _, err := policywire.Settings(message.GetSettings()); err != nil {
-		p.params.Logger.WarnContext(ctx, "hub's settings are newer than this agent, following those it knows", slog.Any("error", err))
+		p.params.Logger.WarnContext(ctx, "hub's settings are newer than this agent, ignoring unknown ones", slog.Any("error", err))
 	}
 	p.held = message
 	p.deliver(plan)
 	if err := p.keep(message); err != nil {
-		p.params.Logger.ErrorContext(ctx, "plan cannot be stored, a restart without the hub would use an older one",
+		p.params.Logger.ErrorContext(ctx, "cannot store plan, a restart without the hub would use an older one",
 			slog.Any("error", err))
 	}
 	return nil
@@ -318,7 +323,8 @@ func (p *Plans) keep(message *distributorv1.Plan) error {
 	return writeFile(filepath.Join(p.params.Dir, planFile), content)
 }
 
-// ForgetPlan removes the plan that is kept in a folder, if there is one: the next Plans there wait for the hub.
+// ForgetPlan removes the plan that is stored in a folder. Plans that are opened there later wait
+// for the hub.
 func ForgetPlan(dir string) error {
 	if err := os.Remove(filepath.Join(dir, planFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget plan: %w", err)
@@ -326,7 +332,7 @@ func ForgetPlan(dir string) error {
 	return nil
 }
 
-// restore delivers the plan that was kept, if it is this cluster's.
+// restore delivers the stored plan if it is this cluster's.
 func (p *Plans) restore(ctx context.Context) {
 	content, err := os.ReadFile(filepath.Join(p.params.Dir, planFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -341,7 +347,7 @@ func (p *Plans) restore(ctx context.Context) {
 		plan, err = planOf(message)
 	}
 	if err != nil {
-		p.params.Logger.WarnContext(ctx, "stored plan cannot be read, waiting for the hub", slog.Any("error", err))
+		p.params.Logger.WarnContext(ctx, "cannot read stored plan, waiting for the hub", slog.Any("error", err))
 		return
 	}
 	if message.GetCluster() == p.params.Identity.Cluster() {

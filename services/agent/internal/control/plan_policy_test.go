@@ -32,7 +32,7 @@ func delivered(t *testing.T, message *distributorv1.Plan) (plans []plan.Plan) {
 	return plans
 }
 
-// first is the first plan that is delivered; the hub sends the message to who knows none.
+// first returns the first delivered plan. The hub sends the message to an agent without a plan.
 func first(t *testing.T, dir string, message *distributorv1.Plan) plan.Plan {
 	t.Helper()
 	h := &planHub{watch: func(ctx context.Context, _ int, known string, send func(*distributorv1.WatchPlanResponse) error) error {

@@ -24,25 +24,27 @@ import (
 )
 
 const (
-	// coalesce is how long a report waits for company: short enough for people who watch, long enough for the storm of
-	// changes that a new commit brings.
+	// coalesce is how long a report waits for further changes. That is short enough for people who
+	// watch, and long enough for the many changes after a new commit.
 	coalesce = 200 * time.Millisecond
-	// maxReport is when a report leaves out what can be asked for otherwise.
+	// maxReport is the size above which a report omits details that the hub can request otherwise.
 	maxReport = 4 << 20
-	// fewObjects is how many objects that need attention a service keeps in a report that is too large.
+	// fewObjects is how many objects that need attention a service keeps in a report that is too
+	// large.
 	fewObjects = 3
 )
 
-// ReportParams are what NewReports needs.
+// ReportParams are the collaborators of NewReports.
 type ReportParams struct {
-	// Hub is called with the agent's token.
+	// Hub is a client that sends the agent's token.
 	Hub      distributorv1connect.DistributorServiceClient
 	Identity *Identity
 	Logger   *slog.Logger
 }
 
-// Reports tells the hub what became of services. Nothing is dropped: what the hub does not take is sent again, in its
-// newest form. The queue is bounded by the number of services, and one description of the cluster. It is safe for concurrent use.
+// Reports sends the states of services to the hub. No state is dropped: one that the hub has not
+// acknowledged is sent again, in its newest form. The queue is bounded by the number of services,
+// and one description of the cluster. It is safe for concurrent use.
 type Reports struct {
 	params   ReportParams
 	instance string
@@ -51,15 +53,15 @@ type Reports struct {
 	mu       sync.Mutex
 	latest   map[string]*distributorv1.ServiceReport // of every service
 	changed  map[string]bool                         // since the last acknowledged report
-	full     bool                                    // the next report has to hold every service
-	plan     string                                  // the version of the plan that is worked on
-	adopted  bool                                    // there is such a plan
-	cluster  *distributorv1.ClusterReport            // everything that was told of agent and cluster
-	describe clusterNews                             // what of it the next report has to hold
+	full     bool                                    // the next report has to contain every service
+	plan     string                                  // version of the adopted plan
+	adopted  bool                                    // a plan was adopted
+	cluster  *distributorv1.ClusterReport            // the latest description of agent and cluster
+	describe clusterNews                             // the parts of it that the next report has to contain
 	sequence uint64
-	acked    uint64  // the latest sequence that the hub has taken
-	greeted  bool    // the hub was told of this process
-	replaces *string // the process whose reports the hub had then; nil: it did not say
+	acked    uint64  // the latest sequence that the hub has acknowledged
+	greeted  bool    // the hub has heard of this process
+	replaces *string // the process whose reports the hub had then; nil: unknown
 }
 
 var _ reconcile.Reporter = (*Reports)(nil)
@@ -69,7 +71,7 @@ func NewReports(p ReportParams) *Reports {
 	return &Reports{
 		params: p, instance: rand.Text(), wake: make(chan struct{}, 1),
 		latest: map[string]*distributorv1.ServiceReport{}, changed: map[string]bool{},
-		full: true, // a new process tells everything, so that the hub forgets what an earlier one said
+		full: true, // the hub must forget what an earlier process reported
 	}
 }
 
@@ -86,13 +88,13 @@ func (r *Reports) Forget(service string) {
 	r.mu.Lock()
 	delete(r.latest, service)
 	delete(r.changed, service)
-	r.full = true // only a full report says that something is gone
+	r.full = true // only a full report removes a service at the hub
 	r.mu.Unlock()
 	r.signal()
 }
 
-// Adopted implements reconcile.Reporter. Nothing is sent before the first plan is worked on: a report that is said to be
-// full would make the hub forget services that have not been looked at yet.
+// Adopted implements reconcile.Reporter. Nothing is sent before the first plan is adopted: a full
+// report would make the hub forget services that have not been examined yet.
 func (r *Reports) Adopted(version string) {
 	r.mu.Lock()
 	r.plan, r.adopted = version, true
@@ -100,8 +102,8 @@ func (r *Reports) Adopted(version string) {
 	r.signal()
 }
 
-// Describe tells everything that is known of agent and cluster. The hub is sent the parts that have changed. The report must not
-// change afterwards.
+// Describe sets the description of agent and cluster. Reports sends its changed parts. The caller
+// must not change it afterwards.
 func (r *Reports) Describe(cluster *distributorv1.ClusterReport) {
 	r.mu.Lock()
 	news, lost := newsSince(r.cluster, cluster)
@@ -127,13 +129,13 @@ func (r *Reports) Run(ctx context.Context) error {
 			return nil
 		case <-r.wake:
 		}
-		// The only error of both is that ctx is done.
+		// Both fail only if ctx is done.
 		_ = backoff.Wait(ctx, coalesce)
 		_ = backoff.Retry(ctx, backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second}, r.send)
 	}
 }
 
-// send sends what is due now; every attempt takes the newest.
+// send sends the changes. Every attempt sends the newest state.
 func (r *Reports) send(ctx context.Context) error {
 	if !r.due() {
 		return nil
@@ -158,8 +160,9 @@ func (r *Reports) send(ctx context.Context) error {
 	return nil
 }
 
-// greet asks the hub, once, whose reports it has: a report that is said to replace them cannot be mistaken for one of a
-// process that has ended, and something on the way held up. Hubs that do not know the question ask for a full report.
+// greet asks the hub once which process's reports it has. A report that names the process it
+// replaces cannot be mistaken for a delayed one of an ended process. Hubs that do not support the
+// question ask for a full report.
 func (r *Reports) greet(ctx context.Context) error {
 	r.mu.Lock()
 	greeted := r.greeted
@@ -181,7 +184,7 @@ func (r *Reports) greet(ctx context.Context) error {
 	return nil
 }
 
-// call calls the hub once. A hub that asks for patience gets it.
+// call calls the hub once, and waits as long as the hub demands.
 func (r *Reports) call(ctx context.Context, request *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -192,21 +195,21 @@ func (r *Reports) call(ctx context.Context, request *distributorv1.ReportStatusR
 	if connect.CodeOf(err) == connect.CodeUnauthenticated {
 		r.params.Identity.Invalidate()
 	}
-	r.params.Logger.DebugContext(ctx, "report was not taken, sending it again", slog.Any("error", err))
+	r.params.Logger.DebugContext(ctx, "hub did not acknowledge the report, sending it again", slog.Any("error", err))
 	if delay, ok := rpcerr.RetryDelay(err); ok {
 		err = backoff.RetryAfter(err, delay)
 	}
 	return nil, err
 }
 
-// due tells whether there is something to tell.
+// due reports whether there are changes to send.
 func (r *Reports) due() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.adopted && (len(r.changed) > 0 || r.full || r.describe.report)
 }
 
-// take makes a request of what is due, and marks that as sent.
+// take returns a request with the changes, and marks them as sent.
 func (r *Reports) take() (*distributorv1.ReportStatusRequest, map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -228,7 +231,7 @@ func (r *Reports) take() (*distributorv1.ReportStatusRequest, map[string]bool) {
 	return trim(request), taken
 }
 
-// restore marks what was taken as due again.
+// restore marks the changes of a request as unsent again.
 func (r *Reports) restore(request *distributorv1.ReportStatusRequest, taken map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,7 +244,7 @@ func (r *Reports) restore(request *distributorv1.ReportStatusRequest, taken map[
 	r.describe = r.describe.and(newsIn(request))
 }
 
-// trim keeps a report within what one message may hold.
+// trim bounds a report to the size of one message.
 func trim(request *distributorv1.ReportStatusRequest) *distributorv1.ReportStatusRequest {
 	if proto.Size(request) <= maxReport {
 		return request

@@ -11,18 +11,19 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 )
 
-// clusterNews tells what of a ClusterReport the hub has yet to take.
+// clusterNews are the parts of a ClusterReport that the hub has not acknowledged yet.
 type clusterNews struct {
-	report                bool // it, whatever else of it
+	report                bool // the report itself, with any of its parts
 	nodes, pods, warnings bool // of its overview
 }
 
-// allNews is everything.
+// allNews returns all parts.
 func allNews() clusterNews {
 	return clusterNews{report: true, nodes: true, pods: true, warnings: true}
 }
 
-// newsSince compares two reports. A part that is lost takes a full report: others say nothing of what they do not hold.
+// newsSince compares two reports. If a part has disappeared, lost is true and a full report is
+// needed, because other reports mean nothing by a missing part.
 func newsSince(before, after *distributorv1.ClusterReport) (news clusterNews, lost bool) {
 	old, now := before.GetOverview(), after.GetOverview()
 	news.nodes = now.GetNodes() != nil && !proto.Equal(old.GetNodes(), now.GetNodes())
@@ -34,13 +35,14 @@ func newsSince(before, after *distributorv1.ClusterReport) (news clusterNews, lo
 	return news, lost
 }
 
-// sameBase compares what is in every report of a cluster.
+// sameBase compares the parts that every report of a cluster has.
 func sameBase(a, b *distributorv1.ClusterReport) bool {
-	return a != nil && b != nil && a.GetAgentVersion() == b.GetAgentVersion() && a.GetKubernetesVersion() == b.GetKubernetesVersion() &&
-		a.GetNodes() == b.GetNodes() && proto.Equal(a.GetStartedAt(), b.GetStartedAt()) && slices.Equal(a.GetCapabilities(), b.GetCapabilities())
+	return a != nil && b != nil && a.GetAgentVersion() == b.GetAgentVersion() &&
+		a.GetKubernetesVersion() == b.GetKubernetesVersion() && a.GetNodes() == b.GetNodes() &&
+		proto.Equal(a.GetStartedAt(), b.GetStartedAt()) && slices.Equal(a.GetCapabilities(), b.GetCapabilities())
 }
 
-// newsIn tells what of a cluster a request holds.
+// newsIn returns the parts of a cluster that a request contains.
 func newsIn(request *distributorv1.ReportStatusRequest) clusterNews {
 	o := request.GetCluster().GetOverview()
 	return clusterNews{
@@ -54,8 +56,9 @@ func (n clusterNews) and(other clusterNews) clusterNews {
 	}
 }
 
-// of returns what of a report is to be sent; nil: nothing. It shares its parts. In a full report the overview is there even if
-// nothing is known: then there is nothing to show, whatever there was before.
+// of returns the part of a report that is to be sent, or nil if nothing is. It shares memory with
+// the report. A full report has an overview even if all its parts are unknown, which removes the
+// earlier one at the hub.
 func (n clusterNews) of(cluster *distributorv1.ClusterReport, full bool) *distributorv1.ClusterReport {
 	if !n.report || cluster == nil {
 		return nil

@@ -235,7 +235,7 @@ func TestOneObjectIsASmallMessage(t *testing.T) {
 		pass(3 * time.Second)
 		assertRequest(t, h, 1, false, "service-007=HEALTHY")
 		if got := h.size(1); got > 512 {
-			t.Errorf("got a report of %d bytes, want 512 at the most", got)
+			t.Errorf("got a report of %d bytes, want at most 512", got)
 		}
 		pass(24 * time.Hour)
 		if got := h.count(); got != 2 {

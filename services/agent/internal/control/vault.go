@@ -15,18 +15,19 @@ import (
 	"github.com/leatdev/leat/internal/seal"
 )
 
-// vaultFile ends the name of each file of a vault; drafts of files that are being written have other names.
+// vaultFile is the suffix of a vault's files. Drafts of files that are being written have another.
 const vaultFile = ".sealed"
 
-// vault is a folder with a sealed file for each service. The key is made of the agent's: whoever gets at the folder without it has
-// nothing. It is safe for concurrent use, each service by one caller at a time.
+// vault is a folder with a sealed file for each service. The key is derived from the agent's own:
+// without that key the folder is useless to an attacker. It is safe for concurrent use, with one
+// caller at a time for each service.
 type vault struct {
 	dir      string
-	purpose  string // what is kept: no file of one vault can be opened in another
+	purpose  string // binds a file to its vault: no other vault can open it
 	identity *Identity
 }
 
-// openVault makes the folder, and removes what a crash left half-written.
+// openVault creates the folder, and removes incomplete files of a crash.
 func openVault(dir, purpose string, identity *Identity) (vault, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return vault{}, fmt.Errorf("make folder of %s: %w", purpose, err)
@@ -45,7 +46,8 @@ func openVault(dir, purpose string, identity *Identity) (vault, error) {
 	return vault{dir: dir, purpose: purpose, identity: identity}, nil
 }
 
-// write replaces the file of a service. The content is bound to the place, so that none can stand in for another.
+// write replaces the file of a service. The content is bound to the place, so that no file can
+// replace another.
 func (v vault) write(service, place string, content []byte) error {
 	sealer, err := v.identity.sealer(v.purpose)
 	if err != nil {
@@ -58,7 +60,8 @@ func (v vault) write(service, place string, content []byte) error {
 	return writeFile(v.path(service), sealed)
 }
 
-// read returns what was written last for a service and a place. Error: fs.ErrNotExist.
+// read returns the content that was written last for a service and a place, or fs.ErrNotExist if the
+// file is missing.
 func (v vault) read(service, place string) ([]byte, error) {
 	sealed, err := os.ReadFile(v.path(service))
 	if err != nil {
@@ -71,7 +74,7 @@ func (v vault) read(service, place string) ([]byte, error) {
 	return sealer.Open(sealed, []byte(place))
 }
 
-// remove removes the file of a service, if there is one.
+// remove removes the file of a service. A missing file is not an error.
 func (v vault) remove(service string) error {
 	if err := os.Remove(v.path(service)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", v.purpose, err)
@@ -79,7 +82,7 @@ func (v vault) remove(service string) error {
 	return nil
 }
 
-// retain removes the files of all services but the wanted ones.
+// retain removes the files of all services except the wanted ones.
 func (v vault) retain(wanted map[string]bool) error {
 	entries, err := os.ReadDir(v.dir)
 	for _, entry := range entries {
@@ -94,12 +97,13 @@ func (v vault) retain(wanted map[string]bool) error {
 	return err
 }
 
-// path is where a service's file is. The name is escaped: it comes from outside.
+// path returns the path of a service's file. It escapes the name, which is not trusted.
 func (v vault) path(service string) string {
 	return filepath.Join(v.dir, url.PathEscape(service)+vaultFile)
 }
 
-// sealer seals for this agent alone: its key is made of the agent's, and what was sealed ends with that.
+// sealer returns a sealer for this agent alone. Its key is derived from the agent's: a new key
+// makes sealed files unreadable.
 func (i *Identity) sealer(purpose string) (*seal.Sealer, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
