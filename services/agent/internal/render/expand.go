@@ -20,21 +20,23 @@ var errTooLarge = errors.New("grows too large by its variables; all texts of a s
 
 // expansion is one text whose expressions are being replaced:
 //
-//	${NAME}           the variable's value; missing when there is none
+//	${NAME}           the variable's value; missing if the variable has no value
 //	${NAME:-default}  its value, or the default where it is missing or empty; ${NAME:=default} means the same
-//	$${               a "${" that begins no expression
+//	$${               a literal "${"
 //
-// Values are not looked into, so they cannot bring expressions of their own; defaults can hold expressions. What else
-// begins with "${" is an error, not text: a shell script that was left as it is must be marked as such.
+// Values are not scanned, so they cannot contain expressions of their own; defaults can. Any other
+// text that begins with "${" is an error: the object with a shell script that must stay as it is
+// needs an annotation.
 type expansion struct {
 	lookUp func(name string) (value string, secret, known bool)
-	room   int // bytes that may still be put in
+	room   int // bytes that may still be added
 
 	missing []string // the first maxMissing names of variables without value and default
-	secrets []string // names of secrets that went in
+	secrets []string // names of secrets that were used
 }
 
-// expand returns the text with its expressions replaced. Whole tells that it is one single expression.
+// expand returns the text with its expressions replaced. Whole reports that the text is one single
+// expression.
 func (x *expansion) expand(text string) (expanded string, whole bool, err error) {
 	if strings.HasPrefix(text, "${") {
 		value, rest, err := x.expression(text, 1)
@@ -77,7 +79,7 @@ func (x *expansion) text(s string, depth int) (expanded, rest string, err error)
 	return out.String(), "", nil
 }
 
-// expression evaluates what s begins with.
+// expression evaluates the expression at the beginning of s.
 func (x *expansion) expression(s string, depth int) (value, rest string, err error) {
 	if depth > maxNesting {
 		return "", "", fmt.Errorf("%s: defaults are nested too deeply", excerpt(s))
@@ -96,11 +98,11 @@ func (x *expansion) expression(s string, depth int) (value, rest string, err err
 		}
 		return value, strings.TrimPrefix(rest, "}"), err
 	}
-	return "", "", fmt.Errorf("%s is no variable: write ${NAME} or ${NAME:-default}, $${ for a ${ that stays, or leave the object as it is "+
+	return "", "", fmt.Errorf("%s is not a variable: write ${NAME} or ${NAME:-default}, $${ for a ${ that stays, or leave the object as it is "+
 		"with the annotation %s: %s", excerpt(s), SubstituteAnnotation, substituteDisabled)
 }
 
-// value is that of a variable without a default.
+// value returns the value of a variable without a default.
 func (x *expansion) value(name string) (string, error) {
 	value, secret, known := x.lookUp(name)
 	if !known && len(x.missing) < maxMissing && !slices.Contains(x.missing, name) {
@@ -119,7 +121,8 @@ func (x *expansion) put(name, value string, secret bool) (string, error) {
 	return value, nil
 }
 
-// valueOr is that of a variable with a default, which s begins with. A default that is not needed leaves no trace.
+// valueOr returns the value of a variable with a default, which s begins with. An unused default
+// has no effect on the missing names and the secrets.
 func (x *expansion) valueOr(name, s string, depth int) (value, rest string, err error) {
 	missing, secrets := x.missing, x.secrets
 	otherwise, rest, err := x.text(s, depth)
@@ -149,7 +152,7 @@ func variableName(s string) string {
 	return s[:end]
 }
 
-// excerpt is the beginning of a manifest's text, for a message.
+// excerpt returns the beginning of a manifest's text, for a message.
 func excerpt(s string) string {
 	const enough = 40
 	if line, _, cut := strings.Cut(s, "\n"); cut {

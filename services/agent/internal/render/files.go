@@ -15,17 +15,17 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 )
 
-// Files are the files of one bundle in memory, by their slash-separated path from the bundle's root. Symbolic links are
-// resolved: what is behind a link can be read under the link's name. Files are immutable after Read and safe for
-// concurrent use.
+// Files are the files of one bundle in memory, by their slash-separated path from the bundle's
+// root. Symbolic links are resolved: a target can be read under the link's name. Files are
+// immutable after Read and safe for concurrent use.
 type Files struct {
 	content map[string][]byte
-	origin  map[string]string // of a name that was reached through a link: the file it stands for
-	except  string            // a folder whose files are no manifests; empty: none
+	origin  map[string]string // by the name through a link: the target
+	except  string            // a folder whose files are not manifests; "" excludes nothing
 }
 
-// Except returns the same files without a folder, whose files are not read as manifests where every file is. A kustomization
-// may go on naming them.
+// Except returns the same files without the manifests of a folder. It affects only folders without
+// a kustomization: a kustomization may still name the excluded files.
 func (f *Files) Except(folder string) *Files {
 	return &Files{content: f.content, origin: f.origin, except: strings.TrimPrefix(path.Clean("/"+folder), "/")}
 }
@@ -63,7 +63,8 @@ func Read(r *bundle.Reader, limits Limits) (*Files, error) {
 	return files, files.follow(links, limits.Names)
 }
 
-// NewFiles makes Files of a map from path to content, for callers that have no bundle. The map is not copied.
+// NewFiles returns Files from a map from path to content, for callers that have no bundle. The map
+// is not copied.
 func NewFiles(content map[string][]byte) *Files {
 	return &Files{content: content, origin: map[string]string{}}
 }
@@ -109,7 +110,7 @@ func (f *Files) name(alias, name string) {
 	}
 }
 
-// resolve follows a path through links, also where one is a folder on the way.
+// resolve follows a path through links, also if a folder on the way is a link.
 func resolve(links map[string]string, name string) (string, error) {
 	for range maxHops {
 		next, moved := step(links, name)
@@ -134,7 +135,8 @@ func step(links map[string]string, name string) (string, bool) {
 	return name, false
 }
 
-// folder cleans the name of a folder of the bundle ("" for the root) and makes sure that it is there.
+// folder cleans the name of a folder of the bundle ("" for the root), and returns an error if it
+// does not exist.
 func (f *Files) folder(name string) (string, error) {
 	clean := strings.TrimPrefix(path.Clean("/"+name), "/")
 	if clean == "" || f.hasFolder(clean) {
@@ -155,7 +157,7 @@ func (f *Files) hasFolder(name string) bool {
 	return false
 }
 
-// below tells whether name is folder or in it; "" is the folder of everything.
+// below reports whether name is folder or in it. Everything is below "".
 func below(name, folder string) bool {
 	return folder == "" || name == folder || strings.HasPrefix(name, folder+"/")
 }

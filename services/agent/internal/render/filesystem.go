@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// errReadOnly is returned by what would change a bundle.
+// errReadOnly is the error of operations that would change a bundle.
 var errReadOnly = errors.New("the bundle is read-only")
 
-// fileSystem shows kustomize the files of a bundle below mount, under exactly their names. Kustomize's
-// own file system in memory refuses names with blanks, plus signs or parentheses, which any operating
-// system allows, and copies every file. It is safe for concurrent use.
+// fileSystem gives kustomize the files of a bundle below mount, under exactly their names.
+// Kustomize's own file system in memory rejects names with blanks, plus signs or parentheses, which
+// any operating system allows, and copies every file. It is safe for concurrent use.
 type fileSystem struct {
 	files   map[string][]byte          // by absolute path
 	folders map[string]map[string]bool // by absolute path: the names in it

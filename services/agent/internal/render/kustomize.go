@@ -16,12 +16,13 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 )
 
-// mount is where the bundle lies in kustomize's file system. It is not the root, so that a path that leaves the bundle
-// leads to nothing instead of back into it.
+// mount is the bundle's folder in kustomize's file system. It is not the root, so a path that
+// leaves the bundle leads to a missing file instead of back into the bundle.
 const mount = "/bundle"
 
-// kustomizeState serialises builds. It guards no state of ours: kustomize keeps the OpenAPI schema of the current build in
-// package-level variables, so two builds in one process would read each other's.
+// kustomizeState serialises builds. It does not guard state of this package: kustomize keeps the
+// OpenAPI schema of the current build in package-level variables, so two builds in one process
+// would read each other's.
 var kustomizeState sync.Mutex
 
 // kustomization returns the kustomization file of a folder, or "".
@@ -53,7 +54,7 @@ func (b InProcess) Build(ctx context.Context, files *Files, folder string) (text
 		return nil, context.Cause(ctx)
 	}
 	defer func() {
-		if failure := recover(); failure != nil { // such as at an empty file under crds
+		if failure := recover(); failure != nil { // for example at an empty file under crds
 			text, err = nil, &Error{Path: orRoot(folder), Cause: fmt.Errorf("kustomize fails at this content: %v", failure)}
 		}
 	}()
@@ -77,7 +78,8 @@ func (b InProcess) Build(ctx context.Context, files *Files, folder string) (text
 	return text, nil
 }
 
-// checkFiles returns a *LimitError about a file that grows too large by its aliases. Kustomize may read any file as YAML.
+// checkFiles returns a *LimitError about a file that grows too large by its aliases. Kustomize may
+// read any file as YAML.
 func checkFiles(files *Files, limits Limits) error {
 	for name, content := range files.content {
 		if limit := new(LimitError); errors.As(checkAliases(content, limits.Text), &limit) {
@@ -103,8 +105,9 @@ func build(files *Files, folder string) ([]byte, error) {
 	return text, nil
 }
 
-// options disable everything that would reach out of the bundle: plugins, programs, containers, Helm. Files may be named
-// anywhere in the bundle, not only below the kustomization: the bundle is the boundary.
+// options disable everything that reaches out of the bundle: plugins, programs, containers, Helm.
+// Files may be named anywhere in the bundle, not only below the kustomization, because the bundle
+// is the boundary.
 func options() *krusty.Options {
 	o := krusty.MakeDefaultOptions()
 	o.PluginConfig = types.DisabledPluginConfig()

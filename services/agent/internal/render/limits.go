@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 )
 
-// Limits bound what rendering one service may cost. A zero field means its default, so the zero Limits are the defaults of an
-// agent that may use 512 MiB.
+// Limits bound the cost of rendering one service. A zero field means its default, so the zero
+// Limits are the defaults of an agent that may use 512 MiB.
 type Limits struct {
 	// Names bounds the names of files, including those behind symbolic links. Zero: 40 000.
 	Names int
@@ -21,9 +21,9 @@ type Limits struct {
 	Text int64
 	// Values bounds the maps, lists and scalars in those manifests. Zero: one for each 8 bytes of Text.
 	Values int
-	// Objects bounds the objects. Zero: 20 000.
+	// Objects bounds the number of objects. Zero: 20 000.
 	Objects int
-	// ObjectBytes bounds one object in bytes of JSON. Zero: 3 MiB, which is the most that an API server reads.
+	// ObjectBytes bounds one object in bytes of JSON. Zero: 3 MiB, the limit of an API server.
 	ObjectBytes int
 	// Depth bounds how deeply maps and lists of an object are nested. Zero: 100.
 	Depth int
@@ -150,7 +150,7 @@ func (b *budget) addObject(fields map[string]any, encoded int) error {
 		return exceeded(LimitObjects, "the service has more than %d objects; split the service", b.limits.Objects)
 	}
 	if encoded > b.limits.ObjectBytes {
-		return exceeded(LimitObject, "the object has more than %s, which no API server takes", size(int64(b.limits.ObjectBytes)))
+		return exceeded(LimitObject, "the object has more than %s, which no API server accepts", size(int64(b.limits.ObjectBytes)))
 	}
 	return b.addValue(fields, 0)
 }

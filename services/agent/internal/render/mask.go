@@ -9,14 +9,16 @@ import (
 	"strings"
 )
 
-// masked stands in the place of a secret.
+// masked replaces a secret.
 const masked = "(masked)"
 
-// shortLine is the length up to which a line of a secret of several lines is not looked for by itself: it might be a bracket.
+// shortLine is the length up to which a single line of a multi-line secret is not masked: it might
+// be just a bracket.
 const shortLine = 8
 
-// Mask replaces the secrets in a text that somebody else has written, and of secrets of several lines each line: the text may
-// begin in the middle of one. A nil Substitution has none.
+// Mask replaces the secrets in a text from another source. Of a multi-line secret it also replaces
+// each single line, because the text may begin in the middle of the secret. A nil Substitution has
+// no secrets.
 func (s *Substitution) Mask(text string) string {
 	if s == nil {
 		return text
@@ -32,7 +34,7 @@ func (s *Substitution) Mask(text string) string {
 			}
 		}
 	}
-	// The longest first, so that of a secret that holds another nothing is left.
+	// The longest come first, so that nothing is left of a secret that contains another one.
 	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	for _, secret := range all {
 		text = strings.ReplaceAll(text, secret, masked)

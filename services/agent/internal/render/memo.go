@@ -121,7 +121,7 @@ func (m *Memo) forgetOldestLocked() {
 // keyOf returns the key of a build of folder in files.
 func keyOf(files *Files, folder string) (k key) {
 	sum := sha256.New()
-	_, _ = io.WriteString(sum, folder+"\x00") // names do not hold a zero byte; a hash never fails
+	_, _ = io.WriteString(sum, folder+"\x00") // names do not contain a zero byte; a hash never fails
 	_ = files.Encode(sum)
 	sum.Sum(k[:0])
 	return k

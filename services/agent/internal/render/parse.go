@@ -21,8 +21,8 @@ import (
 // parser reads manifests.
 type parser struct {
 	budget       *budget
-	substitution *Substitution // nil leaves texts as they are
-	quotes       bool          // the text has its author's quotes
+	substitution *Substitution // nil leaves texts unchanged
+	quotes       bool          // the text still has its author's quotes
 }
 
 // parse reads the documents of one file. Empty documents are skipped; lists are replaced by their items.
@@ -51,7 +51,8 @@ func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
 	if err := errors.Join(checkSeparators(text), checkAliases(text, p.budget.limits.Text)); err != nil {
 		return nil, err
 	}
-	// Strict: a key that stands twice is a mistake whose first half would be lost without a word.
+	// Strict mode rejects a duplicate key, which is a mistake whose first value would be dropped
+	// silently.
 	encoded, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	var value any
-	// Numbers become int64 or float64, as everything that works on unstructured objects expects.
+	// Numbers become int64 or float64, which code for unstructured objects expects.
 	if err := utiljson.Unmarshal(encoded, &value); err != nil {
 		return nil, err
 	}
@@ -137,14 +138,15 @@ func check(object *unstructured.Unstructured) error {
 	if err := checkMetadata(object); err != nil {
 		return err
 	}
-	if object.GetName() != "" || object.GetGenerateName() != "" { // the latter is for hooks, which are told apart later
+	if object.GetName() != "" || object.GetGenerateName() != "" { // hooks may have the latter; package order rejects it on other objects
 		return nil
 	}
 	return fmt.Errorf("%s has no metadata.name", object.GetKind())
 }
 
-// checkMetadata finds values that YAML does not read as text, such as n, yes or 1.0 without quotes. What reads metadata
-// would take them for absent, and the object would land in another namespace, or lose its labels.
+// checkMetadata rejects values that YAML does not read as text, such as n, yes or 1.0 without
+// quotes. Readers of metadata would ignore them, and the object would land in another namespace, or
+// lose its labels.
 func checkMetadata(object *unstructured.Unstructured) error {
 	for _, field := range []string{"name", "generateName", "namespace"} {
 		if _, _, err := unstructured.NestedString(object.Object, "metadata", field); err != nil {
@@ -162,7 +164,7 @@ func checkMetadata(object *unstructured.Unstructured) error {
 func missing(object *unstructured.Unstructured) error {
 	if object.GetKind() == "" {
 		return errors.New("has no kind; in a folder without a kustomization every .yaml, .yml and .json file is a manifest, " +
-			"so move what is none elsewhere, or name the manifests in a kustomization.yaml")
+			"so move other files elsewhere, or name the manifests in a kustomization.yaml")
 	}
 	return fmt.Errorf("%s has no apiVersion", object.GetKind())
 }

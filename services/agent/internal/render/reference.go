@@ -23,9 +23,10 @@ var (
 	errRemote = errors.New("remote references are not fetched; put a copy into the repository")
 	// errLooksRemote is the error for the name of an existing file or folder that kustomize would treat as a
 	// repository.
-	errLooksRemote = errors.New("kustomize takes this for a remote repository, and remote references are not fetched; write ./ before it if it is a folder or file of the bundle")
-	errOutside     = errors.New("is outside the bundle; name its folder in the source's folders, or set root to one that holds both, such as \".\"")
-	errHelm        = errors.New("helmCharts: Helm charts are not rendered by kustomize build here; put the rendered chart into the repository")
+	errLooksRemote = errors.New("kustomize takes this for a remote repository, and remote references are not fetched; " +
+		"write ./ before it if it is a folder or file of the bundle")
+	errOutside = errors.New("is outside the bundle; name its folder in the source's folders, or set root to one that holds both, such as \".\"")
+	errHelm    = errors.New("helmCharts: Helm charts are not rendered by kustomize build here; put the rendered chart into the repository")
 )
 
 // referrer walks the kustomizations that a folder leads to, before kustomize does. Kustomize would fetch references
@@ -42,8 +43,8 @@ type visit struct {
 	plugins bool // its resources are configurations of generators and transformers
 }
 
-// checkReferences makes sure that everything the kustomization of folder names, directly or not, is a file or folder of
-// the bundle.
+// checkReferences returns an error unless everything that the kustomization of folder names,
+// directly or not, is a file or folder of the bundle.
 func checkReferences(files *Files, folder string) error {
 	return (&referrer{files: files, seen: map[visit]bool{}}).walk(visit{folder: folder})
 }
@@ -93,7 +94,8 @@ func (r *referrer) read(folder string) (string, types.Kustomization, error) {
 // onlyResources returns an error if a kustomization of plugins does more than list them. With a patch or a
 // replacement, a configuration could name a URL that is not in any file.
 func onlyResources(k types.Kustomization) error {
-	k.TypeMeta, k.MetaData, k.Resources, k.Bases = types.TypeMeta{}, nil, nil, nil //nolint:staticcheck // people use what is deprecated
+	//nolint:staticcheck // people use deprecated fields
+	k.TypeMeta, k.MetaData, k.Resources, k.Bases = types.TypeMeta{}, nil, nil, nil
 	rest := reflect.ValueOf(k)
 	for i := range rest.NumField() {
 		if !rest.Field(i).IsZero() {

@@ -20,22 +20,23 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 )
 
-// Renderer is a way to make objects from a folder.
+// Renderer is a way to turn a folder into objects.
 type Renderer int
 
 // The renderers.
 const (
-	Auto      Renderer = iota // Kustomize when the folder holds a kustomization file, else Plain
+	Auto      Renderer = iota // Kustomize if the folder has a kustomization file, else Plain
 	Plain                     // every .yaml, .yml and .json file below the folder
 	Kustomize                 // kustomize build of the folder
 )
 
-// Error says which document of which file is no usable manifest. It is mended by changing the content, never by trying
-// again.
+// Error describes an unusable document of a file. Only a change of the content can repair it, so a
+// retry is useless.
 type Error struct {
 	// Path is the file or folder inside the bundle.
 	Path string
-	// Document is the position of the document in its file, from 1. Zero where the file as a whole is meant.
+	// Document is the position of the document in its file, from 1. Zero: the error concerns the whole
+	// file.
 	Document int
 	// Cause is what is wrong.
 	Cause error
@@ -60,7 +61,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Builder makes the documents of a kustomization. Implementations are safe for concurrent use.
+// Builder builds kustomizations. Implementations are safe for concurrent use.
 type Builder interface {
 	// Build returns, as YAML, the documents that kustomize makes of a folder of the files. It returns an *Error if
 	// only other content helps, a *LimitError if the build exceeded a limit, and the context's cause if ctx ended.
@@ -76,16 +77,17 @@ type Engine struct {
 	Limits Limits
 }
 
-// Object is an object and where it stands.
+// Object is an object and its place in the bundle.
 type Object struct {
 	*unstructured.Unstructured
 
-	// Path is the file or kustomization that it comes from, Document its position there, from 1.
+	// Path is the file or kustomization that contains the object, Document its position there, from
+	// 1.
 	Path     string
 	Document int
 }
 
-// Origin returns the place in words.
+// Origin describes the object's place.
 func (o Object) Origin() string {
 	return fmt.Sprintf("%s, document %d", o.Path, o.Document)
 }
@@ -112,7 +114,7 @@ func (e *Engine) Objects(
 
 func (e *Engine) kustomize(ctx context.Context, files *Files, folder string, p parser) ([]Object, error) {
 	if e.Builder == nil {
-		return nil, errors.New("kustomizations cannot be built here")
+		return nil, errors.New("this renderer cannot build kustomizations")
 	}
 	name := kustomization(files, folder)
 	if name == "" {
@@ -144,8 +146,8 @@ func plain(files *Files, folder string, p parser) ([]Object, error) {
 	return all, nil
 }
 
-// manifests lists the files of a folder that are read as manifests. A symbolic link to a file that is in the folder
-// anyway is left out: its objects would come twice.
+// manifests lists the files of a folder that are read as manifests. It omits a symbolic link to a
+// file in the same folder: its objects would appear twice.
 func (f *Files) manifests(folder string) []string {
 	var names []string
 	for name := range f.content {

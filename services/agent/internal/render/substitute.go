@@ -16,22 +16,23 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 )
 
-// SubstituteAnnotation leaves an object's texts as they are when it is set to "disabled".
+// SubstituteAnnotation keeps an object's texts unchanged if its value is "disabled".
 const SubstituteAnnotation = "leat.dev/substitute"
 
 const substituteDisabled = "disabled"
 
-// maxGrowth bounds the bytes that variables put into the objects of one service.
+// maxGrowth bounds the bytes that variables add to the objects of one service.
 const maxGrowth = 16 << 20
 
-// Variables are what the expressions in manifests stand for. A name is in one of the two.
+// Variables are the values of the expressions in manifests. A name is in one of the two maps.
 type Variables struct {
 	Values map[string]string
-	// Secrets may stand everywhere but in an object's apiVersion, kind and metadata, which are shown to people.
+	// Secrets may be used everywhere except in an object's apiVersion, kind and metadata, which are
+	// shown to people.
 	Secrets map[string]string
 }
 
-// VariableError says which variables an object names that have neither value nor default.
+// VariableError names the variables of an object that have neither value nor default.
 type VariableError struct {
 	// Object is kind and name, as the manifest writes them.
 	Object string
@@ -48,8 +49,9 @@ func (e *VariableError) Error() string {
 		e.Object, strings.Join(e.Names, ", "), e.Names[0])
 }
 
-// Substitution puts one service's variables into its objects. It works on parsed values: whatever a variable holds, it
-// becomes part of one text, or is that number or boolean, and never a field or an item of its own. It is for one goroutine.
+// Substitution puts one service's variables into its objects. It works on parsed values. The value
+// of a variable becomes part of one text, or is itself a number or boolean, and never adds a field
+// or an item. It is for one goroutine.
 type Substitution struct {
 	variables Variables
 	room      int
@@ -61,8 +63,8 @@ func NewSubstitution(v Variables) *Substitution {
 	return &Substitution{variables: v, room: maxGrowth, tainted: map[string]struct{}{}}
 }
 
-// Tainted tells whether the value, as it stands in an object, is one that a secret went into. Values that only look the
-// same count, too. A nil Substitution taints nothing.
+// Tainted reports whether a value of an object contains a secret. Other values with the same text
+// count, too. A nil Substitution taints nothing.
 func (s *Substitution) Tainted(value any) bool {
 	if s == nil || len(s.tainted) == 0 {
 		return false
@@ -80,7 +82,7 @@ func (s *Substitution) Tainted(value any) bool {
 	}
 }
 
-// Reveals tells whether a secret stands in the text. A nil Substitution has none.
+// Reveals reports whether the text contains a secret. A nil Substitution has no secrets.
 func (s *Substitution) Reveals(text string) bool {
 	if s == nil {
 		return false
@@ -101,8 +103,8 @@ func (s *Substitution) lookUp(name string) (value string, secret, known bool) {
 	return value, known, known
 }
 
-// document substitutes in one object, or in each item of a list. The node is the text it was read from; nil where that
-// has lost its author's quotes.
+// document substitutes variables in one object, or in each item of a list. The node is the parsed
+// text of the object, or nil if that has lost its author's quotes.
 func (s *Substitution) document(fields map[string]any, node *yaml.Node) error {
 	object := unstructured.Unstructured{Object: fields}
 	if !object.IsList() {
@@ -113,7 +115,7 @@ func (s *Substitution) document(fields map[string]any, node *yaml.Node) error {
 	for i, item := range items {
 		fields, ok := item.(map[string]any)
 		if !ok {
-			continue // which is complained about later
+			continue // check reports it later
 		}
 		if err := s.document(fields, itemOf(nodes, i)); err != nil {
 			return fmt.Errorf("item %d: %w", i+1, err)
@@ -137,7 +139,7 @@ func (s *Substitution) object(object *unstructured.Unstructured, node *yaml.Node
 	return nil
 }
 
-// walk is the way through one object.
+// walk is a traversal of one object.
 type walk struct {
 	substitution *Substitution
 	object       *unstructured.Unstructured
@@ -145,13 +147,13 @@ type walk struct {
 	missing      []string
 }
 
-// place is where in an object the walk is.
+// place is the current position of a walk.
 type place struct {
 	parent *place
 	name   string
-	node   *yaml.Node // nil where it is not known
-	text   bool       // what stands here is text for Kubernetes, whatever it looks like
-	shown  bool       // what stands here is shown to people
+	node   *yaml.Node // nil if it is unknown
+	text   bool       // Kubernetes expects text here
+	shown  bool       // the value is shown to people
 }
 
 // path names the place for a message.
@@ -205,7 +207,7 @@ func (w *walk) value(value any, at place) (any, error) {
 	return value, nil
 }
 
-// scalar substitutes in one text.
+// scalar substitutes variables in one text.
 func (w *walk) scalar(text string, at place) (any, error) {
 	s := w.substitution
 	x := expansion{lookUp: s.lookUp, room: s.room}
@@ -227,7 +229,7 @@ func (w *walk) scalar(text string, at place) (any, error) {
 	return expanded, nil
 }
 
-// addMissing records the names of missing variables, until there are enough for a message.
+// addMissing records the names of missing variables, up to the number that a message lists.
 func (w *walk) addMissing(names []string) {
 	for _, name := range names {
 		if len(w.missing) < maxMissing && !slices.Contains(w.missing, name) {
@@ -236,8 +238,8 @@ func (w *walk) addMissing(names []string) {
 	}
 }
 
-// textual tells fields of which Kubernetes takes nothing but text, so that 1 and true stay what they are. It matters where
-// quotes are not known: kustomize forgets them.
+// textual reports whether Kubernetes accepts only text in a field, so that 1 and true stay text. It
+// decides if the quotes are unknown, because kustomize drops them.
 func (w *walk) textual(at *place, key string, siblings map[string]any) bool {
 	switch key {
 	case "metadata", "labels", "annotations", "matchLabels", "nodeSelector", "selector", "command", "args":
@@ -253,8 +255,8 @@ func (w *walk) textual(at *place, key string, siblings map[string]any) bool {
 	return false
 }
 
-// typed returns the boolean or number that a text spells in the one usual way, and other texts as they are: 1.10 and 007
-// are versions and codes, and would lose something as numbers.
+// typed returns the boolean or number that a text spells in its usual form, and any other text
+// unchanged: 1.10 and 007 are versions and codes, and would lose something as numbers.
 func typed(text string) any {
 	switch text {
 	case "true":
@@ -271,7 +273,7 @@ func typed(text string) any {
 	return text
 }
 
-// quotesOf reads a document for its author's quotes. What cannot be read so has none that are known.
+// quotesOf parses a document for its author's quotes, or returns nil if it cannot be parsed.
 func quotesOf(text []byte) *yaml.Node {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil || len(document.Content) == 0 {
@@ -280,13 +282,13 @@ func quotesOf(text []byte) *yaml.Node {
 	return document.Content[0]
 }
 
-// quoted tells a text that its author has marked as one.
+// quoted reports whether the author has quoted the text.
 func quoted(node *yaml.Node) bool {
 	node = target(node)
 	return node != nil && node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) != 0
 }
 
-// quotes returns the fields of a mapping, merged ones (<<) included.
+// quotes returns the fields of a mapping, including merged ones (<<).
 func quotes(node *yaml.Node) map[string]*yaml.Node {
 	node = target(node)
 	if node == nil || node.Kind != yaml.MappingNode {

@@ -27,8 +27,9 @@ func (f *Files) Size() int64 {
 	return total
 }
 
-// Encode writes the files for DecodeFiles, in the order of their names. Equal files yield equal bytes. Encode also
-// writes files that Except leaves out: Except concerns only manifests that are not named by a kustomization.
+// Encode writes the files for DecodeFiles, in the order of their names. Equal files yield equal
+// bytes. Encode also writes files that Except excludes: Except affects only manifests that no
+// kustomization names.
 func (f *Files) Encode(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	put := func(text []byte) {

@@ -37,10 +37,10 @@ const (
 
 // Bind binds the fields.
 func (c *Config) Bind(s *config.Set) {
-	s.Int(&c.Workers, "agent-render-workers", defaultWorkers, "kustomizations that are built at once, each in a process of its own")
+	s.Int(&c.Workers, "agent-render-workers", defaultWorkers, "number of kustomizations that are built at once, each in a process of its own")
 	s.Size(&c.Memory, "agent-render-memory", 0,
-		"memory that a process which builds kustomizations may use; 0 means half of the container's, and between 192 MiB and 512 MiB")
-	s.Duration(&c.Timeout, "agent-render-timeout", defaultTimeout, "how long the build of one kustomization may take")
+		"memory of a process that builds kustomizations; 0 means half of the container's, but 192 MiB to 512 MiB")
+	s.Duration(&c.Timeout, "agent-render-timeout", defaultTimeout, "maximum duration of the build of one kustomization")
 }
 
 // Check returns an error if the settings are invalid.
@@ -100,8 +100,8 @@ func Container() int64 {
 	return containerAt("/sys/fs/cgroup")
 }
 
-// containerAt returns the memory limit of the control group that is mounted at root, or zero if there is none. In a
-// container that is the container's own group.
+// containerAt returns the memory limit of the control group that is mounted at root, or zero if it
+// has no limit. In a container that is the container's own group.
 func containerAt(root string) int64 {
 	limit := int64(math.MaxInt64)
 	for _, file := range []string{"memory.max", "memory/memory.limit_in_bytes"} {
