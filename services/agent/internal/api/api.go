@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api answers AgentService: what people ask one cluster's agent through the tunnel.
+// Package api serves AgentService: the calls through the tunnel that people make to the agent of
+// one cluster.
 package api
 
 import (
@@ -34,10 +35,10 @@ const (
 	diffTimeout = time.Minute
 )
 
-// SubjectHeader names the caller. Only the hub sets it: the tunnel drops it from what people send.
+// SubjectHeader names the caller. Only the hub sets it: the tunnel drops it from people's requests.
 const SubjectHeader = "Leat-Subject"
 
-// Engine is what the handlers ask.
+// Engine is the part of the reconcile engine that the handlers need.
 type Engine interface {
 	Reconcile(service string) error
 	Diff(ctx context.Context, service string, candidate ...plan.Bundle) ([]report.Difference, error)
@@ -120,13 +121,13 @@ func (s *Server) GetInventory(_ context.Context, request *agentv1.GetInventoryRe
 	return response, nil
 }
 
-// WatchEvents implements AgentService. A reader that falls behind is cut off, and told so.
+// WatchEvents implements AgentService. A slow reader's stream ends with an error that says so.
 func (s *Server) WatchEvents(
 	ctx context.Context, request *agentv1.WatchEventsRequest, stream *connect.ServerStream[agentv1.WatchEventsResponse],
 ) error {
 	events, stop := s.engine.Subscribe(request.GetService())
 	defer stop()
-	if err := stream.Send(nil); err != nil { // headers, so that the caller knows that it listens
+	if err := stream.Send(nil); err != nil { // the headers confirm the subscription
 		return err
 	}
 	for {
@@ -136,7 +137,7 @@ func (s *Server) WatchEvents(
 		case event, ok := <-events:
 			if !ok {
 				return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
-					"events come faster than they are read; watch again")
+					"the caller reads more slowly than events arrive; watch again")
 			}
 			if err := stream.Send(eventOf(event)); err != nil {
 				return err
@@ -145,7 +146,7 @@ func (s *Server) WatchEvents(
 	}
 }
 
-// window finds the page that is asked for.
+// window returns the bounds of the requested page.
 func window(page *typev1.Page, total int) (start, size int, err error) {
 	size = int(page.GetSize())
 	if size < 0 {
@@ -199,14 +200,15 @@ func eventOf(e report.Event) *agentv1.WatchEventsResponse {
 	return response
 }
 
-// Subjects puts the caller that the hub names into the context, and refuses requests that name none. It trusts its
-// connection: it must only ever serve the tunnel's, where the hub has verified the caller already.
+// Subjects puts the caller that the hub names into the context, and rejects requests without a
+// caller. It trusts its connection: it must serve only the tunnel's, for which the hub has already
+// verified the caller.
 func Subjects(next http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind, name, err := identity.ParseSubject(r.Header.Get(SubjectHeader))
 		if err != nil {
-			// The other side hung up if this fails: there is nobody left to tell.
+			// An error means that the client hung up.
 			_ = refusals.Write(w, r, rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID,
 				"the request names no caller in "+SubjectHeader))
 			return

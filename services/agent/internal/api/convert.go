@@ -34,7 +34,8 @@ func objectOf(o report.ObjectStatus) *typev1.ObjectStatus {
 	return status
 }
 
-// bundlesOf are bundles that a caller names. The hub decides whether the agent may download them.
+// bundlesOf returns the bundles that a caller names. The hub decides whether the agent may download
+// them.
 func bundlesOf(messages []*distributorv1.PlanBundle) ([]plan.Bundle, error) {
 	var all []plan.Bundle
 	for i, b := range messages {

@@ -48,8 +48,9 @@ type Reader interface {
 	// Follow calls see with the object at once and after every change, until ctx is done. The object
 	// need not carry Leat's label.
 	Follow(ctx context.Context, ref inventory.Ref, see FollowFunc)
-	// Logs returns the last lines that a Pod, or the Pods of a Job, have written: those of the failed
-	// containers in the Pod that failed last. Empty: there are none, or the kind has no logs.
+	// Logs returns the last lines that a Pod, or the Pods of a Job, have written: those of the
+	// failed containers in the Pod that failed last. It returns "" if the log is empty, or the kind
+	// has no logs.
 	Logs(ctx context.Context, object inventory.Object) (string, error)
 }
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package window says when a service may be changed.
+// Package window decides when a service may be changed.
 //
-// Windows open by the clocks of their time zone. Where clocks are put back, a window that begins in the hour that comes
-// twice opens twice; where they are put forward, one that begins in the hour that is left out opens when that hour is
-// skipped. A freeze is thus never missed.
+// Windows open by the clocks of their time zone. When clocks are put back, a window that begins in
+// the repeated hour opens twice. When they are put forward, a window that begins in the skipped
+// hour opens at the moment of the change. So no freeze is ever missed.
 package window
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Occasion is why something is applied.
+// Occasion is the cause of a change to the cluster.
 type Occasion int
 
 // The occasions.
 const (
-	Change     Occasion = iota // the plan brings something new
-	Request                    // a person asks for it
-	Correction                 // what is applied already is put right
+	Change     Occasion = iota // the plan has changed
+	Request                    // a person has requested it
+	Correction                 // drift from the applied state is corrected
 )
 
-// Calendar are the windows of one service. The zero Calendar is always open. It is immutable.
+// Calendar holds the windows of one service. The zero Calendar is always open. It is immutable.
 type Calendar struct {
 	windows []window
 }
@@ -41,7 +41,7 @@ type window struct {
 	deny, strict bool
 }
 
-// New reads windows, and names the first that cannot be read.
+// New compiles windows. The error names the first invalid one.
 func New(windows []syncpolicy.Window) (Calendar, error) {
 	var c Calendar
 	for i, w := range windows {
@@ -57,7 +57,7 @@ func New(windows []syncpolicy.Window) (Calendar, error) {
 func parse(w syncpolicy.Window) (window, error) {
 	const fields = cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow
 	if strings.Contains(w.Schedule, "TZ=") {
-		return window{}, fmt.Errorf("schedule %q names a time zone; that has a field of its own", w.Schedule)
+		return window{}, fmt.Errorf("schedule %q names a time zone; set the field for the time zone instead", w.Schedule)
 	}
 	schedule, err := cron.NewParser(fields).Parse(w.Schedule)
 	if err != nil {
@@ -68,22 +68,22 @@ func parse(w syncpolicy.Window) (window, error) {
 		return window{}, fmt.Errorf("find time zone: %w", err)
 	}
 	if w.Duration <= 0 {
-		return window{}, fmt.Errorf("duration is %v, want more than nothing", w.Duration)
+		return window{}, fmt.Errorf("duration is %v, want more than 0s", w.Duration)
 	}
 	return window{schedule: schedule, zone: zone, length: w.Duration, deny: w.Deny, strict: w.Strict}, nil
 }
 
-// Open tells whether something may be applied at that time.
+// Open reports whether a change is allowed at that time.
 func (c Calendar) Open(at time.Time, why Occasion) bool {
 	_, denied := c.denied(at, why)
-	return !denied && (!c.picky(why) || c.allowed(at))
+	return !denied && (!c.needsWindow(why) || c.allowed(at))
 }
 
 // maxSteps bounds how far Next looks ahead.
 const maxSteps = 500
 
-// Next returns the first time from now on at which something may be applied. When it finds none it says so, and returns
-// until when it has looked; the zero time means that there will never be one.
+// Next returns the first time from now on at which a change is allowed. If it finds no such time,
+// opens is false and at is the end of the examined period, or zero if there will never be one.
 func (c Calendar) Next(now time.Time, why Occasion) (at time.Time, opens bool) {
 	at = now
 	for range maxSteps {
@@ -91,7 +91,7 @@ func (c Calendar) Next(now time.Time, why Occasion) (at time.Time, opens bool) {
 		switch {
 		case denied:
 			at = end
-		case c.picky(why) && !c.allowed(at):
+		case c.needsWindow(why) && !c.allowed(at):
 			if at = c.opening(at); at.IsZero() {
 				return at, false
 			}
@@ -102,7 +102,8 @@ func (c Calendar) Next(now time.Time, why Occasion) (at time.Time, opens bool) {
 	return at, false
 }
 
-// denied tells whether a window that denies is open, and when those that are have all been closed for once.
+// denied reports whether a denying window is open, and when all that are open now have been closed
+// once.
 func (c Calendar) denied(at time.Time, why Occasion) (end time.Time, denied bool) {
 	for _, w := range c.windows {
 		if !w.deny || why != Change && !w.strict {
@@ -118,8 +119,8 @@ func (c Calendar) denied(at time.Time, why Occasion) (end time.Time, denied bool
 	return end, denied
 }
 
-// picky tells whether one of the windows has to be open.
-func (c Calendar) picky(why Occasion) bool {
+// needsWindow reports whether a change needs an open window.
+func (c Calendar) needsWindow(why Occasion) bool {
 	if why == Correction {
 		return false
 	}
@@ -131,7 +132,7 @@ func (c Calendar) picky(why Occasion) bool {
 	return false
 }
 
-// allowed tells whether a window that does not deny is open.
+// allowed reports whether an allowing window is open.
 func (c Calendar) allowed(at time.Time) bool {
 	for _, w := range c.windows {
 		if _, open := w.open(at); open && !w.deny {
@@ -141,7 +142,8 @@ func (c Calendar) allowed(at time.Time) bool {
 	return false
 }
 
-// opening is when the next window that does not deny opens after that time; zero when none ever does.
+// opening returns when the next allowing window opens after that time, or zero if there will never
+// be one.
 func (c Calendar) opening(after time.Time) (first time.Time) {
 	for _, w := range c.windows {
 		if w.deny {
@@ -154,7 +156,8 @@ func (c Calendar) opening(after time.Time) (first time.Time) {
 	return first
 }
 
-// open tells whether the window is open at that time, and when it closes. It may be that it opens again at once.
+// open reports whether the window is open at that time, and returns when it closes. It may open
+// again at that moment.
 func (w window) open(at time.Time) (until time.Time, open bool) {
 	start := w.start(at.Add(-w.length))
 	if start.IsZero() || start.After(at) {
@@ -163,8 +166,9 @@ func (w window) open(at time.Time) (until time.Time, open bool) {
 	return start.Add(w.length), true
 }
 
-// start is when the window opens for the first time after that time; zero when it never does. Between two changes of the
-// clocks these are as good as those of Greenwich, for which alone the schedule is asked.
+// start returns when the window opens for the first time after that time, or zero if it never does.
+// Between two changes of the clocks the local time has a constant offset from UTC, so the schedule
+// is evaluated in UTC alone.
 func (w window) start(after time.Time) time.Time {
 	for at := after; ; {
 		_, offset := at.In(w.zone).Zone()
@@ -185,8 +189,8 @@ func (w window) start(after time.Time) time.Time {
 	}
 }
 
-// begins tells whether the window opens at the very moment of a change of the clocks, because these show its time then, or
-// are put forward past it.
+// begins reports whether the window opens at the moment of a change of the clocks, because they
+// show its time then, or are put forward past it.
 func (w window) begins(change time.Time) bool {
 	_, before := change.Add(-time.Second).Zone()
 	_, after := change.Zone()

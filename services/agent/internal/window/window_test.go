@@ -169,7 +169,7 @@ func TestEveryMinute(t *testing.T) {
 	})
 }
 
-// begins tells whether a clock shows that time, or has just been put forward past it.
+// begins reports whether a clock shows that time, or has just been put forward past it.
 func begins(m time.Time, hour, minute int) bool {
 	if m.Hour() == hour && m.Minute() == minute {
 		return true
