@@ -48,8 +48,8 @@ func (c *Client) Reown(ctx context.Context, live *unstructured.Unstructured, man
 	return done, err
 }
 
-// reownPatch is refused when the object is another, or has changed since it was read. Its uid says the former, and its
-// resource version the latter.
+// reownPatch returns a patch that the API server rejects if the object was replaced or has changed
+// since it was read. The uid detects the former, and the resource version the latter.
 func reownPatch(live *unstructured.Unstructured, managedFields []any) []operation {
 	patch := []operation{
 		{Op: "replace", Path: "/metadata/managedFields", Value: managedFields},

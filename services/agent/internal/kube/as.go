@@ -17,14 +17,15 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// tenants are the clients that speak as service accounts. There is one for each account that a service has named, and none is
-// dropped: an account costs a few hundred bytes, and connections are shared by all.
+// tenants holds the clients that act as service accounts, one for each account that a service has
+// named. They are never dropped: a client costs a few hundred bytes, and all share their
+// connections.
 type tenants struct {
 	mu      sync.Mutex
 	clients map[k8s.Account]*Client
 }
 
-// As implements reconcile.Cluster, by impersonation. What kinds there are the agent finds out as itself.
+// As implements reconcile.Cluster, by impersonation. The agent discovers kinds as itself.
 func (c *Client) As(account k8s.Account) (k8s.API, error) {
 	if account == (k8s.Account{}) {
 		return c, nil
@@ -52,14 +53,15 @@ func (c *Client) As(account k8s.Account) (k8s.API, error) {
 	return tenant, nil
 }
 
-// impersonate names an account. Its groups, which follow from its namespace, the API server adds by itself. To name them would take
-// the right to impersonate groups, and with it much more than accounts.
+// impersonate names an account. The API server adds its groups, which follow from its namespace. To
+// name them the agent would need the right to impersonate groups, which allows much more than
+// accounts.
 func impersonate(a k8s.Account) rest.ImpersonationConfig {
 	return rest.ImpersonationConfig{UserName: "system:serviceaccount:" + a.Namespace + ":" + a.Name}
 }
 
-// forbids recognises that the API server does not let the account do something. Refusals of quotas and admission policies are of
-// the same kind, and are about the object.
+// forbids reports whether err means that the account lacks a right. Quotas and admission policies
+// return the same kind of error, but about the object.
 func (c *Client) forbids(err error) bool {
 	if c.account == (k8s.Account{}) || !apierrors.IsForbidden(err) {
 		return false
@@ -67,7 +69,7 @@ func (c *Client) forbids(err error) bool {
 	return strings.Contains(err.Error(), "User ") && strings.Contains(err.Error(), " cannot ")
 }
 
-// forbidden is the problem of a service whose account may not do something.
+// forbidden returns the problem of a service whose account lacks a right.
 func (c *Client) forbidden(err error) error {
 	return reason.Errorf(reason.TenantForbidden, "service account %s is not allowed to: %v; grant it the right, or leave the object to a service "+
 		"that has it", c.account, err)

@@ -66,7 +66,7 @@ func (c *cluster) applies(t *testing.T, resource, namespace, name string) (count
 	return count
 }
 
-// isQuiet tells requests that an agent may make while nothing changes.
+// isQuiet reports whether an agent may make the request while nothing changes.
 func isQuiet(r request) bool {
 	return r.verb == "watch" || r.verb == "list" && !strings.HasPrefix(r.name, "leat-inventory")
 }

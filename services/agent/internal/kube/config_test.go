@@ -197,7 +197,7 @@ func testConfidentialDiff(t *testing.T, c *cluster) {
 	if !strings.Contains(text, "+  moved: elsewhere") || !strings.Contains(text, "   url: (masked") || !strings.Contains(text, "   open: one") {
 		t.Errorf("got\n%s", text)
 	}
-	// Another configuration, too: the old secrets are not known any more, and are hidden all the same.
+	// The configuration changes, too: its old secrets are unknown then, and must be masked anyway.
 	text = diff(c.configure(t, "veil", manifest("  moved: elsewhere\n"), plan.Spec{Paused: true}, v("hunter3", "two")))
 	if !strings.Contains(text, "+  open: two") || !strings.Contains(text, "-  url: (masked") || !strings.Contains(text, "+  url: (masked") ||
 		!strings.Contains(text, "-  moved: (masked") {

@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// contentsEnough is how many objects Contents names, and how many it asks for at once.
+// Contents returns at most this many objects, and requests as many at once.
 const (
 	contentsEnough = 5
 	contentsPage   = 100
@@ -24,7 +24,7 @@ const (
 // Contents implements reconcile.Cluster.
 func (c *Client) Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error) {
 	if c.agent != nil {
-		return c.agent.Contents(ctx, container) // what an account cannot see would go, too
+		return c.agent.Contents(ctx, container) // objects that an account cannot see would be deleted, too
 	}
 	resources, namespace := []listed(nil), ""
 	var err error
@@ -53,7 +53,7 @@ type listed struct {
 	kind string
 }
 
-// instances is the resource that a definition defines.
+// instances returns the resource that a definition defines.
 func (c *Client) instances(ctx context.Context, definition inventory.Ref) ([]listed, error) {
 	live, err := c.Get(ctx, definition)
 	if err != nil {
@@ -69,11 +69,11 @@ func (c *Client) instances(ctx context.Context, definition inventory.Ref) ([]lis
 			return []listed{{schema.GroupVersionResource{Group: group, Version: name, Resource: plural}, kind}}, nil
 		}
 	}
-	return nil, nil // what no version serves nobody can read
+	return nil, nil // nobody can read objects that no version serves
 }
 
-// namespacedResources are all whose objects live in namespaces. That some cannot be found out is an error: they might hold what
-// must not go.
+// namespacedResources returns all resources whose objects live in namespaces. It fails if discovery
+// is incomplete: the missing resources might hold objects that must not be deleted.
 func (c *Client) namespacedResources(ctx context.Context) (all []listed, err error) {
 	var lists []*metav1.APIResourceList
 	err = c.try(ctx, "APIResourceList", func(context.Context) error {
@@ -97,13 +97,13 @@ func (c *Client) namespacedResources(ctx context.Context) (all []listed, err err
 	return all, nil
 }
 
-// derived tells kinds whose objects only tell of others.
+// derived reports whether objects of a kind only describe others.
 func derived(group, kind string) bool {
 	return kind == "Event" && (group == "" || group == "events.k8s.io") || kind == "Endpoints" && group == "" ||
 		strings.HasSuffix(group, "metrics.k8s.io")
 }
 
-// collect adds what a namespace, or with "" the cluster, holds of one resource.
+// collect adds the objects of one resource in a namespace, or in the cluster if namespace is "".
 func (c *Client) collect(ctx context.Context, resource listed, namespace string, found []inventory.Object) ([]inventory.Object, error) {
 	options := metav1.ListOptions{Limit: contentsPage}
 	for {
@@ -127,8 +127,8 @@ func (c *Client) collect(ctx context.Context, resource listed, namespace string,
 	}
 }
 
-// provided tells objects that nobody has to miss: those that are going, that an owner takes along, or that the cluster puts into
-// every namespace.
+// provided reports whether nobody needs to keep the object: it is being deleted, its owner takes it
+// along, or the cluster creates it in every namespace.
 func provided(o *unstructured.Unstructured) bool {
 	if o.GetDeletionTimestamp() != nil || len(o.GetOwnerReferences()) > 0 {
 		return true

@@ -31,10 +31,11 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// TestCrashPoints kills an agent before and after the calls that it makes to the API server in the course of a history: objects come,
-// change, leave, are made anew by somebody else, pass to another service, and go with their services. Started anew, the agent has to
-// come to the same end: the inventories say what is there, nothing of anybody else is deleted, and nothing is left behind.
-// LEAT_FAULT_LONG=1 kills it at every call, otherwise at some.
+// TestCrashPoints kills an agent before and after its calls to the API server during a history of
+// objects. They are created, change, leave, are recreated by somebody else, move to another
+// service, and are deleted with their services. After a restart the agent must reach the same end:
+// the inventories match the cluster, no object of anybody else is deleted, and nothing is left
+// behind. LEAT_FAULT_LONG=1 kills it at every call, otherwise at some.
 func TestCrashPoints(t *testing.T) {
 	t.Parallel()
 	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
@@ -71,7 +72,7 @@ func newCrash(t *testing.T, cp *localkube.ControlPlane, call int, after bool) *c
 	proxy := &killer{ReverseProxy: httputil.NewSingleHostReverseProxy(target), at: call, after: after}
 	proxy.Transport = cp.HTTPClient().Transport
 	proxy.FlushInterval = -1
-	proxy.ErrorLog = log.New(io.Discard, "", 0) // whoever is killed does not read the answer
+	proxy.ErrorLog = log.New(io.Discard, "", 0) // a killed agent does not read the answer
 	return &crash{t: t, c: &cluster{cp: cp}, name: fmt.Sprintf("crash-%d-%v", call, after), proxy: proxy}
 }
 
@@ -193,8 +194,9 @@ func story(name string, chapter int) map[string]map[string]string {
 	}[chapter]
 }
 
-// killer is the way to the API server. It counts the calls that read or write an object or an inventory, and kills whoever makes one
-// of them: before it has come to the API server, or before its answer comes back.
+// killer is the proxy to the API server. It counts the calls that read or write an object or an
+// inventory, and kills the agent at one of them: before the call reaches the API server, or before
+// its answer comes back.
 type killer struct {
 	*httputil.ReverseProxy
 
@@ -234,7 +236,7 @@ func (k *killer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// counted tells calls about one object from those that learn about kinds, list or watch.
+// counted reports whether a call is about one object, and not for discovery, a list or a watch.
 func counted(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/configmaps/")
 }

@@ -58,7 +58,7 @@ func unknownKind(err error) bool {
 	return ok && problem.Reason == reason.ApplyRejected
 }
 
-// pathOf is where the API server serves an object.
+// pathOf returns the path at which the API server serves an object.
 func pathOf(mapping *meta.RESTMapping, ref inventory.Ref) []string {
 	path := []string{"/api", mapping.Resource.Version}
 	if mapping.Resource.Group != "" {
@@ -88,8 +88,9 @@ func deleteOptions(object inventory.Object, options k8s.DeleteOptions) metav1.De
 	}
 }
 
-// isLeaf tells kinds whose objects own none. To let their dependents go first would cost a round of the garbage collector for
-// each; should one have dependents all the same, they go right after it.
+// isLeaf reports whether objects of a kind have no dependents. Waiting for dependents would cost a
+// round of the garbage collector for each object. If an object has dependents anyway, they are
+// deleted right after it.
 func isLeaf(k inventory.Key) bool {
 	switch k.Group {
 	case "":
@@ -102,7 +103,8 @@ func isLeaf(k inventory.Key) bool {
 	}
 }
 
-// remainsOf reads the answer to a delete: a Status, or an object, which is gone too unless it is marked as going.
+// remainsOf reads the answer to a delete. That is a Status, or an object, which is also gone unless
+// it is marked as being deleted.
 func remainsOf(answer []byte) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	if err := json.Unmarshal(answer, &o.Object); err != nil {
@@ -123,7 +125,8 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 	if err != nil {
 		return err
 	}
-	// A uid in the body makes sure that it is the object that is meant: another's cannot be changed into it.
+	// The uid in the body makes the API server reject the patch for any other object, because a uid
+	// cannot change.
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": object.UID, "labels": map[string]any{k8s.ServiceLabel: nil},
 	}})
@@ -140,7 +143,7 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 	return err
 }
 
-// replaced recognises a failed precondition.
+// replaced translates a failed precondition.
 func replaced(err error) error {
 	if apierrors.IsConflict(err) || changesUID(err) {
 		return backoff.Permanent(fmt.Errorf("%w: %w", k8s.ErrReplaced, err))
@@ -148,7 +151,8 @@ func replaced(err error) error {
 	return err
 }
 
-// changesUID recognises the refusal of a patch that is meant for another object of the same name.
+// changesUID reports whether the API server rejected a patch because another object has the name
+// now.
 func changesUID(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

@@ -18,15 +18,16 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// catalog is what an API server serves. It does not change.
+// catalog is what an API server serves. It is immutable.
 type catalog struct {
 	mappings map[schema.GroupVersionKind]*meta.RESTMapping
-	// absent are the versions whose own server does not answer. What it served before is in mappings all the same.
+	// absent are the versions whose own server does not answer. Their last known resources are in
+	// mappings anyway.
 	absent map[schema.GroupVersion]bool
 }
 
-// discoverer asks the API server for its catalog: in two requests for everything, which are answered with a few bytes while
-// nothing has changed. It is for one goroutine.
+// discoverer fetches the catalog of the API server. It sends two requests for everything, which are
+// answered with a few bytes while nothing has changed. It is for one goroutine.
 type discoverer struct {
 	client *http.Client
 	plain  discovery.DiscoveryInterface // for servers before 1.26, which need a request for each version of each group
@@ -63,7 +64,7 @@ func (d *discoverer) fetch(ctx context.Context, before *catalog) (*catalog, erro
 	return c, nil
 }
 
-// fetchPlain lacks those groups whose server does not answer, and marks them.
+// fetchPlain omits the groups whose server does not answer, and marks them.
 func (d *discoverer) fetchPlain(before *catalog) (*catalog, error) {
 	_, lists, err := d.plain.ServerGroupsAndResources()
 	failed, partly := discovery.GroupDiscoveryFailedErrorGroups(err)
@@ -104,7 +105,8 @@ func (c *catalog) add(groups []groupDocument, before *catalog) {
 	}
 }
 
-// put adds a resource. The first that holds a kind is the one for it; subresources and resources without a kind are none.
+// put adds a resource. The first resource of a kind is the one for it. Subresources and resources
+// without a kind are ignored.
 func (c *catalog) put(version schema.GroupVersion, kind, resource string, namespaced bool) {
 	at := version.WithKind(kind)
 	if kind == "" || c.mappings[at] != nil || strings.Contains(resource, "/") {
@@ -117,7 +119,7 @@ func (c *catalog) put(version schema.GroupVersion, kind, resource string, namesp
 	c.mappings[at] = &meta.RESTMapping{Resource: version.WithResource(resource), GroupVersionKind: at, Scope: scope}
 }
 
-// keep marks a version whose server does not answer, and takes over what is known of it.
+// keep marks a version whose server does not answer, and copies its resources from before.
 func (c *catalog) keep(version schema.GroupVersion, before *catalog) {
 	c.absent[version] = true
 	if before == nil {
@@ -130,14 +132,15 @@ func (c *catalog) keep(version schema.GroupVersion, before *catalog) {
 	}
 }
 
-// document is one half of the catalog as the API server words it.
+// document is one half of the catalog in the API server's encoding.
 type document struct {
 	address string
 	etag    string
 	groups  []groupDocument
 }
 
-// groupDocument is an APIGroupDiscovery as far as it matters. Versions v2 and v2beta1 of it are the same there.
+// groupDocument has the relevant fields of an APIGroupDiscovery. They are the same in versions v2
+// and v2beta1.
 type groupDocument struct {
 	Metadata struct{ Name string }
 	Versions []struct {
@@ -154,10 +157,10 @@ type groupDocument struct {
 const acceptDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
-// errPlain means that the server knows no aggregated discovery.
-var errPlain = errors.New("the server knows no aggregated discovery")
+// errPlain means that the server does not support aggregated discovery.
+var errPlain = errors.New("the server does not support aggregated discovery")
 
-// refresh reads the document if it has changed.
+// refresh reads the document if it has changed, and reports whether it has.
 func (d *document) refresh(ctx context.Context, client *http.Client) (changed bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.address, nil)
 	if err != nil {
@@ -193,7 +196,7 @@ func isAggregated(contentType string) bool {
 	return err == nil && parameters["as"] == "APIGroupDiscoveryList"
 }
 
-// noMatch is the error for a kind that is not served.
+// noMatch returns the error for a kind that is not served.
 func noMatch(kind schema.GroupVersionKind) error {
 	return &meta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 }

@@ -166,7 +166,7 @@ func TestDriftMatrix(t *testing.T) {
 		"deleted":         {func(t *testing.T, g *stage) { g.must(t, http.MethodDelete, target, "", "") }, 1},
 		"deleted and recreated": {func(t *testing.T, g *stage) {
 			g.must(t, http.MethodDelete, target, "", "")
-			// Whoever comes first: the other one has nothing more to do.
+			// The agent and this request may come in any order; the second has nothing to do.
 			if status, _ := g.request(t, http.MethodPost, g.path("configmaps"), "application/yaml", theirs("1")); status != http.StatusCreated && status != http.StatusConflict {
 				t.Errorf("create: got %d, want 201 or 409", status)
 			}

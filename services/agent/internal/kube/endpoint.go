@@ -19,21 +19,22 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// unreadMemory bounds what API servers have answered and nobody has read: as much as a thousand readers that stand still hold.
+// unreadMemory bounds the bytes that API servers have sent and callers have not read. A thousand
+// stalled readers hold as much.
 const unreadMemory = 512 << 20
 
-// Endpoint is the API server for requests of others that are passed on.
+// Endpoint is the API server as a target for requests that the agent passes on.
 type Endpoint struct {
 	// Base is its base URL.
 	Base *url.URL
-	// Transport and Watches authenticate as the agent. Their connections are shared neither with each other nor with the
-	// agent's own requests, so that none can use up the others' streams.
+	// Transport and Watches authenticate as the agent. They share their connections neither with
+	// each other nor with the agent's own requests, so that none can use up the others' streams.
 	Transport http.RoundTripper
 	Watches   http.RoundTripper
-	// Roots are whom the cluster's own certificates are trusted by. Nil: the system's.
+	// Roots are the authorities that sign the cluster's own certificates. Nil: the system's.
 	Roots *x509.CertPool
-	// TLS, Dial and Proxy are for connections of whoever makes some of its own. Authenticate wraps what uses them, so that it
-	// authenticates as the agent.
+	// TLS, Dial and Proxy are for callers that open connections of their own. Authenticate wraps a
+	// transport on such connections, so that it authenticates as the agent.
 	TLS          *tls.Config
 	Dial         func(ctx context.Context, network, address string) (net.Conn, error)
 	Proxy        func(*http.Request) (*url.URL, error)
@@ -62,9 +63,9 @@ func (c *Client) Endpoint() (Endpoint, error) {
 	}
 	for _, transport := range []*http.RoundTripper{&e.Transport, &e.Watches} {
 		config := rest.CopyConfig(c.config)
-		config.Dial = dialer()           // with one of its own, a transport is not shared
-		config.DisableCompression = true // callers ask for what they can read; nobody unpacks it on the way
-		config.UserAgent = ""            // callers name themselves, or do not
+		config.Dial = dialer()           // client-go does not share a transport with a dialer of its own
+		config.DisableCompression = true // callers negotiate the encoding; nobody on the way unpacks it
+		config.UserAgent = ""            // callers send their own, or none
 		config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return speakH2(inner, budget) })
 		if *transport, err = rest.TransportFor(config); err != nil {
 			return Endpoint{}, fmt.Errorf("make transport: %w", err)
@@ -76,8 +77,8 @@ func (c *Client) Endpoint() (Endpoint, error) {
 	return e, nil
 }
 
-// speakH2 has client-go's transport speak our HTTP/2, for the sake of its windows, and of what a request costs. The transport has no
-// connection yet.
+// speakH2 makes client-go's transport use Leat's HTTP/2, whose windows follow the readers and whose
+// requests cost less. The transport must not have a connection yet.
 func speakH2(transport http.RoundTripper, budget *h2.Budget) http.RoundTripper {
 	inner := transport
 	for {
@@ -96,7 +97,7 @@ func speakH2(transport http.RoundTripper, budget *h2.Budget) http.RoundTripper {
 	return pool.Before(transport)
 }
 
-// settings are those of connections to the API server.
+// settings returns those of connections to the API server.
 func settings() h2.Settings {
 	return h2.Settings{
 		Windows: h2.Windows{Initial: 512 << 10, Max: 512 << 10}, FrameSize: 64 << 10, MaxHeaderBytes: 1 << 20,

@@ -125,7 +125,7 @@ func testRejected(t *testing.T, c *cluster) {
 	if len(words) > 0 {
 		t.Errorf("objects: got %+v, want also those whose messages hold %v", got.Objects, words)
 	}
-	c.mustExist(t, configMaps+"rejected-a", configMaps+"rejected-d") // tried all the same
+	c.mustExist(t, configMaps+"rejected-a", configMaps+"rejected-d") // applied in spite of the failure
 
 	s = c.put(t, "rejected", map[string]string{"a.yaml": configMap("rejected-a", "1")}, plan.Spec{Prune: true})
 	c.settled(t, s, report.Healthy)
@@ -386,7 +386,7 @@ func TestRestart(t *testing.T) {
 	(&scenario{cluster: c, t: t, name: "default"}).vanishes("ConfigMap", "gone-a") // its service left the plan while nobody looked
 }
 
-// TestLargeInventory shows that an inventory that no ConfigMap can hold is kept all the same.
+// TestLargeInventory shows that the agent can store an inventory that is too large for a ConfigMap.
 func TestLargeInventory(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

@@ -22,9 +22,10 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// Follow implements reconcile.Cluster: a list and a watch of the one object, again from the start whenever the watch ends.
+// Follow implements reconcile.Cluster. It lists and watches the one object, and starts again
+// whenever the watch ends.
 func (c *Client) Follow(ctx context.Context, ref inventory.Ref, see k8s.FollowFunc) {
-	const lasting = time.Minute // a watch that lived that long is no failure
+	const lasting = time.Minute // a watch that lived that long is not a failure
 	policy := backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
 	for attempt := 0; ; attempt++ {
 		began := time.Now()
@@ -40,11 +41,11 @@ func (c *Client) Follow(ctx context.Context, ref inventory.Ref, see k8s.FollowFu
 	}
 }
 
-// followOnce follows until the watch ends. An error is one that a person should know of.
+// followOnce follows until the watch ends. It returns only errors that a person should see.
 func (c *Client) followOnce(ctx context.Context, ref inventory.Ref, see k8s.FollowFunc) error {
 	resource, err := c.resource(ctx, ref)
 	if rejected := new(reason.Problem); errors.As(err, &rejected) && rejected.Reason == reason.ApplyRejected {
-		see(nil, nil) // no kind, hence no object
+		see(nil, nil) // without a kind there is no object
 		return nil
 	}
 	if err != nil {
@@ -57,7 +58,7 @@ func (c *Client) followOnce(ctx context.Context, ref inventory.Ref, see k8s.Foll
 		return err
 	})
 	if errors.Is(err, k8s.ErrNotFound) {
-		see(nil, nil) // the kind has just gone
+		see(nil, nil) // the kind has just been removed
 		return nil
 	}
 	if err != nil {
@@ -81,7 +82,7 @@ func (c *Client) stream(ctx context.Context, resource dynamic.ResourceInterface,
 		return fmt.Errorf("watch: %w", translate(err, ""))
 	}
 	if err != nil {
-		return nil // the next list tells more
+		return nil // the next list has the details
 	}
 	defer w.Stop()
 	for event := range w.ResultChan() {

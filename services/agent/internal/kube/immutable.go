@@ -18,10 +18,12 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// explain turns the refusal of an apply into an ImmutableError where the change is what was refused, and not the object. The API
-// server has one reason for both, Invalid, and says only in words that a field cannot be changed. So it is asked whether it would take
-// the same object under another name, which finds what has words of its own, such as the rules of a definition. The usual words
-// decide where it would not: what is allocated once, such as the port of a Service, cannot be had under another name.
+// explain turns the rejection of an apply into an ImmutableError if the API server rejected the
+// change, and not the object. The API server returns the reason Invalid for both, and only its
+// message says that a field cannot be changed. So explain asks whether the API server would create
+// the same object under another name, which also recognises messages of other authors, such as the
+// rules of a definition. If it would not, the usual phrases decide: a field that is allocated once,
+// such as the port of a Service, fails under another name, too.
 func (c *Client) explain(
 	ctx context.Context, resource dynamic.ResourceInterface, obj *unstructured.Unstructured, raw, refused error,
 ) error {
@@ -35,14 +37,14 @@ func (c *Client) explain(
 	switch {
 	case err == nil && len(fields) == 0:
 		fields = causes(status.Status(), func(string) bool { return true })
-	case err != nil && len(fields) == 0, apierrors.IsForbidden(err): // it is not the change, or the object would be refused as a new one, too
+	case err != nil && len(fields) == 0, apierrors.IsForbidden(err): // not the change: a new object would be rejected, too
 		return refused
 	}
 	return &k8s.ImmutableError{Problem: problem, Fields: fields}
 }
 
-// unchangeable lists the fields of which the API server says that they cannot be changed, if that is all that it says: an object that
-// is wrong in itself would be refused as a new one, too.
+// unchangeable returns the fields that the API server reports as unchangeable, if it reports
+// nothing else: an invalid object would be rejected as a new one, too.
 func unchangeable(status metav1.Status) []string {
 	fields := causes(status, func(message string) bool {
 		return slices.ContainsFunc([]string{
@@ -56,7 +58,7 @@ func unchangeable(status metav1.Status) []string {
 	return fields
 }
 
-// causes lists the fields of the causes whose messages are as wanted, each once.
+// causes returns the fields of the causes whose messages match, each once.
 func causes(status metav1.Status, wanted func(message string) bool) (fields []string) {
 	if status.Details == nil {
 		return nil
@@ -69,7 +71,7 @@ func causes(status metav1.Status, wanted func(message string) bool) (fields []st
 	return fields
 }
 
-// probe asks the API server whether it would create the object, were there none of its name.
+// probe asks the API server whether it would create the object under an unused name.
 func (c *Client) probe(ctx context.Context, resource dynamic.ResourceInterface, obj *unstructured.Unstructured) error {
 	other := obj.DeepCopy()
 	other.SetName("")
@@ -78,10 +80,11 @@ func (c *Client) probe(ctx context.Context, resource dynamic.ResourceInterface, 
 	return err
 }
 
-// terminating is what the API server says about an object whose namespace is being deleted.
+// terminating is the API server's cause for an object whose namespace is being deleted.
 const terminating metav1.CauseType = "NamespaceTerminating"
 
-// closing is the message about the object's namespace if that is why it was refused.
+// closing returns the message about the object's namespace, or "" if the object was rejected for
+// another reason.
 func closing(err error) string {
 	cause, ok := apierrors.StatusCause(err, terminating)
 	if !ok {

@@ -17,17 +17,18 @@ import (
 
 const (
 	keepName = "leat-agent-identity"
-	// keepCluster is the annotation that says which cluster the Secret was made in: one that came with a backup is of another.
+	// keepCluster is the annotation with the uid of the Secret's cluster. A Secret that came with a
+	// backup can be another cluster's.
 	keepCluster = "leat.dev/cluster-uid"
 )
 
-// Keep keeps small files in a Secret of the agent's own namespace.
+// Keep stores small files in a Secret of the agent's own namespace.
 type Keep struct{ client *Client }
 
 // Keep returns the keep in this cluster.
 func (c *Client) Keep() *Keep { return &Keep{client: c} }
 
-// Load returns what was stored in this very cluster; nil when nothing was.
+// Load returns the files that were stored in this very cluster, or nil if there are no such files.
 func (k *Keep) Load(ctx context.Context) (map[string][]byte, error) {
 	set, uid, err := k.connect(ctx)
 	if err != nil {
@@ -43,7 +44,7 @@ func (k *Keep) Load(ctx context.Context) (map[string][]byte, error) {
 	return secret.Data, nil
 }
 
-// Store replaces what was stored.
+// Store replaces the stored files.
 func (k *Keep) Store(ctx context.Context, files map[string][]byte) error {
 	set, uid, err := k.connect(ctx)
 	if err != nil {
@@ -69,7 +70,8 @@ func (k *Keep) Store(ctx context.Context, files map[string][]byte) error {
 	return nil
 }
 
-// connect returns a typed client, and the uid of the cluster, which is that of its kube-system.
+// connect returns a typed client, and the uid of the cluster, which is that of its namespace
+// kube-system.
 func (k *Keep) connect(ctx context.Context) (*kubernetes.Clientset, string, error) {
 	set, err := kubernetes.NewForConfig(k.client.config)
 	if err != nil {

@@ -19,11 +19,13 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// refreshKinds is how often the API server may be asked for its kinds, whoever misses one.
+// refreshKinds is the minimum time between two requests for the API server's kinds, for all callers
+// together.
 const refreshKinds = 500 * time.Millisecond
 
-// kinds knows which resource holds a kind. What it learned stays until a kind is asked for that is not in it, or somebody
-// knows that it is outdated. It is safe for concurrent use; those who ask at the same time share a request.
+// kinds maps kinds to resources. It keeps its answers until a caller asks for an unknown kind, or
+// reports that they are outdated. It is safe for concurrent use, and concurrent callers share a
+// request.
 type kinds struct {
 	fetch   func(ctx context.Context, before *catalog) (*catalog, error)
 	flights singleflight.Group
@@ -31,7 +33,7 @@ type kinds struct {
 	mu        sync.Mutex
 	known     *catalog // nil before the first answer
 	outdated  bool
-	refreshed time.Time // when the latest request began that has been answered
+	refreshed time.Time // when the latest answered request began
 	err       error     // its error
 	changed   chan struct{}
 }
@@ -40,8 +42,8 @@ func newKinds(fetch func(ctx context.Context, before *catalog) (*catalog, error)
 	return &kinds{fetch: fetch, changed: make(chan struct{})}
 }
 
-// mapping finds the resource of a kind. Errors are a NoKindMatchError where the API server has no such kind, and others where
-// that is not certain.
+// mapping returns the resource of a kind. It returns a NoKindMatchError if the API server does not
+// serve the kind, and another error if that is uncertain.
 func (k *kinds) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	if mapping, sure := k.lookup(kind); mapping != nil && sure {
 		return mapping, nil
@@ -50,7 +52,7 @@ func (k *kinds) mapping(ctx context.Context, kind schema.GroupVersionKind) (*met
 	mapping, _ := k.lookup(kind)
 	switch {
 	case mapping != nil:
-		return mapping, nil // outdated perhaps, and all there is
+		return mapping, nil // possibly outdated, but nothing better is known
 	case err != nil:
 		return nil, err
 	case k.silent(kind.GroupVersion()):
@@ -75,7 +77,8 @@ func (k *kinds) silent(version schema.GroupVersion) bool {
 	return k.known != nil && k.known.absent[version]
 }
 
-// refresh asks the API server again unless what is known is younger than age; then the error is that of the last time.
+// refresh asks the API server again, unless the last answer is younger than age. Then it returns
+// the error of that answer.
 func (k *kinds) refresh(ctx context.Context, age time.Duration) error {
 	k.mu.Lock()
 	recent, err := time.Since(k.refreshed) < age, k.err
@@ -83,7 +86,7 @@ func (k *kinds) refresh(ctx context.Context, age time.Duration) error {
 	if recent {
 		return err
 	}
-	// Whoever came first may go; the others still want the answer.
+	// The first caller may leave, and the others still want the answer.
 	detached := context.WithoutCancel(ctx)
 	answer := k.flights.DoChan("", func() (any, error) { return nil, k.load(detached) })
 	select {
@@ -116,7 +119,7 @@ func (k *kinds) load(ctx context.Context) error {
 	return nil
 }
 
-// outdate has the API server asked again before the next answer, and wakes those who wait for a kind.
+// outdate makes the next call ask the API server again, and wakes the callers that wait for a kind.
 func (k *kinds) outdate() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,14 +127,14 @@ func (k *kinds) outdate() {
 	k.broadcast()
 }
 
-// changes returns a channel that is closed when other kinds may be known than before.
+// changes returns a channel that is closed when the known kinds may have changed.
 func (k *kinds) changes() <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.changed
 }
 
-// broadcast wakes whoever waits. k.mu is held.
+// broadcast wakes all waiting callers. The caller holds k.mu.
 func (k *kinds) broadcast() {
 	close(k.changed)
 	k.changed = make(chan struct{})
@@ -146,7 +149,7 @@ func (c *Client) Namespaced(ctx context.Context, kind schema.GroupVersionKind) (
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// mapping finds the resource of a kind, with the errors of reconcile.Cluster.
+// mapping returns the resource of a kind, with the errors of reconcile.Cluster.
 func (c *Client) mapping(ctx context.Context, kind schema.GroupVersionKind) (mapping *meta.RESTMapping, err error) {
 	err = c.try(ctx, kind.Kind, func(ctx context.Context) error {
 		mapping, err = c.kinds.mapping(ctx, kind)
@@ -155,7 +158,7 @@ func (c *Client) mapping(ctx context.Context, kind schema.GroupVersionKind) (map
 	return mapping, err
 }
 
-// resource gives access to the resource that holds ref.
+// resource returns a client for the resource that holds ref.
 func (c *Client) resource(ctx context.Context, ref inventory.Ref) (dynamic.ResourceInterface, error) {
 	mapping, err := c.mapping(ctx, ref.GroupVersionKind())
 	if err != nil {

@@ -1,7 +1,16 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube speaks to the Kubernetes API server of the agent's own cluster, with client-go.
+// Package kube is the adapter to the Kubernetes API server of the agent's own cluster, on top of
+// client-go.
+//
+// It promises the ports of the core: [k8s.API] for objects, [inventory.Store] for records in
+// ConfigMaps, and watches that observe every object with Leat's label. It translates the API
+// server's answers into the errors of these ports, and never repeats the content of a Secret in
+// one.
+//
+// It retries a request that may succeed a moment later, and nothing else: when to apply again is
+// the decision of package reconcile.
 package kube
 
 import (
@@ -28,17 +37,17 @@ const fieldManager = k8s.FieldManager
 // requestTimeout bounds one request that is not a watch.
 const requestTimeout = time.Minute
 
-// Params are what New needs.
+// Params are the settings and collaborators of New.
 type Params struct {
-	// Kubeconfig is a file. Empty: the service account of the pod that this process runs in. The user's own current
-	// context is never used unless its file is named.
+	// Kubeconfig is the path of a file. Empty: the service account of the process's pod. The user's
+	// current context is never used unless its file is named.
 	Kubeconfig string
-	// UserAgent names the program in the API server's log.
+	// UserAgent identifies the program in the API server's log.
 	UserAgent string
 	Logger    *slog.Logger
 }
 
-// Client is safe for concurrent use.
+// Client sends requests to the API server. It is safe for concurrent use.
 type Client struct {
 	config    *rest.Config
 	dynamic   dynamic.Interface
@@ -49,21 +58,22 @@ type Client struct {
 	logger    *slog.Logger
 	tenants   *tenants
 
-	// agent is the client that speaks as the agent itself, and account as whom this one does; both are zero in the agent's own.
+	// agent is the client of the agent itself, and account the one that this client acts as. Both
+	// are zero in the agent's own client.
 	agent   *Client
 	account k8s.Account
 }
 
 var _ k8s.API = (*Client)(nil)
 
-// New makes a client. It does not connect.
+// New returns a client. It does not connect.
 func New(p Params) (*Client, error) {
 	config, err := load(p.Kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	config.UserAgent = p.UserAgent
-	// The API server has its own priority and fairness, which knows better than a fixed rate when to hold us back.
+	// The API server's own priority and fairness limits requests better than a fixed rate could.
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
 	dynamicClient, err := dynamic.NewForConfig(config)
@@ -105,7 +115,7 @@ func load(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Ready asks the API server whether it is ready.
+// Ready returns an error unless the API server reports that it is ready.
 func (c *Client) Ready(ctx context.Context) error {
 	if err := c.discovery.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
 		return fmt.Errorf("ask API server: %w", err)
@@ -113,7 +123,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Version asks for the API server's version, such as "v1.36.3".
+// Version returns the API server's version, such as "v1.36.3".
 func (c *Client) Version(ctx context.Context) (string, error) {
 	content, err := c.discovery.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
 	if err != nil {

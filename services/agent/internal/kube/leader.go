@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 )
 
-// ErrLeadershipLost means that another replica may be the leader by now.
+// ErrLeadershipLost means that another replica may be the leader now.
 var ErrLeadershipLost = errors.New("leadership lost")
 
 const (
@@ -31,18 +31,20 @@ const (
 	defaultLease = 30 * time.Second
 )
 
-// Election says who takes part in one, and how.
+// Election describes a replica's part in an election.
 type Election struct {
 	// Replica is a name that no other replica has.
 	Replica string
-	// Lease is how long a leader that fell silent is waited for. It is renewed in a sixth of that time, and given up by a leader
-	// that could not renew it for two thirds. Zero: 30 s.
+	// Lease is how long the other replicas wait for a silent leader. The leader renews it in a
+	// sixth of that time, and stops leading after it failed to renew it for two thirds. Zero: 30 s.
 	Lease time.Duration
 }
 
-// Lead waits until this replica is the leader, runs do, and gives the lease up when do has returned. It returns what do returns;
-// nil when ctx ended before, and ErrLeadershipLost when the lease could not be renewed, which ends do's context. Do is told the
-// number of its term: a leader that has the same number as before, or the next, knows that nobody has led in between.
+// Lead waits until this replica is the leader, runs do, and releases the lease after do has
+// returned. It returns the result of do, nil if ctx ended before, and ErrLeadershipLost if the
+// lease could not be renewed, which also cancels do's context. Do receives the number of its term.
+// If that equals the number of its previous term, or the next one, no other replica has led in
+// between.
 func (c *Client) Lead(ctx context.Context, e Election, do func(ctx context.Context, number int) error) error {
 	lease := cmp.Or(e.Lease, defaultLease)
 	set, err := kubernetes.NewForConfig(c.config)
@@ -51,7 +53,7 @@ func (c *Client) Lead(ctx context.Context, e Election, do func(ctx context.Conte
 	}
 	err = backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error { return c.EnsureNamespace(ctx, Namespace) })
 	if err != nil {
-		return nil // only the end of ctx ends the waiting, and being stopped is no failure
+		return nil // waiting ends only with ctx, and a stop is not a failure
 	}
 	// The lease outlives ctx until do has returned: the next leader must not begin before.
 	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.FromSlogHandler(c.logger.Handler())))
@@ -75,9 +77,9 @@ func (c *Client) Lead(ctx context.Context, e Election, do func(ctx context.Conte
 	return term.end()
 }
 
-// term is one time of waiting for leadership and of leading.
+// term is one period of waiting for leadership and leading.
 type term struct {
-	ctx     context.Context //nolint:containedctx // of Lead, which calls nothing else that could hand it on
+	ctx     context.Context //nolint:containedctx // the context of Lead, which calls nothing that could pass it on
 	do      func(context.Context, int) error
 	leases  coordination.LeaseInterface
 	stop    context.CancelFunc // ends the election
@@ -86,11 +88,11 @@ type term struct {
 	replica string
 
 	mu      sync.Mutex
-	leading bool // do was called, and outcome will come
+	leading bool // do was called, and outcome will receive its result
 	over    bool // do must not be called any more
 }
 
-// serve runs do until that returns, the leadership is lost, or nobody wants it any more.
+// serve runs do until it returns, the leadership is lost, or ctx ends.
 func (t *term) serve(leadership context.Context) {
 	t.mu.Lock()
 	if t.over {
@@ -110,7 +112,7 @@ func (t *term) serve(leadership context.Context) {
 	t.stop()
 }
 
-// begin runs do as soon as the term's number is known, and not at all if ctx ends before.
+// begin runs do as soon as the number of the term is known. It does not run do if ctx ends before.
 func (t *term) begin(ctx context.Context) error {
 	number, known := 0, false
 	_ = backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error {
@@ -130,14 +132,14 @@ func (t *term) begin(ctx context.Context) error {
 	return t.do(ctx, number)
 }
 
-// hear tells who leads.
+// hear logs that another replica leads.
 func (t *term) hear(leader string) {
 	if leader != t.replica {
 		t.logger.InfoContext(t.ctx, "another replica leads", slog.String("replica", leader))
 	}
 }
 
-// giveUp ends the waiting for leadership; a leader ends by himself.
+// giveUp ends the waiting for leadership. A leader ends when do returns.
 func (t *term) giveUp() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +149,7 @@ func (t *term) giveUp() {
 	}
 }
 
-// end returns what came of it.
+// end returns the result of the term.
 func (t *term) end() error {
 	t.mu.Lock()
 	t.over = true

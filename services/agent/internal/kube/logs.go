@@ -21,7 +21,8 @@ import (
 
 const (
 	logLines = 20
-	// logBytes is what is kept of a container's log: more than is shown, so that a secret is not cut before it is masked.
+	// logBytes is how much of a container's log is kept. It is more than people are shown, so that
+	// no secret is cut before it is masked.
 	logBytes = 64 << 10
 )
 
@@ -46,7 +47,8 @@ func (c *Client) Logs(ctx context.Context, object inventory.Object) (string, err
 	return text.String(), nil
 }
 
-// witness finds the pod that tells most: the object itself, or that of a Job which failed last. Nil when there is none.
+// witness returns the pod with the most informative log: the object itself, or the Job's pod that
+// failed last. It returns nil if no pod exists.
 func (c *Client) witness(ctx context.Context, object inventory.Object) (*unstructured.Unstructured, error) {
 	switch object.GroupKind() {
 	case schema.GroupKind{Kind: "Pod"}:
@@ -74,7 +76,8 @@ func (c *Client) witness(ctx context.Context, object inventory.Object) (*unstruc
 	return latest, nil
 }
 
-// more tells whether pod says more about a failure than other: it failed, or is younger.
+// more reports whether pod is more informative about a failure than other: it failed, or is
+// younger.
 func more(pod, other *unstructured.Unstructured) bool {
 	if failed(pod) != failed(other) {
 		return failed(pod)
@@ -87,7 +90,8 @@ func failed(pod *unstructured.Unstructured) bool {
 	return phase == "Failed" || len(broken(pod)) > 0
 }
 
-// failedContainers names the containers that ended badly; all, where none is known to.
+// failedContainers returns the names of the containers that failed, or of all if none is known to
+// have failed.
 func failedContainers(pod *unstructured.Unstructured) []string {
 	if names := broken(pod); len(names) > 0 {
 		return names
@@ -133,7 +137,8 @@ func (c *Client) tail(ctx context.Context, pod *unstructured.Unstructured, conta
 	return lastLines(stream)
 }
 
-// lastLines reads to the end and keeps the last lines. Of a line that is too long itself the end is kept.
+// lastLines reads to the end and keeps the last lines. It keeps only the end of a line that is too
+// long.
 func lastLines(r io.Reader) (string, error) {
 	reader := bufio.NewReader(r)
 	var kept []byte

@@ -63,7 +63,7 @@ func (c *cluster) pod(t *testing.T, node, name, job, phase string, codes map[str
 		`{"status":{"phase":%q,"containerStatuses":[%s]}}`, phase, strings.Join(statuses, ",")))
 }
 
-// TestLogs reads the ends of logs through a real API server, from a kubelet that is none.
+// TestLogs reads the ends of logs through a real API server, from a fake kubelet.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

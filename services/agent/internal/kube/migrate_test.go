@@ -50,7 +50,7 @@ func (c *cluster) define(t *testing.T, kind string, versions ...string) {
 	}
 }
 
-// served tells whether the API server serves exactly these versions of a resource.
+// served reports whether the API server serves exactly these versions of a resource.
 func (c *cluster) served(t *testing.T, plural string, versions []string) bool {
 	t.Helper()
 	for _, name := range []string{"v1beta1", "v1"} {

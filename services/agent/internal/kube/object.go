@@ -26,7 +26,7 @@ import (
 func (c *Client) Get(ctx context.Context, ref inventory.Ref) (live *unstructured.Unstructured, err error) {
 	resource, err := c.resource(ctx, ref)
 	if rejected := new(reason.Problem); errors.As(err, &rejected) && rejected.Reason == reason.ApplyRejected {
-		return nil, fmt.Errorf("%w: %s", k8s.ErrNotFound, rejected.Message) // no kind, hence no object
+		return nil, fmt.Errorf("%w: %s", k8s.ErrNotFound, rejected.Message) // without a kind there is no object
 	}
 	if err != nil {
 		return nil, err
@@ -38,8 +38,9 @@ func (c *Client) Get(ctx context.Context, ref inventory.Ref) (live *unstructured
 	return live, err
 }
 
-// Apply implements reconcile.Cluster. Unknown and duplicate fields are refused, as kubectl does: a misspelt field that the
-// API server drops in silence is a setting that somebody believes in.
+// Apply implements reconcile.Cluster. Like kubectl, it makes the API server reject unknown and
+// duplicate fields. Otherwise a misspelt field would be dropped silently, and its author would
+// believe in it.
 func (c *Client) Apply(
 	ctx context.Context, obj *unstructured.Unstructured, options k8s.ApplyOptions,
 ) (live *unstructured.Unstructured, err error) {
@@ -68,7 +69,7 @@ func (c *Client) Apply(
 		return raw
 	})
 	if errors.Is(err, k8s.ErrNotFound) {
-		return nil, rejectedf("%v", err) // an apply creates; only what it depends on can be missing
+		return nil, rejectedf("%v", err) // an apply creates the object, so only something that it depends on can be missing
 	}
 	if err != nil {
 		return nil, c.explain(ctx, resource, obj, raw, err)
@@ -85,7 +86,7 @@ func (c *Client) EnsureNamespace(ctx context.Context, name string) error {
 	return c.try(ctx, "Namespace", func(ctx context.Context) error {
 		_, err := resource.Get(ctx, name, metav1.GetOptions{})
 		if c.forbids(err) {
-			return nil // what is applied to it will show whether it exists
+			return nil // the applies into it will show whether it exists
 		}
 		if !apierrors.IsNotFound(err) {
 			return err
@@ -103,7 +104,8 @@ const (
 	definedPoll    = 100 * time.Millisecond
 )
 
-// AwaitDefined implements reconcile.Cluster: it waits until the definition is established and discovery knows its kind.
+// AwaitDefined implements reconcile.Cluster. It blocks until the definition is established and
+// discovery serves its kind.
 func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, definedTimeout)
 	defer cancel()
@@ -135,7 +137,7 @@ func established(definition *unstructured.Unstructured) bool {
 	return false
 }
 
-// discovered makes sure that every served version of a definition's kind is known.
+// discovered returns an error unless discovery serves every served version of a definition's kind.
 func (c *Client) discovered(ctx context.Context, definition *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
@@ -147,7 +149,7 @@ func (c *Client) discovered(ctx context.Context, definition *unstructured.Unstru
 			continue
 		}
 		if _, err := c.kinds.mapping(ctx, schema.GroupVersionKind{Group: group, Version: name, Kind: kind}); err != nil {
-			_ = c.kinds.refresh(ctx, definedPoll) // the next poll sees what came of it
+			_ = c.kinds.refresh(ctx, definedPoll) // the next poll sees the result
 			return fmt.Errorf("find its kind: %w", err)
 		}
 	}

@@ -22,20 +22,22 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
-// absentRetry spaces questions for a kind that does not exist. Its definition is noticed when it comes; what is left are kinds
-// that other API servers bring, and agents that may not see definitions.
+// absentRetry spaces the requests for a kind that does not exist. A new definition is noticed by
+// its watch. These requests find kinds that other API servers serve, and help agents that may not
+// watch definitions.
 func absentRetry() backoff.Policy {
 	return backoff.Policy{Initial: refreshKinds, Max: 5 * time.Minute, Multiplier: 1.5}
 }
 
-// silentRetry bounds the time between such questions while the API server does not answer, or contradicts itself.
+// silentRetry bounds the time between such requests while the API server does not answer, or
+// contradicts itself.
 const silentRetry = 10 * time.Second
 
-// absentDoubt is how many answers it takes to believe at the start that a kind does not exist: an API server that has just
-// started does not know all of its kinds.
+// absentDoubt is the number of answers after which the observer believes at its start that a kind
+// does not exist: an API server that has just started does not serve all of its kinds yet.
 const absentDoubt = 3
 
-// observer keeps up with the objects of one kind, whether it exists or not. It is a watch.Handler.
+// observer observes the objects of one kind, whether it exists or not. It is a watch.Handler.
 type observer struct {
 	client   *Client
 	settings watch.Settings
@@ -44,13 +46,13 @@ type observer struct {
 	stop     context.CancelFunc
 	logger   *slog.Logger
 
-	known   *watch.Known // outlives watches, so that nothing that goes between them is missed
+	known   *watch.Known // outlives watches, so that no removal between two of them is missed
 	reading string       // version in which objects are read
-	ended   int          // watches in a row that ended because the kind was gone
-	told    bool         // the sink knows that the kind does not exist
+	ended   int          // consecutive watches that ended because the kind was gone
+	told    bool         // the sink was notified that the kind does not exist
 
 	mu      sync.Mutex // guards what follows
-	version string     // in which objects are to be read
+	version string     // requested version in which to read objects
 	restart context.CancelFunc
 	watcher *watch.Watcher
 }
@@ -68,7 +70,7 @@ func (o *observer) use(version string) {
 	}
 }
 
-// relist has all objects listed and observed again.
+// relist causes all objects to be listed and observed again.
 func (o *observer) relist() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +91,7 @@ func (o *observer) run(ctx context.Context) {
 	}
 }
 
-// follow watches the kind from when it exists until it no longer does.
+// follow watches the kind from its creation until its removal.
 func (o *observer) follow(ctx context.Context) {
 	mapping := o.await(ctx)
 	if mapping == nil {
@@ -107,12 +109,13 @@ func (o *observer) follow(ctx context.Context) {
 	o.mu.Unlock()
 	if err := watcher.Run(ctx); errors.Is(err, watch.ErrAbsent) {
 		o.client.kinds.outdate()
-		_ = backoff.Wait(ctx, min(absentRetry().Delay(o.ended), silentRetry)) // discovery may lag behind; await sees the end of ctx
+		// Discovery may lag behind; await sees the end of ctx.
+		_ = backoff.Wait(ctx, min(absentRetry().Delay(o.ended), silentRetry))
 		o.ended++
 	}
 }
 
-// await finds the kind's resource, however long it takes for the kind to exist; nil when ctx ends first.
+// await blocks until the kind exists and returns its resource, or nil if ctx ends first.
 func (o *observer) await(ctx context.Context) *meta.RESTMapping {
 	for attempt := 0; ; attempt++ {
 		changed := o.client.kinds.changes()
@@ -139,7 +142,7 @@ func (o *observer) await(ctx context.Context) *meta.RESTMapping {
 	}
 }
 
-// absent tells the sink, once, that there are no objects because there is no such kind.
+// absent notifies the sink, once, that there are no objects because the kind does not exist.
 func (o *observer) absent(attempt int) {
 	if o.told || o.ended == 0 && attempt+1 < absentDoubt {
 		return
@@ -162,7 +165,7 @@ func (o *observer) Seen(object *unstructured.Unstructured) {
 	})
 }
 
-// Gone implements watch.Handler. An object that lost Leat's label is gone for the service, too.
+// Gone implements watch.Handler. An object that lost Leat's label counts as gone, too.
 func (o *observer) Gone(object watch.Object, version string) {
 	o.sink.Observe(observe.Observation{
 		Service:         object.Label,

@@ -136,7 +136,7 @@ func hookScenarios() map[string]func(*scenario) {
 				s.t.Errorf("hook: got another one, want the one that failed")
 			}
 		},
-		"a failed hook mends with the next commit": func(s *scenario) {
+		"the next commit repairs a failed hook": func(s *scenario) {
 			s.fails(s.sync(failingJob("migrate", preSync), config("a", "1")), reason.HookFailed)
 			s.healthy(s.sync(job("migrate", preSync), config("a", "1")))
 			s.present("ConfigMap/a")

@@ -276,7 +276,7 @@ func (s *scenario) uid(kind, name string) string {
 	return uidOf(o)
 }
 
-// absent tells that objects must not exist: "Kind/name".
+// absent checks that objects do not exist: "Kind/name".
 func (s *scenario) absent(objects ...string) {
 	s.t.Helper()
 	for _, object := range objects {
@@ -286,7 +286,7 @@ func (s *scenario) absent(objects ...string) {
 	}
 }
 
-// present tells that objects must exist.
+// present checks that objects exist.
 func (s *scenario) present(objects ...string) {
 	s.t.Helper()
 	for _, object := range objects {

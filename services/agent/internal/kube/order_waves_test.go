@@ -65,7 +65,7 @@ func waveScenarios() map[string]func(*scenario) {
 			s.healthy(service)
 			s.absent("ConfigMap/after")
 		},
-		"a newer commit mends the wave": func(s *scenario) {
+		"a newer commit repairs the wave": func(s *scenario) {
 			s.sync(s.gatedDeployment("web"), config("after", "1", wave1))
 			s.appears("Deployment", "web")
 			service := s.sync(deploymentWith("web", nil, nil), config("after", "2", wave1))
@@ -126,7 +126,7 @@ func waveScenarios() map[string]func(*scenario) {
 			s.healthy(s.sync(policy, config("good", "1")))
 			s.mustExist(s.t, path)
 		},
-		"a failed wave mends with the next commit": func(s *scenario) {
+		"the next commit repairs a failed wave": func(s *scenario) {
 			s.fails(s.sync(config("bad", "1", "Bad_1!=x"), config("after", "1", wave1)), reason.ApplyRejected)
 			s.healthy(s.sync(config("bad", "1"), config("after", "1", wave1)))
 			s.present("ConfigMap/after")
@@ -240,7 +240,7 @@ func definitionScenarios() map[string]func(*scenario) {
 			s.request(s.t, http.MethodDelete, "/api/v1/namespaces/"+s.name, "", "")
 			s.until("ConfigMap", "held", func(o map[string]any) bool { return at(o, "metadata", "deletionTimestamp") != nil })
 			service := s.sync(config("a", "1"))
-			s.fails(service, reason.ApplyRejected, s.name, "being terminated", "tried again")
+			s.fails(service, reason.ApplyRejected, s.name, "being terminated", "retries")
 			s.change("ConfigMap", "held", `{"metadata":{"finalizers":null}}`)
 			s.healthy(service)
 			s.present("ConfigMap/a")

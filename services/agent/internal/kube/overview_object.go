@@ -12,7 +12,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/overview"
 )
 
-// nodeOf reads what counts of a Node. What is missing or disfigured counts nothing.
+// nodeOf reads the counted fields of a Node. A missing or malformed field counts as zero.
 func nodeOf(o *unstructured.Unstructured) overview.Node {
 	n := overview.Node{Capacity: resourcesOf(o, "capacity"), Allocatable: resourcesOf(o, "allocatable")}
 	n.Cordoned, _, _ = unstructured.NestedBool(o.Object, "spec", "unschedulable")
@@ -41,7 +41,8 @@ func resourcesOf(o *unstructured.Unstructured, field string) overview.Resources 
 	return overview.Resources{CPUMillis: cpu.MilliValue(), MemoryBytes: memory.Value(), Pods: pods.Value()}
 }
 
-// warningOf reads an Event, however old the client was that wrote it: events of a series tell their number and time elsewhere.
+// warningOf reads an Event of any client version: events of a series hold their number and time in
+// other fields.
 func warningOf(o *unstructured.Unstructured) overview.Warning {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(o.Object, path...)

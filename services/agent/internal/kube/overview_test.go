@@ -25,7 +25,7 @@ type viewer struct {
 	summary   *overview.Summary
 	logs      *logBuffer
 	backs     atomic.Int32
-	latencies []time.Duration // of what was waited for, for who reads the log
+	latencies []time.Duration // of the awaited changes, for the test's log
 }
 
 // view runs an overview until the test ends. As is whom the viewer is; empty: an administrator.

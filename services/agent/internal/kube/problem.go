@@ -21,8 +21,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// try calls do until it succeeds, fails for good, or has failed too often, and translates the last error. Kind is the kind
-// of the object that it is about: of what the API server says about a Secret nothing is repeated that might be a value.
+// try calls do until it succeeds, fails permanently, or has failed too often, and translates the
+// last error. Kind is the kind of the object in question: messages about a Secret are not repeated,
+// because they may contain a value.
 func (c *Client) try(ctx context.Context, kind string, do func(context.Context) error) error {
 	err := backoff.Retry(ctx, c.retry, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -45,7 +46,7 @@ func (c *Client) try(ctx context.Context, kind string, do func(context.Context) 
 	return translate(err, kind)
 }
 
-// passing tells errors that may be gone a moment later.
+// passing reports whether a retry may succeed a moment later.
 func passing(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return false
@@ -73,7 +74,7 @@ func translate(err error, kind string) error {
 	case len(conflicts(status.Status())) > 0:
 		return k8s.NewConflictError(conflicts(status.Status()), kind == secretKind)
 	case closing(err) != "":
-		return rejectedf("%s; it is tried again until the namespace is gone and there anew", closing(err))
+		return rejectedf("%s; the agent retries until the namespace is gone and exists again", closing(err))
 	case passing(err) && !apierrors.IsInternalError(err):
 		return reason.Errorf(reason.ClusterUnreachable, "the cluster's API server does not serve: %s", status.Status().Message)
 	default:
@@ -81,12 +82,13 @@ func translate(err error, kind string) error {
 	}
 }
 
-// isAbout tells a missing object from a missing namespace, which makes an apply of something else fail.
+// isAbout reports whether the object is missing, and not its namespace, without which an apply
+// fails.
 func isAbout(status metav1.Status, kind string) bool {
 	return kind == "Namespace" || status.Details == nil || status.Details.Kind != "namespaces"
 }
 
-// conflicts says which manager owns which field.
+// conflicts returns which manager owns which field.
 func conflicts(status metav1.Status) []k8s.Conflict {
 	if status.Code != http.StatusConflict || status.Details == nil {
 		return nil
@@ -100,7 +102,7 @@ func conflicts(status metav1.Status) []k8s.Conflict {
 	return all
 }
 
-// managerIn reads the name out of: conflict with "name" using apps/v1.
+// managerIn returns the name in: conflict with "name" using apps/v1.
 func managerIn(message string) string {
 	_, rest, _ := strings.Cut(message, "conflict with ")
 	quoted, err := strconv.QuotedPrefix(rest)
@@ -114,11 +116,11 @@ func managerIn(message string) string {
 	return name
 }
 
-// secretKind is the kind about whose objects the API server's words are not repeated.
+// secretKind is the kind whose messages from the API server are not repeated.
 const secretKind = "Secret"
 
-// words returns the API server's message. For a Secret it returns only what cannot repeat a value: the
-// reason, which fields are wrong in which way, and the known causes without a field.
+// words returns the API server's message. For a Secret it returns only what cannot repeat a value:
+// the reason, the wrong fields with the type of their error, and the known causes without a field.
 func words(status metav1.Status, kind string) string {
 	if kind != secretKind {
 		return status.Message

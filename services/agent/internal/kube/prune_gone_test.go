@@ -82,12 +82,12 @@ func goneScenarios() map[string]func(*scenario) {
 			}
 		},
 		"what runs goes before what it uses": func(s *scenario) {
-			s.healthy(s.sync(config("a", "1"), config("settings", "1"), job("work"), manifest("v1", "ServiceAccount", "who", map[string]any{})))
+			s.healthy(s.sync(config("a", "1"), config("settings", "1"), job("work"), manifest("v1", "ServiceAccount", "identity", map[string]any{})))
 			stop := s.departures(s.name)
 			s.healthy(s.sync(config("a", "1")))
 			got := stop()
 			slices.Sort(got)
-			if want := []string{"settings", "who", "work"}; !slices.Equal(got, want) {
+			if want := []string{"identity", "settings", "work"}; !slices.Equal(got, want) {
 				s.t.Errorf("gone: got %v, want %v", got, want)
 			}
 		},
@@ -268,11 +268,11 @@ func ownershipScenarios() map[string]func(*scenario) {
 	}
 }
 
-// passed tells that an object is the very one that it was, and a service's.
+// passed checks that an object was not recreated, and belongs to a service.
 func (s *scenario) passed(name, uid, service string) {
 	s.t.Helper()
 	if got := s.uid("ConfigMap", name); got != uid {
-		s.t.Errorf("%s: got uid %s, want %s: it was deleted and made anew", name, got, uid)
+		s.t.Errorf("%s: got uid %s, want %s: it was deleted and created again", name, got, uid)
 	}
 	if got := s.label("ConfigMap", name); got != service {
 		s.t.Errorf("%s: got label %q, want %q", name, got, service)
@@ -291,7 +291,7 @@ func strangerScenarios() map[string]func(*scenario) {
 		s.healthy(s.sync(config("a", "2")))
 	}
 	return map[string]func(*scenario){
-		"what somebody made anew stays": func(s *scenario) {
+		"an object that somebody else created again stays": func(s *scenario) {
 			replaced(s, config("b", "theirs"))
 			s.present("ConfigMap/b")
 		},
@@ -304,7 +304,7 @@ func strangerScenarios() map[string]func(*scenario) {
 			replaced(s, "")
 			s.absent("ConfigMap/b")
 		},
-		"without the label it is Leat's all the same": func(s *scenario) {
+		"an object without the label is still Leat's": func(s *scenario) {
 			s.spec.Policy.Drift = syncpolicy.DriftOff
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
 			s.change("ConfigMap", "b", fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, k8s.ServiceLabel))

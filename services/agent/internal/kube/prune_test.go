@@ -45,7 +45,7 @@ func (s *scenario) label(kind, name string) string {
 	return label
 }
 
-// released tells that an object is there, and no longer Leat's.
+// released checks that an object exists, and is no longer Leat's.
 func (s *scenario) released(kind, name string) {
 	s.t.Helper()
 	s.present(kind + "/" + name)

@@ -30,27 +30,28 @@ const Namespace = "leat-system"
 
 const (
 	inventoryLabel = "leat.dev/inventory"
-	// People set this annotation on a head; the agent never does, and the record's end takes it away.
+	// People set this annotation on a head. The agent never does, and deletes it with the record.
 	removeAnnotation, removeConfirmed = "leat.dev/remove", "confirmed"
 	// A service's name is a DNS label, so the dot keeps the two kinds of names apart.
 	headPrefix  = "leat-inventory."
 	shardPrefix = "leat-inventory-shard."
 )
 
-// The keys of a ConfigMap that holds an inventory. A single shard stands in the head itself; several, which only large
-// services have, are in ConfigMaps of their own. Those are named by their content and written before the head that
-// names them, so the head's single write is what makes a new record visible, and what did not change is not written again.
+// The keys of a ConfigMap that holds an inventory. A single shard is in the head itself. Several
+// shards, which only large services have, are in ConfigMaps of their own. Their names are sums of
+// their content, and they are written before the head that names them. So the single write of the
+// head makes a new record visible, and unchanged shards are not written again.
 const (
 	keyHead    = "head"
 	keyObjects = "objects"
 	keyShards  = "shards"
 )
 
-// shardNames remembers which shards of each service are in the cluster: those need not be written, and those that a new
-// record does not name are deleted.
+// shardNames records which shards of each service are in the cluster. Save does not write those
+// again, and deletes those that a new record does not name.
 type shardNames struct {
 	mu        sync.Mutex
-	listed    bool // what is in the cluster has been noted
+	listed    bool // a list has filled byService
 	byService map[string][]string
 }
 
@@ -69,7 +70,7 @@ func (s *shardNames) replace(service string, names []string) {
 	s.byService[service] = names
 }
 
-// settled tells whether what is in the cluster has been noted.
+// settled reports whether a list has filled byService.
 func (s *shardNames) settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +83,8 @@ func (s *shardNames) settle() {
 	s.listed = true
 }
 
-// Inventories keeps records in ConfigMaps. It is safe for concurrent use, each service by one caller at a time.
+// Inventories stores records in ConfigMaps. It is safe for concurrent use, with one caller at a
+// time for each service.
 type Inventories struct {
 	client *Client
 	shards shardNames
@@ -99,8 +101,8 @@ func (i *Inventories) configMaps() dynamic.ResourceInterface {
 	return i.client.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(Namespace)
 }
 
-// List implements reconcile.Inventories. The first call also clears away what an agent that ended between two requests has
-// left behind: shards that no head names.
+// List implements reconcile.Inventories. The first call also deletes shards that no head names: an
+// agent that ended between two requests leaves them behind.
 func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err error) {
 	var list *unstructured.UnstructuredList
 	err = i.client.try(ctx, "ConfigMap", func(ctx context.Context) error {
@@ -128,10 +130,10 @@ func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err
 	return records, i.settle(ctx, found)
 }
 
-// settle notes, once, which shards there are, and deletes those that nothing names.
+// settle records the existing shards once, and deletes those that no head names.
 func (i *Inventories) settle(ctx context.Context, found stored) error {
 	if i.shards.settled() {
-		return nil // they are known better than a list that may be older than the latest Save
+		return nil // byService is newer than this list, which may precede the latest Save
 	}
 	for service, names := range found.shards {
 		named := strings.Fields(found.data[headPrefix+service][keyShards])
@@ -144,7 +146,7 @@ func (i *Inventories) settle(ctx context.Context, found stored) error {
 	return nil
 }
 
-// stored is what the cluster holds of all inventories.
+// stored is the content of the cluster for all inventories.
 type stored struct {
 	data      map[string]map[string]string // by the ConfigMap's name
 	shards    map[string][]string          // names by service
@@ -187,7 +189,7 @@ func (i *Inventories) Save(ctx context.Context, record inventory.Record) error {
 	return i.forsake(ctx, record.Service, names)
 }
 
-// writeShards stores those shards that are not there yet, and names all.
+// writeShards stores the shards that do not exist yet, and returns the names of all.
 func (i *Inventories) writeShards(ctx context.Context, service string, shards [][]byte) (names []string, err error) {
 	known := i.shards.of(service)
 	for _, shard := range shards {
@@ -200,12 +202,12 @@ func (i *Inventories) writeShards(ctx context.Context, service string, shards []
 			return nil, err
 		}
 		known = append(known, name)
-		i.shards.replace(service, known) // the next Save deletes it, should this one fail
+		i.shards.replace(service, known) // if this Save fails, the next one deletes it
 	}
 	return names, nil
 }
 
-// forsake deletes the shards of a service that now does not name.
+// forsake deletes the shards of a service that are not in now.
 func (i *Inventories) forsake(ctx context.Context, service string, now []string) error {
 	if err := i.sweep(ctx, i.shards.of(service), now); err != nil {
 		return err
@@ -214,7 +216,7 @@ func (i *Inventories) forsake(ctx context.Context, service string, now []string)
 	return nil
 }
 
-// sweep deletes shards that nothing names any more.
+// sweep deletes shards that no head names any more.
 func (i *Inventories) sweep(ctx context.Context, before, now []string) error {
 	for _, name := range before {
 		if slices.Contains(now, name) {
@@ -227,7 +229,8 @@ func (i *Inventories) sweep(ctx context.Context, before, now []string) error {
 	return nil
 }
 
-// Delete implements reconcile.Inventories. The head goes first: a shard without one is never read.
+// Delete implements reconcile.Inventories. It deletes the head first: shards without a head are
+// never read.
 func (i *Inventories) Delete(ctx context.Context, service string) error {
 	if err := i.erase(ctx, headPrefix+service); err != nil {
 		return err
@@ -245,7 +248,7 @@ func (i *Inventories) erase(ctx context.Context, name string) error {
 	return err
 }
 
-// write stores one ConfigMap, and makes the namespace when it is missing.
+// write stores one ConfigMap, and creates the namespace if it is missing.
 func (i *Inventories) write(ctx context.Context, service, name string, data map[string]string) error {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": data,

@@ -172,7 +172,7 @@ func impersonates(t *testing.T, kubeconfig string) {
 	}
 }
 
-// asToken copies a kubeconfig, with a token in place of who it is for.
+// asToken copies a kubeconfig, with a token instead of its credentials.
 func asToken(t *testing.T, kubeconfig, token string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(kubeconfig)

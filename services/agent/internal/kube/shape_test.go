@@ -84,14 +84,15 @@ func testShapedOnAServer(t *testing.T, c *cluster) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			// Who drops an item of which another owns a part may be refused. That changes nothing.
+			// The API server may refuse to drop an item of which another manager owns a part. That
+			// changes nothing.
 			if status, answer := c.request(t, http.MethodPatch, podTemplates+name+"?force=true&fieldManager="+manager, applyPatch, string(text)); status > http.StatusCreated && status != http.StatusUnprocessableEntity {
 				rt.Fatalf("apply as %s: got %d, %v", manager, status, answer["message"])
 			}
 		}
 		send("leat")
 		for range rapid.IntRange(0, 3).Draw(rt, "changes") {
-			send(rapid.SampledFrom([]string{"leat", "x"}).Draw(rt, "who"))
+			send(rapid.SampledFrom([]string{"leat", "x"}).Draw(rt, "manager"))
 		}
 		pointer := rapid.SampledFrom(slices.Sorted(maps.Keys(ignorable))).Draw(rt, "pointer")
 		path := strings.Fields(ignorable[pointer])

@@ -114,7 +114,7 @@ func testScenarios() map[string]func(*scenario) {
 			s.limit = 2 * time.Second
 			s.tested(s.failed(s.check(app, job("ok"), s.gatedJob("stuck", "leat.dev/wave=1")), "not ended within 2s"), "+ok -stuck")
 		},
-		"tests run anew for a change": func(s *scenario) {
+		"a change runs the tests again": func(s *scenario) {
 			s.healthy(s.check(app, job("one")))
 			before := s.uid("Job", "one")
 			s.healthy(s.check(config("app", "2"), job("one")))
@@ -122,7 +122,7 @@ func testScenarios() map[string]func(*scenario) {
 				s.t.Error("the Job of the change before was taken for the new one")
 			}
 		},
-		"tests run anew where somebody asks": func(s *scenario) {
+		"a sync request runs the tests again": func(s *scenario) {
 			service := s.check(app, job("one"))
 			s.healthy(service)
 			before := s.uid("Job", "one")
@@ -134,7 +134,7 @@ func testScenarios() map[string]func(*scenario) {
 				s.t.Error("it did not run again")
 			}
 		},
-		"tests do not run anew for drift": func(s *scenario) {
+		"drift does not run the tests again": func(s *scenario) {
 			s.healthy(s.check(app, job("one")))
 			before := s.uid("Job", "one")
 			s.change("ConfigMap", "app", `{"data":{"value":"by hand"}}`)

@@ -18,22 +18,25 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
-// Sink hears what watches see. Its methods are called concurrently for objects of different kinds, and return at once.
+// Sink receives the observations of watches. Its methods are called concurrently for objects of
+// different kinds, and return at once.
 type Sink interface {
-	// Judge tells how an object fares. It only reads it.
+	// Judge returns the health of an object. It only reads the object.
 	Judge(o *unstructured.Unstructured) health.Verdict
-	// Fingerprint sums up what counts of an object. It only reads it.
+	// Fingerprint returns the sum of the object's relevant fields. It only reads the object.
 	Fingerprint(o *unstructured.Unstructured) fingerprint.Sum
-	// Observe takes in the newest state of an object.
+	// Observe receives the newest state of an object.
 	Observe(o observe.Observation)
-	// Synced tells, once after each complete list of a kind, that everything has been observed that was in it.
+	// Synced is called after each complete list of a kind, when all its objects have been observed.
 	Synced(kind schema.GroupKind)
-	// MarkUnobservable tells why objects of a kind cannot be observed, until one is.
+	// MarkUnobservable reports why objects of a kind cannot be observed, until the next observation
+	// of one.
 	MarkUnobservable(kind schema.GroupKind, why string)
 }
 
-// Watches observes the objects that carry Leat's label, one watch per kind. Memory follows the objects that Leat manages, not the
-// size of the cluster, and of each object hardly more than its name is kept.
+// Watches observes the objects with Leat's label, with one watch per kind. Its memory follows the
+// number of objects that Leat manages, and not the size of the cluster. It keeps little more than
+// the name of each object.
 type Watches struct {
 	client   *Client
 	settings watch.Settings
@@ -62,7 +65,7 @@ func (w *Watches) Watch(kinds []schema.GroupVersionKind) {
 	}
 }
 
-// Recheck has every object listed, judged and observed again. It returns at once.
+// Recheck causes every object to be listed, judged and observed again. It returns at once.
 func (w *Watches) Recheck() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,13 +74,13 @@ func (w *Watches) Recheck() {
 	}
 }
 
-// Run keeps the watches going until ctx is done, and returns when all have ended.
+// Run observes until ctx is done, and returns when all watches have ended.
 func (w *Watches) Run(ctx context.Context, sink Sink) error {
 	var group sync.WaitGroup
 	defer w.forget()
 	defer group.Wait()
 	group.Go(func() { w.followDefinitions(ctx) })
-	w.adjust(ctx, &group, sink) // to what was wanted when an earlier Run ended
+	w.adjust(ctx, &group, sink) // to the kinds that were set before an earlier Run ended
 	for {
 		select {
 		case <-ctx.Done():
@@ -94,7 +97,7 @@ func (w *Watches) forget() {
 	clear(w.running)
 }
 
-// adjust ends the watches of kinds that are no longer wanted, and begins those of new ones.
+// adjust ends the watches of undesired kinds, and begins those of new ones.
 func (w *Watches) adjust(ctx context.Context, group *sync.WaitGroup, sink Sink) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,8 +130,8 @@ func (w *Watches) begin(ctx context.Context, group *sync.WaitGroup, kind schema.
 	return o
 }
 
-// followDefinitions watches the names of all CustomResourceDefinitions: when one comes, goes or changes, other kinds are served
-// than before.
+// followDefinitions watches the names of all CustomResourceDefinitions. Any change of one means
+// that the served kinds have changed.
 func (w *Watches) followDefinitions(ctx context.Context) {
 	kind := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 	watcher := watch.New(watch.Params{
@@ -138,7 +141,7 @@ func (w *Watches) followDefinitions(ctx context.Context) {
 		Logger: w.client.logger.With(slog.String("kind", kind.GroupKind().String())),
 	})
 	if err := watcher.Run(ctx); err != nil {
-		w.client.logger.DebugContext(ctx, "cluster has no definitions of kinds", slog.Any("error", err))
+		w.client.logger.DebugContext(ctx, "API server does not serve CustomResourceDefinitions", slog.Any("error", err))
 	}
 }
 
@@ -165,4 +168,4 @@ func (d *definitions) Synced() {
 }
 
 // Denied implements watch.Handler.
-func (d *definitions) Denied(error) {} // kinds that are missing are looked for now and again
+func (d *definitions) Denied(error) {} // missing kinds are looked up again from time to time

@@ -321,7 +321,7 @@ func testForbidden(t *testing.T, c *cluster) {
 	}
 }
 
-// waits lets a moment pass, and tells whether a kind still was never listed.
+// waits blocks for a moment, and reports whether a kind still has not been listed.
 func (w *witness) waits(kind schema.GroupKind) bool {
 	w.mu.Lock()
 	changed := w.changed
@@ -335,7 +335,7 @@ func (w *witness) waits(kind schema.GroupKind) bool {
 	return w.synced[kind] == 0
 }
 
-// testRecheck shows that every object is judged anew when rules change.
+// testRecheck shows that every object is judged again when rules change.
 func testRecheck(t *testing.T, c *cluster) {
 	kind := gvk("", "v1", "Endpoints")
 	c.create(t, "/api/v1/namespaces/default/endpoints/recheck", "apiVersion: v1\nkind: Endpoints\n", "recheck")

@@ -21,8 +21,9 @@ type event struct {
 	Object map[string]any `json:"object"`
 }
 
-// metadata is what is read of an object whose metadata alone is asked for, or of the Status that an error event holds instead. What
-// it leaves out, managedFields above all, is most of what the server sends, and costs little as long as nothing is made of it.
+// metadata has the fields that are read of an object if only metadata is requested, and of the
+// Status in an error event. The omitted fields, above all managedFields, are most of what the
+// server sends, and cost little if they are not decoded.
 type metadata struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -42,7 +43,7 @@ type metadata struct {
 	Code    any `json:"code"`
 }
 
-// object makes an object of it, without the fields that are empty.
+// object returns the unstructured object, without empty fields.
 func (m *metadata) object() map[string]any {
 	inner := map[string]any{}
 	for name, value := range map[string]string{
@@ -66,18 +67,19 @@ func (m *metadata) object() map[string]any {
 			o[name] = value
 		}
 	}
-	if m.Kind != "" { // the items of a list have none
+	if m.Kind != "" { // items of a list have no kind
 		o["kind"], o["apiVersion"] = m.Kind, m.APIVersion
 	}
 	return o
 }
 
-// reader decodes a body piece by piece, so that memory follows the largest object and not the number of objects.
+// reader decodes a body object by object, so that memory follows the largest object and not the
+// number of objects.
 type reader struct {
 	source   *bounded
 	decoder  kjson.Decoder
 	limit    int  // bytes of one object
-	metadata bool // all but metadata is left out
+	metadata bool // only metadata is decoded
 }
 
 func newReader(body io.Reader, limit int, metadata bool) *reader {
@@ -85,7 +87,7 @@ func newReader(body io.Reader, limit int, metadata bool) *reader {
 	return &reader{source: source, limit: limit, metadata: metadata, decoder: kjson.NewDecoderCaseSensitivePreserveInts(source)}
 }
 
-// event reads the next event. The error is io.EOF only where one could have begun.
+// event reads the next event. The error is io.EOF only at the end of an event.
 func (r *reader) event() (e event, err error) {
 	if !r.metadata {
 		err = r.decode(&e)
@@ -114,13 +116,13 @@ func (r *reader) object() (object map[string]any, err error) {
 	return lean.object(), nil
 }
 
-// decode reads the next JSON value. The error is io.EOF only where a value could have begun.
+// decode reads the next JSON value. The error is io.EOF only at the end of a value.
 func (r *reader) decode(into any) error {
 	r.source.left = r.limit
 	return r.decoder.Decode(into)
 }
 
-// list reads a list and hands each item over when it has been read.
+// list reads a list, and passes each item on as soon as it has been read.
 func (r *reader) list(item func(object map[string]any)) (meta metav1.ListMeta, err error) {
 	if err := r.expect(json.Delim('{')); err != nil {
 		return meta, err
@@ -177,7 +179,7 @@ func (r *reader) expect(want json.Delim) error {
 	return nil
 }
 
-// bounded reads at most left bytes, which whoever decodes sets anew for each value.
+// bounded reads at most left bytes. The reader resets left for each value.
 type bounded struct {
 	source io.Reader
 	left   int

@@ -14,27 +14,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errDeclined means that the server does not offer streaming lists.
-var errDeclined = errors.New("the server offers no streaming lists")
+// errDeclined means that the server does not support streaming lists.
+var errDeclined = errors.New("the server does not support streaming lists")
 
-// outdated tells that the server cannot go on from where this watch was: it has forgotten what came next, or, restored from
-// a backup, does not know it yet.
+// outdated reports whether the server cannot continue this watch: it has forgotten the following
+// events, or was restored from a backup and has not reached them yet.
 func outdated(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// denied tells an error that only a person can mend.
+// denied reports whether only a person can resolve the error.
 func denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// refused tells that asking for the same page again is in vain.
+// refused reports whether another request for the same page would fail, too.
 func refused(err error) bool {
 	return outdated(err) || denied(err) || apierrors.IsNotFound(err)
 }
 
-// pause is how long to wait after the given error, and how often nothing was heard before it.
+// pause returns how long to wait after an error that follows a number of connections without any
+// answer.
 func (w *Watcher) pause(err error, failures int) time.Duration {
 	switch {
 	case errors.Is(err, errAgain), errors.Is(err, errDeclined):
@@ -46,10 +47,11 @@ func (w *Watcher) pause(err error, failures int) time.Duration {
 	}
 }
 
-// tired is how many failures in a row people are told of. By then about 10 s have passed.
+// tired is the number of consecutive failures after which the log has a warning. By then about 10 s
+// have passed.
 const tired = 7
 
-// note draws the conclusions from the end of a connection that only concern this watch.
+// note records the end of a connection, and logs it if necessary.
 func (w *Watcher) note(ctx context.Context, err error, failures int) {
 	if outdated(err) && !errors.Is(err, errDeclined) {
 		if w.version == "" {
@@ -71,7 +73,7 @@ func (w *Watcher) note(ctx context.Context, err error, failures int) {
 	}
 }
 
-// hear notes that the server is there.
+// hear records that the server has answered.
 func (w *Watcher) hear(ctx context.Context) {
 	w.heard = true
 	if w.unwell {

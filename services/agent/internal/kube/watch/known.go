@@ -11,20 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Object is what is remembered of an object.
+// Object is the recorded part of an object.
 type Object struct {
-	Namespace, Name string // Namespace is empty for objects of the cluster
+	Namespace, Name string // Namespace is empty for cluster-scoped objects
 	UID             string
-	Label           string // value of Params.Label; empty where the object has none
+	Label           string // value of Params.Label; empty if the object does not have the label
 }
 
-// Known is the set of objects that a collection holds, as far as was heard. It is there to find out what is missing from a
-// later list, so it keeps little of each object: about 100 bytes and its name. The zero Known is not usable; see NewKnown.
-// It is for one goroutine.
+// Known is the set of objects that a collection holds according to the latest events. Its purpose
+// is to find the objects that are missing from a later list, so it keeps little of each: about 100
+// bytes and its name. The zero Known is not usable; see NewKnown. It is for one goroutine.
 type Known struct {
 	objects map[key]entry
-	uids    map[uid]uint32 // in place of objects, the round of each; nil unless made by NewKnownUIDs
-	strange map[uid]string // UIDs that are no UUIDs
+	uids    map[uid]uint32 // instead of objects: the round of each UID; nil unless made by NewKnownUIDs
+	strange map[uid]string // UIDs that are not UUIDs
 	round   uint32         // grows with every list
 }
 
@@ -33,14 +33,15 @@ func NewKnown() *Known {
 	return &Known{objects: map[key]entry{}, strange: map[uid]string{}}
 }
 
-// NewKnownUIDs returns an empty set that remembers UIDs alone, in about 40 bytes an object: for those who count, or know objects by
-// their UID. What is gone is told with its UID and without name, namespace and label, and what the server does not tell as deleted,
-// such as an object that another has taken the place of meanwhile, is told by the end of the next list.
+// NewKnownUIDs returns an empty set that keeps only UIDs, in about 40 bytes an object. It is for
+// handlers that count objects, or identify them by UID. Gone then receives only the UID, without
+// name, namespace and label. If the server sends no deletion, for example because another object
+// has taken the name meanwhile, Gone is called at the end of the next list.
 func NewKnownUIDs() *Known {
 	return &Known{uids: map[uid]uint32{}, strange: map[uid]string{}}
 }
 
-// key names an object of the collection.
+// key identifies an object of the collection.
 type key struct {
 	namespace unique.Handle[string]
 	name      string
@@ -49,16 +50,16 @@ type key struct {
 type entry struct {
 	uid   uid
 	label unique.Handle[string]
-	round uint32 // of the latest list or event that had it
+	round uint32 // of the latest list or event with the object
 }
 
-// uid is a UUID in binary, or a hash of what the server has instead of one.
+// uid is a UUID in binary, or a hash of another form of UID.
 type uid [16]byte
 
-// Len is the number of objects.
+// Len returns the number of objects.
 func (k *Known) Len() int { return len(k.objects) + len(k.uids) }
 
-// Objects lists them in no order.
+// Objects returns the objects in no particular order.
 func (k *Known) Objects() []Object {
 	all := make([]Object, 0, k.Len())
 	for id := range k.uids {
@@ -70,10 +71,10 @@ func (k *Known) Objects() []Object {
 	return all
 }
 
-// begin starts a round: what is not put before sweep is gone.
+// begin starts a round: objects that are not put before sweep are gone.
 func (k *Known) begin() { k.round++ }
 
-// put takes an object in. If it takes the place of one with another UID or label, that one is returned.
+// put adds an object. If that replaces one with another UID or label, put returns the replaced one.
 func (k *Known) put(o *unstructured.Unstructured, label string) (before Object, replaced bool) {
 	id := k.encode(string(o.GetUID()))
 	if k.uids != nil {
@@ -94,7 +95,7 @@ func (k *Known) put(o *unstructured.Unstructured, label string) (before Object, 
 	return before, true
 }
 
-// remove takes out the object of that name, and returns what was known of it.
+// remove removes the object of that name, and returns its recorded part.
 func (k *Known) remove(o *unstructured.Unstructured) (Object, bool) {
 	if k.uids != nil {
 		return k.removeUID(k.encode(string(o.GetUID())))
@@ -117,7 +118,7 @@ func (k *Known) removeUID(id uid) (Object, bool) {
 	return object, had
 }
 
-// sweep takes out and then tells all objects that were not put in this round.
+// sweep removes the objects that were not put in this round, and then calls gone for each.
 func (k *Known) sweep(gone func(Object)) {
 	for at, entry := range k.objects {
 		if entry.round != k.round {
@@ -134,7 +135,7 @@ func (k *Known) sweep(gone func(Object)) {
 	}
 }
 
-// Clear takes out and tells all objects.
+// Clear removes all objects, and calls gone for each.
 func (k *Known) Clear(gone func(Object)) {
 	k.begin()
 	k.sweep(gone)
@@ -153,13 +154,13 @@ func keyOf(o *unstructured.Unstructured) key {
 	return key{namespace: unique.Make(o.GetNamespace()), name: o.GetName()}
 }
 
-// labelOf is the value of a label. Unlike GetLabels it copies nothing.
+// labelOf returns the value of a label. Unlike GetLabels it copies nothing.
 func labelOf(o *unstructured.Unstructured, label string) string {
 	value, _, _ := unstructured.NestedString(o.Object, "metadata", "labels", label)
 	return value
 }
 
-// The places of the hyphens in the canonical text of a UUID.
+// The positions of the hyphens in the canonical text of a UUID.
 const (
 	uuidLength = 36
 	hyphen1    = 8
@@ -168,7 +169,8 @@ const (
 	hyphen4    = 23
 )
 
-// encode stores a UID in 16 bytes. The API server makes UUIDs; servers behind it may make what they like.
+// encode stores a UID in 16 bytes. The API server assigns UUIDs; aggregated API servers may use any
+// text.
 func (k *Known) encode(text string) uid {
 	if packed, ok := pack(text); ok && packed.String() == text {
 		return packed
@@ -200,7 +202,7 @@ func pack(text string) (id uid, ok bool) {
 	return id, err == nil
 }
 
-// String is the canonical text of a UUID.
+// String returns the canonical text of a UUID.
 func (u uid) String() string {
 	var text [uuidLength]byte
 	hex.Encode(text[:hyphen1], u[:4])

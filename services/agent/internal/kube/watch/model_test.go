@@ -99,8 +99,8 @@ func (s *subject) refuse(r *rand.Rand) {
 	}
 }
 
-// mend ends all faults and lets everything be heard of.
-func (s *subject) mend() string {
+// repair ends all faults, and waits until every object has been reported.
+func (s *subject) repair() string {
 	s.network.setDown(false)
 	s.network.setDoom(nil)
 	s.network.each(func(w *wire) { // a doom of before must not strike later
@@ -148,7 +148,7 @@ func (s *subject) play(steps []step, seed uint64) string {
 			pass(time.Duration(r.Int64N(int64(20 * time.Second))))
 		}
 	}
-	return s.mend()
+	return s.repair()
 }
 
 // TestAnySequence plays random sequences of edits and faults.
@@ -173,8 +173,8 @@ func TestAnySequence(t *testing.T) {
 	})
 }
 
-// TestHour lets an hour pass in which something is edited every few seconds and a fault happens every minute or so. Every few
-// minutes the faults are mended, and everything must be known.
+// TestHour edits objects every few seconds for a virtual hour, with a fault about every minute.
+// Every few minutes it repairs the faults, and every object must be known then.
 func TestHour(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -190,7 +190,7 @@ func TestHour(t *testing.T) {
 							pass(time.Duration(r.Int64N(int64(8 * time.Second))))
 						}
 					}
-					if wrong := s.mend(); wrong != "" {
+					if wrong := s.repair(); wrong != "" {
 						t.Fatalf("after %v: %s", time.Since(began), wrong)
 					}
 				}

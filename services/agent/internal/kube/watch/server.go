@@ -21,8 +21,8 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 )
 
-// Server is an API server. It remembers which of the servers behind it do not offer streaming lists. It is safe for
-// concurrent use; all Watchers of a process share one.
+// Server is an API server. It records which of the servers behind it do not support streaming
+// lists. It is safe for concurrent use, and all Watchers of a process share one.
 type Server struct {
 	base   *url.URL
 	client *http.Client
@@ -31,19 +31,21 @@ type Server struct {
 	plain map[string]bool // API groups whose lists are read page by page
 }
 
-// NewServer returns the API server at base. The client authenticates, and has no timeout of its own.
+// NewServer returns the API server at base. The client authenticates, and has no timeout of its
+// own.
 func NewServer(base *url.URL, client *http.Client) *Server {
 	return &Server{base: base, client: client, plain: map[string]bool{}}
 }
 
-// streams tells whether a group's lists may be asked for as streams. Each group can have a server of its own.
+// streams reports whether a group's lists may be requested as streams. Each group can have a server
+// of its own.
 func (s *Server) streams(group string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.plain[group]
 }
 
-// declines remembers that the group's server does not know streaming lists.
+// declines records that the group's server does not support streaming lists.
 func (s *Server) declines(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +57,8 @@ const (
 	acceptMetadata = "application/json;as=%s;g=meta.k8s.io;v=v1"
 )
 
-// get asks for a collection. The caller closes the body. An answer other than 200 is an *apierrors.StatusError, with the
-// server's Retry-After as backoff.RetryAfter.
+// get requests a collection. The caller closes the body. For an answer other than 200 it returns an
+// *apierrors.StatusError, with the server's Retry-After as backoff.RetryAfter.
 func (s *Server) get(ctx context.Context, collection schema.GroupVersionResource, query url.Values, accept string) (io.ReadCloser, error) {
 	address := s.address(collection)
 	address.RawQuery = query.Encode()
@@ -83,12 +85,12 @@ func (s *Server) address(collection schema.GroupVersionResource) *url.URL {
 	return s.base.JoinPath("apis", collection.Group, collection.Version, collection.Resource)
 }
 
-// maxRefusal is more than any refusal that a person would want to read.
+// maxRefusal is longer than any error message that a person would read.
 const maxRefusal = 64 << 10
 
-// refusal reads why a request was refused.
+// refusal returns the error in a response.
 func refusal(response *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // what could be read is what there is to say
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // the readable part is enough for a message
 	var status metav1.Status
 	if json.Unmarshal(text, &status) != nil || status.Kind != "Status" {
 		status = metav1.Status{Message: string(text)}
@@ -102,7 +104,7 @@ func refusal(response *http.Response) error {
 	return withHint(&apierrors.StatusError{ErrStatus: status}, response.Header.Get("Retry-After"))
 }
 
-// reasonOf names the codes that matter here, for servers that give no reason.
+// reasonOf returns the reason for a status code, for servers that send no reason.
 func reasonOf(code int) metav1.StatusReason {
 	switch code {
 	case http.StatusForbidden:
@@ -118,10 +120,10 @@ func reasonOf(code int) metav1.StatusReason {
 	}
 }
 
-// maxHint is the longest time for which a server can keep a watch away.
+// maxHint is the longest pause that a server can demand.
 const maxHint = 5 * time.Minute
 
-// withHint adds how long the server wants to be left alone.
+// withHint adds the pause that the server demands.
 func withHint(err *apierrors.StatusError, header string) error {
 	seconds, told := apierrors.SuggestsClientDelay(err)
 	if fromHeader, parsed := strconv.Atoi(header); parsed == nil {

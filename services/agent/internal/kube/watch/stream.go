@@ -21,10 +21,12 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 )
 
-// lively is how long a connection lives that is worth no pause, even if it brought nothing.
+// lively is the lifetime of a connection after which the next one needs no pause, even if it
+// received nothing.
 const lively = 10 * time.Second
 
-// stream reads one watch to its end, which is always an error. With list, the watch begins with a list.
+// stream reads one watch to its end, which is always an error. With list, the watch begins with a
+// list.
 func (w *Watcher) stream(ctx context.Context, list bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -34,7 +36,7 @@ func (w *Watcher) stream(ctx context.Context, list bool) error {
 	started := time.Now()
 	err := w.open(ctx, w.watchQuery(list, lifetime), list, silence)
 	if context.Cause(ctx) != nil {
-		err = context.Cause(ctx) // why nothing could be read any more
+		err = context.Cause(ctx) // why the read failed
 	}
 	lived := time.Since(started)
 	w.heard = w.heard || lived >= lively
@@ -59,7 +61,7 @@ func (w *Watcher) open(ctx context.Context, query url.Values, list bool, silence
 	return w.follow(ctx, newReader(body, w.params.Settings.MaxObject, w.params.Collection.Metadata), list, silence)
 }
 
-// follow takes in events until they end.
+// follow processes events until the stream ends.
 func (w *Watcher) follow(ctx context.Context, r *reader, listing bool, silence *time.Timer) error {
 	for {
 		if listing {
@@ -80,7 +82,7 @@ func (w *Watcher) follow(ctx context.Context, r *reader, listing bool, silence *
 	}
 }
 
-// take takes in one event, and tells whether it is the one that completes a list.
+// take processes one event, and reports whether it completes a list.
 func (w *Watcher) take(e event, listing bool) (listed bool, err error) {
 	o := &unstructured.Unstructured{Object: e.Object}
 	switch watch.EventType(e.Type) {
@@ -96,12 +98,12 @@ func (w *Watcher) take(e event, listing bool) (listed bool, err error) {
 		}
 	}
 	if version := o.GetResourceVersion(); !listing && version != "" {
-		w.version = version // before the end of a list versions are in no order
+		w.version = version // versions are unordered before the end of a list
 	}
 	return false, nil
 }
 
-// failure is the error that a server sends as an event.
+// failure returns the error that a server sent as an event.
 func failure(object map[string]any) error {
 	var status metav1.Status
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, &status); err != nil {
@@ -110,10 +112,11 @@ func failure(object map[string]any) error {
 	return withHint(&apierrors.StatusError{ErrStatus: status}, "")
 }
 
-// pageRetries is how often one page is asked for again before the list is begun anew.
+// pageRetries is how often one page is requested again before the list starts over.
 const pageRetries = 5
 
-// pages lists page by page. A page that breaks off is asked for again, so that a list gets on however short connections live.
+// pages lists page by page. It requests an incomplete page again, so that a list makes progress
+// even if connections are short-lived.
 func (w *Watcher) pages(ctx context.Context) error {
 	w.params.Known.begin()
 	next := ""
@@ -149,13 +152,14 @@ func (w *Watcher) page(ctx context.Context, next string) (metav1.ListMeta, error
 	meta, err := newReader(body, w.params.Settings.MaxObject, w.params.Collection.Metadata).list(func(object map[string]any) {
 		w.seen(&unstructured.Unstructured{Object: object})
 	})
-	if err == io.EOF { //nolint:errorlint // a decoder returns it bare; here it is not the end but a lack
+	if err == io.EOF { //nolint:errorlint // a decoder returns it bare; here it means an incomplete list
 		err = io.ErrUnexpectedEOF
 	}
 	return meta, err
 }
 
-// maxExpired is how many lists may expire between two pages before the next is asked for in one piece.
+// maxExpired is how many lists may expire between two pages before the next list is requested in
+// one piece.
 const maxExpired = 2
 
 func (w *Watcher) listQuery(next string) url.Values {
@@ -195,7 +199,7 @@ func (w *Watcher) selected(query url.Values) {
 	}
 }
 
-// accept says in which form objects are wanted; suffix is of the name of the form.
+// accept returns the Accept header for objects; suffix completes the name of their form.
 func (w *Watcher) accept(suffix string) string {
 	if w.params.Collection.Metadata {
 		return fmt.Sprintf(acceptMetadata, "PartialObjectMetadata"+suffix)

@@ -38,8 +38,8 @@ func (l *tally) Synced() { l.synced++ }
 // Denied implements watch.Handler.
 func (l *tally) Denied(error) {}
 
-// TestUIDsAlone has objects come, go and be made anew, connections break, and the server forget. In the end those that there are, and
-// no others, are known by their UID.
+// TestUIDsAlone creates, deletes and recreates objects while connections break and the server
+// forgets versions. In the end exactly the existing objects are known by their UID.
 func TestUIDsAlone(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -86,7 +86,8 @@ func TestUIDsAlone(t *testing.T) {
 	}
 }
 
-// TestBack tells of a server that is back, and of no connection that ended in its time.
+// TestBack checks that Back is called for a server that is back, and not for a connection that
+// ended in time.
 func TestBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

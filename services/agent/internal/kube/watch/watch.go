@@ -1,11 +1,17 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watch keeps up with collections of Kubernetes objects: it tells of every object and every change, once a list is
-// complete, and what is gone, also when that went while nobody was connected.
+// Package watch observes collections of Kubernetes objects. It reports every object and every
+// change, the end of each complete list, and every removal, including those that happened while no
+// connection was open.
 //
-// It speaks HTTP itself. Where the server offers it, a list is the beginning of its watch (a streaming list); elsewhere lists are
-// read page by page. Objects are decoded one by one and not kept.
+// It uses HTTP itself. If the server supports it, a list is the beginning of its watch (a streaming
+// list); otherwise lists are read page by page. Objects are decoded one by one and not kept.
+//
+// A Watcher repeats this cycle until its context ends: list if it has no valid version, watch from
+// that version, pause after an error. A server that has forgotten the version, or does not know it
+// yet, causes a new list. A watch that is silent for too long is ended. Known carries the recorded
+// objects from one cycle, and one Watcher, to the next, so that no removal is missed.
 package watch
 
 import (
@@ -22,18 +28,20 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 )
 
-// Handler hears what becomes of the objects of one collection. Its methods are called by one goroutine, in the order in which
-// things happened, and delay that of the next thing.
+// Handler receives the changes of the objects of one collection. One goroutine calls its methods in
+// the order of the changes. A slow method delays the following ones.
 type Handler interface {
-	// Seen tells an object's newest state. It may come more than once.
+	// Seen reports an object's newest state. The same state may be reported more than once.
 	Seen(o *unstructured.Unstructured)
-	// Gone tells that an object has left the collection: it was deleted, lost the label that is selected by, or has another UID
-	// or another value of the remembered label now; then Seen follows. Version orders this among what was seen of the object;
-	// where it is empty it comes last.
+	// Gone reports that an object has left the collection. It was deleted, no longer matches the
+	// selector, or now has another UID or another value of the recorded label; in the latter cases
+	// Seen follows. Version orders this among the observed states of the object. An empty version
+	// comes last.
 	Gone(o Object, version string)
-	// Synced tells, once after every complete list, that everything has been told that was in the collection then.
+	// Synced is called once after every complete list, when all its objects have been reported.
 	Synced()
-	// Denied tells, once until something is heard again, that the server does not allow to watch.
+	// Denied reports that the server forbids the watch. It is called once until the server answers
+	// again.
 	Denied(err error)
 }
 
@@ -42,16 +50,16 @@ type Params struct {
 	Server     *Server
 	Collection Collection
 	Handler    Handler
-	// Known is what an earlier Watcher of this collection knew, or an empty set.
+	// Known is the set of an earlier Watcher of this collection, or an empty one.
 	Known *Known
-	// Back is told, from the goroutine that calls Handler, when the server is heard again after it did not allow to watch, or after a
-	// connection that ended before its time. Nil: nobody is.
+	// Back is called by the goroutine that calls Handler when the server answers again after it
+	// denied the watch, or after a connection that ended early. Nil: no notification.
 	Back     func()
 	Logger   *slog.Logger
 	Settings Settings
 }
 
-// Collection is what is watched, in all namespaces.
+// Collection is the set of watched objects, in all namespaces.
 type Collection struct {
 	Resource schema.GroupVersionResource
 	Kind     schema.GroupVersionKind
@@ -59,28 +67,30 @@ type Collection struct {
 	Selector string
 	// Fields selects objects by field. Empty: all.
 	Fields string
-	// Label is the key of the label whose value is remembered. Empty: none.
+	// Label is the key of the label whose value is recorded. Empty: none.
 	Label string
-	// Metadata asks for the objects' metadata alone. Of that name, namespace, UID, version, labels and annotations are told.
+	// Metadata requests only the metadata of objects. Handler then receives name, namespace, UID,
+	// version, labels and annotations.
 	Metadata bool
 }
 
 // Settings are times and sizes. A zero field takes its default.
 type Settings struct {
-	// Silence is how long a watch may say nothing before it counts as broken. Most API servers send a bookmark every minute or
-	// so. Zero: 5 min.
+	// Silence is how long a watch may receive nothing before it counts as broken. Most API servers
+	// send a bookmark about every minute. Zero: 5 min.
 	Silence time.Duration
 	// ListSilence is the same before a list is complete, and bounds a page. Zero: 1 min.
 	ListSilence time.Duration
-	// Lifetime is when the server is asked to end a watch, ±33 %. Zero: 15 min.
+	// Lifetime is the requested duration of a watch, ±33 %. Zero: 15 min.
 	Lifetime time.Duration
-	// PageSize is how many objects are asked for at once where lists are not streams. Zero: 500.
+	// PageSize is the number of objects in a request if lists are not streams. Zero: 500.
 	PageSize int
-	// MaxObject is how many bytes one object may have. Zero: 16 MiB, which is several times what the API server takes.
+	// MaxObject is the maximum size of one object in bytes. Zero: 16 MiB, which is several times
+	// the limit of the API server.
 	MaxObject int
 	// Retry spaces attempts after errors. Zero: 200 ms doubling to 15 s.
 	Retry backoff.Policy
-	// Denied spaces attempts where the server says that watching is not allowed. Zero: 1 min doubling to 5 min.
+	// Denied spaces attempts while the server forbids the watch. Zero: 1 min doubling to 5 min.
 	Denied backoff.Policy
 }
 
@@ -114,23 +124,23 @@ var ErrAbsent = errors.New("the server has no such collection")
 
 // The causes for which a Watcher itself ends a connection.
 var (
-	errSilent = errors.New("nothing was heard for too long")
-	errAgain  = errors.New("a new list was asked for")
+	errSilent = errors.New("the server was silent for too long")
+	errAgain  = errors.New("a new list was requested")
 )
 
-// Watcher keeps up with one collection.
+// Watcher observes one collection.
 type Watcher struct {
 	params Params
 
-	version string // up to which everything was told; empty: a list is needed
-	broken  int    // streaming lists that broke off in a row
-	expired int    // lists whose beginning the server forgot before their end came, in a row
-	heard   bool   // the latest connection brought something
-	unwell  bool   // people were told that it does not work
-	lost    bool   // a connection ended before its time, and nothing was heard since
+	version string // version up to which changes were reported; empty: a list is needed
+	broken  int    // consecutive streaming lists that broke off
+	expired int    // consecutive lists that expired on the server before their end
+	heard   bool   // the latest connection received something
+	unwell  bool   // the log has a warning about the failure
+	lost    bool   // a connection ended early, and nothing was received since
 
 	mu        sync.Mutex // guards what follows
-	again     bool       // a list was asked for
+	again     bool       // a list was requested
 	interrupt context.CancelCauseFunc
 }
 
@@ -140,7 +150,7 @@ func New(p Params) *Watcher {
 	return &Watcher{params: p}
 }
 
-// Relist has every object listed and told again. It returns at once.
+// Relist causes every object to be listed and reported again. It returns at once.
 func (w *Watcher) Relist() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,7 +160,8 @@ func (w *Watcher) Relist() {
 	}
 }
 
-// Run keeps up with the collection until ctx is done, and returns nil then. Or it returns ErrAbsent; what is known stays known.
+// Run observes the collection until ctx is done, and returns nil then. It returns ErrAbsent if the
+// server does not have the collection; Known keeps its objects.
 func (w *Watcher) Run(ctx context.Context) error {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		turn, end := w.begin(ctx)
@@ -163,13 +174,13 @@ func (w *Watcher) Run(ctx context.Context) error {
 			return ErrAbsent
 		}
 		w.note(ctx, err, failures)
-		_ = backoff.Wait(turn, w.pause(err, failures)) // ends early for a reason that the next turn sees
+		_ = backoff.Wait(turn, w.pause(err, failures)) // may end early for a reason that the next turn sees
 		end()
 	}
 	return nil
 }
 
-// begin makes the context of a turn, which Relist ends.
+// begin returns the context of a turn, which Relist ends.
 func (w *Watcher) begin(ctx context.Context) (turn context.Context, end func()) {
 	turn, cancel := context.WithCancelCause(ctx)
 	w.mu.Lock()
@@ -181,7 +192,7 @@ func (w *Watcher) begin(ctx context.Context) (turn context.Context, end func()) 
 	return turn, func() { cancel(nil) }
 }
 
-// connect lists if need be, and watches until that breaks off.
+// connect lists if necessary, and watches until the connection ends.
 func (w *Watcher) connect(ctx context.Context) error {
 	if w.version == "" && w.broken < maxBroken && w.params.Server.streams(w.params.Collection.Resource.Group) {
 		return w.stream(ctx, true)
@@ -194,14 +205,14 @@ func (w *Watcher) connect(ctx context.Context) error {
 	return w.stream(ctx, false)
 }
 
-// maxBroken is how many streaming lists may break off before the next is read page by page: pages get on where connections
-// do not live long enough for the whole.
+// maxBroken is how many streaming lists may break off before the next is read page by page: pages
+// make progress even if no connection lives long enough for the whole list.
 const maxBroken = 2
 
-// seen takes in an object that exists.
+// seen processes an object that exists.
 func (w *Watcher) seen(o *unstructured.Unstructured) {
 	if o.GetKind() == "" {
-		o.SetGroupVersionKind(w.params.Collection.Kind) // the items of a list do not repeat it
+		o.SetGroupVersionKind(w.params.Collection.Kind) // items of a list do not repeat it
 	}
 	if before, replaced := w.params.Known.put(o, w.params.Collection.Label); replaced {
 		w.params.Handler.Gone(before, o.GetResourceVersion())
@@ -209,7 +220,7 @@ func (w *Watcher) seen(o *unstructured.Unstructured) {
 	w.params.Handler.Seen(o)
 }
 
-// gone takes in the last state of an object that has left.
+// gone processes the last state of an object that has left.
 func (w *Watcher) gone(o *unstructured.Unstructured) {
 	before, known := w.params.Known.remove(o)
 	if !known {
@@ -218,7 +229,7 @@ func (w *Watcher) gone(o *unstructured.Unstructured) {
 	w.params.Handler.Gone(before, o.GetResourceVersion())
 }
 
-// complete ends a list that was made at the given version.
+// complete ends a list of the given version.
 func (w *Watcher) complete(version string) error {
 	if version == "" {
 		return errNoVersion
