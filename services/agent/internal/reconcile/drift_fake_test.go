@@ -48,7 +48,7 @@ func gone(o *unstructured.Unstructured, version int) observe.Observation {
 	return observe.Observation{Service: seen.Service, Object: seen.Object, ResourceVersion: fmt.Sprint(version), Deleted: true}
 }
 
-// wrote hands a write to whoever plays the watches. w.mu is held.
+// wrote passes a write to the fake watches. The caller holds w.mu.
 func (w *world) wrote(o *unstructured.Unstructured) {
 	if w.watcher != nil {
 		w.watcher(sight(o))

@@ -1,28 +1,30 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile makes one cluster run what its plan says.
+// Package reconcile makes one cluster match its plan.
 //
-// Every service has a unit with a goroutine of its own, which waits, retries and times out by itself.
-// What it does to the cluster it does in one of a bounded number of slots. So a service that fails, or
-// takes long, never delays another one beyond holding its slot, and a newer plan entry ends the run of
-// an older one.
+// Every service has a unit with a goroutine of its own, which waits, retries and times out
+// independently. A unit changes the cluster only while it holds one of a bounded number of slots.
+// So a service that fails, or takes long, delays another one only by holding its slot, and a newer
+// plan entry ends the run of an older one.
 //
-// A unit goes in circles: package decide says what to do next (pure, from the unit's state and the
-// time), package execute does it (a value in, a value out), and package observe keeps what watches and
-// answers have shown of the objects. Package ownership decides which service an object belongs to.
-// Whatever changes one of these wakes the unit.
+// A unit repeats one cycle. Package decide chooses the next action, as a pure function of the
+// unit's state and the time. Package execute carries it out, from a Job to an Outcome. Package
+// observe keeps what watches and answers have shown of the objects, and package ownership decides
+// which service an object belongs to. Any change of this input wakes the unit.
 //
-// Locks: a unit's lock is held while decisions are made and never while the cluster, the disk or
-// another unit is asked. Taken in this order: Registry.HandOut, Engine.mu, unit.mu, then any one of the
-// parts (observe.Objects, ownership, relations, healthRules, watchedKinds, events), which call nobody.
+// Locks: a unit's lock is held during decisions, and never during a call to the cluster, the disk
+// or another unit. The order of locks is Registry.HandOut, Engine.mu, unit.mu, then one of the
+// parts (observe.Objects, ownership, relations, healthRules, watchedKinds, events), which call
+// nothing outside of themselves.
 //
-// Promises: a service's objects are listed in a stored inventory before they exist; nothing is deleted
-// that the plan wants, nor much at once without a person's confirmation; after a crash at any point the
-// next process goes on where this one was.
+// Promises: a stored inventory lists a service's objects before they exist. The agent deletes
+// nothing that the plan wants, and many objects at once only after a person's confirmation. After a
+// crash at any point, the next process continues where this one was.
 //
-// Not here: Git, rendering and downloads (package manifest reads what others provide), the Kubernetes
-// client (package k8s is the port), and leader election: only one Engine may run for a cluster.
+// This package does not implement Git, rendering and downloads (package manifest reads their
+// results), the Kubernetes client (package k8s is the port), or leader election: only one Engine
+// may run for a cluster.
 package reconcile
 
 import (
@@ -54,8 +56,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// Params are the collaborators and settings of an Engine. Collaborators are required; a zero setting
-// takes its default.
+// Params are the collaborators and settings of an Engine. Collaborators are required; a zero
+// setting takes its default.
 type Params struct {
 	Cluster     k8s.API
 	Bundles     manifest.Bundles
@@ -65,7 +67,8 @@ type Params struct {
 	Watches     Watches
 	// Render turns bundles into objects.
 	Render render.Engine
-	// Fingerprints keeps what was applied. Nil keeps nothing: a restart applies everything again.
+	// Fingerprints stores the sums of applied objects. Nil stores nothing: a restart applies
+	// everything again.
 	Fingerprints fingerprint.Store
 	// Owner returns the uid that the hub gave the cluster. Nil, or an empty answer: it is unknown, and
 	// every inventory counts as the agent's own.
@@ -84,7 +87,7 @@ type Observer func(ctx context.Context, took time.Duration, problem *reason.Prob
 type Settings struct {
 	// Workers is how many services are worked on at once. Zero: 16.
 	Workers int
-	// Refresh is how often an unchanged service is looked at again, ±25 %. Zero: 2 h.
+	// Refresh is how often an unchanged service is examined again, ±25 %. Zero: 2 h.
 	Refresh time.Duration
 	// ApplyTimeout bounds a run, and each of its stages if it has several. Waiting for health does not
 	// count. Zero: 5 min.
@@ -120,7 +123,7 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// Engine works on all services of one cluster. Its methods are safe for concurrent use.
+// Engine reconciles all services of one cluster. Its methods are safe for concurrent use.
 type Engine struct {
 	shared  *shared
 	watches Watches
@@ -171,19 +174,19 @@ func (e *Engine) SetPlan(p plan.Plan) {
 	signal(e.planned)
 }
 
-// Run reads the inventories and works on plans until ctx is done. Then it returns nil, after the end of
-// runs that are under way. It returns an error if a run does not end although it must: then the process
-// must end.
+// Run reads the inventories and follows plans until ctx is done. Then it waits for the end of
+// active runs, and returns nil. It returns an error if a run does not end although it must; the
+// process must end then.
 func (e *Engine) Run(ctx context.Context) error {
 	records, err := e.load(ctx)
 	if err != nil {
-		return nil // only the end of ctx ends the loading
+		return nil // loading ends early only with ctx
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, record := range records {
 		e.start(ctx, group, record)
 	}
-	for _, record := range records { // only now: what a watch sees of an unknown service is lost
+	for _, record := range records { // only now, because a watch's observations of an unknown service are lost
 		e.shared.kinds.set(record.Service, record.Objects)
 	}
 	confirm := time.NewTicker(confirmInterval)
@@ -196,7 +199,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			return group.Wait()
 		case err := <-stuck:
 			if err != nil {
-				return err // at once, without waiting for the run
+				return err // without waiting for the run
 			}
 		case <-e.planned:
 			e.adopt(ctx, group)
@@ -206,7 +209,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// load reads all inventories, however long the cluster takes to answer: without them nothing may be
+// load reads all inventories, and retries until the cluster answers: without them nothing may be
 // pruned.
 func (e *Engine) load(ctx context.Context) (records []inventory.Record, err error) {
 	err = backoff.Retry(ctx, e.shared.settings.Retry, func(ctx context.Context) error {
@@ -219,7 +222,7 @@ func (e *Engine) load(ctx context.Context) (records []inventory.Record, err erro
 	return records, err
 }
 
-// start makes the unit of a service, and starts its goroutine.
+// start creates the unit of a service, and starts its goroutine.
 func (e *Engine) start(ctx context.Context, group *errgroup.Group, record inventory.Record) *unit {
 	var table fingerprint.Table
 	if record.Objects.Len() > 0 {
@@ -229,7 +232,7 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 	u.member = e.shared.ownership.Join(u.name, u)
 	e.shared.relations.join(u.name, u.Wake, record.DependsOn)
 	for _, o := range record.Objects.Objects() {
-		if o.UID != "" { // otherwise it may be another service's: this one was only about to create it
+		if o.UID != "" { // an object without a UID may be another service's: this one was only about to create it
 			e.shared.ownership.Claim(o.Key, record.Service)
 		}
 	}
@@ -246,7 +249,10 @@ func (e *Engine) start(ctx context.Context, group *errgroup.Group, record invent
 	return u
 }
 
-// adopt gives every unit its order under the newest plan.
+// adopt gives every unit its order under the newest plan. HandOut keeps claims from seeing half of
+// a plan: an object that moves between two services has its new owner and its old one in the same
+// generation. A unit that is closing cannot follow, so adopt starts another one for the same
+// service.
 func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	e.shared.ownership.HandOut(func() {
 		e.generation++
@@ -268,19 +274,21 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 	})
 }
 
-// updateHealthRules takes over the health rules of a plan. If they changed, all objects are judged
-// again.
+// updateHealthRules replaces the health rules by those of a plan. If they changed, all objects are
+// judged again.
 func (e *Engine) updateHealthRules(ctx context.Context, p plan.Plan) {
 	if !e.shared.rules.update(p) {
 		return
 	}
 	if err := errors.Join(e.shared.rules.fleetErrors()...); err != nil {
-		e.shared.logger.ErrorContext(ctx, "health rules of the fleet are wrong, going on with the others", slog.Any("error", err))
+		e.shared.logger.ErrorContext(ctx, "fleet has invalid health rules, using the others", slog.Any("error", err))
 	}
 	e.watches.Recheck()
 }
 
-// dismiss removes the services that are not in the plan, unless they are suspiciously many.
+// dismiss removes the services that are not in the plan. If too many have vanished, it keeps all of
+// them until a person confirms their removal: a plan that lost most of its services is more likely
+// a mistake than a decision. Inventories of another hub's agent are ignored, and do not count.
 func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 	e.mu.Lock()
 	total := len(e.units)
@@ -290,7 +298,8 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 		if u.isForeign(owner) {
 			delete(vanished, name)
 			total--
-			e.shared.logger.WarnContext(ctx, "inventory belongs to another hub's agent, leaving it alone", slog.String("leat.service", name))
+			e.shared.logger.WarnContext(ctx, "inventory belongs to another hub's agent, leaving it alone",
+				slog.String("leat.service", name))
 		}
 	}
 	undecided := 0 // services whose removal nobody has confirmed or started yet
@@ -312,8 +321,8 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 	}
 }
 
-// forget drops a service whose removal is complete. It reports false if the plan has taken the service
-// up again meanwhile.
+// forget drops a service whose removal is complete. It reports false if a newer plan has the
+// service again.
 func (e *Engine) forget(u *unit) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

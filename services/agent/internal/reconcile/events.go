@@ -12,7 +12,8 @@ import (
 // subscriberBuffer is how many events a reader may be behind.
 const subscriberBuffer = 256
 
-// events hands events to subscribers. The zero events is ready to use. It is safe for concurrent use.
+// events distributes events to subscribers. The zero events is ready to use. It is safe for
+// concurrent use.
 type events struct {
 	mu          sync.Mutex
 	subscribers map[chan report.Event]string // the service that each follows; "" for all
@@ -35,7 +36,7 @@ func (v *events) subscribe(service string) (<-chan report.Event, func()) {
 	}
 }
 
-// publish hands an event to all subscribers. It never waits for one.
+// publish sends an event to all subscribers. It never waits for one.
 func (v *events) publish(event report.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -51,7 +52,8 @@ func (v *events) publish(event report.Event) {
 	}
 }
 
-// dropLocked ends a subscription. The lock is also why nobody sends to the closed channel.
+// dropLocked ends a subscription. It closes the channel under the lock, so that no event is sent to
+// a closed channel.
 func (v *events) dropLocked(c chan report.Event) {
 	if _, ok := v.subscribers[c]; ok {
 		delete(v.subscribers, c)

@@ -311,7 +311,7 @@ func TestRemovalOrder(t *testing.T) {
 				t.Errorf("deleted: got %v, want %v", got, want)
 			}
 		},
-		"a circle goes all the same": func(t *testing.T, w *world) {
+		"a circle is removed anyway": func(t *testing.T, w *world) {
 			w.plan(w.service(t, "a", "a"), after(w.service(t, "b", "b"), "a"), w.service(t, "stays", "stays"))
 			synctest.Wait()
 			w.plan(after(w.service(t, "a", "a2"), "b"), after(w.service(t, "b", "b"), "a"), w.service(t, "stays", "stays"))
@@ -322,7 +322,7 @@ func TestRemovalOrder(t *testing.T) {
 				t.Errorf("deleted: got %v, want both", w.deleted)
 			}
 		},
-		"who stays does not hold it": func(t *testing.T, w *world) {
+		"a service that stays does not hold it": func(t *testing.T, w *world) {
 			b := after(w.service(t, "b", "b"), "a")
 			w.plan(w.service(t, "a", "a"), b)
 			synctest.Wait()

@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-// healthRules judge objects: by the rules of the service that an object's label names, then by those of
-// the fleet, then by what Leat knows of its kind. It is safe for concurrent use.
+// healthRules judge objects by the rules of the service in an object's label, then by those of the
+// fleet, then by Leat's own knowledge of the kind. It is safe for concurrent use.
 type healthRules struct {
 	library *health.Library
 
@@ -27,11 +27,11 @@ type healthRules struct {
 	services map[string]ruleset
 }
 
-// ruleset is rules as they were written, and compiled.
+// ruleset holds rules as written and compiled.
 type ruleset struct {
 	source []syncpolicy.HealthRule
 	rules  *health.Rules
-	errs   []error // of the rules that cannot be compiled; the others count
+	errs   []error // of the rules that cannot be compiled; the others apply
 }
 
 func newHealthRules() *healthRules {
@@ -47,7 +47,7 @@ func (h *healthRules) judge(o *unstructured.Unstructured) health.Verdict {
 	return h.library.Judge(o, own, fleet)
 }
 
-// update takes over the rules of a plan, and reports whether any changed.
+// update replaces the rules by those of a plan, and reports whether any changed.
 func (h *healthRules) update(p plan.Plan) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +62,7 @@ func (h *healthRules) update(p plan.Plan) (changed bool) {
 	return changed
 }
 
-// replace compiles other rules, and reports whether they differ from those before.
+// replace compiles other rules, and reports whether they differ from the previous ones.
 func (r *ruleset) replace(source []syncpolicy.HealthRule) bool {
 	if slices.Equal(r.source, source) {
 		return false
@@ -79,7 +79,7 @@ func (h *healthRules) forget(service string) {
 	delete(h.services, service)
 }
 
-// problem returns what is wrong with a service's rules, or nil.
+// problem returns the problem of a service's invalid rules, or nil.
 func (h *healthRules) problem(service string) *reason.Problem {
 	h.mu.RLock()
 	errs := h.services[service].errs
@@ -94,7 +94,7 @@ func (h *healthRules) problem(service string) *reason.Problem {
 	return reason.Errorf(reason.ManifestInvalid, "%s", strings.Join(texts, "; "))
 }
 
-// fleetErrors returns what is wrong with the fleet's rules.
+// fleetErrors returns the errors in the fleet's rules.
 func (h *healthRules) fleetErrors() []error {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -36,10 +36,11 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// TestHistories lives through random histories: people edit services and agree to prunes, others create, change and delete objects
-// under the same names, the agent is killed and started anew, and any single call of the API fails. Whatever happens, the agent
-// deletes only what it has made or adopted and nobody wants kept, and never more than the guard lets through; and when all has
-// come to rest, the inventories say what is there. LEAT_FAULT_LONG=1 lives longer, and as often as -rapid.checks says.
+// TestHistories runs random histories. People edit services and agree to prunes, others create, change
+// and delete objects under the same names, the agent is killed and restarted, and any single call of
+// the API fails. In every history the agent deletes only objects that it has created or adopted and
+// that nobody wants to keep, and never more than the guard allows. At rest, the inventories match the
+// cluster. LEAT_FAULT_LONG=1 makes histories longer, and runs as many as -rapid.checks says.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	longest, budget := 12, 20
@@ -217,7 +218,7 @@ func (h *history) fault(_ context.Context, call string, done bool) error {
 		}
 	}
 	if service, gone := strings.CutPrefix(call, "delete inventory of "); gone && done {
-		h.unagreed[service] = 0 // whoever comes under that name is another service
+		h.unagreed[service] = 0 // another service may use that name later
 	}
 	if h.in < 0 || done != h.late {
 		return nil
@@ -399,8 +400,9 @@ func (h *history) rest() {
 	}
 }
 
-// knows tells whether an entry of an inventory is about a live object. One without a UID was about to be made: if it was, and the
-// answer got lost, what bears the label and was applied by Leat is it.
+// knows reports whether an entry of an inventory is about a live object. An entry without a UID was
+// about to be created. If the answer to that got lost, the entry is about the object that has the label
+// and was applied by Leat.
 func (h *history) knows(service string, entry inventory.Object, live *unstructured.Unstructured) bool {
 	if entry.UID == "" {
 		return live.GetLabels()[k8s.ServiceLabel] == service && h.cluster.AppliedByLeat(live.GetUID())
@@ -408,13 +410,13 @@ func (h *history) knows(service string, entry inventory.Object, live *unstructur
 	return entry.UID == string(live.GetUID())
 }
 
-// stuck tells a service that waits for people, and that has not come to pruning.
+// stuck reports whether a service waits for people, and has not reached pruning.
 func (h *history) stuck(service string) bool {
 	s := h.reports.status(service)
 	return s.Phase == report.Failed && (s.Problem.Reason == reason.ObjectClaimed || s.Problem.Reason == reason.ApplyConflict)
 }
 
-// fulfilled shows that services that are healthy hold what people want.
+// fulfilled checks that healthy services have the objects that people want.
 func (h *history) fulfilled() {
 	live := h.cluster.Live()
 	for service, i := range h.plan {

@@ -105,8 +105,9 @@ func TestWrongRuleIsAProblemOfItsService(t *testing.T) {
 	})
 }
 
-// An object that failed for good is told at once, and is told although more objects are on their way than are reported.
-func TestFailedObjectIsToldAtOnce(t *testing.T) {
+// TestFailedObjectIsReportedAtOnce shows that an object that failed permanently is reported at once,
+// even if more objects are progressing than a report lists.
+func TestFailedObjectIsReportedAtOnce(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.writes = 100
 		var names []string

@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// kindSet is the set of kinds that a service has objects of, each with the version it is applied in.
+// kindSet is the set of a service's kinds, each with the version in which its objects are applied.
 type kindSet map[schema.GroupKind]string
 
 // watchedKinds sets the watches to the union of the kinds of all services. It is safe for concurrent
@@ -26,7 +26,7 @@ type watchedKinds struct {
 	services map[string]kindSet
 }
 
-// set takes over the objects of a service.
+// set replaces the kinds of a service by those of its objects.
 func (w *watchedKinds) set(service string, objects inventory.Set) {
 	kinds := kindSet{}
 	for _, o := range objects.Objects() {
@@ -49,7 +49,7 @@ func (w *watchedKinds) unionLocked() []schema.GroupVersionKind {
 	union := kindSet{}
 	for _, kinds := range w.services {
 		for kind, version := range kinds {
-			union[kind] = max(union[kind], version) // any version, as long as it is always the same
+			union[kind] = max(union[kind], version) // any version, if it is always the same
 		}
 	}
 	var list []schema.GroupVersionKind

@@ -9,14 +9,14 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Reporter receives what becomes of services. Its methods return at once, and may be called
+// Reporter receives the states of services. Its methods return at once, and may be called
 // concurrently.
 type Reporter interface {
 	// Report receives a service's new status.
 	Report(status report.Status)
-	// Forget receives that a service is gone from the cluster.
+	// Forget reports that a service is gone from the cluster.
 	Forget(service string)
-	// Adopted receives that every service has its order under a plan. Their statuses follow at once.
+	// Adopted reports that every service has its order under a plan. Their statuses follow at once.
 	Adopted(version string)
 }
 

@@ -51,10 +51,10 @@ func prerequisitesOf(s plan.Service) []prerequisite {
 // judgeFunc returns the verdict on a live object.
 type judgeFunc func(*unstructured.Unstructured) health.Verdict
 
-// prerequisites follows the objects that a service depends on, and keeps why they do not suffice. It
-// judges an object when it changes and not when it is asked: a condition may cost milliseconds, and the
-// unit asks with its lock held. It
-// is safe for concurrent use. Nil follows nothing.
+// prerequisites follows the objects that a service depends on, and records why they do not suffice.
+// It judges an object when the object changes, and not when the unit asks: a condition may cost
+// milliseconds, and the unit asks with its lock held. It is safe for concurrent use. Nil follows
+// nothing.
 type prerequisites struct {
 	all      []prerequisite
 	changed  func() // called when one of unmet has changed
@@ -64,8 +64,9 @@ type prerequisites struct {
 	unmet map[prerequisite]string // "" if the object suffices
 }
 
-// followPrerequisites follows the objects with the rights of the service that depends on them: people
-// must not learn by a condition what they may not read. denied is why those rights do not suffice.
+// followPrerequisites follows the objects with the rights of the dependent service: a condition
+// must not reveal objects that the service may not read. denied is the error if those rights do not
+// suffice.
 func followPrerequisites(
 	ctx context.Context, cluster k8s.API, denied error, all []prerequisite, judge judgeFunc, changed func(),
 ) *prerequisites {
@@ -137,7 +138,7 @@ func (p *prerequisites) why(one prerequisite) string {
 	return one.unseen()
 }
 
-// stop ends the following. The caller holds no lock that changed takes.
+// stop ends the watches. The caller must not hold a lock that changed takes.
 func (p *prerequisites) stop() {
 	if p != nil {
 		p.follower.Stop()
@@ -145,10 +146,10 @@ func (p *prerequisites) stop() {
 }
 
 func (w prerequisite) unseen() string {
-	return fmt.Sprintf("%s was not looked at yet", w.ref.Key)
+	return fmt.Sprintf("%s has not been examined yet", w.ref.Key)
 }
 
-// compile returns the condition, or nil if there is none.
+// compile returns the condition, or nil for a prerequisite without a condition.
 func (w prerequisite) compile() (*expression.Expression, error) {
 	if w.condition == "" {
 		return nil, nil
@@ -162,7 +163,7 @@ func (w prerequisite) evaluate(
 ) string {
 	switch {
 	case seen.Err != nil:
-		return fmt.Sprintf("%s cannot be seen: %v", w.ref.Key, seen.Err)
+		return fmt.Sprintf("%s cannot be read: %v", w.ref.Key, seen.Err)
 	case seen.Live == nil:
 		return fmt.Sprintf("%s does not exist", w.ref.Key)
 	case condition == nil:

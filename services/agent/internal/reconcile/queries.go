@@ -24,11 +24,11 @@ import (
 // ErrUnknownService means that neither the plan nor the cluster has a service of that name.
 var ErrUnknownService = errors.New("unknown service")
 
-// Refuse returns the problem of a service whose policy this agent does not understand.
+// Refuse returns the problem of a service whose policy this agent does not support.
 func Refuse(err error) *reason.Problem { return execute.Refuse(err) }
 
-// Reconcile applies a service although nothing changed. For a service whose removal the guard stops, it
-// confirms the removal, as a mark on its inventory does. Error: ErrUnknownService.
+// Reconcile applies a service although nothing changed. If the guard stops the removal of a
+// service, Reconcile confirms it, like a mark on the inventory. Error: ErrUnknownService.
 func (e *Engine) Reconcile(service string) error {
 	u, err := e.unit(service)
 	if err != nil {
@@ -51,9 +51,9 @@ func (e *Engine) Objects(service string) ([]report.ObjectStatus, error) {
 	return all, nil
 }
 
-// Diff returns what a run of a service would change, by letting the API server do it without keeping
-// it. A candidate stands in for the bundles that the plan names; everything else is as the plan says.
-// See execute.Executor.Diff. Errors: ErrUnknownService, those of rendering, *reason.Problem.
+// Diff returns the changes of a run of a service. The API server computes them in a dry run. A
+// candidate replaces the bundles of the plan's entry; everything else is as in the plan. See
+// execute.Executor.Diff. Errors: ErrUnknownService, those of rendering, *reason.Problem.
 func (e *Engine) Diff(ctx context.Context, service string, candidate ...plan.Bundle) ([]report.Difference, error) {
 	u, err := e.unit(service)
 	if err != nil {
@@ -73,18 +73,18 @@ func (e *Engine) Subscribe(service string) (<-chan report.Event, func()) {
 	return e.shared.events.subscribe(service)
 }
 
-// Observe records what a watch saw. Observations of objects that no inventory lists, and observations
-// that are older than what is known, have no effect. It returns at once.
+// Observe records an object's state from a watch. States of objects that no inventory lists, and
+// states older than the known one, have no effect. It returns at once.
 func (e *Engine) Observe(o observe.Observation) {
 	u, err := e.unit(o.Service)
 	if err != nil {
-		return // the object carries our label, but belongs to no service of ours
+		return // the object has Leat's label, but no known service
 	}
 	u.observe(o)
 }
 
-// Synced records that every existing object of a kind was observed. Objects of inventories that were
-// not are missing.
+// Synced records that every existing object of a kind was observed. Listed objects that were not
+// observed are missing.
 func (e *Engine) Synced(kind schema.GroupKind) {
 	for _, u := range e.all() {
 		u.objects.SetSynced(kind)
@@ -92,8 +92,8 @@ func (e *Engine) Synced(kind schema.GroupKind) {
 	}
 }
 
-// MarkUnobservable records why objects of a kind cannot be observed. Until they can, this is the health
-// of those that never were.
+// MarkUnobservable records why objects of a kind cannot be observed. Until they can, this is the
+// health of all that have never been observed.
 func (e *Engine) MarkUnobservable(kind schema.GroupKind, why string) {
 	for _, u := range e.all() {
 		u.objects.SetUnobservable(kind, why)
@@ -101,14 +101,14 @@ func (e *Engine) MarkUnobservable(kind schema.GroupKind, why string) {
 	}
 }
 
-// Judge returns the verdict on a live object: by the rules of the service that its label names, by those
-// of the fleet, or else by what Leat knows of its kind. It only reads the object.
+// Judge returns the verdict on a live object by the rules of the service in its label, by those of
+// the fleet, or else by Leat's own knowledge of its kind. It only reads the object.
 func (e *Engine) Judge(o *unstructured.Unstructured) health.Verdict {
 	return e.shared.rules.judge(o)
 }
 
-// Fingerprint returns the fingerprint of what Leat has set of an object in the cluster, without what its
-// service ignores. It is fast.
+// Fingerprint returns the sum of the fields of a live object that Leat has set, without those that
+// its service ignores. It is fast.
 func (e *Engine) Fingerprint(o *unstructured.Unstructured) fingerprint.Sum {
 	u, err := e.unit(k8s.ServiceOf(o))
 	if err != nil {

@@ -14,29 +14,29 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// relations knows which services depend on which, and their status, so that no unit has to ask another.
-// Readiness is what services last reported, compared with what the newest plan wants of them: a service
-// that is healthy with old content is not ready for those that depend on its change.
-// It wakes services that may wait for a change. Its lock is taken while a unit's lock is held, never
+// relations holds the dependencies between services, and their status, so that no unit has to ask
+// another. Readiness is the last reported status, compared with the inputs in the newest plan: a
+// service that is healthy with old content is not ready for those that depend on its change. It
+// wakes services that may wait for a change. Its lock is taken while a unit's lock is held, never
 // the other way round. The zero relations is ready to use.
 type relations struct {
 	mu       sync.Mutex
 	services map[string]*relation
 }
 
-// relation is one service among others.
+// relation is one service with its dependencies.
 type relation struct {
 	wake      func()            // nil before its start
 	isPlanned bool              // the plan has it
 	isLeaving bool              // it left the plan, and is not gone yet
 	wanted    inventory.Applied // the inputs that the plan names
 	needs     []string          // the services that it depends on
-	phase     report.Phase      // as last reported; zero before
-	applied   inventory.Applied // likewise
+	phase     report.Phase      // last reported; zero before the first report
+	applied   inventory.Applied // last reported
 	neededBy  map[string]bool   // the services that depend on it
 }
 
-// ofLocked returns the relation of a service, and makes one if there is none.
+// ofLocked returns the relation of a service, and creates a missing one.
 func (r *relations) ofLocked(service string) *relation {
 	if r.services == nil {
 		r.services = map[string]*relation{}
@@ -49,8 +49,8 @@ func (r *relations) ofLocked(service string) *relation {
 	return s
 }
 
-// setPlan takes over what a plan says of its services, of all at once: none of them counts as ready
-// afterwards because of what it was before.
+// setPlan takes over the entries of a plan, all at once: no service counts as ready because of its
+// earlier entry.
 func (r *relations) setPlan(services []plan.Service) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *relations) setNeedsLocked(service string, needs []string) {
 	}
 }
 
-// join adds a started service, with what its inventory says it depends on.
+// join adds a started service, with the dependencies in its inventory.
 func (r *relations) join(service string, wake func(), needs []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,8 @@ func (r *relations) join(service string, wake func(), needs []string) {
 	}
 }
 
-// setLeaving records that services are no longer in the plan, of all at once.
+// setLeaving records that services are no longer in the plan, all at once: otherwise one of them
+// could go before another that depends on it has been marked as leaving, too.
 func (r *relations) setLeaving(services []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +112,7 @@ func (r *relations) leave(service string) {
 	}
 }
 
-// setStatus takes over a service's new status.
+// setStatus records a service's new status.
 func (r *relations) setStatus(status report.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +134,7 @@ func (r *relations) wakeLocked(names ...string) {
 	}
 }
 
-// unmet returns why a service must wait for the services that it needs, a sentence for each.
+// unmet returns why a service must wait for its dependencies, in a sentence for each.
 func (r *relations) unmet(service string, needs []string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,14 +150,14 @@ func (r *relations) unmet(service string, needs []string) []string {
 	return all
 }
 
-// unreadyLocked returns why a service is not ready for those that depend on it, or "".
+// unreadyLocked returns why a service is not ready for its dependants, or "".
 func (r *relations) unreadyLocked(name string) string {
 	s := r.services[name]
 	switch {
 	case s == nil || !s.isPlanned:
 		return fmt.Sprintf("no service %q is in this cluster's plan", name)
 	case s.phase == 0:
-		return fmt.Sprintf("service %q was not looked at yet", name)
+		return fmt.Sprintf("service %q has not been examined yet", name)
 	case s.phase != report.Healthy:
 		return fmt.Sprintf("service %q is %s", name, s.phase)
 	case !s.applied.SameContent(s.wanted):
@@ -166,8 +167,8 @@ func (r *relations) unreadyLocked(name string) string {
 	}
 }
 
-// pathLocked returns the shortest way along dependencies, both ends included, or nil. Both ends may be
-// the same service.
+// pathLocked returns the shortest path along dependencies, including both ends, or nil. Both ends
+// may be the same service.
 func (r *relations) pathLocked(from, to string) []string {
 	cameFrom := map[string]string{}
 	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
@@ -199,8 +200,8 @@ func trail(cameFrom map[string]string, from, to string) []string {
 	return way
 }
 
-// isNeeded reports whether services must go before a service that left the plan: those that left it,
-// too, and depend on it. Services that depend on each other do not wait.
+// isNeeded reports whether other services must go before a service that left the plan: those that
+// left it, too, and depend on it. Services that depend on each other do not wait.
 func (r *relations) isNeeded(service string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

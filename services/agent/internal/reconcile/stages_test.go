@@ -222,7 +222,7 @@ func TestDegradedWaveFailsAtOnce(t *testing.T) {
 	})
 }
 
-// TestHookRunsOnce goes through everything that is no change of the inputs.
+// TestHookRunsOnce checks everything that does not change the inputs.
 func TestHookRunsOnce(t *testing.T) {
 	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {
 		s := w.staged(t, "s", running, "ConfigMap:a")

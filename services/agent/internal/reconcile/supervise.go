@@ -17,18 +17,19 @@ import (
 )
 
 const (
-	// gracePeriod is how long a run may go on after its time is over and it was told to end. A run that
-	// still works then never ends.
+	// gracePeriod is how long a run may continue after its context has ended. A run that still
+	// works then is assumed to be stuck.
 	gracePeriod = 2 * time.Minute
 	// superviseInterval is how often runs are checked for that.
 	superviseInterval = 30 * time.Second
-	// confirmInterval is how often marked inventories are looked for while the guard keeps services.
+	// confirmInterval is how often the inventories are searched for marks while the guard keeps
+	// services.
 	confirmInterval = 30 * time.Second
 )
 
-// supervise returns an error if a run does not end although its time is over, and nil when ctx is done.
-// Only the end of the process frees what such a run holds, and the next process goes on where this one
-// was.
+// supervise returns an error if a run does not end after its time is over, and nil when ctx is
+// done. Only the end of the process releases the resources of such a run. The next process
+// continues where this one was.
 func (s *shared) supervise(ctx context.Context) error {
 	ticker := time.NewTicker(superviseInterval)
 	defer ticker.Stop()
@@ -48,7 +49,7 @@ func (s *shared) supervise(ctx context.Context) error {
 	}
 }
 
-// goroutines describes what every goroutine of this process is doing.
+// goroutines returns the stacks of all goroutines of this process.
 func goroutines() string {
 	const maxBytes = 256 << 10
 	var text bytes.Buffer
@@ -56,7 +57,7 @@ func goroutines() string {
 	return string(text.Bytes()[:min(text.Len(), maxBytes)])
 }
 
-// configure takes over the hub's settings for the agent itself.
+// configure applies the hub's settings for the agent itself.
 func (e *Engine) configure(s syncpolicy.AgentSettings) {
 	settings := e.shared.settings
 	refresh := cmp.Or(max(s.RefreshInterval, 0), settings.Refresh)
@@ -70,7 +71,7 @@ func (e *Engine) configure(s syncpolicy.AgentSettings) {
 	}
 }
 
-// confirm lets services leave whose inventory a person has marked.
+// confirm releases services whose inventory a person has marked.
 func (e *Engine) confirm(ctx context.Context) {
 	held := map[string]*unit{}
 	for _, u := range e.all() {
@@ -84,7 +85,7 @@ func (e *Engine) confirm(ctx context.Context) {
 	records, err := e.shared.inventories.List(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			e.shared.logger.WarnContext(ctx, "inventories cannot be read, trying again", slog.Any("error", err))
+			e.shared.logger.WarnContext(ctx, "inventories cannot be read, retrying", slog.Any("error", err))
 		}
 		return
 	}

@@ -290,7 +290,7 @@ func TestTests(t *testing.T) {
 			w.set(jobKey("a"), nil)
 			w.wants(t, "s", report.Degraded, testFailed, "was deleted before it ended")
 		},
-		"who depends on it waits for them": func(t *testing.T, w *world) {
+		"a service that depends on it waits for them": func(t *testing.T, w *world) {
 			w.plan(w.tested(t, two), after(w.service(t, "next", "next"), "s"))
 			w.wants(t, "next", report.Pending, notReady, `service "s" is Progressing`)
 			w.finish(t, "a", "Complete")
@@ -301,7 +301,7 @@ func TestTests(t *testing.T) {
 			w.plan(w.tested(t, nil))
 			w.wants(t, "s", report.Failed, reason.ManifestInvalid, "read tests")
 		},
-		"pausing ends them, resuming begins anew": func(t *testing.T, w *world) {
+		"a pause ends them, and its end starts them again": func(t *testing.T, w *world) {
 			s := w.tested(t, two)
 			w.plan(s)
 			synctest.Wait()

@@ -43,28 +43,29 @@ type shared struct {
 	tracer       trace.Tracer
 	owner        func() string
 	logger       *slog.Logger
-	refresh      atomic.Int64 // how often everything is looked at again, in nanoseconds
+	refresh      atomic.Int64 // interval of examining everything again, in nanoseconds
 }
 
 // refreshJitter spreads periodic work.
 const refreshJitter = 0.25
 
-// nextRefresh returns when to look at an unchanged service again.
+// nextRefresh returns when to examine an unchanged service again.
 func (s *shared) nextRefresh(now time.Time) time.Time {
 	return now.Add(backoff.Jitter(time.Duration(s.refresh.Load()), refreshJitter))
 }
 
-// unit is one service. Only its goroutine works on the cluster; everybody else changes its state and
-// wakes it.
+// unit is one service. Only its goroutine works on the cluster. All other callers change its state
+// and wake it.
 //
-// The goroutine goes in a circle: it decides again what to work on (look), starts or settles tests,
-// publishes the status if it changed, stores what a later process needs, and then does what is due or
-// rests until something changes. Nothing is lost between two looks: whatever changes the state leaves a
-// token in wake, and one token is enough for any number of changes, because each look takes in all.
+// The goroutine repeats one cycle: it decides what to work on (look), starts or settles tests,
+// publishes the status if it changed, stores the state for a later process, and then carries out
+// the due action or rests until something changes. No change is lost between two looks: each change
+// of the state leaves a token in wake, and one token is enough for any number of changes, because
+// each look examines all of them.
 //
-// mu is never held while the cluster, the disk or another unit is asked. A run works on copies that it
-// got from begin, and conclude takes over what it has come to; a newer order ends the run by its
-// context.
+// mu is never held during a call to the cluster, the disk or another unit. A run works on the
+// copies that begin made, and conclude takes over its results. A newer order ends the run by
+// cancelling its context.
 type unit struct {
 	shared  *shared
 	name    string
@@ -72,33 +73,38 @@ type unit struct {
 	objects *observe.Objects
 	member  *ownership.Member // set before the unit's goroutine starts
 
-	// Used by the goroutine alone:
-	tests       *testRun  // the tests that run
-	onceFailed  int       // how often completions could not be stored, in a row
+	// Only the goroutine uses these:
+	tests       *testRun  // the active tests
+	onceFailed  int       // consecutive failures to store completions
 	onceRetryAt time.Time // when to store them again; zero: nothing is to be stored
 
 	mu            sync.Mutex // guards what follows
 	state         decide.State
 	record        inventory.Record // the inventory as stored, without its objects
-	rules         submit.Rules     // the policy of state.Desired, compiled
+	rules         submit.Rules     // the compiled policy of state.Desired
 	prerequisites *prerequisites   // nil: no change waits for objects
-	previewed     fingerprint.Sum  // what the latest dry run has seen of the objects
-	status        report.Status    // as last reported
-	isClosed      bool             // the goroutine ends; nobody may give orders any more
-	running       chan struct{}    // closed at the end of the run that is under way; nil: there is none
+	previewed     fingerprint.Sum  // the objects' state in the latest dry run
+	status        report.Status    // last reported
+	isClosed      bool             // the goroutine ends, and accepts no more orders
+	running       chan struct{}    // closed at the end of the active run; nil without one
 	cancel        context.CancelCauseFunc
 }
 
-// newUnit returns the unit of a service with what an earlier process has stored: its inventory, and the
-// fingerprints of what it applied. An object without a fingerprint is applied again.
+// newUnit returns the unit of a service with the state that an earlier process has stored: its
+// inventory, and the fingerprints of its applied objects. An object without a fingerprint is
+// applied again.
 func newUnit(s *shared, record inventory.Record, table fingerprint.Table) *unit {
-	u := &unit{shared: s, name: record.Service, wake: make(chan struct{}, 1), objects: observe.New(record.Objects, table, record.Once)}
+	u := &unit{
+		shared: s, name: record.Service, wake: make(chan struct{}, 1),
+		objects: observe.New(record.Objects, table, record.Once),
+	}
 	u.state = decide.New(record, entryOf(record), u.objects.HasUnknown(), s.nextRefresh(time.Now()))
 	u.setRecordLocked(record)
 	return u
 }
 
-// entryOf returns the plan's entry that an earlier process has applied. Without a name it is unknown.
+// entryOf returns the plan's entry that an earlier process has applied. An entry without a name is
+// unknown.
 func entryOf(record inventory.Record) (s plan.Service) {
 	if len(record.Entry) == 0 || json.Unmarshal(record.Entry, &s) != nil {
 		return plan.Service{}
@@ -112,8 +118,8 @@ func (u *unit) setRecordLocked(record inventory.Record) {
 	u.state.SetStored(record)
 }
 
-// run is the unit's goroutine. It calls forget when the service is removed, and ends if that returns
-// true.
+// run is the unit's goroutine. It calls forget when the service is removed, and ends if that
+// returns true.
 func (u *unit) run(ctx context.Context, forget func(*unit) bool) {
 	defer func() { u.prerequisites.stop(); u.tests.end() }()
 	for ctx.Err() == nil {
@@ -144,10 +150,10 @@ func (u *unit) run(ctx context.Context, forget func(*unit) bool) {
 	u.SaveFingerprints(ctx)
 }
 
-// look decides again what the unit works on. Time alone can change that, when a window opens, and so can
-// other services. It starts to follow prerequisites when a change waits for
-// objects, and stops when that change is applied: while a failed run waits for its next try, they stay
-// known.
+// look decides what the unit works on. Time alone can change the decision, for example when a
+// window opens, and so can other services. look follows prerequisites from the moment that a change
+// waits for objects until the change is applied. While a failed run waits for its next attempt they
+// are still followed.
 func (u *unit) look(ctx context.Context, now time.Time) {
 	u.mu.Lock()
 	u.admitLocked(now)
@@ -169,7 +175,8 @@ func (u *unit) look(ctx context.Context, now time.Time) {
 	last.stop() // without the lock, which its callbacks may take
 }
 
-// admitLocked lets the newest entry in, or keeps to what is applied.
+// admitLocked makes the newest entry the desired one if it may be applied now. Otherwise the
+// applied entry stays desired, so that drift is corrected to it and not to a change that waits.
 func (u *unit) admitLocked(now time.Time) {
 	if u.state.Admit(now, u.cancel != nil, u.missingLocked) {
 		u.supersedeLocked()
@@ -179,21 +186,21 @@ func (u *unit) admitLocked(now time.Time) {
 	u.state.DeferRefresh(u.factsLocked(now), u.shared.nextRefresh(now))
 }
 
-// missingLocked returns what the newest entry depends on and is not there.
+// missingLocked returns the reasons for which the newest entry must wait.
 func (u *unit) missingLocked() []string {
 	newest := u.state.Newest
 	services := u.shared.relations.unmet(u.name, newest.Spec.ServicesNeeded())
 	return append(services, u.prerequisites.missing(prerequisitesOf(newest))...)
 }
 
-// supersedeLocked ends a run whose entry the unit no longer works on.
+// supersedeLocked ends a run whose entry is no longer desired.
 func (u *unit) supersedeLocked() {
 	if u.cancel != nil {
 		u.cancel(errSuperseded)
 	}
 }
 
-// next returns what to do now, or until when to rest.
+// next returns the action to carry out now, or until when to rest.
 func (u *unit) next(now time.Time) (decide.Action, time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -208,7 +215,7 @@ func (u *unit) factsLocked(now time.Time) decide.Facts {
 	return f
 }
 
-// rest blocks until there is a token in wake. A zero time means until then.
+// rest blocks until wake has a token, or until the given time unless that is zero.
 func rest(ctx context.Context, wake <-chan struct{}, until time.Time) {
 	var alarm <-chan time.Time
 	if !until.IsZero() {
@@ -223,7 +230,7 @@ func rest(ctx context.Context, wake <-chan struct{}, until time.Time) {
 	}
 }
 
-// end forgets what is kept of a service that was removed.
+// end deletes the stored state of a service that was removed.
 func (u *unit) end(ctx context.Context) {
 	if err := u.shared.fingerprints.Delete(context.WithoutCancel(ctx), u.name); err != nil {
 		u.shared.logger.WarnContext(ctx, "fingerprints cannot be removed", slog.String("leat.service", u.name), slog.Any("error", err))
@@ -270,10 +277,10 @@ func headline(s report.Status) string {
 	return s.Phase.String()
 }
 
-// Wake implements execute.Progress: the unit looks again at everything.
+// Wake implements execute.Progress. The unit examines everything again.
 func (u *unit) Wake() { signal(u.wake) }
 
-// signal puts a token into c unless there is one.
+// signal puts a token into c unless it has one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

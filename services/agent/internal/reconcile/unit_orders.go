@@ -20,8 +20,8 @@ import (
 // errSuperseded ends a run whose plan entry is no longer the newest.
 var errSuperseded = errors.New("superseded by a newer plan")
 
-// follow gives the unit an entry of a plan of that time and generation. It reports false if the unit is
-// closed.
+// follow gives the unit an entry of a plan of that time and generation. It reports false if the
+// unit is closed.
 func (u *unit) follow(entry plan.Service, planTime, now time.Time, generation int64) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -40,7 +40,8 @@ func (u *unit) follow(entry plan.Service, planTime, now time.Time, generation in
 	return true
 }
 
-// dismiss takes the unit out of the plan of that generation. If the guard keeps it, heldWhy says why.
+// dismiss takes the unit out of the plan of that generation. If the guard keeps the unit, heldWhy
+// is the reason.
 func (u *unit) dismiss(heldWhy string, generation int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -50,7 +51,7 @@ func (u *unit) dismiss(heldWhy string, generation int64) {
 	}
 }
 
-// request asks for a run, or confirms a removal that the guard keeps.
+// request orders a run, or confirms a removal that the guard keeps.
 func (u *unit) request() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -58,7 +59,7 @@ func (u *unit) request() {
 	u.Wake()
 }
 
-// hasten brings the next look at the unchanged service forward to that time.
+// hasten moves the next refresh of the unchanged service forward to that time.
 func (u *unit) hasten(at time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -66,7 +67,7 @@ func (u *unit) hasten(at time.Time) {
 	u.Wake()
 }
 
-// close ends the unit unless the plan has taken it up again.
+// close ends the unit unless a newer plan has the service again.
 func (u *unit) close() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -86,7 +87,7 @@ func (u *unit) isForeign(owner string) bool {
 	return u.state.IsForeign(owner)
 }
 
-// observe takes over what a watch saw.
+// observe records an object's state from a watch.
 func (u *unit) observe(o observe.Observation) {
 	effect := u.objects.Observe(o)
 	if effect.HasNewHealth {
@@ -107,7 +108,9 @@ func (u *unit) Announce(ref inventory.Ref, message string) {
 	u.mu.Lock()
 	phase := u.status.Phase
 	u.mu.Unlock()
-	u.shared.events.publish(report.Event{Time: time.Now(), Service: u.name, Phase: phase, Object: &ref, Message: message})
+	u.shared.events.publish(report.Event{
+		Time: time.Now(), Service: u.name, Phase: phase, Object: &ref, Message: message,
+	})
 }
 
 // Standing implements ownership.Service.

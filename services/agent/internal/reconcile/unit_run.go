@@ -37,7 +37,8 @@ func (u *unit) remove(ctx context.Context) bool {
 	return u.work(ctx, decide.Remove, u.shared.executor.Remove)
 }
 
-// release hands over what other services want. If nothing is left, the service may leave.
+// release hands over the objects that other services want. If nothing is left, the removal of the
+// service needs no confirmation: it cannot delete anything.
 func (u *unit) release(ctx context.Context) {
 	u.work(ctx, decide.Release, func(ctx context.Context, job execute.Job) (execute.Outcome, error) {
 		outcome, isEmpty, err := u.shared.executor.Release(ctx, job)
@@ -50,7 +51,8 @@ func (u *unit) release(ctx context.Context) {
 	})
 }
 
-// preview computes a dry run. It writes neither to the cluster nor to the inventory.
+// preview computes a dry run. It writes neither to the cluster nor to the inventory. A preview that
+// was interrupted leaves no result, so that the unit starts another one.
 func (u *unit) preview(ctx context.Context) {
 	u.work(ctx, decide.Preview, func(ctx context.Context, job execute.Job) (execute.Outcome, error) {
 		u.mu.Lock()
@@ -67,9 +69,9 @@ func (u *unit) preview(ctx context.Context) {
 	})
 }
 
-// work carries out a run in a slot, and reports whether it succeeded. What is to be done is asked again
-// when there is a slot: a unit may have waited for it for minutes, and an order that was superseded
-// meanwhile must not be carried out.
+// work carries out a run in a slot, and reports whether it succeeded. It decides again after it got
+// the slot: a unit may have waited for minutes, and must not carry out an order that was superseded
+// meanwhile.
 func (u *unit) work(ctx context.Context, what decide.Action, do runFunc) bool {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -92,12 +94,13 @@ func (u *unit) work(ctx context.Context, what decide.Action, do runFunc) bool {
 	defer span.End()
 	outcome, err := do(ctx, job)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = context.Cause(ctx) // it may be that the run took too long
+		err = context.Cause(ctx) // the cause may be that the run took too long
 	}
 	return u.conclude(ctx, run, outcome, err, time.Since(started))
 }
 
-// begin begins a run, if it is still wanted.
+// begin begins a run if the action is still wanted, and returns copies of everything that the run
+// needs. From here to conclude, the unit's state changes only by orders and observations.
 func (u *unit) begin(what decide.Action, stop context.CancelCauseFunc) (decide.Run, execute.Job, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -122,8 +125,7 @@ func (u *unit) jobLocked(s plan.Service, run decide.Run) execute.Job {
 	}
 }
 
-// diffJob returns a job that changes nothing: for the newest entry, in which a candidate stands in for
-// the bundles.
+// diffJob returns a job that changes nothing, for the newest entry with the bundles of a candidate.
 func (u *unit) diffJob(candidate []plan.Bundle) execute.Job {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -136,9 +138,9 @@ func (u *unit) diffJob(candidate []plan.Bundle) execute.Job {
 	return job
 }
 
-// conclude takes over the outcome of a run, which publish turns into a status. What a superseded run has
-// stored and applied counts, but its failure does not: it was ended on purpose. It reports whether the run
-// succeeded.
+// conclude takes over the outcome of a run, which publish turns into a status. The results of a
+// superseded run count, but its failure does not, because it was ended on purpose. It reports
+// whether the run succeeded.
 func (u *unit) conclude(ctx context.Context, run decide.Run, outcome execute.Outcome, err error, took time.Duration) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -163,7 +165,7 @@ func (u *unit) conclude(ctx context.Context, run decide.Run, outcome execute.Out
 	return err == nil
 }
 
-// failureOf returns why a run failed after so many failures in a row, or nil.
+// failureOf returns the failure of a run after so many consecutive ones, or nil.
 func (s *shared) failureOf(err error, failed int, now time.Time) *decide.Failure {
 	if err == nil {
 		return nil
@@ -180,8 +182,8 @@ func (s *shared) failureOf(err error, failed int, now time.Time) *decide.Failure
 	return f
 }
 
-// saveOnce stores that objects that run once have completed. After a failure it waits longer each time,
-// as runs do: an API server that refuses to store must not be asked all the time.
+// saveOnce stores that objects that run once have completed. After a failure it waits longer each
+// time, as runs do, so that it does not overload an API server that refuses to store.
 func (u *unit) saveOnce(ctx context.Context, now time.Time) {
 	if !u.objects.HasUnsavedOnce() || u.objects.Len() == 0 {
 		u.onceFailed, u.onceRetryAt = 0, time.Time{}
@@ -200,12 +202,12 @@ func (u *unit) saveOnce(ctx context.Context, now time.Time) {
 	u.onceRetryAt = time.Now().Add(u.shared.settings.Retry.Delay(u.onceFailed))
 	u.onceFailed++
 	if ctx.Err() == nil {
-		u.shared.logger.WarnContext(ctx, "completion of an object cannot be stored, trying again",
+		u.shared.logger.WarnContext(ctx, "completion of an object cannot be stored, retrying",
 			slog.String("leat.service", u.name), slog.Time("retry_at", u.onceRetryAt), slog.Any("error", err))
 	}
 }
 
-// storedRecord returns the inventory as stored, with what is known of its objects now.
+// storedRecord returns the stored inventory with the known state of its objects.
 func (u *unit) storedRecord() inventory.Record {
 	u.mu.Lock()
 	record := u.record
@@ -214,7 +216,8 @@ func (u *unit) storedRecord() inventory.Record {
 	return record
 }
 
-// Saved implements execute.Progress: an inventory was stored, so observations of its objects count from
+// Saved implements execute.Progress. An inventory was stored, so observations of its objects count
+// from now on.
 // now on.
 func (u *unit) Saved(record inventory.Record) {
 	u.objects.List(record.Objects.Clone(), record.Once)
@@ -237,9 +240,9 @@ func (u *unit) Await(ctx context.Context, holds func() bool) error {
 	return nil
 }
 
-// trace begins the span of a run. A run that brings what the plan changed continues the trace of the
-// commit or edit that the plan names; any other, such as a refresh hours later, begins a trace of its
-// own that links to it.
+// trace begins the span of a run. A run that brings a change of the plan continues the trace of the
+// commit or edit that the plan names. Any other run, such as a refresh hours later, begins a trace
+// of its own that links to it.
 func (s *shared) trace(ctx context.Context, what decide.Action, run decide.Run, service string) (context.Context, trace.Span) {
 	carrier := propagation.MapCarrier{"traceparent": run.Service.Traceparent}
 	cause := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))

@@ -20,8 +20,8 @@ type testRun struct {
 	stop context.CancelCauseFunc
 	done chan struct{} // closed when the tests have ended
 
-	tests inventory.Tests // once done is closed
-	err   error           // why the tests could not be run; likewise
+	tests inventory.Tests // valid once done is closed
+	err   error           // why the tests could not be run; valid once done is closed
 }
 
 // advanceTests starts the tests when it is time for them, ends those of other inputs, and takes over the

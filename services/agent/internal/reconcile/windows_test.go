@@ -165,7 +165,7 @@ func TestWindows(t *testing.T) {
 			w.plan(during(w.service(t, "s", "a"), syncpolicy.Window{Schedule: "0 0 30 2 *", Duration: time.Hour}))
 			w.wants(t, "s", report.Pending, closed, "foreseeable future")
 		},
-		"health is watched all the same": func(t *testing.T, w *world) {
+		"health is watched anyway": func(t *testing.T, w *world) {
 			w.plan(w.service(t, "s", "Pod:a"))
 			synctest.Wait()
 			w.plan(during(w.service(t, "s", "Pod:b"), night))

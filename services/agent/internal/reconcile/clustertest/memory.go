@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clustertest has a cluster in memory, and the conformance suite that it and the real one pass.
+// Package clustertest provides a cluster in memory, and the conformance suite that it and a real
+// one pass.
 package clustertest
 
 import (
@@ -26,14 +27,16 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// Memory is a cluster in memory, as far as an agent that applies, observes and deletes can tell: it has UIDs, resource versions,
-// preconditions, finalizers, and the field ownership of server-side apply. All kinds but a few are namespaced, and every
-// namespace exists. It is safe for concurrent use.
+// Memory is a cluster in memory. To an agent that applies, observes and deletes it behaves like a
+// real one: it has UIDs, resource versions, preconditions, finalizers, and the field ownership of
+// server-side apply. All kinds but a few are namespaced, and every namespace exists. It is safe for
+// concurrent use.
 type Memory struct {
-	// Fault, if it is set, is asked before and after every call of an agent, which it may fail: before it, nothing was done;
-	// after it, only the answer is lost.
+	// Fault, if set, is called before and after every call of an agent, and may fail it. An error
+	// before the call prevents it; an error after the call only loses the answer.
 	Fault func(ctx context.Context, call string, done bool) error
-	// Deleting, if it is set, is told of every object that an agent deletes, and of the inventories at that moment.
+	// Deleting, if set, is called with every object that an agent deletes, and with the inventories
+	// at that moment.
 	Deleting func(o *unstructured.Unstructured, records map[string]inventory.Record)
 
 	mu       sync.Mutex
@@ -46,7 +49,7 @@ type Memory struct {
 	applied  map[types.UID]bool
 }
 
-// stored is an inventory as it is kept: encoded, so that nothing passes that would not pass a cluster.
+// stored is an encoded inventory, so that a record that a cluster could not store fails here, too.
 type stored struct {
 	head   []byte
 	shards [][]byte
@@ -69,7 +72,7 @@ func (m *Memory) call(ctx context.Context, name string, do func() error) error {
 			return err
 		}
 	}
-	if ctx.Err() != nil { // asked last: what Fault saw was so when the call was still wanted
+	if ctx.Err() != nil { // checked last: the call was still wanted when Fault was asked
 		return context.Cause(ctx)
 	}
 	m.mu.Lock()
@@ -81,7 +84,7 @@ func (m *Memory) call(ctx context.Context, name string, do func() error) error {
 	return err
 }
 
-// As implements reconcile.Cluster. Everybody may do everything.
+// As implements reconcile.Cluster. Every account has all rights.
 func (m *Memory) As(k8s.Account) (k8s.API, error) { return m, nil }
 
 // Namespaced implements reconcile.Cluster.
@@ -133,7 +136,7 @@ func (m *Memory) Reown(
 	return done, err
 }
 
-// merge applies o as Leat. m.mu is held.
+// merge applies o as Leat. The caller holds m.mu.
 func (m *Memory) merge(o *unstructured.Unstructured, options k8s.ApplyOptions) (*unstructured.Unstructured, error) {
 	key := inventory.RefOf(o).Key
 	before, exists := m.objects[key]
@@ -167,7 +170,7 @@ func blank(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return b
 }
 
-// sameButTimes tells whether nothing changed but when somebody last applied.
+// sameButTimes reports whether only the times of applies differ.
 func sameButTimes(a, b *unstructured.Unstructured) bool {
 	a, b = a.DeepCopy(), b.DeepCopy()
 	for _, o := range []*unstructured.Unstructured{a, b} {
@@ -187,7 +190,8 @@ func (m *Memory) manager(kind schema.GroupVersionKind) *managedfields.FieldManag
 	return m.managers[kind]
 }
 
-// put stores an object under a new resource version, and tells the watches. m.mu is held.
+// put stores an object under a new resource version, and notifies the watches. The caller holds
+// m.mu.
 func (m *Memory) put(key inventory.Key, o *unstructured.Unstructured) {
 	m.version++
 	o.SetResourceVersion(strconv.Itoa(m.version))
@@ -199,20 +203,20 @@ func (m *Memory) put(key inventory.Key, o *unstructured.Unstructured) {
 	m.objects[key] = o
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
 		delete(m.objects, key)
-		m.tell(before, nil, o)
+		m.notifyLocked(before, nil, o)
 		return
 	}
-	m.tell(before, o, o)
+	m.notifyLocked(before, o, o)
 }
 
-// remove takes an object away. m.mu is held.
+// remove removes an object. The caller holds m.mu.
 func (m *Memory) remove(key inventory.Key) {
 	before := m.objects[key]
 	delete(m.objects, key)
 	m.version++
 	last := before.DeepCopy()
 	last.SetResourceVersion(strconv.Itoa(m.version))
-	m.tell(before, nil, last)
+	m.notifyLocked(before, nil, last)
 }
 
 // AwaitDefined implements reconcile.Cluster.
@@ -245,7 +249,8 @@ func (m *Memory) Delete(
 	return remains.DeepCopy(), err
 }
 
-// begin begins the deletion of an object, which also ends it where no finalizer holds it. m.mu is held.
+// begin begins the deletion of an object, and also ends it unless a finalizer holds the object. The
+// caller holds m.mu.
 func (m *Memory) begin(key inventory.Key, live *unstructured.Unstructured) *unstructured.Unstructured {
 	if len(live.GetFinalizers()) == 0 {
 		m.remove(key)
@@ -291,7 +296,7 @@ func (m *Memory) Release(ctx context.Context, object inventory.Object) error {
 	})
 }
 
-// update changes an object in the name of a manager. m.mu is held.
+// update changes an object in the name of a manager. The caller holds m.mu.
 func (m *Memory) update(key inventory.Key, manager string, change func(*unstructured.Unstructured)) error {
 	live := m.objects[key]
 	if live == nil {
@@ -313,7 +318,7 @@ func (m *Memory) update(key inventory.Key, manager string, change func(*unstruct
 	return nil
 }
 
-// Follow implements reconcile.Cluster. Nothing here is followed.
+// Follow implements reconcile.Cluster. It follows nothing.
 func (m *Memory) Follow(ctx context.Context, _ inventory.Ref, see k8s.FollowFunc) {
 	see(nil, nil)
 	<-ctx.Done()
@@ -322,7 +327,7 @@ func (m *Memory) Follow(ctx context.Context, _ inventory.Ref, see k8s.FollowFunc
 // Logs implements reconcile.Cluster.
 func (m *Memory) Logs(context.Context, inventory.Object) (string, error) { return "", nil }
 
-// Live is a copy of everything in the cluster.
+// Live returns a copy of all objects in the cluster.
 func (m *Memory) Live() map[inventory.Key]*unstructured.Unstructured {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -333,20 +338,20 @@ func (m *Memory) Live() map[inventory.Key]*unstructured.Unstructured {
 	return all
 }
 
-// Records are the inventories.
+// Records returns the inventories.
 func (m *Memory) Records() map[string]inventory.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.decode()
 }
 
-// Record is the inventory of a service.
+// Record returns the inventory of a service.
 func (m *Memory) Record(service string) (inventory.Record, bool) {
 	r, ok := m.Records()[service]
 	return r, ok
 }
 
-// decode reads all inventories. m.mu is held.
+// decode reads all inventories. The caller holds m.mu.
 func (m *Memory) decode() map[string]inventory.Record {
 	all := map[string]inventory.Record{}
 	for service, s := range m.records {
@@ -357,7 +362,7 @@ func (m *Memory) decode() map[string]inventory.Record {
 	return all
 }
 
-// AppliedByLeat tells whether Leat has ever applied the object with that UID.
+// AppliedByLeat reports whether Leat has ever applied the object with that UID.
 func (m *Memory) AppliedByLeat(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

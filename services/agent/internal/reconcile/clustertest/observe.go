@@ -18,10 +18,10 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
-// patience is for a busy machine; everything here takes milliseconds when it works.
+// patience is for a busy machine: a working cluster needs milliseconds.
 const patience = time.Minute
 
-// listener is a Sink that waits for what it wants to hear.
+// listener is a Sink that waits for expected observations.
 type listener struct {
 	observations chan observe.Observation
 	synced       chan schema.GroupKind
@@ -33,7 +33,7 @@ func (l *listener) Observe(o observe.Observation) { l.observations <- o }
 // Synced implements Sink.
 func (l *listener) Synced(kind schema.GroupKind) { l.synced <- kind }
 
-// Judge is what real watches ask for besides.
+// Judge implements the rest of the Sink of real watches.
 func (l *listener) Judge(*unstructured.Unstructured) health.Verdict {
 	return health.Verdict{State: health.Healthy}
 }
@@ -41,7 +41,7 @@ func (l *listener) Judge(*unstructured.Unstructured) health.Verdict {
 // observed is the name of the object under test.
 const observed = "observations"
 
-// await skips observations until one of the object under test is as wanted.
+// await skips observations until one of the object under test matches.
 func (l *listener) await(t *testing.T, what string, want func(observe.Observation) bool) {
 	t.Helper()
 	for {
@@ -56,7 +56,7 @@ func (l *listener) await(t *testing.T, what string, want func(observe.Observatio
 	}
 }
 
-// testObservations sees an object come, change, pass to another service, begin to go, and go.
+// testObservations creates an object, changes it, gives it to another service, and deletes it.
 func testObservations(t *testing.T, s Subject) {
 	const buffer = 1 << 16
 	l := &listener{observations: make(chan observe.Observation, buffer), synced: make(chan schema.GroupKind, buffer)}

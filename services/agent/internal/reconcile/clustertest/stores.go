@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
-// Inventories keeps records in a Memory.
+// Inventories stores records in a Memory.
 type Inventories struct{ memory *Memory }
 
 var _ inventory.Store = Inventories{}
@@ -65,7 +65,7 @@ func (i Inventories) Delete(ctx context.Context, service string) error {
 	})
 }
 
-// Watches observes a Memory. Like real watches it tells later, and in order.
+// Watches observes a Memory. Like real watches it reports changes later, and in order.
 type Watches struct {
 	memory *Memory
 	wake   chan struct{}
@@ -75,13 +75,13 @@ type Watches struct {
 	queue []func(Sink)
 }
 
-// Sink hears what watches see.
+// Sink receives the observations of watches.
 type Sink interface {
 	Observe(o observe.Observation)
 	Synced(kind schema.GroupKind)
 }
 
-// Watches returns watches that see nothing before Run.
+// Watches returns watches that observe nothing before Run.
 func (m *Memory) Watches() *Watches {
 	w := &Watches{memory: m, wake: make(chan struct{}, 1)}
 	m.mu.Lock()
@@ -121,7 +121,7 @@ func (w *Watches) Recheck() {
 	}
 }
 
-// list tells everything of a kind. The memory's lock is held.
+// list reports all objects of a kind. The caller holds the memory's lock.
 func (w *Watches) list(kind schema.GroupVersionKind) {
 	for key, o := range w.memory.objects {
 		if key.GroupKind() == kind.GroupKind() && o.GetLabels()[k8s.ServiceLabel] != "" {
@@ -142,7 +142,7 @@ func (w *Watches) push(news func(Sink)) {
 	}
 }
 
-// Run tells the sink until ctx is done.
+// Run reports changes to the sink until ctx is done.
 func (w *Watches) Run(ctx context.Context, sink Sink) error {
 	for {
 		select {
@@ -163,9 +163,9 @@ func (w *Watches) Run(ctx context.Context, sink Sink) error {
 	}
 }
 
-// tell tells all watches of a change from before to after, either of which may be nil; last is what there was at the end.
-// m.mu is held.
-func (m *Memory) tell(before, after, last *unstructured.Unstructured) {
+// notifyLocked reports a change from before to after to all watches. Either of them may be nil; last is
+// the last state of the object.
+func (m *Memory) notifyLocked(before, after, last *unstructured.Unstructured) {
 	key := inventory.RefOf(last).Key
 	for w := range m.sinks {
 		w.mu.Lock()
@@ -232,7 +232,7 @@ func (m *Memory) Create(o *unstructured.Unstructured) bool {
 // Somebody is the field manager of what others do.
 const Somebody = "somebody"
 
-// Remove deletes an object as somebody else would. It reports false where there is none.
+// Remove deletes an object as somebody else would. It reports false if the object is missing.
 func (m *Memory) Remove(key inventory.Key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,7 +244,7 @@ func (m *Memory) Remove(key inventory.Key) bool {
 	return true
 }
 
-// Change changes an object as somebody else would. It reports false where there is none.
+// Change changes an object as somebody else would. It reports false if the object is missing.
 func (m *Memory) Change(key inventory.Key, change func(*unstructured.Unstructured)) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

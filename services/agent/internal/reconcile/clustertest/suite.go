@@ -16,21 +16,22 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
-// Subject is a cluster under test, with what others can do in it.
+// Subject is a cluster under test, with the actions of others in it.
 type Subject struct {
 	Cluster k8s.API
-	// Inventories returns a store that knows nothing but what is in the cluster.
+	// Inventories returns a store without any state but the cluster's.
 	Inventories func() inventory.Store
 	// Run observes the cluster until ctx is done.
 	Run func(ctx context.Context, watches func(reconcile.Watches), sink Sink)
-	// Create, Change and Remove do what others do. They report whether it was possible.
+	// Create, Change and Remove act as somebody else. They report whether that was possible.
 	Create func(o *unstructured.Unstructured) bool
 	Change func(key inventory.Key, change func(*unstructured.Unstructured)) bool
 	Remove func(key inventory.Key) bool
 }
 
-// Run shows that a cluster keeps what reconcile.Cluster and its neighbours promise, and behaves as Kubernetes does where the
-// safety of deletion relies on it. The objects are ConfigMaps in the namespace default, named after the subtest.
+// Run checks the promises of reconcile.Cluster and its neighbours, and the behaviour of Kubernetes
+// on which the safety of deletion relies. The objects are ConfigMaps in the namespace default,
+// named after the subtest.
 func Run(t *testing.T, s Subject) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Subject){
@@ -55,7 +56,7 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// Object makes a ConfigMap that belongs to a service.
+// Object returns a ConfigMap that belongs to a service.
 func Object(name, service, value string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap",
@@ -126,7 +127,7 @@ func testCreate(t *testing.T, s Subject) {
 		managed = managed || e.Manager == k8s.FieldManager
 	}
 	if !managed {
-		t.Error("the object does not say that Leat applied it")
+		t.Error("the object does not record Leat as a manager")
 	}
 }
 
@@ -142,7 +143,8 @@ func testUnchanged(t *testing.T, s Subject) {
 	}
 }
 
-// testFields has fields of others survive, and Leat's own go when they leave the manifest.
+// testFields checks that fields of others survive, and that Leat's own fields go when they leave
+// the manifest.
 func testFields(t *testing.T, s Subject) {
 	o := Object("fields", "s", "1")
 	_ = unstructured.SetNestedField(o.Object, "mine", "data", "mine")

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compare shows people what differs between two states of an object. It masks the values of
-// Secrets, and values that contain a secret of a service's configuration, whatever the kind.
+// Package compare describes the differences between two states of an object for people. It masks
+// the values of Secrets, and values that contain a secret of a service's configuration, in objects
+// of any kind.
 package compare
 
 import (
@@ -18,12 +19,12 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Secrets are what a comparison must not show.
+// Secrets defines the texts that a comparison must mask.
 type Secrets struct {
-	// Substitution knows the secrets of the configuration. Nil: there is no configuration.
+	// Substitution holds the secrets of the configuration. Nil: the service has no configuration.
 	Substitution *render.Substitution
-	// IsStale means that another configuration was applied last. Nobody knows its secrets any more, so
-	// that only texts of the desired object are shown.
+	// IsStale means that another configuration was applied last. Its secrets are unknown, so only
+	// texts of the desired object are shown.
 	IsStale bool
 }
 
@@ -32,7 +33,7 @@ const (
 	// can grow with their square, and a comparison cannot be interrupted.
 	maxCompared = 10_000
 	uncompared  = "--- live\n+++ desired\n@@ more lines may differ than are compared @@"
-	// contextLines is how many equal lines stand around each difference.
+	// contextLines is the number of equal lines around each difference.
 	contextLines = 3
 )
 
@@ -64,7 +65,7 @@ func Unified(before, after *unstructured.Unstructured, secrets Secrets) (string,
 	return text, nil
 }
 
-// Fields returns which fields differ, at most report.MaxDriftFields. It masks the values of
+// Fields returns the fields that differ, at most report.MaxDriftFields. It masks the values of
 // confidential objects.
 func Fields(live, wanted *unstructured.Unstructured, isConfidential bool) []fields.Change {
 	changes := fields.Compare(live, wanted)

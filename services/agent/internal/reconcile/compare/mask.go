@@ -24,8 +24,8 @@ func maskText(text string) string {
 	return maskedText
 }
 
-// maskSecret masks the values of a Secret. A diff then shows which keys change, and nothing of their
-// values, their lengths included.
+// maskSecret masks the values of a Secret. A diff then shows which keys change, and neither their
+// values nor the lengths of these.
 func maskSecret(before, after *unstructured.Unstructured) {
 	for _, field := range []string{"data", "stringData"} {
 		old, updated := secretValues(before, field), secretValues(after, field)
@@ -137,7 +137,7 @@ func (m *masker) maskValue(value any) any {
 	return value
 }
 
-// mask returns the mask of a text: it reveals nothing but whether two texts are equal.
+// mask returns the mask of a text, which reveals only whether two texts are equal.
 func (m *masker) mask(text string) string {
 	if m.masks[text] == "" {
 		m.masks[text] = fmt.Sprintf("(masked %d)", len(m.masks)+1)

@@ -1,22 +1,22 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decide decides what happens to one service next. It is pure: a State is a value, and what its
-// methods return depends on the State and their arguments alone. It reads no clock, holds no lock and
-// calls nobody.
+// Package decide chooses the next action for one service. It is pure: a State is a value, and the
+// results of its methods depend only on the State and their arguments. It reads no clock, holds no
+// lock and calls no other component.
 //
-// A service comes into a State with what an earlier process has stored. Then it goes through these
-// orders:
+// A State begins with the data that an earlier process has stored. Then the service goes through
+// these orders:
 //
 //	Wait ──plan names it──▶ Follow ◀──plan names it again──┐
 //	  └──plan does not──▶ Hold or Leave ◀──plan drops it──┘
 //	Hold ──a person confirms, or nothing is left──▶ Leave ──removed──▶ (gone)
 //
-// While it follows, the newest entry passes a gate before the unit works on it: a window must be open,
-// and what the service depends on must be there. Until then the unit goes on with what is applied
-// already, as if the plan had not changed. Waiting costs no slot.
+// While the order is Follow, the newest entry has to pass a gate before the unit works on it: a
+// window must be open, and the service's dependencies must be ready. Until then the unit continues
+// with the applied entry, as if the plan had not changed. Waiting needs no slot.
 //
-// A run is due when there is something to bring, when one failed and its pause is over, when others
+// A run is due if there is a change to apply, after the pause that follows a failure, after others
 // have changed an object, and at every refresh.
 package decide
 
@@ -30,18 +30,18 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/window"
 )
 
-// Order is what the plan wants of a service.
+// Order is the newest plan's order for a service.
 type Order int
 
 // The orders.
 const (
-	Wait   Order = iota // its objects are in the cluster, and there is no plan yet
-	Follow              // reconcile what the plan says
+	Wait   Order = iota // its objects are in the cluster, and no plan has arrived yet
+	Follow              // reconcile the entry of the plan
 	Hold                // it left the plan, and the guard keeps it
 	Leave               // it left the plan: remove it
 )
 
-// Action is what a unit does next.
+// Action is the next action of a unit.
 type Action int
 
 // The actions.
@@ -49,7 +49,7 @@ const (
 	Rest    Action = iota
 	Apply          // reconcile the service
 	Remove         // remove the service
-	Release        // hand the objects over that other services of the plan want, of a service that the guard keeps
+	Release        // hand over the objects that other services of the plan want, while the guard keeps the service
 	Preview        // compute a dry run
 )
 
@@ -69,14 +69,14 @@ func (a Action) String() string {
 	return "rest"
 }
 
-// State is everything about one service that decides what happens to it.
+// State is the input of all decisions about one service.
 type State struct {
 	Name string
-	// Order is what the newest plan wants, HeldWhy why the guard keeps the service.
+	// Order is the newest plan's order, HeldWhy the reason for which the guard keeps the service.
 	Order   Order
 	HeldWhy string
-	// Newest is the newest plan's entry, and Desired the one that the unit works on. Kept is the entry
-	// that is applied completely; without a name it is unknown.
+	// Newest is the newest plan's entry, and Desired the one that the unit works on. Kept is the
+	// completely applied entry; without a name it is unknown.
 	Newest, Desired, Kept plan.Service
 
 	Gate    Gate
@@ -89,30 +89,30 @@ type State struct {
 	// that brought the latest order, OrderedAt the time.
 	FirstNamed, Ordered int64
 	OrderedAt           time.Time
-	// UnhealthySince is since when objects are not healthy. Zero: all are.
+	// UnhealthySince is the time since when objects are unhealthy. Zero: all are healthy.
 	UnhealthySince time.Time
-	// TestsRetryAt is when tests that could not be run are tried again, after TestsFailed failures.
+	// TestsRetryAt is when tests that could not be run are retried, after TestsFailed failures.
 	TestsRetryAt time.Time
 	TestsFailed  int
-	// IsSyncing means that a run brings something new.
+	// IsSyncing means that a run applies a change.
 	IsSyncing bool
 }
 
-// Gate stands between the newest entry and what the unit works on.
+// Gate decides whether the unit works on the newest entry.
 type Gate struct {
-	// Bar is why the unit does not work on Newest. Nil: it does.
+	// Bar is the reason why the unit does not work on Newest. Nil: it does.
 	Bar *reason.Problem
 	// IsFrozen means that a strict window denies even corrections.
 	IsFrozen bool
-	// Until is when to ask again. Zero: when something changes.
+	// Until is when to check the gate again. Zero: when the state changes.
 	Until time.Time
 
 	requested  inventory.Applied // the inputs that a person asked to apply now
 	calendar   window.Calendar
-	unreadable error // why the windows cannot be read
+	unreadable error // the error in the windows
 }
 
-// Stored is what the stored inventory says, apart from its objects.
+// Stored is the stored inventory without its objects.
 type Stored struct {
 	ServiceUID, Owner string
 	Applied           inventory.Applied
@@ -121,24 +121,24 @@ type Stored struct {
 	Tests     inventory.Tests
 }
 
-// Attempt is what became of the latest run, and when the next one is due.
+// Attempt is the result of the latest run, and when the next one is due.
 type Attempt struct {
-	// IsRequested means that a person asked for a run, IsDirty that the latest failed or that another
-	// service asked for one, IsNudged that it asked since the latest began.
+	// IsRequested means that a person asked for a run, IsDirty that the latest failed or that
+	// another service asked for one, IsNudged that it asked since the latest began.
 	IsRequested, IsDirty, IsNudged bool
-	// HasUnknown means that it is unknown what was applied last to some objects.
+	// HasUnknown means that the last applied manifest of some objects is unknown.
 	HasUnknown bool
-	// Failed counts the failures in a row. RetryAt is when to try again.
+	// Failed counts consecutive failures. RetryAt is when to retry.
 	Failed  int
 	RetryAt time.Time
-	// RefreshAt is when to look at an unchanged service again.
+	// RefreshAt is when to examine an unchanged service again.
 	RefreshAt time.Time
-	// Tried are the inputs of the latest run; LastGood those of the latest run of this process, if it
-	// succeeded.
+	// Tried are the inputs of the latest run. LastGood are those of the latest run of this process,
+	// if it succeeded.
 	Tried, LastGood inventory.Applied
 	// SyncRequest is the sync request of the latest run.
 	SyncRequest string
-	// Problem, Failures and Guarded are why the latest run failed.
+	// Problem, Failures and Guarded describe the failure of the latest run.
 	Problem  *reason.Problem
 	Failures []report.ObjectStatus
 	Guarded  report.Guarded
@@ -164,12 +164,12 @@ const (
 
 // DryRun is the latest dry run.
 type DryRun struct {
-	// Of are its inputs. Result is nil before the first, and after a failure.
+	// Of are its inputs. Result is nil before the first dry run, and after a failure.
 	Of     inventory.Applied
 	Result *report.DryRun
 }
 
-// New returns the state of a service before there is a plan.
+// New returns the state of a service before the first plan.
 func New(record inventory.Record, kept plan.Service, hasUnknown bool, refreshAt time.Time) State {
 	s := State{Name: record.Service, Kept: kept}
 	s.Attempt = Attempt{
@@ -179,14 +179,14 @@ func New(record inventory.Record, kept plan.Service, hasUnknown bool, refreshAt 
 	return s
 }
 
-// SetStored takes over what an inventory says that was stored.
+// SetStored takes over the content of a stored inventory.
 func (s *State) SetStored(record inventory.Record) {
 	s.Stored = Stored{
 		ServiceUID: record.ServiceUID, Owner: record.Owner, Applied: record.Applied, IsTouched: record.Touched, Tests: record.Tests,
 	}
 }
 
-// IsCurrent reports whether the desired inputs are the ones that were applied completely.
+// IsCurrent reports whether the desired inputs are the completely applied ones.
 func (s *State) IsCurrent() bool {
 	return !s.Stored.IsTouched && s.Desired.Inputs().SameInputs(s.Stored.Applied)
 }
@@ -202,7 +202,7 @@ func (s *State) IsForeign(owner string) bool {
 	return s.Order == Wait && owner != "" && s.Stored.Owner != "" && s.Stored.Owner != owner
 }
 
-// isLeftAlone reports whether the service is to be left unchanged.
+// isLeftAlone reports whether the service must be left unchanged.
 func (s *State) isLeftAlone() bool {
 	return s.Desired.Spec.Paused || s.Desired.Spec.DryRun || s.Gate.IsFrozen || len(s.Desired.Bundles) == 0
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/window"
 )
 
-// Admit decides whether the unit works on the newest entry, or keeps to what is applied. missing returns
-// what the service depends on and is not there. It reports whether Desired has changed, so that a run
-// under the previous one must end; a run that is under way is not ended by a closing gate.
+// Admit decides whether the unit works on the newest entry, or on the applied one. missing returns
+// the dependencies that are not ready. Admit reports whether Desired has changed, so that a run
+// under the previous one must end. A closing gate does not end an active run.
 func (s *State) Admit(now time.Time, isRunning bool, missing func() []string) (changed bool) {
 	if s.Order != Follow {
 		s.Gate.Bar, s.Gate.IsFrozen, s.Gate.Until = nil, false, time.Time{}
@@ -35,8 +35,8 @@ func (s *State) Admit(now time.Time, isRunning bool, missing func() []string) (c
 	return changed
 }
 
-// HasChange reports whether the newest entry, once admitted, changes the cluster beyond correcting what
-// is applied.
+// HasChange reports whether the newest entry, once admitted, changes the cluster beyond correcting
+// drift.
 func (s *State) HasChange() bool {
 	n := s.Newest
 	return s.Order == Follow && len(n.Bundles) > 0 && !n.Spec.Paused && !n.Spec.DryRun &&
@@ -52,7 +52,7 @@ func (s *State) bar(now time.Time, missing func() []string) *reason.Problem {
 		return problem
 	}
 	if !s.Stored.IsTouched && s.Newest.Inputs().SameContent(s.Stored.Applied) {
-		return nil // nothing is new but the request
+		return nil // only the request is new
 	}
 	const maxNamed = 3
 	all := missing()
@@ -74,8 +74,8 @@ func (s *State) freeze(now time.Time) {
 	}
 }
 
-// closedWindow returns that the service's windows are closed, and sets when to ask again. It returns nil
-// if one is open.
+// closedWindow returns the problem that the service's windows are closed, and sets when to check
+// again. It returns nil if a window is open.
 func (s *State) closedWindow(now time.Time) *reason.Problem {
 	g, occasion := &s.Gate, window.Change
 	if g.requested.SameInputs(s.Newest.Inputs()) {
@@ -97,8 +97,8 @@ func (s *State) closedWindow(now time.Time) *reason.Problem {
 		opening.UTC().Format("2006-01-02 15:04 MST"))
 }
 
-// workOn sets what the unit works on, and reports whether that is something else than before. This alone
-// does not bring the next try after a failure forward.
+// workOn sets the entry that the unit works on, and reports whether it has changed. That does not
+// bring the retry after a failure forward.
 func (s *State) workOn(entry plan.Service) (changed bool) {
 	if entry.UID == s.Desired.UID && entry.Inputs().SameInputs(s.Desired.Inputs()) {
 		s.Desired = entry
@@ -109,12 +109,12 @@ func (s *State) workOn(entry plan.Service) (changed bool) {
 	s.resetAttempt()
 	s.Attempt.Failed, s.Attempt.RetryAt = failed, retryAt
 	s.Desired = entry
-	s.Attempt.IsDirty = wasLeftAlone && !s.isLeftAlone() // what others did meanwhile is looked at
+	s.Attempt.IsDirty = wasLeftAlone && !s.isLeftAlone() // changes by others in the meantime are examined
 	return true
 }
 
-// fallback returns what is applied. It has no bundles, and is thus left alone, if the cluster holds
-// something half-way, or if an older agent has applied it.
+// fallback returns the applied entry. It has no bundles, and so the service is left alone, if the
+// cluster holds a partly applied change, or if an older agent has applied it.
 func (s *State) fallback() plan.Service {
 	isKept := s.Kept.Name != "" && s.Kept.UID == s.Newest.UID
 	if isKept && !s.Stored.IsTouched && s.Kept.Inputs().SameInputs(s.Stored.Applied) {

@@ -17,22 +17,22 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// HowToConfirm says how a service may leave that the guard keeps. The hub cannot say it: it no longer
-// knows the service.
+// HowToConfirm describes how to remove a service that the guard keeps. The hub cannot show it,
+// because it no longer has the service.
 const HowToConfirm = "put it back into the fleet, or mark its inventory: " +
 	"kubectl -n leat-system annotate configmap leat-inventory.NAME leat.dev/remove=confirmed"
 
-// Observed is what is known of a service's objects.
+// Observed is the known state of a service's objects.
 type Observed struct {
 	Objects []report.ObjectStatus
 	Counts  health.Counts
 	Drift   []report.ObjectDrift
-	// BadRules is what is wrong with the service's health rules; nil: nothing.
+	// BadRules is the problem of the service's health rules, or nil.
 	BadRules *reason.Problem
 }
 
-// Assess returns the service's status. Previous is the status before. It records since when objects are
-// not healthy, and when the latest change became healthy.
+// Assess returns the service's status, based on the previous one. It records since when objects are
+// unhealthy, and when the latest change became healthy.
 func (s *State) Assess(now time.Time, o Observed, previous report.Status) report.Status {
 	status := report.Status{
 		Service: s.Name, UID: s.Desired.UID, Observed: s.Attempt.Tried, Planned: s.Change.Planned,
@@ -56,7 +56,7 @@ func (s *State) Assess(now time.Time, o Observed, previous report.Status) report
 	}
 	status.Phase, status.Problem = s.judge(now, o, status)
 	if status.Problem != nil && status.Problem == s.Gate.Bar || isPreviewed {
-		status.Observed = s.Newest.Inputs() // which the status is about, though nothing of it was applied
+		status.Observed = s.Newest.Inputs() // the status is about these inputs, even if they were not applied
 	}
 	status.PhaseSince = previous.PhaseSince
 	if status.Phase != previous.Phase {
@@ -69,7 +69,7 @@ func (s *State) Assess(now time.Time, o Observed, previous report.Status) report
 	return status
 }
 
-// judge is the one place where an outcome becomes a phase.
+// judge derives the phase from a run's outcome. No other function does.
 func (s *State) judge(now time.Time, o Observed, status report.Status) (report.Phase, *reason.Problem) {
 	timeout := s.Desired.Spec.HealthTimeoutOrDefault()
 	switch {
@@ -99,8 +99,8 @@ func (s *State) judge(now time.Time, o Observed, status report.Status) (report.P
 	}
 }
 
-// wasAppliedBeforeDryRun reports whether the cluster holds what was applied before the service became a
-// dry run.
+// wasAppliedBeforeDryRun reports whether the cluster has the state that was applied before the
+// service became a dry run.
 func (s *State) wasAppliedBeforeDryRun() bool {
 	return s.Desired.Spec.DryRun && !s.Stored.Applied.At.IsZero() && !s.Stored.IsTouched
 }
@@ -121,7 +121,7 @@ func (s *State) judgeHealthy(drift []report.ObjectDrift) (report.Phase, *reason.
 	return report.Degraded, &reason.Problem{Reason: reason.TestFailed, Message: message}
 }
 
-// lastLines returns the end of a log that fits into a message.
+// lastLines returns the end of a log, short enough for a message.
 func lastLines(log string) string {
 	const maxLines, maxBytes = 3, 300
 	all := strings.Split(strings.TrimSpace(log), "\n")
@@ -129,7 +129,7 @@ func lastLines(log string) string {
 	return strings.ToValidUTF8(text[max(len(text)-maxBytes, 0):], "")
 }
 
-// driftProblem returns what a person learns if everything else is well.
+// driftProblem returns the problem that people see if everything else is in order.
 func driftProblem(drift []report.ObjectDrift, mode syncpolicy.DriftMode) *reason.Problem {
 	if len(drift) == 0 {
 		return nil
@@ -140,13 +140,13 @@ func driftProblem(drift []report.ObjectDrift, mode syncpolicy.DriftMode) *reason
 	}
 	by, objects := managersOf(drift), inventory.Describe(refs)
 	if mode == syncpolicy.DriftCorrect {
-		return reason.Errorf(reason.DriftDetected, "changed again and again%s, and put right less and less often: %s; "+
-			"stop whatever changes them, or ignore those fields", by, objects)
+		return reason.Errorf(reason.DriftDetected, "changed again and again%s, and corrected less and less often: %s; "+
+			"stop the cause of the changes, or ignore those fields", by, objects)
 	}
-	return reason.Errorf(reason.DriftDetected, "changed%s: %s; a sync puts them right", by, objects)
+	return reason.Errorf(reason.DriftDetected, "changed%s: %s; a sync corrects them", by, objects)
 }
 
-// managersOf names the field managers that have changed fields.
+// managersOf returns the names of the field managers that have changed fields.
 func managersOf(drift []report.ObjectDrift) string {
 	var managers []string
 	for _, d := range drift {

@@ -9,22 +9,22 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Facts are what a decision depends on besides the State.
+// Facts are the inputs of a decision besides the State.
 type Facts struct {
 	Now time.Time
 	// IsNeeded means that other services that left the plan depend on this one, and must go first.
 	IsNeeded bool
 	// CorrectionDue is when changed objects are to be corrected, and ContestExpires when the latest
-	// contested object is one no more. Zero: never.
+	// contested object stops being contested. Zero: never.
 	CorrectionDue, ContestExpires time.Time
-	// HasNewObjects means that the objects are no longer what the latest dry run has seen.
+	// HasNewObjects means that the objects have changed since the latest dry run.
 	HasNewObjects bool
-	// Phase is the phase as last reported.
+	// Phase is the last reported phase.
 	Phase report.Phase
 }
 
-// Next returns what to do now. Rest comes with the time until which to rest; zero: until something
-// changes.
+// Next returns the action to carry out now. Rest comes with the time until which to rest, or zero
+// to rest until something changes.
 func (s *State) Next(f Facts) (Action, time.Time) {
 	what := s.Wanted(f)
 	switch {
@@ -40,7 +40,7 @@ func (s *State) Next(f Facts) (Action, time.Time) {
 	}
 }
 
-// Wanted returns what to do as soon as a pause after a failure is over.
+// Wanted returns the action to carry out as soon as the pause after a failure is over.
 func (s *State) Wanted(f Facts) Action {
 	switch {
 	case s.Order == Leave && !f.IsNeeded:
@@ -56,15 +56,15 @@ func (s *State) Wanted(f Facts) Action {
 	}
 }
 
-// isDue reports whether there may be something to apply. Which objects differ, the run finds out.
+// isDue reports whether there may be something to apply. The run determines which objects differ.
 func (s *State) isDue(f Facts) bool {
 	a := s.Attempt
 	return a.IsRequested && s.Gate.Bar == nil || a.IsDirty || a.HasUnknown || !s.IsCurrent() ||
 		!f.Now.Before(a.RefreshAt) || !f.CorrectionDue.IsZero() && !f.Now.Before(f.CorrectionDue)
 }
 
-// wantsPreview reports whether a dry run is to be made: of new inputs, of the same inputs if a person
-// asks or the last dry run failed, and at a refresh if the objects have changed.
+// wantsPreview reports whether a dry run is due: of new inputs, of the same inputs if a person asks
+// or the last dry run failed, and at a refresh if the objects have changed.
 func (s *State) wantsPreview(f Facts) bool {
 	d := s.Desired
 	if s.Order != Follow || !d.Spec.DryRun || d.Spec.Paused || len(d.Bundles) == 0 {
@@ -74,19 +74,19 @@ func (s *State) wantsPreview(f Facts) bool {
 		s.IsPreviewRefreshDue(f.Now) && f.HasNewObjects
 }
 
-// IsPreviewRefreshDue reports whether it is time to ask whether the objects of a dry run have changed.
+// IsPreviewRefreshDue reports whether to check now if the objects of a dry run have changed.
 func (s *State) IsPreviewRefreshDue(now time.Time) bool {
 	return s.Desired.Spec.DryRun && !now.Before(s.Attempt.RefreshAt)
 }
 
-// DeferRefresh puts the refresh of a dry run off that has nothing new to report.
+// DeferRefresh postpones the refresh of a dry run that has nothing new to report.
 func (s *State) DeferRefresh(f Facts, refreshAt time.Time) {
 	if s.Order == Follow && s.IsPreviewRefreshDue(f.Now) && !s.wantsPreview(f) {
 		s.Attempt.RefreshAt = refreshAt
 	}
 }
 
-// healthDeadline returns when objects that are not healthy count as stuck. Zero: none is on its way.
+// healthDeadline returns when unhealthy objects count as stuck, or zero if none is progressing.
 func (s *State) healthDeadline(phase report.Phase) time.Time {
 	if s.UnhealthySince.IsZero() || phase != report.Progressing {
 		return time.Time{}
@@ -94,8 +94,8 @@ func (s *State) healthDeadline(phase report.Phase) time.Time {
 	return s.UnhealthySince.Add(s.Desired.Spec.HealthTimeoutOrDefault())
 }
 
-// alarm returns when to look again because of a window, of tests that could not be run, or of a dry
-// run. Zero: none of these matters.
+// alarm returns when to decide again because of a window, of tests that could not be run, or of a
+// dry run. Zero: none of these applies.
 func (s *State) alarm(now time.Time) time.Time {
 	at := s.Gate.Until
 	if s.NeedsTests() && now.Before(s.TestsRetryAt) {
@@ -107,7 +107,7 @@ func (s *State) alarm(now time.Time) time.Time {
 	return at
 }
 
-// NeedsTests reports whether tests have to run for what is applied.
+// NeedsTests reports whether tests have to run for the applied inputs.
 func (s *State) NeedsTests() bool {
 	return s.Order == Follow && s.Stored.Tests.Due && s.IsCurrent() && !s.isLeftAlone()
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/window"
 )
 
-// OrderFollow takes over an entry of the plan of that time and generation. Admit must follow. It reports
-// whether a run under earlier orders must end.
+// OrderFollow records an entry of the plan of that time and generation. The caller must call Admit
+// afterwards. It reports whether a run under earlier orders must end.
 func (s *State) OrderFollow(entry plan.Service, planTime, now time.Time, generation int64) (supersedes bool) {
 	if s.Order != Follow {
 		s.resetAttempt()
@@ -37,8 +37,8 @@ func (s *State) OrderFollow(entry plan.Service, planTime, now time.Time, generat
 	return supersedes
 }
 
-// OrderLeave takes over that the plan no longer names the service. If the guard keeps it, heldWhy says
-// why. It reports whether a run under earlier orders must end.
+// OrderLeave records that the plan no longer names the service. If the guard keeps it, heldWhy is
+// the reason. It reports whether a run under earlier orders must end.
 func (s *State) OrderLeave(heldWhy string, now time.Time, generation int64) (supersedes bool) {
 	if s.Order == Leave {
 		return false
@@ -52,21 +52,22 @@ func (s *State) OrderLeave(heldWhy string, now time.Time, generation int64) (sup
 	return true
 }
 
-// Request takes over that a person asked for a run, which also confirms a removal that the guard keeps.
+// Request records that a person asked for a run, which also confirms a removal that the guard
+// keeps.
 func (s *State) Request() {
 	s.ConfirmRemoval()
 	s.Attempt.IsRequested, s.Attempt.RetryAt = true, time.Time{}
 	s.Gate.requested = s.Newest.Inputs()
 }
 
-// ConfirmRemoval lets a service leave that the guard keeps.
+// ConfirmRemoval releases a service that the guard keeps.
 func (s *State) ConfirmRemoval() {
 	if s.Order == Hold {
 		s.Order, s.HeldWhy = Leave, ""
 	}
 }
 
-// Nudge takes over that another service asks for a run: it has taken objects over, or lends some.
+// Nudge records that another service asks for a run: it has taken objects over, or lends some.
 func (s *State) Nudge() {
 	s.Attempt.IsDirty, s.Attempt.IsNudged, s.Attempt.RetryAt = true, true, time.Time{}
 }
@@ -81,14 +82,14 @@ func (s *State) stamp(generation int64, now time.Time, isNew bool) {
 	}
 }
 
-// resetAttempt forgets what became of runs under earlier orders.
+// resetAttempt clears the results of runs under earlier orders.
 func (s *State) resetAttempt() {
 	a := &s.Attempt
 	a.Failed, a.RetryAt, a.Problem, a.Failures, a.Guarded, a.IsDirty = 0, time.Time{}, nil, nil, report.Guarded{}, false
 }
 
-// RetryOnHealthy brings the next try forward if an object became healthy that a run has waited for in
-// vain.
+// RetryOnHealthy brings the retry forward if an object became healthy for which a run has waited
+// too long.
 func (s *State) RetryOnHealthy() {
 	if s.Attempt.Problem != nil && s.Attempt.Problem.Reason == reason.HealthTimeout && s.Attempt.IsDirty {
 		s.Attempt.RetryAt = time.Time{}

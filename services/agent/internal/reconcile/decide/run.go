@@ -12,7 +12,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Run is what a run is made for.
+// Run is the purpose of a run.
 type Run struct {
 	// Service is the entry that it works on.
 	Service plan.Service
@@ -22,7 +22,7 @@ type Run struct {
 	IsRepeat bool
 }
 
-// BeginRun records that a run of that kind begins, and returns what it is made for.
+// BeginRun records that a run for an action begins, and returns its purpose.
 func (s *State) BeginRun(what Action) Run {
 	a := &s.Attempt
 	run := Run{Service: s.Desired, IsChange: !s.IsCurrent(), IsRequested: a.IsRequested}
@@ -36,22 +36,22 @@ func (s *State) BeginRun(what Action) Run {
 	if run.IsChange && s.Change.progress == untried {
 		s.Change.Timings = report.Timings{Arrived: s.Change.Arrived}
 	}
-	run.IsChange = run.IsChange && what != Preview // which brings nothing
+	run.IsChange = run.IsChange && what != Preview // a preview brings no change
 	return run
 }
 
-// Failure is why a run failed. Nil: it succeeded.
+// Failure describes why a run failed. Nil: it succeeded.
 type Failure struct {
 	Problem *reason.Problem
-	// Objects are the objects that failed, Guarded what the guard kept.
+	// Objects are the failed objects, Guarded the deletions that the guard stopped.
 	Objects []report.ObjectStatus
 	Guarded report.Guarded
-	// RetryAt is when to try again, unless trying again cannot help.
+	// RetryAt is when to retry, unless a retry cannot help.
 	RetryAt time.Time
 }
 
-// EndRun takes over the result of a run that was not superseded. RefreshAt is when to look at the service
-// again if nothing changes.
+// EndRun records the result of a run that was not superseded. RefreshAt is when to examine the
+// service again if nothing changes.
 func (s *State) EndRun(run Run, timings report.Timings, failure *Failure, refreshAt time.Time) {
 	a := &s.Attempt
 	a.SyncRequest, a.RefreshAt, a.LastGood = run.Service.SyncRequest, refreshAt, inventory.Applied{}
@@ -69,7 +69,7 @@ func (s *State) EndRun(run Run, timings report.Timings, failure *Failure, refres
 		a.Problem, a.Failures, a.Guarded, a.IsDirty = failure.Problem, failure.Objects, failure.Guarded, true
 		a.Failed++
 		a.RetryAt = failure.RetryAt
-		if isPermanent(failure.Problem) && s.Order != Leave { // hooks of a removal run again: nobody could change them
+		if isPermanent(failure.Problem) && s.Order != Leave { // hooks of a removal are retried: nobody could change them
 			a.RetryAt = refreshAt
 		}
 	}
@@ -78,8 +78,8 @@ func (s *State) EndRun(run Run, timings report.Timings, failure *Failure, refres
 	}
 }
 
-// SettleOrder takes over the consequences of an order that was admitted. owesObjects means that objects
-// waited for another service to take them over, which may not want them any more.
+// SettleOrder applies the consequences of an admitted order. owesObjects means that objects waited
+// for another service to take them over, which may no longer want them.
 func (s *State) SettleOrder(owesObjects bool) {
 	s.Attempt.IsDirty = s.Attempt.IsDirty || owesObjects
 	if s.IsCurrent() {
@@ -87,7 +87,7 @@ func (s *State) SettleOrder(owesObjects bool) {
 	}
 }
 
-// isPermanent reports whether trying again cannot help: the same content meets the same renderer, with
+// isPermanent reports whether a retry cannot help: the same content meets the same renderer, with
 // the same configuration, and a hook runs once.
 func isPermanent(p *reason.Problem) bool {
 	switch p.Reason {

@@ -20,23 +20,27 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 )
 
-// applier applies the objects of a service, wave by wave. The goroutine of the run calls apply; the
+// applier applies the objects of a service, wave by wave. The goroutine of the run calls apply. Its
 // fields do not change while it works on several objects.
 //
-// Each wave goes through five steps, each of which needs the one before for all of its objects:
-// prepare completes the manifests, and finds kinds that the cluster does not know; claim makes sure
-// that the objects are this service's, or nobody's; list stores them in the inventory, so that a crash
-// leaves no object behind that no inventory lists; apply sends those that differ; recreate deletes and
-// creates again what cannot be changed, if that is allowed.
+// Each wave goes through five steps, each of which needs the previous one for all objects of the
+// wave:
 //
-// An object that fails in one step does not take part in the next ones, and does not keep the others
-// from being tried: a person learns of all failures at once.
+//   - prepare completes the manifests, and detects kinds that the cluster does not serve.
+//   - claim ensures that the objects belong to this service, or to nobody.
+//   - list stores them in the inventory, so that a crash leaves no unlisted object behind.
+//   - apply sends those that differ.
+//   - recreate deletes and creates again the objects whose changed fields are immutable, if that is
+//     allowed.
+//
+// An object that fails in one step is excluded from the next ones. The other objects continue, so
+// that a person sees all failures at once.
 type applier struct {
 	r       *run
 	claimer *claimer
-	wave    int           // of the objects that are being applied
-	desired inventory.Set // the objects of the manifests, as far as they were reached
-	hooks   inventory.Set // likewise the hooks
+	wave    int           // of the current objects
+	desired inventory.Set // the objects of the manifests that the run has reached
+	hooks   inventory.Set // the hooks that the run has reached
 
 	namespace    sync.Once
 	namespaceErr error // why the service's namespace could not be created
@@ -46,8 +50,8 @@ func newApplier(r *run) *applier {
 	return &applier{r: r, claimer: newClaimer(r)}
 }
 
-// apply applies the objects of a wave, and returns those that it tried. What went wrong with single
-// objects is added to failures.
+// apply applies the objects of a wave, and returns those that it tried. Failures of single objects
+// are added to failures; a returned error ends the run.
 func (a *applier) apply(ctx context.Context, wave int, objects []*unstructured.Unstructured, failures *Failures) ([]inventory.Ref, error) {
 	a.wave = wave
 	prepared, err := a.prepare(ctx, objects, failures)
@@ -57,7 +61,7 @@ func (a *applier) apply(ctx context.Context, wave int, objects []*unstructured.U
 	if prepared, err = a.claim(ctx, prepared, failures); err != nil {
 		return nil, err
 	}
-	// The inventory grows before the cluster does: a crash in between leaves no unlisted object behind.
+	// A crash between these two steps leaves no unlisted object behind.
 	if err := a.list(ctx, prepared); err != nil {
 		return nil, err
 	}
@@ -78,8 +82,7 @@ func (a *applier) apply(ctx context.Context, wave int, objects []*unstructured.U
 	return refs, nil
 }
 
-// prepare completes objects with namespace and label. Objects of a kind that the cluster does not know
-// are failures.
+// prepare completes objects with namespace and label. Objects of an unknown kind are failures.
 func (a *applier) prepare(
 	ctx context.Context, objects []*unstructured.Unstructured, failures *Failures,
 ) ([]*unstructured.Unstructured, error) {
@@ -104,7 +107,7 @@ func (a *applier) prepare(
 	return prepared, nil
 }
 
-// claim drops the objects that belong to another service.
+// claim removes the objects that belong to another service.
 func (a *applier) claim(
 	ctx context.Context, prepared []*unstructured.Unstructured, failures *Failures,
 ) ([]*unstructured.Unstructured, error) {
@@ -122,9 +125,9 @@ func (a *applier) claim(
 	return slices.DeleteFunc(prepared, func(o *unstructured.Unstructured) bool { return refused[inventory.RefOf(o).Key] }), err
 }
 
-// list adds the objects to the inventory, and records that the cluster is about to change. A refresh
-// changes neither. If the inventory cannot be stored, the record does not list the objects either:
-// other services rely on it.
+// list adds the objects to the inventory, and records that the cluster is about to change. A
+// refresh changes neither. If the inventory cannot be stored, the record does not list the objects
+// either: other services rely on it.
 func (a *applier) list(ctx context.Context, prepared []*unstructured.Unstructured) error {
 	record := &a.r.record
 	isNews := len(record.inherited.from) > 0 || !record.Touched && !a.r.Service.Inputs().SameInputs(record.Applied)
@@ -147,8 +150,8 @@ func (a *applier) list(ctx context.Context, prepared []*unstructured.Unstructure
 	return nil
 }
 
-// markUnknown records which objects are about to get another manifest: until the cluster has answered,
-// each is neither the old nor the new one, also for a later process.
+// markUnknown records which objects are about to get another manifest. Until the cluster has
+// answered, each may be in the old or the new state, also for a later process.
 func (a *applier) markUnknown(ctx context.Context, prepared []*unstructured.Unstructured) {
 	for _, o := range prepared {
 		if a.decide(o, a.r.Rules.Desired(o)) == observe.Install {
@@ -168,10 +171,10 @@ func (a *applier) beginOnce(o *unstructured.Unstructured) {
 	a.r.Objects.BeginOnce(key, content, a.r.Objects.IsRepair(key, a.r.Rules.Desired(o)))
 }
 
-// onceContent identifies the manifest of an object that runs once, or returns "" for any other object.
-// The same manifest has the same content in all releases. For an object that contains secrets of the
-// configuration it identifies all inputs of the service instead: it is stored for many to read, and a
-// short secret could be guessed from a digest.
+// onceContent identifies the manifest of an object that runs once, or returns "" for any other
+// object. The same manifest has the same content in all releases. For an object that contains
+// secrets of the configuration it identifies all inputs of the service instead. Many people can
+// read the inventory, and could guess a short secret from a digest.
 func (r *run) onceContent(o *unstructured.Unstructured) string {
 	if !health.VanishesWhenDone(o.GroupVersionKind().GroupKind()) {
 		return ""
@@ -182,7 +185,7 @@ func (r *run) onceContent(o *unstructured.Unstructured) string {
 	}
 	text, err := json.Marshal(o.Object)
 	if err != nil {
-		return "" // whatever was decoded from JSON can be encoded
+		return "" // a value that was decoded from JSON can be encoded
 	}
 	return digest.FromBytes(text).Hex()
 }
@@ -192,7 +195,9 @@ func (a *applier) entry(o *unstructured.Unstructured) inventory.Object {
 	return inventory.Object{Ref: inventory.RefOf(o), Wave: a.wave, Wish: inventory.WishOf(o.GetAnnotations())}
 }
 
-// decide compares a manifest with what is known of its object.
+// decide compares a manifest with the known state of its object. It chooses between four actions:
+// keep the object, install the manifest, repair drift, or only explain the drift, if the policy
+// says so.
 func (a *applier) decide(o *unstructured.Unstructured, manifest fingerprint.Sum) observe.Verdict {
 	key := inventory.RefOf(o).Key
 	known, isListed := a.r.record.get(key)
@@ -201,8 +206,8 @@ func (a *applier) decide(o *unstructured.Unstructured, manifest fingerprint.Sum)
 	})
 }
 
-// applyOne applies an object if Leat's part of it differs from the manifest. An object that is as it
-// should be costs no request.
+// applyOne applies an object if Leat's part of it differs from the manifest. An object without a
+// difference costs no request.
 func (a *applier) applyOne(ctx context.Context, o *unstructured.Unstructured) error {
 	sum := a.r.Rules.Desired(o)
 	what := a.decide(o, sum)
@@ -216,8 +221,8 @@ func (a *applier) applyOne(ctx context.Context, o *unstructured.Unstructured) er
 	return a.write(ctx, o, sum, what == observe.Repair)
 }
 
-// write applies an object whatever is known of it. What the cluster answers is known at once, and not
-// only when a watch shows it: a run that follows immediately must not apply the object again.
+// write applies an object regardless of its known state. The answer of the cluster is recorded at
+// once, before a watch reports it: a run that follows immediately must not apply the object again.
 func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, isRepair bool) error {
 	r := a.r
 	if r.Service.Spec.CreateNamespace && o.GetNamespace() == r.Service.Spec.NamespaceOrDefault() {
@@ -250,7 +255,7 @@ func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum f
 	return nil
 }
 
-// origin returns what is known of an object before it is submitted.
+// origin returns the known state of an object before it is submitted.
 func (a *applier) origin(o *unstructured.Unstructured, isRepair bool) submit.Origin {
 	ref := inventory.RefOf(o)
 	known, isListed := a.r.record.get(ref.Key)
@@ -260,15 +265,15 @@ func (a *applier) origin(o *unstructured.Unstructured, isRepair bool) submit.Ori
 	}
 }
 
-// submitter returns what brings objects into the cluster.
+// submitter returns the submitter for objects of this run.
 func (r *run) submitter() submit.Submitter {
 	return submit.Submitter{
 		Cluster: r.cluster, Spec: r.Service.Spec, Rules: r.Rules, IsConfidential: r.manifests.IsConfidential, Announce: r.announce,
 	}
 }
 
-// createNamespace creates the service's namespace if the run brings a change. Another run creates it
-// when it has something to put into it.
+// createNamespace creates the service's namespace if the run brings a change. Any other run creates
+// it with its first object.
 func (a *applier) createNamespace(ctx context.Context) error {
 	if !a.r.Service.Spec.CreateNamespace || !a.r.IsChange {
 		return nil
@@ -287,14 +292,14 @@ func (a *applier) ensureNamespace(ctx context.Context) error {
 	return a.namespaceErr
 }
 
-// isDefinition reports whether an object defines a kind, which must be usable before the next rank is
-// applied.
+// isDefinition reports whether an object defines a kind. The kind must be usable before the next
+// rank is applied.
 func isDefinition(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind().String() == "CustomResourceDefinition.apiextensions.k8s.io"
 }
 
-// keepSkipped adds the objects of the manifests that are not applied now to the desired ones: they must
-// not be pruned.
+// keepSkipped adds the objects of the manifests that are not applied now to the desired ones,
+// because they must not be pruned.
 func (r *run) keepSkipped(ctx context.Context, desired *inventory.Set) error {
 	for _, o := range r.schedule.Skipped {
 		if o.GetName() == "" {
@@ -304,7 +309,7 @@ func (r *run) keepSkipped(ctx context.Context, desired *inventory.Set) error {
 		if isFatal(ctx, err) {
 			return err
 		}
-		if err == nil { // otherwise there is no such kind, and so no such object
+		if err == nil { // without a kind there is no object
 			desired.Put(inventory.Object{Ref: inventory.RefOf(full)})
 		}
 	}

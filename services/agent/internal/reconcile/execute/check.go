@@ -20,9 +20,9 @@ type hookPlace struct {
 	phase order.Phase
 }
 
-// checkKeys fails if an object stands in the manifests twice, in whatever waves and sources: a folder
-// that is wrong in this way changes nothing. A kind that does not exist yet counts as namespaced. If it
-// turns out not to be, prepare finds the rest.
+// checkKeys fails if the manifests contain an object twice, in any waves and sources. It runs
+// before the first change. A kind that does not exist yet is assumed to be namespaced. If it turns
+// out to be cluster-scoped, prepare detects the remaining duplicates.
 func (r *run) checkKeys(ctx context.Context) error {
 	objects, hooks := map[inventory.Key]*unstructured.Unstructured{}, map[inventory.Key]*unstructured.Unstructured{}
 	places := map[hookPlace]*unstructured.Unstructured{}
@@ -30,7 +30,7 @@ func (r *run) checkKeys(ctx context.Context) error {
 	for _, stage := range r.schedule.Of(order.Foundation, order.PreSync, order.Sync, order.PostSync, order.SyncFail) {
 		for _, m := range stage.Members {
 			if m.Object.GetName() == "" {
-				continue // a hook that is named by its run
+				continue // a hook whose name comes from its run
 			}
 			key, err := r.keyOf(ctx, m.Object)
 			if err != nil {
@@ -68,7 +68,7 @@ func (r *run) keyOf(ctx context.Context, o *unstructured.Unstructured) (inventor
 	return key, nil
 }
 
-// checkPlace fails if another object has the key already.
+// checkPlace fails if another object already has the key.
 func (r *run) checkPlace(k inventory.Key, o *unstructured.Unstructured, others ...*unstructured.Unstructured) error {
 	for _, other := range others {
 		if other != nil && other != o {
@@ -78,7 +78,7 @@ func (r *run) checkPlace(k inventory.Key, o *unstructured.Unstructured, others .
 	return nil
 }
 
-// twice returns the problem that two manifests have the same key.
+// twice returns the problem of two manifests with the same key.
 func twice(k inventory.Key) *reason.Problem {
 	return reason.Errorf(reason.ManifestInvalid, "%s stands in the manifests twice; remove one of them", k)
 }

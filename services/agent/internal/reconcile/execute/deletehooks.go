@@ -16,16 +16,16 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
-// The manifests of hooks that run when a service leaves the plan are kept with its inventory, because
-// the manifests of the service are not available any more by then. So they must not contain secrets.
+// The manifests of hooks that run when a service leaves the plan are stored with its inventory,
+// because the bundle may be gone by then. So they must not contain secrets.
 const (
 	// maxDeleteHooks bounds the kept manifests, in bytes: they share a ConfigMap with the inventory.
 	maxDeleteHooks = 128 << 10
-	// removalID is the change that the hooks of a removal run for.
+	// removalID is the change for which the hooks of a removal run.
 	removalID = "removal"
 )
 
-// deleteHookManifests returns the manifests to keep.
+// deleteHookManifests returns the manifests to store.
 func (h *hookRunner) deleteHookManifests(ctx context.Context) (all []json.RawMessage, err error) {
 	size := 0
 	for _, s := range h.r.schedule.Of(order.PreDelete, order.PostDelete) {
@@ -63,7 +63,7 @@ func isUnknownKind(err error) bool {
 	return ok && problem.Reason == reason.ApplyRejected
 }
 
-// hasDeleteHooks reports whether hooks run at the removal: they do if the objects are deleted.
+// hasDeleteHooks reports whether hooks run at the removal. They do only if the objects are deleted.
 func (h *hookRunner) hasDeleteHooks() bool {
 	return h.r.record.deletesObjects() && len(h.r.record.Hooks.DeleteHooks) > 0
 }
@@ -78,7 +78,7 @@ func (h *hookRunner) runPreDelete(ctx context.Context, run phaseRunner) error {
 	}
 	record := &h.r.record
 	if !h.beginRun(removalID) && record.Hooks.Failed() {
-		// Nobody can correct the manifests any more, and the service is to be removed.
+		// Nobody can correct the manifests any more, and the service must be removed anyway.
 		record.Hooks = record.Hooks.Retry(h.newRunID())
 	}
 	if err := h.save(ctx); err != nil {
@@ -95,7 +95,8 @@ func (h *hookRunner) runPostDelete(ctx context.Context, run phaseRunner) error {
 	return run(ctx, order.PostDelete)
 }
 
-// loadDeleteHooks reads the kept manifests. After a restart, only the record is known of the service.
+// loadDeleteHooks reads the stored manifests. After a restart, the record is all that is known of
+// the service.
 func (h *hookRunner) loadDeleteHooks() error {
 	h.r.Service.Name, h.r.IsChange = h.r.Name, true
 	var objects []*unstructured.Unstructured
@@ -111,7 +112,7 @@ func (h *hookRunner) loadDeleteHooks() error {
 	return err
 }
 
-// discardAll deletes the hooks of a service that is removed, or only Leat's label on them if its
+// discardAll deletes the hooks of a removed service, or removes only Leat's label from them if its
 // objects stay.
 func (h *hookRunner) discardAll(ctx context.Context) error {
 	for _, o := range h.r.record.Hooks.Objects {

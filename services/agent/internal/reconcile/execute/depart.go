@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// defaultDeletionTimeout is how long deletions may take if the service's policy does not say.
+	// defaultDeletionTimeout bounds deletions if the service's policy sets no timeout.
 	defaultDeletionTimeout = 5 * time.Minute
-	// maxDepartureTries is how often an object is read again that changed between the look at it and
+	// maxDepartureTries is how often an object is read again after it changed between the read and
 	// its deletion.
 	maxDepartureTries = 10
 )
 
-// departure is what became of an object that left a service.
+// departure is how an object left a service.
 type departure string
 
 const (
@@ -42,9 +42,10 @@ const (
 
 func belongsTo(service string) departure { return departure("belongs to service " + service) }
 
-// leave takes an object out of the inventory. It may be called concurrently. The record is stored by the
-// caller, with what else has changed: an object that is still listed although it is gone costs the next
-// run a request, while one that is not listed although it exists would be lost.
+// leave takes an object out of the inventory. It may be called concurrently. The caller stores the
+// record together with other changes. That is safe in one direction only: an object that is still
+// listed although it is gone costs the next run a request, while an existing object that is not
+// listed would be lost.
 func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
 	r.Objects.Remove(o.Key)
 	r.record.remove(o, what == wasDeleted || what == wasGone && o.UID != "")
@@ -53,9 +54,9 @@ func (r *run) leave(ctx context.Context, o inventory.Object, what departure) {
 	r.Progress.Announce(o.Ref, string(what))
 }
 
-// foreignReason returns why an object that has the name of a listed one is not that one, or "" if it
-// is. An object with another UID is Leat's only if both its label and the API server's record of who
-// applied it say so.
+// foreignReason returns why the object with the name of a listed one is not that object, or "" if
+// it is. An object with another UID is Leat's only if both its label and the API server's record of
+// its managers say so.
 func (r *run) foreignReason(o inventory.Object, live *unstructured.Unstructured) departure {
 	label := k8s.ServiceOf(live)
 	switch {
@@ -68,8 +69,8 @@ func (r *run) foreignReason(o inventory.Object, live *unstructured.Unstructured)
 	}
 }
 
-// withLiveObject calls do for the object in the cluster, if it is the listed one. It reads the object
-// again when it was replaced meanwhile.
+// withLiveObject calls do for the object in the cluster, if it is the listed one. It reads the
+// object again after it was replaced.
 func (r *run) withLiveObject(
 	ctx context.Context, o inventory.Object, do func(context.Context, inventory.Object) error,
 ) error {
@@ -89,7 +90,7 @@ func (r *run) withLiveObject(
 	return reason.Errorf(reason.ApplyRejected, "is being replaced all the time; it will be tried again")
 }
 
-// deleteInBackground deletes an object that is not one of the inventory's objects, such as a hook.
+// deleteInBackground deletes an object that is not among the inventory's objects, such as a hook.
 func deleteInBackground(cluster k8s.Writer) func(context.Context, inventory.Object) error {
 	return func(ctx context.Context, o inventory.Object) error {
 		_, err := cluster.Delete(ctx, o, k8s.DeleteOptions{Propagation: syncpolicy.DeleteBackground})
@@ -97,9 +98,9 @@ func deleteInBackground(cluster k8s.Writer) func(context.Context, inventory.Obje
 	}
 }
 
-// deleteAndWait deletes objects that are to be made again, and blocks until they are gone. They are
-// followed one by one and not by the service's watches: hooks are not among its objects, and of an
-// object that is created again at once a watch may never show that it was gone.
+// deleteAndWait deletes objects that are to be created again, and blocks until they are gone. It
+// follows each object instead of relying on the service's watches: hooks are not among its objects,
+// and a watch may never show that an object was gone if it is created again at once.
 func (r *run) deleteAndWait(ctx context.Context, objects []inventory.Object, propagation syncpolicy.Propagation) error {
 	var left []inventory.Object
 	var refs []inventory.Ref
@@ -124,7 +125,7 @@ func (r *run) deleteAndWait(ctx context.Context, objects []inventory.Object, pro
 		return !slices.ContainsFunc(left, func(o inventory.Object) bool { return mayExist(seen.At(o.Ref), o) })
 	})
 	if errors.Is(err, errImpatient) {
-		return reason.Errorf(reason.ApplyRejected, "is to be deleted and made anew, and is not gone after %v%s", timeout, heldBy(seen, refs))
+		return reason.Errorf(reason.ApplyRejected, "is to be deleted and created again, and is not gone after %v%s", timeout, heldBy(seen, refs))
 	}
 	return err
 }

@@ -20,9 +20,10 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Diff returns what Sync would change, by letting the API server do it without keeping it. Objects of
-// kinds that the manifests define themselves are reported as created, and hooks not at all. An object
-// that the cluster would refuse is reported with its problem. It needs neither Turn nor Progress.
+// Diff returns the changes that Sync would make. The API server computes them in a dry run. Objects
+// of kinds that the manifests define themselves are reported as created, and hooks are not
+// reported. An object that the cluster would reject is reported with its problem. Diff needs
+// neither Turn nor Progress.
 func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, error) {
 	account, cluster, err := x.As(job.Service.Spec)
 	if err != nil {
@@ -48,8 +49,8 @@ func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, erro
 	return d.found, nil
 }
 
-// Preview returns what Sync would change, as counts and a list. Unlike Diff, it fails if the cluster
-// would refuse an object.
+// Preview returns the changes that Sync would make, as counts and a list. Unlike Diff, it fails if
+// the cluster would reject an object.
 func (x *Executor) Preview(ctx context.Context, job Job) (*report.DryRun, error) {
 	account, cluster, err := x.As(job.Service.Spec)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *run) preview(ctx context.Context) (*report.DryRun, error) {
 	return summarize(d.found, wanted), nil
 }
 
-// summarize counts differences. Wanted is how many objects the service should have.
+// summarize counts differences. Wanted is the number of objects in the manifests.
 func summarize(found []report.Difference, wanted int) *report.DryRun {
 	d := &report.DryRun{Unchanged: wanted}
 	slices.SortStableFunc(found, func(a, b report.Difference) int { return int(b.Change) - int(a.Change) })
@@ -109,7 +110,7 @@ func summarize(found []report.Difference, wanted int) *report.DryRun {
 			d.Unchanged--
 		case report.Delete:
 			d.Deleted++
-		case report.Impossible: // fails a preview before
+		case report.Impossible: // ends a preview earlier
 		}
 		if len(d.Changes) < report.MaxDryRunChanges {
 			d.Changes = append(d.Changes, report.DryRunChange{Ref: f.Ref, Change: f.Change})
@@ -118,10 +119,10 @@ func summarize(found []report.Difference, wanted int) *report.DryRun {
 	return d
 }
 
-// differ collects differences between the manifests of a run and the cluster. The API server computes
-// what an apply would result in, defaults and admission webhooks included: only it knows. What needs
-// another object first, such as one of a kind that the manifests define, is shown as the manifest has
-// it.
+// differ collects differences between the manifests of a run and the cluster. Only the API server
+// knows the result of an apply, including defaults and admission webhooks, so it computes that
+// result. An object that needs another one first, such as one of a kind that the manifests define,
+// is shown as the manifest has it.
 type differ struct {
 	r       *run
 	secrets compare.Secrets
@@ -134,7 +135,7 @@ func newDiffer(r *run, isStale bool) *differ {
 	return &differ{r: r, secrets: compare.Secrets{Substitution: r.manifests.Substitution, IsStale: isStale}}
 }
 
-// compareOrExplain compares an object, or reports why it cannot be applied. The error is one that ends
+// compareOrExplain compares an object, or reports why it cannot be applied. A returned error ends
 // the comparison.
 func (d *differ) compareOrExplain(ctx context.Context, o *unstructured.Unstructured) error {
 	err := d.compare(ctx, o)
@@ -154,7 +155,7 @@ func (d *differ) compareOrExplain(ctx context.Context, o *unstructured.Unstructu
 	return nil
 }
 
-// compare adds what the run would change in an object.
+// compare adds the changes that the run would make in an object.
 func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) error {
 	full, err := complete(ctx, d.r.cluster, d.r.Service, o)
 	if isUnknownKind(err) {
@@ -182,8 +183,8 @@ func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) erro
 	return d.add(ref, report.Update, live, after)
 }
 
-// dryRun returns what the run would make of an object that exists. It adopts nothing, so fields that
-// only an adoption would take away do not show.
+// dryRun returns the result that the run would have for an existing object. It adopts nothing, so
+// it does not show fields that only an adoption would remove.
 func (d *differ) dryRun(ctx context.Context, full, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	key := inventory.RefOf(full).Key
 	if err := d.r.checkClaim(ctx, key, live); err != nil {
@@ -197,7 +198,7 @@ func (d *differ) dryRun(ctx context.Context, full, live *unstructured.Unstructur
 	return after, err
 }
 
-// checkClaim returns why the run could not have an object that exists, or nil. It claims nothing.
+// checkClaim returns why the run could not claim an existing object, or nil. It claims nothing.
 func (r *run) checkClaim(ctx context.Context, k inventory.Key, live *unstructured.Unstructured) error {
 	if newClaimer(r).isKnownByUID(k) {
 		return nil
@@ -236,7 +237,7 @@ func (d *differ) addDeletions(ctx context.Context) error {
 	return nil
 }
 
-// add adds a difference, if there is one.
+// add adds a difference, unless there is no change.
 func (d *differ) add(ref inventory.Ref, change report.Change, before, after *unstructured.Unstructured) error {
 	text, err := compare.Unified(before, after, d.secrets)
 	if err == nil && text != "" {
@@ -245,7 +246,7 @@ func (d *differ) add(ref inventory.Ref, change report.Change, before, after *uns
 	return err
 }
 
-// markGuarded adds to deletions that the guard would stop why it would.
+// markGuarded adds the guard's reason to deletions that it would stop.
 func (d *differ) markGuarded() {
 	record := &d.r.record
 	var gone []inventory.Object

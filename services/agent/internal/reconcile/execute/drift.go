@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// explainDrift reports what others have changed in an object. It changes nothing in the cluster.
+// explainDrift reports how others have changed an object. It changes nothing in the cluster.
 func (a *applier) explainDrift(ctx context.Context, o *unstructured.Unstructured) error {
 	ref := inventory.RefOf(o)
 	found, state := report.ObjectDrift{Ref: ref}, a.r.Objects.DriftState(ref.Key)
@@ -36,8 +36,8 @@ func (a *applier) explainDrift(ctx context.Context, o *unstructured.Unstructured
 	return nil
 }
 
-// dryRunCorrection returns what a correction would make of the object: the manifest, if the API server
-// would refuse the correction.
+// dryRunCorrection returns the result of a correction, or the manifest if the API server would
+// reject the correction.
 func (a *applier) dryRunCorrection(ctx context.Context, o, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	wanted, err := a.r.submitter().DryRun(ctx, o, live, true)
 	switch {
@@ -50,8 +50,9 @@ func (a *applier) dryRunCorrection(ctx context.Context, o, live *unstructured.Un
 	}
 }
 
-// contestedState returns the object as others have left it, if they insist on changing it: people must
-// then learn who they are. It returns nil if they do not, and if the object cannot be read.
+// contestedState returns the object in the state to which others keep changing it: people must then
+// learn who they are. It returns nil if nobody repeats the change, and if the object cannot be
+// read.
 func (a *applier) contestedState(ctx context.Context, o *unstructured.Unstructured) *unstructured.Unstructured {
 	ref := inventory.RefOf(o)
 	if !a.r.Objects.MayBeContested(ref.Key) {
@@ -64,8 +65,8 @@ func (a *applier) contestedState(ctx context.Context, o *unstructured.Unstructur
 	return live
 }
 
-// announceCorrection publishes that what others have changed was corrected. Before is nil if nobody
-// insists on the change.
+// announceCorrection publishes that a change by others was corrected. Before is nil if nobody
+// repeats the change.
 func (a *applier) announceCorrection(ctx context.Context, o, before, after *unstructured.Unstructured) {
 	ref := inventory.RefOf(o)
 	a.r.log(ctx, slog.LevelInfo, "object was changed by others and is put right", slog.String("object", ref.String()))

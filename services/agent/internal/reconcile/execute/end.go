@@ -12,14 +12,15 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// end is how far an object has come that runs once, such as a hook or a test.
+// end is the progress of an object that runs once, such as a hook or a test.
 type end struct {
 	hasEnded, hasFailed bool
 	message             string // its state, or why it failed
 }
 
-// endOf returns how far an object has come. A Job or Pod ends when it completes, although it is healthy
-// while it runs; other kinds end when they are healthy or degraded. A nil object has not ended.
+// endOf returns the progress of an object. A Job or Pod ends when it completes, although it is
+// healthy while it runs. Objects of other kinds end when they are healthy or degraded. A nil object
+// has not ended.
 func endOf(o *unstructured.Unstructured, judge func(*unstructured.Unstructured) health.Verdict) end {
 	if o == nil {
 		return end{}
@@ -36,15 +37,15 @@ func endOf(o *unstructured.Unstructured, judge func(*unstructured.Unstructured) 
 	return end{hasEnded: v.State == health.Healthy || v.State == health.Degraded, hasFailed: v.State == health.Degraded, message: v.Message}
 }
 
-// RunsOnce reports whether objects of the kind cannot be applied a second time to the same effect.
+// RunsOnce reports whether a second apply of an object of the kind would not run it again.
 func RunsOnce(k inventory.Key) bool {
 	return slices.Contains([]string{
 		"Job.batch", "Pod", "Workflow.argoproj.io", "PipelineRun.tekton.dev", "TaskRun.tekton.dev",
 	}, k.GroupKind().String())
 }
 
-// conditionEnd reads the end from conditions. Without a condition for failure, it is the false one for
-// success.
+// conditionEnd reads the end from conditions. Kinds without a condition for failure report it by a
+// false condition for success.
 func conditionEnd(o *unstructured.Unstructured, success, failure string, judge func(*unstructured.Unstructured) health.Verdict) end {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, item := range conditions {

@@ -15,12 +15,12 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Failures is the error of a run in which some objects failed. Its reason is that of the first.
+// Failures is the error of a run in which some objects failed. Its reason is that of the first one.
 type Failures struct {
-	// Objects are the failed objects, each with its problem. There is at least one.
+	// Objects are the failed objects, each with its problem. The list is never empty.
 	Objects []report.ObjectStatus
 
-	verb string // what was tried
+	verb string // the attempted operation
 }
 
 // Error implements error.
@@ -65,7 +65,7 @@ func (h *HeldPrune) Error() string {
 // Reason implements reason.ReasonedError.
 func (h *HeldPrune) Reason() reason.Reason { return reason.PruneGuarded }
 
-// Guarded returns what is reported of the stopped deletions.
+// Guarded returns the report of the stopped deletions.
 func (h *HeldPrune) Guarded() report.Guarded {
 	g := report.Guarded{Digest: h.Digest}
 	for _, o := range h.objects[:min(len(h.objects), report.MaxObjects)] {
@@ -74,11 +74,12 @@ func (h *HeldPrune) Guarded() report.Guarded {
 	return g
 }
 
-// maxParallel is how many requests of one run are under way at once.
+// maxParallel is the number of concurrent requests of one run.
 const maxParallel = 8
 
-// each calls do for every item, a few at a time. An error of do is the item's failure, and the others
-// are still tried. Only an error that all would share (see isFatal) ends the work and is returned.
+// each calls do for every item, a few concurrently. An error of do is recorded as the item's
+// failure, and the other items are still tried. Only an error that would affect all items (see
+// isFatal) ends the work and is returned.
 func each[T any](
 	ctx context.Context, items []T, ref func(T) inventory.Ref, failures *Failures, do func(context.Context, T) error,
 ) error {

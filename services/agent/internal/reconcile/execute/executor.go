@@ -2,22 +2,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package execute carries out one run of one service: it applies the service, removes it, hands its
-// objects over, or says what a run would do.
+// objects over, or computes what a run would change.
 //
-// A run is a value in (Job) and a value out (Outcome). It holds nobody's lock. What others may see
-// before its end goes through Progress and through the Objects and the Member of the job, which have
-// locks of their own.
+// A run takes a value (Job) and returns a value (Outcome). It holds no lock of its caller. Anything
+// that others may see before its end goes through Progress, and through the Objects and the Member
+// of the job, which have locks of their own.
 //
-// Promises, whatever happens in between, the death of the process included:
-//   - the stored inventory grows before the cluster does, and shrinks after it, so that every object
-//     in the cluster is listed somewhere;
-//   - a manifest that is invalid, or names an object twice, changes nothing;
-//   - an object of another service, or one that Leat did not create and may not adopt, is not changed;
-//   - nothing is deleted before everything else is applied, nor more than the guard allows;
-//   - a hook runs once for a change; see hooks.go for the one exception.
+// Promises, at any point of failure, including the death of the process:
 //
-// One goroutine carries out a run. It works on several objects at once; what it shares between them is
-// in record, which has a lock.
+//   - The stored inventory grows before the cluster does, and shrinks after it, so every object in
+//     the cluster is listed in some inventory.
+//   - A manifest that is invalid, or names an object twice, changes nothing.
+//   - An object of another service, or one that Leat did not create and may not adopt, is not
+//     changed.
+//   - Nothing is deleted before everything else is applied, and never more than the guard allows.
+//   - A hook runs once for a change; hooks.go describes the one exception.
+//
+// A run of Sync goes through these states, and a later process can continue after a crash in any of
+// them: checked (nothing has changed), listed (the inventory has the objects, and is marked as
+// touched), applied, pruned, and recorded (the inventory names the applied inputs). Only the last
+// state counts as success. A run that ends before repeats all steps, but an object that is already
+// in the desired state costs no request.
+//
+// One goroutine carries out a run. It works on several objects concurrently; the state that these
+// share is in record, which has a lock.
 package execute
 
 import (
@@ -70,14 +78,14 @@ type Executor struct {
 // New returns an Executor.
 func New(p Params) *Executor { return &Executor{params: p} }
 
-// Configure takes over as whom the agent applies services that name no account.
+// Configure sets the account with which the agent applies services that name none.
 func (x *Executor) Configure(s syncpolicy.AgentSettings) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.defaultAccount, x.isLockedDown = s.DefaultServiceAccount, s.LockDown
 }
 
-// As returns as whom a service is applied, and the cluster as that account uses it. Error:
+// As returns the account of a service, and the cluster as that account uses it. Error:
 // TenantForbidden, if the service must name an account and names none.
 func (x *Executor) As(s plan.Spec) (k8s.Account, k8s.API, error) {
 	account, err := x.account(s)
@@ -106,47 +114,48 @@ func (x *Executor) account(s plan.Spec) (k8s.Account, error) {
 type Job struct {
 	// Name is the service's name.
 	Name string
-	// Service is the plan's entry. Zero: the service left the plan before this process began.
+	// Service is the plan's entry. It is zero if the service left the plan before this process
+	// began.
 	Service plan.Service
-	// Rules are the policy of Service, compiled.
+	// Rules are the compiled policy of Service.
 	Rules submit.Rules
 	// Record is the stored inventory. It belongs to the run.
 	Record inventory.Record
-	// Objects is what is known of the service's objects, Member the service among others.
+	// Objects is the known state of the service's objects, Member the service's part in ownership.
 	Objects *observe.Objects
 	Member  *ownership.Member
-	// Arrived is when Service arrived, Timings what is known of its change.
+	// Arrived is when Service arrived, Timings the known timings of its change.
 	Arrived time.Time
 	Timings report.Timings
-	// IsChange means that the plan brings something that is not applied yet, IsRequested that a person
-	// asked for the run. Hooks run, and people are told, in such runs only.
+	// IsChange means that the plan brings a change that is not applied yet, IsRequested that a
+	// person asked for the run. Only such runs execute hooks and notify people.
 	IsChange, IsRequested bool
 	// Turn is the run's right to work on the cluster. The run has a slot at its beginning and end.
 	Turn *slots.Turn
-	// Progress learns what others may see before the end.
+	// Progress receives the state that others may see before the end.
 	Progress Progress
 }
 
-// Progress is how a run and its unit meet while it is under way: the unit publishes what is known so
-// far, and wakes the run when watches have news. It learns of a run before its end. Only the goroutine of the run calls Saved, SaveFingerprints
-// and Await; Announce and Wake may be called concurrently.
+// Progress connects a run with its unit until its end: the unit publishes the current state, and
+// wakes the run when watches report a change. Only the goroutine of the run calls Saved,
+// SaveFingerprints and Await. Announce and Wake may be called concurrently.
 type Progress interface {
 	// Saved is called after the inventory was stored.
 	Saved(record inventory.Record)
-	// SaveFingerprints stores what is known of the objects for the next process.
+	// SaveFingerprints stores the known state of the objects for the next process.
 	SaveFingerprints(ctx context.Context)
 	// Announce publishes an event of one object.
 	Announce(ref inventory.Ref, message string)
-	// Await blocks until the condition holds. It asks again after every Wake and observation, and after
-	// new orders. Error: the cause, if ctx ends before.
+	// Await blocks until the condition holds. It evaluates the condition again after every Wake,
+	// observation and order. Error: the cause, if ctx ends before.
 	Await(ctx context.Context, holds func() bool) error
-	// Wake has Await ask again.
+	// Wake makes Await evaluate its condition again.
 	Wake()
 }
 
-// Outcome is what a run has come to, also if it failed.
+// Outcome is the result of a run, also of a failed one.
 type Outcome struct {
-	// Record is the inventory as the run has left it.
+	// Record is the inventory at the end of the run.
 	Record inventory.Record
 	// Timings are those of the change.
 	Timings report.Timings

@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 )
 
-// The steps in which an object passes from one service to another are described in package ownership.
+// Package ownership describes the steps in which an object moves from one service to another.
 
 // claimer claims objects for the run's service. It is safe for concurrent use.
 type claimer struct {
@@ -32,7 +32,7 @@ func newClaimer(r *run) *claimer {
 	return &claimer{r: r, foreign: map[inventory.Key]*unstructured.Unstructured{}}
 }
 
-// claim makes sure that an object is the service's, or nobody's yet.
+// claim ensures that an object is the service's, or nobody's yet.
 func (c *claimer) claim(ctx context.Context, ref inventory.Ref) error {
 	services := c.r.x.params.Ownership
 	owner := services.Claim(ref.Key, c.r.Name)
@@ -52,8 +52,8 @@ func (c *claimer) claim(ctx context.Context, ref inventory.Ref) error {
 	return nil
 }
 
-// isKnownByUID reports whether the object in the cluster, if there is one, may be taken for the listed
-// one. Somebody else may have made a deleted object again, which matters if nothing may be adopted.
+// isKnownByUID reports whether the object in the cluster, if there is one, is the listed one.
+// Somebody else may have created a deleted object again, which matters if nothing may be adopted.
 func (c *claimer) isKnownByUID(k inventory.Key) bool {
 	known, isListed := c.r.record.get(k)
 	if !isListed || known.UID == "" || c.r.Service.Spec.Policy.Adoption != syncpolicy.AdoptNever {
@@ -62,13 +62,13 @@ func (c *claimer) isKnownByUID(k inventory.Key) bool {
 	return !c.r.Objects.IsKnownDeleted(k)
 }
 
-// inspect reads an object that the inventory does not know. An object that another service yields is
-// listed under its UID: before the label changes, only the UID shows whose it is. An object that Leat
-// has never applied counts as unlabelled if its label names such a service, or none that exists.
+// inspect reads an object that the inventory does not list. An object that another service yields
+// is listed under its UID: before the label changes, only the UID shows its owner. An object that
+// Leat has never applied counts as unlabelled if its label names such a service, or a missing one.
 //
-// If Leat has applied the object, its label may name a service that is gone: the object has passed on
-// from that service and was not applied since. Then it is the claimant's, if that holds it, and
-// otherwise perhaps another agent's.
+// If Leat has applied the object, its label may name a service that is gone: the object was handed
+// over by that service and has not been applied since. Then it belongs to the claimant if that
+// lists it, and otherwise perhaps to another agent.
 func (c *claimer) inspect(ctx context.Context, ref inventory.Ref, claimant string) error {
 	live, err := c.r.cluster.Get(ctx, ref)
 	if errors.Is(err, k8s.ErrNotFound) {
@@ -100,7 +100,8 @@ func (c *claimer) inspect(ctx context.Context, ref inventory.Ref, claimant strin
 	return nil
 }
 
-// admit decides whether an object that exists and is no other service's may become this one's.
+// admit decides whether this service may take over an existing object that belongs to no other
+// service.
 func (c *claimer) admit(k inventory.Key, live *unstructured.Unstructured) error {
 	if err := c.r.checkAdoption(live); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (c *claimer) admit(k inventory.Key, live *unstructured.Unstructured) error 
 	return nil
 }
 
-// checkAdoption returns why the service must not take over an object that exists, or nil.
+// checkAdoption returns why the service must not take over an existing object, or nil.
 func (r *run) checkAdoption(live *unstructured.Unstructured) error {
 	isUnlabelled := k8s.ServiceOf(live) == ""
 	if isUnlabelled && r.Service.Spec.Policy.Adoption == syncpolicy.AdoptNever && !fields.Touched(live) {
@@ -129,8 +130,8 @@ func (c *claimer) takeForeign(k inventory.Key) *unstructured.Unstructured {
 	return live
 }
 
-// dropTransferred takes objects out of the inventory that other services have taken over, also if the
-// rest of the run fails.
+// dropTransferred removes objects from the inventory that other services have taken over. This
+// holds even if the rest of the run fails.
 func (r *run) dropTransferred(ctx context.Context) error {
 	before := r.record.Objects.Len()
 	for _, o := range r.record.Objects.Objects() {
@@ -153,8 +154,8 @@ func (r *run) otherHolder(k inventory.Key) string {
 	return owner
 }
 
-// offerToClaimants drops the objects that another service holds now, keeps those that another service
-// of the plan will take, and returns the rest.
+// offerToClaimants removes the objects that another service lists now, keeps those that another
+// service of the plan will take, and returns the rest.
 func (r *run) offerToClaimants(ctx context.Context, gone []inventory.Object) (rest []inventory.Object, err error) {
 	lent := map[inventory.Key]bool{}
 	for _, o := range gone {
@@ -178,7 +179,7 @@ func (r *run) offerToClaimants(ctx context.Context, gone []inventory.Object) (re
 	return rest, nil
 }
 
-// requireNothingLent fails while other services have not taken what they want.
+// requireNothingLent fails while other services have not taken the objects that they want.
 func (r *run) requireNothingLent() error {
 	if lent := r.Member.Lent(); len(lent) > 0 {
 		return reason.Errorf(reason.ObjectClaimed, "waits for another service of the plan to take over %s", inventory.Describe(lent))

@@ -23,10 +23,10 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 )
 
-// Hooks run once for each change of a service's inputs. Two marks make that outlast a restart at any
-// point: the run's annotation on the hook itself, which exists as soon as the hook does, and the
-// inventory, which keeps how the hooks of the run ended after they are deleted. Only a hook that ends
-// and is deleted by somebody else, both while no agent runs, may run twice.
+// Hooks run once for each change of a service's inputs. Two marks survive a restart at any point:
+// the run's annotation on the hook itself, which exists as soon as the hook does, and the
+// inventory, which keeps the results of the run's hooks after they are deleted. Only a hook that
+// ends and is deleted by somebody else, both while no agent runs, may run twice.
 const (
 	// HookLabel marks hooks beside k8s.ServiceLabel. Its value is the phase.
 	HookLabel = "leat.dev/hook"
@@ -34,12 +34,14 @@ const (
 	HookRunAnnotation = "leat.dev/hook-run"
 )
 
-// A hook goes through these states in a run. What is stored at each makes the next process go on there:
-//   - prepared: it has a name that is the same in the whole run, and the marks. Nothing is stored.
-//   - listed: the inventory knows the key, so that the hook is found and deleted later.
+// A hook goes through these states in a run. The stored data of each state makes the next process
+// continue there:
+//
+//   - prepared: it has the marks, and a name that is the same in the whole run. Nothing is stored.
+//   - listed: the inventory lists the key, so that the hook is found and deleted later.
 //   - running: it is in the cluster, with the run's annotation. A later process finds it by that.
-//   - ended: the inventory keeps how. Only now may it be deleted, if its policy says so.
-//   - discarded: it is deleted, and its key is off the list. How it ended stays known.
+//   - ended: the inventory has the result. Only now may the hook be deleted, if its policy says so.
+//   - discarded: it is deleted, and its key is not listed any more. The result is kept.
 
 // hook is one hook in one run.
 type hook struct {
@@ -52,7 +54,7 @@ type hook struct {
 	isRunning bool   // this run waits for its end
 }
 
-// id names the hook in the inventory and for people.
+// id identifies the hook in the inventory and in messages.
 func (h *hook) id() string {
 	return fmt.Sprintf("%s hook %s", h.phase, h.ref.Key)
 }
@@ -61,10 +63,11 @@ func (h *hook) id() string {
 type hookRunner struct {
 	r       *run
 	applier *applier // nil in a removal
-	phase   []*hook  // the hooks of the current phase, to be deleted at its end if their policy says so
+	phase   []*hook  // of the current phase, to be deleted at its end if their policy says so
 }
 
-// begin begins the run of the hooks for a change, unless it is under way, and stores what they need.
+// begin begins the run of the hooks for a change, unless it has begun already, and stores their
+// common data.
 func (h *hookRunner) begin(ctx context.Context) error {
 	r := h.r
 	manifests, err := h.deleteHookManifests(ctx)
@@ -83,7 +86,7 @@ func (h *hookRunner) begin(ctx context.Context) error {
 	return r.save(ctx)
 }
 
-// beginRun records that hooks are run for a change. It reports false if they are already.
+// beginRun records that hooks run for a change. It reports false if they already do.
 func (h *hookRunner) beginRun(change string) bool {
 	record := &h.r.record
 	if record.Hooks.Change == change {
@@ -93,7 +96,7 @@ func (h *hookRunner) beginRun(change string) bool {
 	return true
 }
 
-// newRunID returns a name for a run of hooks that no other run of the service has.
+// newRunID returns a name that no other run of the service's hooks has.
 func (h *hookRunner) newRunID() string {
 	return shortHash(h.r.Name, h.r.Service.UID, time.Now().Format(time.RFC3339Nano))
 }
@@ -102,22 +105,21 @@ func changeID(in inventory.Applied) string {
 	return shortHash(append([]string{in.SpecDigest, in.ConfigDigest, in.SyncRequest}, in.Digests...)...)
 }
 
-// shortHash returns a short name for texts, which the name of an object has room for.
+// shortHash returns a name for texts that is short enough for the name of an object.
 func shortHash(texts ...string) string {
 	const length = 5 // bytes
 	all := sha256.Sum256([]byte(strings.Join(texts, "\x00")))
 	return hex.EncodeToString(all[:length])
 }
 
-// generatedName returns a name from a generateName prefix, as the API server would, but always the same
-// one in one run.
+// generatedName returns a name with a generateName prefix, as the API server would, but always the
+// same one in one run.
 func generatedName(prefix, suffix string) string {
 	const maxLength = 63
 	return prefix[:min(len(prefix), maxLength-len(suffix))] + suffix
 }
 
-// launch creates those of the members that are hooks and have not run yet. It does not wait for their
-// end.
+// launch creates the hooks among the members that have not run yet. It does not wait for their end.
 func (h *hookRunner) launch(ctx context.Context, phase order.Phase, members []order.Member, failures *Failures) ([]*hook, error) {
 	if !h.r.IsChange {
 		return nil, nil
@@ -148,7 +150,7 @@ func (h *hookRunner) launch(ctx context.Context, phase order.Phase, members []or
 	return hooks, nil
 }
 
-// prepare completes the hooks among the members, and names and marks them.
+// prepare completes, names and marks the hooks among the members.
 func (h *hookRunner) prepare(ctx context.Context, phase order.Phase, members []order.Member, failures *Failures) (hooks []*hook, err error) {
 	for _, m := range members {
 		if !m.Hook {
@@ -193,7 +195,7 @@ func (h *hookRunner) prepareOne(ctx context.Context, phase order.Phase, m order.
 	return &hook{Member: m, phase: phase, object: o, ref: inventory.RefOf(o)}, nil
 }
 
-// mark marks an object as a hook of a phase that a run has created.
+// mark marks an object as a hook that a run has created in a phase.
 func mark(o *unstructured.Unstructured, phase order.Phase, run string) {
 	labels, annotations := o.GetLabels(), o.GetAnnotations()
 	if annotations == nil {
@@ -204,8 +206,8 @@ func mark(o *unstructured.Unstructured, phase order.Phase, run string) {
 	o.SetAnnotations(annotations)
 }
 
-// list records hooks before they are created. A hook that was an object of the service until now is one
-// no longer.
+// list records hooks before they are created. A hook that was an object of the service until now
+// stops being one.
 func (h *hookRunner) list(ctx context.Context, hooks []*hook) error {
 	record, isNews := &h.r.record, false
 	for _, one := range hooks {
@@ -229,7 +231,7 @@ func (h *hookRunner) list(ctx context.Context, hooks []*hook) error {
 	return h.save(ctx)
 }
 
-// save stores the record. In a removal, what the service's last spec said about its removal stays.
+// save stores the record. In a removal it keeps the last spec's settings for the removal.
 func (h *hookRunner) save(ctx context.Context) error {
 	if h.applier == nil {
 		return h.r.store(ctx)
@@ -237,7 +239,7 @@ func (h *hookRunner) save(ctx context.Context) error {
 	return h.r.save(ctx)
 }
 
-// launchOne creates a hook, unless this run has created it before it was interrupted.
+// launchOne creates a hook, unless this run created it before an interruption.
 func (h *hookRunner) launchOne(ctx context.Context, one *hook) error {
 	r := h.r
 	if owner := r.x.params.Ownership.Claim(one.ref.Key, r.Service.Name); owner != r.Service.Name {
@@ -268,7 +270,7 @@ func (h *hookRunner) launchOne(ctx context.Context, one *hook) error {
 	return nil
 }
 
-// recordUID records what the cluster calls a hook.
+// recordUID records the UID of a hook in the cluster.
 func (h *hookRunner) recordUID(one *hook, live *unstructured.Unstructured) {
 	one.uid = string(live.GetUID())
 	h.r.record.Hooks = h.r.record.Hooks.Put(inventory.Object{Ref: one.ref, UID: one.uid})
@@ -280,7 +282,7 @@ func (h *hookRunner) isFromThisRun(one *hook, live *unstructured.Unstructured) b
 		live.GetLabels()[HookLabel] == string(one.phase) && live.GetAnnotations()[HookRunAnnotation] == h.r.record.Hooks.Run
 }
 
-// makeWay handles an object that exists under the hook's name: it is deleted, left to be applied over,
+// makeWay handles an existing object with the hook's name: it is deleted, left to be applied over,
 // or an error.
 func (h *hookRunner) makeWay(ctx context.Context, one *hook, live *unstructured.Unstructured) error {
 	r, owner, state := h.r, k8s.ServiceOf(live), endOf(live, h.r.x.params.Judge)

@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
 )
 
-// await blocks until hooks have ended, and records how. A hook that failed, now or earlier in the same
-// run, fails the run.
+// await blocks until hooks have ended, and records their results. A hook that failed, now or
+// earlier in the same run, fails the run.
 func (h *hookRunner) await(ctx context.Context, hooks []*hook) error {
 	if len(hooks) == 0 {
 		return nil
@@ -25,7 +25,7 @@ func (h *hookRunner) await(ctx context.Context, hooks []*hook) error {
 	if ctx.Err() != nil {
 		return late
 	}
-	if err := h.save(ctx); err != nil { // before anything is deleted that shows how it ended
+	if err := h.save(ctx); err != nil { // before a deletion removes the evidence of the result
 		return err
 	}
 	var failures []string
@@ -40,8 +40,8 @@ func (h *hookRunner) await(ctx context.Context, hooks []*hook) error {
 	return late
 }
 
-// awaitEnds blocks until the running hooks have ended, and records their ends. The error names those
-// that take too long.
+// awaitEnds blocks until the running hooks have ended, and records their ends. The error names
+// those that take too long.
 func (h *hookRunner) awaitEnds(ctx context.Context, hooks []*hook) error {
 	var refs []inventory.Ref
 	for _, one := range hooks {
@@ -68,9 +68,9 @@ func (h *hookRunner) awaitEnds(ctx context.Context, hooks []*hook) error {
 	return err
 }
 
-// recordEnds records the hooks that have ended, and describes the others. The last state in which a hook
-// was seen counts even if it is gone by now: a hook that deletes itself when it is done, or that
-// somebody cleans up, has ended all the same.
+// recordEnds records the hooks that have ended, and describes the others. The last observed state
+// of a hook counts even if it is gone: a hook that deletes itself at its end, or that somebody
+// cleans up, has ended anyway.
 func (h *hookRunner) recordEnds(hooks []*hook, follower *follow.Follower) (left []string) {
 	for _, one := range hooks {
 		if !one.isRunning {
@@ -103,10 +103,10 @@ func (h *hook) unseen(err error) string {
 	if err == nil {
 		return h.id()
 	}
-	return fmt.Sprintf("%s cannot be seen: %v", h.id(), err)
+	return fmt.Sprintf("%s cannot be read: %v", h.id(), err)
 }
 
-// recordEnd records how a hook ended. An empty failure means that it succeeded.
+// recordEnd records the result of a hook. An empty failure means that it succeeded.
 func (h *hookRunner) recordEnd(one *hook, failure string) {
 	one.isRunning = false
 	h.r.record.Hooks = h.r.record.Hooks.End(one.id(), failure)
@@ -117,8 +117,8 @@ func (h *hookRunner) recordEnd(one *hook, failure string) {
 	h.r.Progress.Announce(one.ref, fmt.Sprintf("%s hook %s", one.phase, message))
 }
 
-// endPhase deletes the hooks of a phase that have ended and whose policy says so, also those of a run
-// that was interrupted before it could.
+// endPhase deletes the hooks of a phase that have ended and whose policy says so, including those
+// of a run that was interrupted before it could delete them.
 func (h *hookRunner) endPhase(ctx context.Context) error {
 	for _, one := range h.phase {
 		failure, hasEnded := h.r.record.Hooks.Ended[one.id()]
@@ -137,7 +137,7 @@ func (h *hookRunner) endPhase(ctx context.Context) error {
 	return nil
 }
 
-// discard deletes a hook and forgets it. It does not wait until the hook is gone.
+// discard deletes a hook and its data. It does not wait until the hook is gone.
 func (h *hookRunner) discard(ctx context.Context, o inventory.Object) error {
 	if err := h.r.withLiveObject(ctx, o, deleteInBackground(h.r.cluster)); err != nil {
 		return fmt.Errorf("delete hook %s: %w", o.Key, err)
@@ -147,7 +147,7 @@ func (h *hookRunner) discard(ctx context.Context, o inventory.Object) error {
 	return nil
 }
 
-// sweep deletes what earlier runs left of hooks that left the manifests, or have new names.
+// sweep deletes hooks of earlier runs that left the manifests, or have new names.
 func (h *hookRunner) sweep(ctx context.Context) error {
 	r := h.r
 	if !r.IsChange || !r.Service.Spec.Prune || len(r.record.Hooks.Objects) == 0 {
@@ -164,7 +164,7 @@ func (h *hookRunner) sweep(ctx context.Context) error {
 		}
 	}
 	for _, o := range inventory.NewSet(r.record.Hooks.Objects...).Minus(current) {
-		if _, isObject := r.record.Objects.Get(o.Key); isObject { // it was a hook, and is an object of the service now
+		if _, isObject := r.record.Objects.Get(o.Key); isObject { // the former hook is an object of the service now
 			r.record.Hooks = r.record.Hooks.Remove(o.Key)
 			continue
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// Remove removes a service that left the plan, with the rights it was applied with. The guard does not
-// apply: the plan lists what it holds, so the absence of a service is a statement. Services that vanish
-// in numbers are the engine's concern. Errors are those of Sync.
+// Remove removes a service that left the plan, with the rights it was applied with. The guard does
+// not apply: a plan lists all services of the cluster, so the absence of one is intended. The
+// engine handles plans from which many services vanish. Errors are those of Sync.
 func (x *Executor) Remove(ctx context.Context, job Job) (Outcome, error) {
 	r, err := x.newDepartingRun(job)
 	if err != nil {
@@ -33,8 +33,9 @@ func (x *Executor) Remove(ctx context.Context, job Job) (Outcome, error) {
 	return r.outcome(), err
 }
 
-// Release lets other services have what they want of a service that the guard keeps. It returns whether
-// nothing is left of the service: then nothing can be deleted by mistake.
+// Release hands over the objects that other services want from a service that the guard keeps. It
+// returns whether nothing is left of the service: then its removal cannot delete anything by
+// mistake.
 func (x *Executor) Release(ctx context.Context, job Job) (outcome Outcome, isEmpty bool, err error) {
 	r, err := x.newDepartingRun(job)
 	if err == nil {
@@ -53,8 +54,8 @@ func (x *Executor) newDepartingRun(job Job) (*run, error) {
 	return x.newRun(job, account, cluster), err
 }
 
-// markRemoval records that objects are about to be deleted, in case the service comes back before all
-// are gone, and what its last spec says about the deletion, if this process has seen it.
+// markRemoval records that objects are about to be deleted, in case the service returns before all
+// are gone. It also records the last spec's settings for the deletion, if this process knows them.
 func (r *run) markRemoval(ctx context.Context) error {
 	record := &r.record
 	if record.Objects.Len() == 0 {
@@ -71,7 +72,7 @@ func (r *run) markRemoval(ctx context.Context) error {
 	return r.store(ctx)
 }
 
-// deleteTests deletes what tests have left.
+// deleteTests deletes objects that tests have left.
 func (r *run) deleteTests(ctx context.Context) error {
 	failures := &Failures{verb: "delete test"}
 	err := each(ctx, r.record.Tests.Objects, refOf, failures, func(ctx context.Context, o inventory.Object) error {
@@ -83,8 +84,8 @@ func (r *run) deleteTests(ctx context.Context) error {
 	return failures.orNil()
 }
 
-// handOver lets other services of the plan take what they want. If nothing is left, as of a renamed
-// service, nothing is deleted, and so the hooks for a deletion do not run.
+// handOver hands over the objects that other services of the plan want. If nothing is left, as
+// after a renaming, nothing is deleted, and so the hooks for a deletion do not run.
 func (r *run) handOver(ctx context.Context) error {
 	before := r.record.Objects.Objects()
 	if _, err := r.offerToClaimants(ctx, before); err != nil {

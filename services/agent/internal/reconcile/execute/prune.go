@@ -11,20 +11,22 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// pruner removes what left the manifests of a run.
+// pruner removes the objects that left the manifests of a run.
 //
-// The guard stops a prune that would delete too much at once. It measures the objects that are about to
-// be deleted, and those that were deleted since the last complete run (Record.Pruned), against the
-// number of objects after that run (Record.Base): several runs that fail must not together delete what
-// one would be stopped for. Objects that a person confirmed (Object.Agreed) do not count. What counts
-// is stored before the first deletion (Object.Counted), because the process may end at any point; what
-// was counted and not deleted after all is taken back.
+// The guard stops a prune that would delete too much at once. It compares the objects that are
+// about to be deleted, and those that were deleted since the last complete run (Record.Pruned),
+// with the number of objects after that run (Record.Base). Several failing runs must not together
+// delete what the guard would not allow one run to delete. Objects that a person confirmed
+// (Object.Agreed) do not count. The count is stored before the first deletion (Object.Counted),
+// because the process may end at any point. Objects that were counted and not deleted are
+// subtracted again.
 type pruner struct {
 	r       *run
 	desired inventory.Set // the objects of the manifests
 }
 
-// prune removes what left the manifests. It runs only after everything else has been applied.
+// prune removes the objects that left the manifests. It runs only after everything else has been
+// applied.
 func (p *pruner) prune(ctx context.Context) error {
 	gone, err := p.surplus(ctx)
 	if err != nil || len(gone) == 0 {
@@ -45,8 +47,8 @@ func (p *pruner) prune(ctx context.Context) error {
 	return p.r.newRemoval(deletion, false).removeAll(ctx, gone)
 }
 
-// surplus returns the listed objects that are neither in the manifests nor another service's. Objects
-// that are gone leave the inventory.
+// surplus returns the listed objects that are neither in the manifests nor another service's.
+// Missing objects leave the inventory.
 func (p *pruner) surplus(ctx context.Context) ([]inventory.Object, error) {
 	before := p.r.record.Objects.Len()
 	if err := p.dropMissing(ctx, p.r.record.Objects.Minus(p.desired)); err != nil {
@@ -54,14 +56,14 @@ func (p *pruner) surplus(ctx context.Context) ([]inventory.Object, error) {
 	}
 	gone, err := p.r.offerToClaimants(ctx, p.r.record.Objects.Minus(p.desired))
 	if err == nil && p.r.record.Objects.Len() < before {
-		err = p.r.store(ctx) // whatever happens to the rest
+		err = p.r.store(ctx) // even if the rest fails
 	}
 	return gone, err
 }
 
-// dropMissing takes those of the objects out of the inventory whose end watches have shown, or that
-// were never created. An earlier run of this agent may have deleted them, so they count for the guard.
-// An object that was taken over and never applied still has another service's label, under which no
+// dropMissing removes objects from the inventory whose end watches have shown, or that were never
+// created. An earlier run of this agent may have deleted them, so they count for the guard. An
+// object that was taken over and never applied still has another service's label, under which no
 // watch reports its end to this service.
 func (p *pruner) dropMissing(ctx context.Context, objects []inventory.Object) error {
 	present := inventory.NewSet(p.r.Objects.Remaining(objects)...)
@@ -85,8 +87,9 @@ func (p *pruner) dropMissing(ctx context.Context, objects []inventory.Object) er
 	return failures.orNil()
 }
 
-// confirm asks the guard, and a person if the guard objects. It marks the confirmed objects in the
-// stored inventory, so that the confirmation survives a prune that ends half-way.
+// confirm asks the guard, and for a person's confirmation if the guard objects. It marks the
+// confirmed objects in the stored inventory, so that the confirmation survives a prune that ends
+// half-way.
 func (p *pruner) confirm(ctx context.Context, gone []inventory.Object) ([]inventory.Object, error) {
 	departure := inventory.Departure{Base: p.r.record.guardBase(), Pruned: p.r.record.Pruned, Left: p.desired.Len(), Going: gone}
 	if !p.r.x.params.Guard.Holds(departure) {
@@ -104,7 +107,7 @@ func (p *pruner) confirm(ctx context.Context, gone []inventory.Object) ([]invent
 	return gone, p.r.save(ctx)
 }
 
-// hold stores what the guard has stopped, and returns it as the run's failure.
+// hold stores the stopped deletions, and returns them as the run's failure.
 func (p *pruner) hold(ctx context.Context, held *HeldPrune) error {
 	if p.r.record.Guarded != held.Digest {
 		p.r.record.Guarded = held.Digest
@@ -115,9 +118,9 @@ func (p *pruner) hold(ctx context.Context, held *HeldPrune) error {
 	return held
 }
 
-// count counts the objects that nobody has agreed to delete, and stores the count before the first of
-// them is deleted: the guard of a later process must know of them, even if the plan wants them again by
-// then.
+// count counts the objects that nobody has agreed to delete, and stores the count before the first
+// of them is deleted. The guard of a later process must consider them, even if the plan wants them
+// again by then.
 func (p *pruner) count(ctx context.Context, gone []inventory.Object) ([]inventory.Object, error) {
 	counted := p.r.record.count(gone)
 	if len(counted) == 0 {

@@ -10,14 +10,14 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// record is the inventory record as the run is about to store it. Objects are worked on concurrently,
-// so the methods below may be called concurrently. Other code uses the fields directly while no
-// objects are worked on.
+// record is the inventory record in the state that the run will store next. Several objects are
+// worked on concurrently, so the methods below may be called concurrently. Other code uses the
+// fields directly while no object is being worked on.
 type record struct {
 	inventory.Record
 
 	mu        sync.Mutex
-	departing inventory.Set // objects whose deletion has begun, or is over
+	departing inventory.Set // objects whose deletion has begun, or has ended
 	inherited inherited
 }
 
@@ -34,7 +34,8 @@ func (r *record) get(k inventory.Key) (inventory.Object, bool) {
 	return r.Objects.Get(k)
 }
 
-// setApplied records what the cluster calls an object, and returns the object as it is listed then.
+// setApplied records the UID of an object in the cluster, and returns the object as it is listed
+// then.
 func (r *record) setApplied(o inventory.Object) inventory.Object {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,8 +45,8 @@ func (r *record) setApplied(o inventory.Object) inventory.Object {
 	return known
 }
 
-// inherit records what the run takes over from a service. An object without a UID is not in the cluster
-// yet.
+// inherit records the objects that the run takes over from a service. An object without a UID is
+// not in the cluster yet.
 func (r *record) inherit(from string, o inventory.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,20 +56,20 @@ func (r *record) inherit(from string, o inventory.Object) {
 	}
 }
 
-// takeInherited returns the services that objects were taken over from, and forgets them.
+// takeInherited returns the services from which objects were taken over, and clears the list.
 func (r *record) takeInherited() (from []string) {
 	from = r.inherited.from
 	r.inherited = inherited{}
 	return from
 }
 
-// list adds an object, and reports whether the stored record must know before it is applied.
+// list adds an object, and reports whether the record must be stored before the object is applied.
 func (r *record) list(o inventory.Object) bool {
 	before, isKnown := r.Objects.Get(o.Key)
 	heirloom, _ := r.inherited.objects.Get(o.Key)
 	o.UID = cmp.Or(heirloom.UID, before.UID)
 	r.Objects.Put(o)
-	return !isKnown || before.Agreed || before.Counted // which concerned its deletion
+	return !isKnown || before.Agreed || before.Counted // both flags concern its deletion
 }
 
 // beginDeparture records that an object's deletion has begun, since the answer may get lost.
@@ -78,7 +79,7 @@ func (r *record) beginDeparture(o inventory.Object) {
 	r.departing.Put(o)
 }
 
-// cancelDeparture records that an object's deletion was refused.
+// cancelDeparture records that the API server rejected an object's deletion.
 func (r *record) cancelDeparture(k inventory.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +123,7 @@ func (r *record) count(gone []inventory.Object) (counted []inventory.Object) {
 	return counted
 }
 
-// discount takes back what was counted and not deleted after all.
+// discount subtracts objects that were counted and not deleted.
 func (r *record) discount(counted []inventory.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +154,7 @@ func (r *record) resetCount() {
 	}
 }
 
-// guardBase returns the number of objects that the guard measures deletions against.
+// guardBase returns the number of objects with which the guard compares deletions.
 func (r *record) guardBase() int {
 	return cmp.Or(max(r.Base, 0), r.Objects.Len())
 }

@@ -56,7 +56,7 @@ func (r *run) checkRecreation(o *unstructured.Unstructured, immutable *k8s.Immut
 		return reason.Errorf(reason.ApplyRejected, "%s; %s cannot be changed, and a %s is never recreated, because more than itself would go with it",
 			immutable.Message, fields, o.GetKind())
 	case !choice.Or(r.Service.Spec.Policy.Recreate):
-		return reason.Errorf(reason.ApplyRejected, "%s; %s cannot be changed: to have the object deleted and made anew, give it the annotation %s: enabled, "+
+		return reason.Errorf(reason.ApplyRejected, "%s; %s cannot be changed: to let Leat delete the object and create it again, give it the annotation %s: enabled, "+
 			"or set recreate in the service's policy", immutable.Message, fields, order.LeatRecreate)
 	}
 	return nil
@@ -82,8 +82,8 @@ func (a *applier) recreate(ctx context.Context, objects []*unstructured.Unstruct
 	})
 }
 
-// deleteForRecreation deletes an object of the service, and blocks until it is gone. It leaves an object
-// that Leat has not created.
+// deleteForRecreation deletes an object of the service, and blocks until it is gone. It does not
+// delete an object that Leat has not created.
 func (r *run) deleteForRecreation(ctx context.Context, ref inventory.Ref) error {
 	live, err := r.cluster.Get(ctx, ref)
 	if errors.Is(err, k8s.ErrNotFound) {

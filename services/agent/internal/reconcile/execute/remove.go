@@ -21,15 +21,15 @@ import (
 
 // removal removes objects from a service.
 //
-// An object is deleted only if it is the listed one: its UID decides, and if that is another, both the
-// label and the API server's record of who applied it must be Leat's. The deletion names the UID and
-// the version that was read. Whoever marks an object to keep it, or replaces it, in between makes the
-// deletion fail, and the object is read again.
+// An object is deleted only if it is the listed one. Its UID decides. If the UID differs, both the
+// label and the API server's record of managers must be Leat's. The deletion names the UID and the
+// version that was read. If somebody marks the object to keep it, or replaces it, in between, the
+// deletion fails and the object is read again.
 //
-// The end of an object is observed and not assumed: finalizers may keep it for long. It stays listed,
-// under the UID by which watches will report its end, so that a later run goes on where this one was
-// broken off. Namespaces and definitions go last, and only when nothing is in them that belongs to
-// others.
+// The end of an object is observed and not assumed, because finalizers may keep it for long. It
+// stays listed under the UID by which watches will report its end, so that a later run can continue
+// an interrupted one. Namespaces and definitions go last, and only when they contain nothing that
+// belongs to others.
 type removal struct {
 	r *run
 
@@ -37,7 +37,7 @@ type removal struct {
 	detaches bool // the objects stay in the cluster
 
 	mu       sync.Mutex
-	deleting []inventory.Object // those whose end is to be observed
+	deleting []inventory.Object // objects whose end is to be observed
 }
 
 // newRemoval returns a removal by a policy. If it detaches, the objects stay in the cluster.
@@ -45,8 +45,8 @@ func (r *run) newRemoval(deletion syncpolicy.Deletion, detaches bool) *removal {
 	return &removal{r: r, deletion: deletion, detaches: detaches}
 }
 
-// removeAll removes objects, the last wave first. A wave must be gone before the next one is deleted;
-// one with failures is the last.
+// removeAll removes objects, the last wave first. A wave must be gone before the next one is
+// deleted. A wave with failures is the last.
 func (m *removal) removeAll(ctx context.Context, gone []inventory.Object) error {
 	for _, wave := range inventory.Reversed(gone) {
 		if err := m.removeWave(ctx, wave); err != nil {
@@ -71,8 +71,8 @@ func (m *removal) removeWave(ctx context.Context, groups [][]inventory.Object) e
 	return failures.orNil()
 }
 
-// removeOne removes one object. It reads the object first, and deletes exactly the version that it has
-// read, so that a mark that saves the object counts until the last moment.
+// removeOne removes one object. It reads the object first, and deletes exactly the version that it
+// has read, so that a mark that protects the object counts until the last moment.
 func (m *removal) removeOne(ctx context.Context, o inventory.Object) error {
 	for range maxDepartureTries {
 		live, err := m.r.cluster.Get(ctx, o.Ref)
@@ -101,7 +101,7 @@ func (m *removal) removeLive(ctx context.Context, o inventory.Object, live *unst
 	switch {
 	case m.detaches || !inventory.Deletable(o.Key, wish, m.deletion):
 		return m.detach(ctx, o)
-	case live.GetDeletionTimestamp() != nil: // an earlier deletion is under way
+	case live.GetDeletionTimestamp() != nil: // an earlier deletion is still active
 		m.trackDeletion(o)
 		return nil
 	case o.IsContainer():
@@ -121,7 +121,7 @@ func (m *removal) detach(ctx context.Context, o inventory.Object) error {
 }
 
 // delete deletes the object in the version that was read. It does not wait for the end of an object
-// without the service's label, which no watch would show.
+// without the service's label, because no watch would report that end.
 func (m *removal) delete(ctx context.Context, o inventory.Object, live *unstructured.Unstructured) error {
 	options := k8s.DeleteOptions{Propagation: m.deletion.Propagation, ResourceVersion: live.GetResourceVersion()}
 	m.r.record.beginDeparture(o)
@@ -140,8 +140,8 @@ func (m *removal) delete(ctx context.Context, o inventory.Object, live *unstruct
 	return nil
 }
 
-// ensureEmpty makes sure that nothing else is deleted together with a namespace or a definition. The
-// service's own objects were deleted before, so what is left belongs to somebody else.
+// ensureEmpty ensures that nothing else is deleted together with a namespace or a definition. The
+// service's own objects were deleted before, so the remaining ones belong to somebody else.
 func (m *removal) ensureEmpty(ctx context.Context, o inventory.Object) error {
 	inside, err := m.r.cluster.Contents(ctx, o.Ref)
 	if err != nil || len(inside) == 0 {
@@ -160,8 +160,8 @@ func (m *removal) trackDeletion(o inventory.Object) {
 	m.deleting = append(m.deleting, o)
 }
 
-// awaitGone blocks until watches have shown the end of all objects that are being deleted. Those that
-// take too long are failures.
+// awaitGone blocks until watches have shown the end of all objects that are being deleted. Objects
+// that take too long are failures.
 func (m *removal) awaitGone(ctx context.Context, failures *Failures) error {
 	timeout := m.deletion.Timeout
 	if timeout <= 0 {

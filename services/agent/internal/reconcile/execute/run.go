@@ -26,8 +26,8 @@ import (
 // errImpatient ends a wait that has taken too long.
 var errImpatient = errors.New("waited too long")
 
-// run is what the steps of one run share. The goroutine of the run changes it, while no objects are
-// worked on; record has a lock of its own.
+// run is the state that the steps of one run share. The goroutine of the run changes it, while no
+// object is being worked on; record has a lock of its own.
 type run struct {
 	Job
 
@@ -40,7 +40,7 @@ type run struct {
 	schedule  order.Schedule
 	rendered  time.Time
 	waited    time.Duration // in await
-	applied   atomic.Int32  // how many objects were applied
+	applied   atomic.Int32  // number of applied objects
 }
 
 // newRun returns a run that acts as the account.
@@ -52,13 +52,13 @@ func (r *run) outcome() Outcome {
 	return Outcome{Record: r.record.Record, Timings: r.Timings}
 }
 
-// step is one verb of a run.
+// step is one operation of a run, with its name for errors.
 type step struct {
 	name string
 	do   func(context.Context) error
 }
 
-// take does the steps in order. The first that fails is the last.
+// take executes the steps in order. A failed step is the last.
 func (r *run) take(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		if err := s.do(ctx); err != nil {
@@ -71,7 +71,7 @@ func (r *run) take(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// validate ends a run of a service that this agent cannot reconcile as it was asked to.
+// validate fails if this agent cannot reconcile the service as requested.
 func (r *run) validate(context.Context) error {
 	if r.Service.Refused != nil {
 		return r.Service.Refused
@@ -82,15 +82,15 @@ func (r *run) validate(context.Context) error {
 	return nil
 }
 
-// Refuse returns why a service is left unchanged whose policy this agent does not understand: the part
-// that it does not understand may be what keeps something from being overwritten or deleted.
+// Refuse returns the problem of a service whose policy this agent does not support. The service is
+// left unchanged: the unsupported part may be what keeps something from being overwritten or
+// deleted.
 func Refuse(err error) *reason.Problem {
 	return reason.Errorf(reason.Unimplemented,
 		"the service is left as it is, because this agent does not understand its policy; upgrade the agent: spec.policy.%v", err)
 }
 
-// render turns the sources into objects, and puts these into their order. It changes nothing in the
-// cluster.
+// render turns the sources into objects, and orders them. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
 	started, renderer := time.Now(), r.x.params.Renderer
 	if renderer.Engine.Builder != nil && r.Turn != nil {
@@ -110,9 +110,9 @@ func (r *run) render(ctx context.Context) error {
 // maxWaiting bounds the total bytes of files that runs without a slot hold in memory.
 const maxWaiting = 64 << 20
 
-// unslottedBuilder builds kustomizations while its run has no slot. Builds queue for the workers, and
-// each may take the whole build timeout: with slots, they would hold up services that have nothing to
-// build. If too many bytes are in memory already, the run keeps its slot.
+// unslottedBuilder builds kustomizations while its run has no slot. Builds queue for the workers,
+// and each may take the whole build timeout: with slots, they would delay services that have
+// nothing to build. If too many bytes are in memory already, the run keeps its slot.
 type unslottedBuilder struct {
 	builder render.Builder
 	run     *run
@@ -132,9 +132,10 @@ func (b *unslottedBuilder) Build(ctx context.Context, files *render.Files, folde
 	return text, err
 }
 
-// withoutSlot calls do while the run has no slot. If the run goes on, it has one again afterwards. All
-// that waits for others goes through here: a run that waits with a slot holds up services that could
-// work, and 16 that wait for each other's objects would hold up each other for good.
+// withoutSlot calls do while the run has no slot. If the run continues, it has a slot again
+// afterwards. Every wait for others goes through here. A run that waits with a slot delays services
+// that could work, and 16 runs that wait for each other's objects would block each other
+// permanently.
 func (r *run) withoutSlot(ctx context.Context, do func() error) error {
 	r.Turn.Release()
 	err := do()
@@ -145,8 +146,8 @@ func (r *run) withoutSlot(ctx context.Context, do func() error) error {
 	return err
 }
 
-// await blocks until the condition holds. Meanwhile the run has no slot, and its time does not pass.
-// Error: the cause, if ctx ends before; a newer plan ends it at once.
+// await blocks until the condition holds. Meanwhile the run has no slot, and the time does not
+// count for its timeout. Error: the cause, if ctx ends before; a newer plan ends it at once.
 func (r *run) await(ctx context.Context, holds func() bool) error {
 	if holds() {
 		return nil
@@ -158,8 +159,8 @@ func (r *run) await(ctx context.Context, holds func() bool) error {
 	})
 }
 
-// follow follows objects that are not, or not for long, among those of the service. Every change
-// continues await.
+// follow follows objects that are not permanently among those of the service. Every change of one
+// makes await evaluate its condition again.
 func (r *run) follow(ctx context.Context, refs []inventory.Ref) *follow.Follower {
 	return follow.Start(ctx, r.cluster, refs, func(inventory.Ref, follow.Sight) { r.Progress.Wake() })
 }
@@ -185,9 +186,10 @@ func (r *run) save(ctx context.Context) error {
 	return r.store(ctx)
 }
 
-// salvage stores what a failed run has come to: the UIDs of what was applied, and what has left. A UID
-// that is not stored is found again by the label, but costs a request, and a prune that may not adopt
-// would leave the object. If ctx ended, another run, or the next process, does it.
+// salvage stores the results of a failed run: the UIDs of applied objects, and the removed ones. An
+// object whose UID is not stored is found again by its label. But that costs a request, and a prune
+// that may not adopt would leave the object behind. If ctx ended, another run, or the next process,
+// does it.
 func (r *run) salvage(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || r.record.Objects.Len() == 0 && !r.x.params.Inventories.MayHold(r.Name) {
 		return err
@@ -205,8 +207,8 @@ func (r *run) log(ctx context.Context, level slog.Level, message string, attrs .
 	r.x.params.Logger.LogAttrs(ctx, level, message, append([]slog.Attr{slog.String("leat.service", r.Name)}, attrs...)...)
 }
 
-// complete returns a copy of o with the namespace it belongs to and the service's label, and without
-// the fields that an apply must not contain.
+// complete returns a copy of o with its namespace and the service's label, and without the fields
+// that an apply must not contain.
 func complete(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	isNamespaced, err := cluster.Namespaced(ctx, o.GroupVersionKind())
 	if err != nil {
@@ -230,8 +232,8 @@ func complete(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstru
 	return o, nil
 }
 
-// defaultLabels returns the labels that the API server gives an object without labels, which Leat's own
-// label would prevent: a ReplicationController gets those of its template.
+// defaultLabels returns the labels that the API server gives an object without labels, which Leat's
+// own label would prevent: a ReplicationController gets those of its template.
 func defaultLabels(o *unstructured.Unstructured) map[string]string {
 	if o.GetAPIVersion() != "v1" || o.GetKind() != "ReplicationController" {
 		return map[string]string{}

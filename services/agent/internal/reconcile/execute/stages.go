@@ -24,6 +24,10 @@ import (
 type phaseRunner func(ctx context.Context, phase order.Phase) error
 
 // stager applies the stages of a schedule: objects, and the hooks between them.
+//
+// A stage is complete when its objects are accepted, its hooks have ended, and its objects are
+// healthy if a later stage needs that. The next stage begins only then. Each stage has the apply
+// timeout to itself, without the time of waiting for hooks and health.
 type stager struct {
 	r       *run
 	applier *applier // nil in a removal, whose stages hold hooks only
@@ -51,8 +55,9 @@ func (s *stager) applyPhases(ctx context.Context, phases ...order.Phase) error {
 	return nil
 }
 
-// runSyncFailHooks runs the SyncFail hooks after a failure of what the run was to apply. Their results
-// do not change the failure.
+// runSyncFailHooks runs the SyncFail hooks after a failed apply. Their results do not change the
+// failure. They do not run if the cluster does not answer, the manifests are invalid, or the failure
+// is internal.
 func (s *stager) runSyncFailHooks(ctx context.Context, err error) {
 	others := []reason.Reason{reason.ClusterUnreachable, reason.Internal, reason.ManifestInvalid}
 	if ctx.Err() != nil || slices.Contains(others, reason.ProblemOf(err).Reason) {
@@ -63,8 +68,8 @@ func (s *stager) runSyncFailHooks(ctx context.Context, err error) {
 	}
 }
 
-// applyPhase applies the stages of a phase. Hooks are deleted at the end of the phase, not of their
-// stage: later hooks may need what earlier ones have created.
+// applyPhase applies the stages of a phase. Hooks are deleted at the end of the phase, and not of
+// their stage, because later hooks may need objects that earlier ones have created.
 func (s *stager) applyPhase(ctx context.Context, phase order.Phase) error {
 	s.hooks.phase = nil
 	var err error
@@ -79,7 +84,8 @@ func (s *stager) applyPhase(ctx context.Context, phase order.Phase) error {
 	return cmp.Or(err, s.hooks.endPhase(ctx))
 }
 
-// applyStage applies one stage. It tries every object of it; a stage with failures is the last.
+// applyStage applies one stage, rank by rank. It tries every object of it; a stage with failures is
+// the last. A strict rank is skipped after a failure.
 func (s *stager) applyStage(ctx context.Context, stage order.Stage) error {
 	s.r.Turn.Renew()
 	failures := &Failures{verb: "apply"}
@@ -122,7 +128,7 @@ func objectsOf(members []order.Member) []*unstructured.Unstructured {
 	return objects
 }
 
-// awaitHealthy blocks until all objects of a stage are healthy, if something follows that needs this.
+// awaitHealthy blocks until all objects of a stage are healthy, if a later stage needs this.
 func (s *stager) awaitHealthy(ctx context.Context, stage order.Stage, refs []inventory.Ref) error {
 	if !stage.Awaited || !s.r.IsChange || len(refs) == 0 {
 		return nil
@@ -147,7 +153,7 @@ func (s *stager) awaitHealthy(ctx context.Context, stage order.Stage, refs []inv
 	return nil
 }
 
-// isHopeless reports whether an object will not become healthy by waiting.
+// isHopeless reports whether an object cannot become healthy without a change.
 func isHopeless(o report.ObjectStatus) bool {
 	return o.Health.State == health.Degraded || o.Health.State == health.Missing
 }

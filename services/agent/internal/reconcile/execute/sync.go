@@ -25,25 +25,25 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 	}
 	s := newStager(r)
 	err = r.take(ctx, []step{
-		// What is invalid is found before anything is changed.
+		// Invalid input is detected before the first change.
 		{"validate", r.validate},
 		{"render", r.render},
 		{"check keys", r.checkKeys},
-		// What other services have taken over leaves the inventory even if the rest of the run fails:
-		// they count on it.
+		// Objects that other services have taken over leave the inventory even if the rest of the
+		// run fails, because those services rely on it.
 		{"create namespace", s.applier.createNamespace},
 		{"drop transferred objects", r.dropTransferred},
 		{"keep skipped objects", func(ctx context.Context) error { return r.keepSkipped(ctx, &s.applier.desired) }},
 		{"begin hooks", s.hooks.begin},
-		// Nothing is deleted before everything is applied: of a service that moves from one object to
-		// another, both exist for a while, never none.
+		// Nothing is deleted before everything is applied: if a service moves from one object to
+		// another, both exist for a while, and never none.
 		{"apply", func(ctx context.Context) error {
 			return s.applyPhases(ctx, order.Foundation, order.PreSync, order.Sync)
 		}},
 		{"prune", func(ctx context.Context) error { return (&pruner{r: r, desired: s.applier.desired}).prune(ctx) }},
 		{"finish", func(ctx context.Context) error { return s.applyPhases(ctx, order.PostSync) }},
 		{"sweep hooks", s.hooks.sweep},
-		// From here on only the record changes. It is stored once, with all of it.
+		// From here on only the record changes. It is stored once, with all changes.
 		{"expect tests", r.expectTests},
 		{"record entry", r.recordEntry},
 		{"record", r.recordSuccess},
@@ -52,13 +52,13 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 	return r.outcome(), err
 }
 
-// Verify compares the bundles of a service with their digests. It replaces Sync if a run would make the
-// same objects of the same bundles, and each object is as it should be.
+// Verify compares the bundles of a service with their digests. It replaces Sync if a run would make
+// the same objects from the same bundles, and each object is in the desired state.
 func (x *Executor) Verify(ctx context.Context, job Job) (Outcome, error) {
 	return Outcome{Record: job.Record, Timings: job.Timings}, x.params.Renderer.Verify(ctx, job.Service)
 }
 
-// expectTests records that the tests must run for what has just been applied.
+// expectTests records that the tests must run for the applied change.
 func (r *run) expectTests(ctx context.Context) error {
 	if !r.IsChange && !r.IsRequested {
 		return nil
@@ -73,14 +73,14 @@ func (r *run) expectTests(ctx context.Context) error {
 			tests = tests.With(inventory.RefOf(o))
 		}
 	}
-	if len(tests.Objects) > 0 { // which may only be left to delete
+	if len(tests.Objects) > 0 { // possibly only objects to delete
 		tests.Run, tests.Due = run, true
 	}
 	r.record.Tests = tests
 	return nil
 }
 
-// recordEntry records the plan's entry that has been applied, for a later process.
+// recordEntry records the applied entry of the plan, for a later process.
 func (r *run) recordEntry(context.Context) error {
 	if !r.IsChange && len(r.record.Entry) > 0 {
 		return nil
@@ -93,8 +93,8 @@ func (r *run) recordEntry(context.Context) error {
 	return nil
 }
 
-// recordSuccess records that everything was applied. A run that has brought nothing new, and that
-// nobody asked for, leaves no trace.
+// recordSuccess records that everything was applied. A run without a change or a request does not
+// change the record.
 func (r *run) recordSuccess(ctx context.Context) error {
 	now, record := time.Now(), &r.record
 	applied := r.Service.Inputs()
@@ -111,7 +111,7 @@ func (r *run) recordSuccess(ctx context.Context) error {
 	if err := r.save(ctx); err != nil {
 		return err
 	}
-	level := slog.LevelDebug // nobody wants to read that nothing happened
+	level := slog.LevelDebug // a run without a change is not worth a line
 	if r.IsChange || r.IsRequested || r.applied.Load() > 0 {
 		level = slog.LevelInfo
 	}

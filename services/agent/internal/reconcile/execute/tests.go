@@ -23,27 +23,27 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/slots"
 )
 
-// Tests are manifests that show whether a service works: those in the folder that the policy names, and
-// those that annotations make a test. They are not part of the service: they are neither pruned nor
-// counted. They run beside other runs of the service, so that drift is corrected meanwhile.
+// Tests are manifests that show whether a service works: those in the folder that the policy names,
+// and those with an annotation for tests. They are not part of the service: they are neither pruned
+// nor counted. They run beside other runs of the service, so that drift is corrected meanwhile.
 
 // maxTestLog is how much of the log of a failed test is kept, in bytes.
 const maxTestLog = 4 << 10
 
-// errTestsLate ends tests that take too long together.
+// errTestsLate ends tests that exceed their common timeout.
 var errTestsLate = errors.New("tests take too long")
 
 // TestJob is one run of a service's tests, one after the other.
 type TestJob struct {
-	// Name is the service's name, Service what is applied.
+	// Name is the service's name, Service the applied entry.
 	Name    string
 	Service plan.Service
 	// Applied is what was applied, and Objects are the service's own objects.
 	Applied inventory.Applied
 	Objects inventory.Set
-	// Tests is what is known of earlier tests. Its Run names this run.
+	// Tests is the record of earlier tests. Its Run names this run.
 	Tests inventory.Tests
-	// Turn is the right to render the manifests. The run does not hold it beyond that.
+	// Turn is the right to render the manifests. The run releases it after that.
 	Turn *slots.Turn
 }
 
@@ -52,13 +52,13 @@ type tester struct {
 	TestJob
 
 	x         *Executor
-	r         *run // of no inventory; deletes objects
+	r         *run // without an inventory; deletes objects
 	cluster   k8s.API
 	manifests manifest.Manifests
 }
 
-// Test runs the tests and returns their results. An error means that they could not be run; they are
-// due again. What they have created then stays for the next run.
+// Test runs the tests and returns their results. An error means that they could not be run, and are
+// due again. Objects that they have created then stay for the next run.
 func (x *Executor) Test(ctx context.Context, job TestJob) (inventory.Tests, error) {
 	account, cluster, err := x.As(job.Service.Spec)
 	if err != nil {
@@ -123,14 +123,14 @@ func (t *tester) prepare(ctx context.Context) ([]manifest.Test, error) {
 			return nil, err
 		}
 		if err != nil {
-			o = one.Object // its apply will report what is wrong
+			o = one.Object // its apply will report the error
 		}
 		all = append(all, manifest.Test{Object: o, Wave: one.Wave, Deletion: one.Deletion})
 	}
 	return all, nil
 }
 
-// completeTest returns a test, the i-th of its run, as it is applied: with a name, and marked.
+// completeTest returns a test, the i-th of its run, in its applied form: with a name, and marked.
 func completeTest(
 	ctx context.Context, cluster k8s.Reader, s plan.Service, t manifest.Test, run string, i int,
 ) (*unstructured.Unstructured, error) {
@@ -146,7 +146,7 @@ func completeTest(
 	return o, nil
 }
 
-// sweep deletes what earlier tests have left and no test needs any more.
+// sweep deletes objects of earlier tests that no test needs any more.
 func (t *tester) sweep(ctx context.Context, prepared []manifest.Test) error {
 	var current inventory.Set
 	for _, one := range prepared {
@@ -173,7 +173,8 @@ func (t *tester) discard(ctx context.Context, o inventory.Object) error {
 	return nil
 }
 
-// runOne runs one test. An error does not concern the test.
+// runOne runs one test. A returned error does not concern the test: the cluster does not answer, or
+// the tests were cancelled. A test that exceeds the timeout has failed.
 func (t *tester) runOne(ctx context.Context, one manifest.Test) (inventory.TestResult, error) {
 	result := inventory.TestResult{Ref: inventory.RefOf(one.Object), StartedAt: time.Now().UTC()}
 	object, err := t.launch(ctx, one.Object)
@@ -198,7 +199,8 @@ func (t *tester) runOne(ctx context.Context, one manifest.Test) (inventory.TestR
 	return result, t.deleteEnded(context.WithoutCancel(ctx), one, object, state.hasFailed)
 }
 
-// launch creates the test, unless this run has created it before it was interrupted.
+// launch creates the test, unless this run created it before an interruption. A test that runs once
+// is deleted first if an earlier run has created it.
 func (t *tester) launch(ctx context.Context, o *unstructured.Unstructured) (inventory.Object, error) {
 	object := inventory.Object{Ref: inventory.RefOf(o)}
 	if _, isObject := t.Objects.Get(object.Key); isObject {
@@ -229,7 +231,7 @@ func (t *tester) launch(ctx context.Context, o *unstructured.Unstructured) (inve
 	return object, nil
 }
 
-// deleteEarlier deletes what an earlier run has created, and blocks until it is gone.
+// deleteEarlier deletes the object of an earlier run, and blocks until it is gone.
 func (t *tester) deleteEarlier(ctx context.Context, o inventory.Object) error {
 	if err := deleteInBackground(t.cluster)(ctx, o); err != nil && !errors.Is(err, k8s.ErrReplaced) {
 		return err
@@ -271,11 +273,12 @@ func (t *tester) followUntil(ctx context.Context, ref inventory.Ref, holds func(
 	return nil
 }
 
-// logTail returns the end of the test's log, if there is one. The time for the tests may have passed.
+// logTail returns the end of the test's log, or "". It works even after the timeout of the tests.
 func (t *tester) logTail(ctx context.Context, o inventory.Object) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
-	// With the rights of the agent: the log is that of an object which the service could create.
+	// The agent's rights are enough here: the service could create the object, so it may read the
+	// object's log.
 	text, err := t.x.params.Cluster.Logs(ctx, o)
 	if err != nil {
 		return ""

@@ -70,8 +70,8 @@ func (f *Follower) At(ref inventory.Ref) Sight {
 	return f.seen[ref]
 }
 
-// Stop ends the following. No call of changed is under way, or comes, after Stop has returned. The
-// caller holds no lock that changed takes.
+// Stop ends all watches. No call of changed is active or begins after Stop has returned. The caller
+// must not hold a lock that changed takes.
 func (f *Follower) Stop() {
 	f.stop()
 	f.group.Wait()

@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// driftReport is what is reported of a changed object, and the state that it describes: the same state
-// is not explained twice.
+// driftReport is the report of a changed object, and the state that it describes. The same state is
+// not explained twice.
 type driftReport struct {
 	report.ObjectDrift
 
@@ -37,13 +37,14 @@ func (s *known) isExplainedLocked(k inventory.Key, t *track) bool {
 	return isReported && found.state == t.driftState()
 }
 
-// needsRunLocked reports whether an object needs a run of its own. While a run applies it, an
-// observation may show the result of that; at the end of the run, the cluster's answer has said so.
+// needsRunLocked reports whether an object needs a run of its own. While a run applies the object,
+// an observation may show the result of that; at the end of the run, the cluster's answer has
+// decided.
 func (s *known) needsRunLocked(k inventory.Key, t *track) bool {
 	switch {
 	case t.isTerminating || !t.hasDrifted():
 		return false
-	case t.isUnknown(): // it was being deleted when it was its turn
+	case t.isUnknown(): // it was being deleted when the run reached it
 		return true
 	case s.drift == syncpolicy.DriftReport:
 		return !s.isExplainedLocked(k, t)
@@ -60,8 +61,8 @@ func (s *known) scheduleLocked(k inventory.Key, t *track, now time.Time) {
 	}
 }
 
-// nextCorrectionLocked returns when changed objects need a run; zero: none does. The latest run has seen
-// the other changed objects and left them, so they wait for the next run.
+// nextCorrectionLocked returns when changed objects need a run, or zero if none does. The latest
+// run has examined the other changed objects and left them, so they wait for the next run.
 func (s *known) nextCorrectionLocked(now time.Time) (at time.Time) {
 	for k, t := range s.tracks.all() {
 		isHeld := t.contest().until.After(now)
@@ -72,7 +73,7 @@ func (s *known) nextCorrectionLocked(now time.Time) (at time.Time) {
 	return at
 }
 
-// SetDriftMode sets what runs do about drift, and schedules the next correction again.
+// SetDriftMode sets how runs treat drift, and schedules the next correction again.
 func (s *Objects) SetDriftMode(mode syncpolicy.DriftMode, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,15 +81,15 @@ func (s *Objects) SetDriftMode(mode syncpolicy.DriftMode, now time.Time) {
 	s.correctionDue = s.nextCorrectionLocked(now)
 }
 
-// Schedule returns when changed objects are to be corrected, and when the latest contested object is
-// one no more, so that the status changes. Zero: never.
+// Schedule returns when changed objects are to be corrected, and when the latest contested object
+// stops being contested, so that the status changes. Zero: never.
 func (s *Objects) Schedule() (correctionDue, contestExpires time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.correctionDue, s.contestExpires
 }
 
-// AreUndisturbed reports whether every object is as the latest run has left it.
+// AreUndisturbed reports whether every object is in the state in which the latest run left it.
 func (s *Objects) AreUndisturbed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +101,8 @@ func (s *Objects) AreUndisturbed() bool {
 	return true
 }
 
-// Drift returns the changed objects to report, by key, at most report.MaxObjects. It forgets reports
-// of objects that are as they should be.
+// Drift returns the changed objects to report, by key, at most report.MaxObjects. It drops reports
+// of objects that are in the desired state again.
 func (s *Objects) Drift(now time.Time) []report.ObjectDrift {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +129,7 @@ func (s *Objects) DriftState(k inventory.Key) DriftState {
 	return s.tracks.ensure(k).driftState()
 }
 
-// ReportDrift records what others have changed in the object's given state.
+// ReportDrift records the changes that others have made in the object's given state.
 func (s *Objects) ReportDrift(found report.ObjectDrift, state DriftState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +143,8 @@ func (s *known) reportDriftLocked(found driftReport) {
 	s.reports[found.Ref.Key] = found
 }
 
-// MayBeContested reports whether the next correction of the object would be one too many, so that
-// people must learn what others change.
+// MayBeContested reports whether the next correction of the object would exceed the limit, so that
+// people must learn of the changes.
 func (s *Objects) MayBeContested(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +152,7 @@ func (s *Objects) MayBeContested(k inventory.Key) bool {
 	return t != nil && t.contest().count >= freeCorrections
 }
 
-// ReportContest records what others change in an object again and again. It has no effect on an object
+// ReportContest records the change that others repeat in an object. It has no effect on an object
 // that is not contested.
 func (s *Objects) ReportContest(found report.ObjectDrift, now time.Time) {
 	s.mu.Lock()

@@ -1,22 +1,23 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe keeps what is known of the objects of one service: which objects the inventory
-// lists, what watches and the cluster's answers have shown of each, and what others have changed.
+// Package observe records the known state of the objects of one service: which objects the
+// inventory lists, the state of each in watches and in the cluster's answers, and the changes by
+// others.
 //
-// Objects has one lock and calls nobody while it holds it, so any caller may hold locks of its own.
-// Three parties use it at once: watches report observations, the run that is under way reports the
-// cluster's answers and asks what to do about each object, and the unit asks for the health of all
-// and for the time of the next correction.
+// Objects has one lock and calls no other component while it holds it, so any caller may hold locks
+// of its own. Three parties use it concurrently: watches report observations, the active run
+// reports the cluster's answers and asks what to do about each object, and the unit asks for the
+// health of all objects and for the time of the next correction.
 //
 // An object is listed from the moment its inventory is stored until it leaves. Only listed objects
-// have a state. An observation that is older than the known one has no effect. What a run applies
-// counts as unknown from before its request until the cluster has answered; a process that ends in
-// between applies the object again.
+// have a state. An observation that is older than the known state has no effect. A manifest counts
+// as unknown from before its apply until the cluster has answered. A process that ends in between
+// applies the object again.
 //
-// Drift is any change that others make to a field that Leat has set. The service's policy says whether
-// a run corrects it, or explains it, or leaves it. A run that has seen a change and left it does not
-// cause another run.
+// Drift is any change that others make to a field that Leat has set. The service's policy decides
+// whether a run corrects it, explains it, or leaves it. A run that has examined a change and left
+// it does not cause another run.
 package observe
 
 import (
@@ -34,7 +35,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// Observation is what a watch saw of one object.
+// Observation is the state of one object in a watch.
 type Observation struct {
 	// Service is the value of the object's label.
 	Service string
@@ -44,9 +45,9 @@ type Observation struct {
 	ResourceVersion string
 	// Health is the verdict on the object.
 	Health health.Verdict
-	// Fingerprint sums up what Leat's field manager has set of the object.
+	// Fingerprint is the sum of the fields that Leat's field manager has set.
 	Fingerprint fingerprint.Sum
-	// Completed means that the object has come to a good end; see health.HasCompleted.
+	// Completed means that the object has ended successfully; see health.HasCompleted.
 	Completed bool
 	// Terminating means that the object is being deleted.
 	Terminating bool
@@ -54,7 +55,7 @@ type Observation struct {
 	Deleted bool
 }
 
-// Objects is what is known of the objects of one service. Its methods may be called concurrently.
+// Objects is the known state of the objects of one service. Its methods may be called concurrently.
 type Objects struct {
 	mu sync.Mutex
 	known
@@ -66,14 +67,14 @@ type known struct {
 	tracks         tracks
 	drift          syncpolicy.DriftMode
 	reports        map[inventory.Key]driftReport
-	run            uint32    // how many runs have begun
-	correctionDue  time.Time // when changed objects are to be corrected; zero: none is
-	contestExpires time.Time // when the latest contested object is one no more; zero: none is
+	run            uint32    // number of begun runs
+	correctionDue  time.Time // when changed objects are to be corrected; zero: never
+	contestExpires time.Time // when the latest contested object stops being contested; zero: never
 	isUnsaved      bool      // the fingerprints differ from the stored ones
 	once           once      // objects that run once
 }
 
-// New returns what a new process knows: the objects that the inventory lists, what it says of those that
+// New returns the state of a new process: the objects in the inventory, its data about those that
 // run once, and the fingerprints that an earlier process stored.
 func New(listed inventory.Set, table fingerprint.Table, once []inventory.Once) *Objects {
 	s := &Objects{known: known{listed: listed, once: newOnce(once)}}
@@ -96,18 +97,19 @@ func (s *Objects) HasUnknown() bool {
 	return false
 }
 
-// Effect is what an observation changed.
+// Effect is the change that an observation caused.
 type Effect struct {
 	// Ref is the object as the inventory lists it.
 	Ref inventory.Ref
 	// Health is the new verdict. HasNewHealth reports whether it differs from the one before.
 	Health       health.Verdict
 	HasNewHealth bool
-	// HasNews reports whether anything changed that the service's status or its next run depends on.
+	// HasNews reports whether anything changed that affects the service's status or its next run.
 	HasNews bool
 }
 
-// Observe records what a watch saw. It has no effect on objects that are not listed.
+// Observe records the state of an object in a watch. It has no effect on objects that are not
+// listed.
 func (s *Objects) Observe(o Observation) Effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +141,8 @@ func (s *Objects) Observe(o Observation) Effect {
 	}
 }
 
-// SetSynced records that every existing object of a kind was observed: the others are missing.
+// SetSynced records that every existing object of a kind was observed. The other listed objects are
+// missing.
 func (s *Objects) SetSynced(kind schema.GroupKind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,16 +161,16 @@ func (s *Objects) SetSynced(kind schema.GroupKind) {
 	}
 }
 
-// restorationLocked returns what happens to a missing object, for its message.
+// restorationLocked returns what will restore a missing object, for its message.
 func (s *known) restorationLocked() string {
 	if s.drift == syncpolicy.DriftCorrect {
-		return "it is made again"
+		return "it will be created again"
 	}
 	return "the next sync restores it"
 }
 
-// SetUnobservable records why objects of a kind cannot be observed. Objects that were never seen have
-// this as their health, until they are.
+// SetUnobservable records why objects of a kind cannot be observed. It is the health of all objects
+// that have never been observed, until they are.
 func (s *Objects) SetUnobservable(kind schema.GroupKind, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,8 +256,8 @@ func (s *Objects) Listed() inventory.Set {
 	return s.listed.Clone()
 }
 
-// Signature sums up what is known of the objects, except for their health: it changes when a dry run
-// may have another result.
+// Signature returns the sum of the known state of the objects, except for their health. It changes
+// when a dry run may have another result.
 func (s *Objects) Signature() fingerprint.Sum {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,19 +12,19 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// Objects that run once, such as Jobs, may be deleted after their end by Kubernetes. Such an object
-// counts as it should be for as long as its content stays the same. What is known of it is stored with
-// the inventory, before it is applied, and again when it has completed.
+// Kubernetes may delete objects that run once, such as Jobs, after their end. A deleted object of
+// this kind is in the desired state for as long as its content stays the same. Its state is stored
+// with the inventory, before it is applied, and again when it has completed.
 
-// MaxOnce bounds the objects of a service that are remembered in this way: they share a ConfigMap of
+// MaxOnce bounds the objects of a service that are recorded in this way: they share a ConfigMap of
 // 1 MiB with the rest of the record. An object beyond it is created again when it is gone.
 const MaxOnce = 500
 
-// once is what is known of the objects that run once. The lock of Objects guards it.
+// once is the state of the objects that run once. The lock of Objects guards it.
 type once struct {
 	runs      map[inventory.Key]inventory.Once
 	completed map[inventory.Key]string // the UIDs of objects that were seen to have completed
-	isUnsaved bool                     // runs differ from what is stored
+	isUnsaved bool                     // runs differ from the stored ones
 }
 
 func newOnce(stored []inventory.Once) once {
@@ -59,7 +59,7 @@ func (o *once) remove(k inventory.Key) {
 	}
 }
 
-// all returns what is stored, by key.
+// all returns the data to store, by key.
 func (o *once) all() []inventory.Once {
 	if len(o.runs) == 0 {
 		return nil
@@ -104,14 +104,14 @@ func (s *known) isDoneLocked(k inventory.Key, content string) bool {
 	return content != "" && run.Done && run.Content == content
 }
 
-// Once returns what is stored of objects that run once, by key.
+// Once returns the data to store about objects that run once, by key.
 func (s *Objects) Once() []inventory.Once {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.once.all()
 }
 
-// HasUnsavedOnce reports whether Once differs from what is stored.
+// HasUnsavedOnce reports whether Once differs from the stored data.
 func (s *Objects) HasUnsavedOnce() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *known) keepDoneLocked(k inventory.Key, manifest fingerprint.Sum, conten
 	}
 	t := s.tracks.ensure(k)
 	if t.isSeen && !t.isGone() {
-		return false // it is still there, like any other object
+		return false // it still exists, like any other object
 	}
 	t.Manifest = manifest
 	return true

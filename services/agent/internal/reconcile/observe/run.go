@@ -12,7 +12,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// BeginRun records that a run begins, which sees all changes until now.
+// BeginRun records that a run begins. The run sees all changes until now.
 func (s *Objects) BeginRun() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,8 +20,8 @@ func (s *Objects) BeginRun() {
 	s.run++
 }
 
-// EndRun records that the run has ended with these objects, and schedules corrections of what it has
-// not seen.
+// EndRun records that the run has ended with these objects, and schedules corrections of changes
+// that it has not seen.
 func (s *Objects) EndRun(listed inventory.Set, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,8 +29,8 @@ func (s *Objects) EndRun(listed inventory.Set, now time.Time) {
 	s.correctionDue = s.nextCorrectionLocked(now)
 }
 
-// List takes over an inventory that was stored: from now on observations of its objects count. The set
-// belongs to Objects from then on.
+// List replaces the listed objects by those of a stored inventory. From now on observations of
+// these count. The set belongs to Objects from then on.
 func (s *Objects) List(listed inventory.Set, once []inventory.Once) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Objects) Put(o inventory.Object) {
 	s.listed.Put(o)
 }
 
-// Remove removes an object from the list with all that is known of it.
+// Remove removes an object from the list, with its state.
 func (s *Objects) Remove(k inventory.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,29 +55,29 @@ func (s *Objects) Remove(k inventory.Key) {
 	s.isUnsaved = true
 }
 
-// Verdict is what a run does about one object.
+// Verdict is the action of a run for one object.
 type Verdict int
 
 // The verdicts.
 const (
-	Keep    Verdict = iota // it is as it should be, or left as it is
+	Keep    Verdict = iota // it is in the desired state, or left as it is
 	Install                // apply the manifest
-	Repair                 // apply the manifest, which is what was applied last
-	Explain                // report what differs
+	Repair                 // apply the manifest again, because others have changed the object
+	Explain                // report the differences
 )
 
-// Mode is what a run does about drift.
+// Mode is how a run treats drift.
 type Mode struct {
 	// Drift is the policy's mode.
 	Drift syncpolicy.DriftMode
-	// CorrectsAll means that the run corrects drift whatever the mode: a person requested it, or it
-	// brings something new.
+	// CorrectsAll means that the run corrects drift in any mode: a person requested it, or it
+	// applies a change.
 	CorrectsAll bool
 }
 
-// Decide compares a manifest with what is known of its object. A run lists the object before, under
-// its UID if it has one; isListed is false otherwise. Content identifies the manifest of an object that
-// runs once; "" is any other object.
+// Decide compares a manifest with the known state of its object. The run must list the object
+// first, under its UID if it has one; isListed is false otherwise. Content identifies the manifest
+// of an object that runs once; it is "" for any other object.
 func (s *Objects) Decide(k inventory.Key, manifest fingerprint.Sum, content string, isListed bool, mode Mode) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Objects) Decide(k inventory.Key, manifest fingerprint.Sum, content stri
 	switch {
 	case t == nil || !isListed:
 		return Install
-	case t.isTerminating: // an apply would be lost with it; its end causes a run
+	case t.isTerminating: // the deletion would remove the result of an apply; its end causes a run
 		if t.Manifest != manifest {
 			s.setUnknownLocked(t)
 		}
@@ -108,8 +108,8 @@ func (m Mode) corrects(t *track, now time.Time) bool {
 	return m.CorrectsAll || m.Drift == syncpolicy.DriftCorrect && !t.contest().until.After(now)
 }
 
-// IsRepair reports whether the manifest is what was applied last, so that a run would take back what
-// others have taken.
+// IsRepair reports whether the manifest is the last applied one, so that an apply would only undo
+// changes by others.
 func (s *Objects) IsRepair(k inventory.Key, manifest fingerprint.Sum) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,15 +117,16 @@ func (s *Objects) IsRepair(k inventory.Key, manifest fingerprint.Sum) bool {
 	return t != nil && t.Manifest == manifest
 }
 
-// SetUnknown records that the object is about to get another manifest: until the cluster has answered,
-// it is neither the old one nor the new one, also for the next process after Save.
+// SetUnknown records that the object is about to get another manifest. Until the cluster has
+// answered, the object may be in the old or the new state. After Save that also holds for the next
+// process.
 func (s *Objects) SetUnknown(k inventory.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setUnknownLocked(s.tracks.ensure(k))
 }
 
-// BeginApply is SetUnknown unless the manifest is what was applied last.
+// BeginApply is SetUnknown unless the manifest is the last applied one.
 func (s *Objects) BeginApply(k inventory.Key, manifest fingerprint.Sum) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +141,7 @@ func (s *known) setUnknownLocked(t *track) {
 	}
 }
 
-// EndApply records the cluster's answer to an apply. The object is as the run knows it, under its UID.
+// EndApply records the cluster's answer to an apply. The object is the run's entry, with its UID.
 func (s *Objects) EndApply(object inventory.Object, manifest fingerprint.Sum, o Observation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,8 +159,8 @@ func (s *Objects) EndApply(object inventory.Object, manifest fingerprint.Sum, o 
 	s.scheduleLocked(object.Key, t, now) // others may have changed it since
 }
 
-// IsKnownDeleted reports whether the object was seen to be deleted. Somebody else may have made another
-// of its name since.
+// IsKnownDeleted reports whether the object's deletion was observed. Somebody else may have created
+// another object of the same name since.
 func (s *Objects) IsKnownDeleted(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +176,7 @@ func (s *Objects) IsSeen(k inventory.Key) bool {
 	return t != nil && t.isSeen
 }
 
-// Remaining returns those of the objects whose end was not observed.
+// Remaining returns the objects whose end was not observed.
 func (s *Objects) Remaining(objects []inventory.Object) []inventory.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()

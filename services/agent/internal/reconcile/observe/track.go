@@ -14,22 +14,22 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// Corrections of one object slow down if others change it again and again.
+// The pauses between corrections of one object grow if others repeat the change.
 const (
-	// correctionDelay is how long a correction waits for other changes of the same action.
+	// correctionDelay is how long a correction waits for further changes of the same action.
 	correctionDelay = 20 * time.Millisecond
 	// contestWindow is how long others must leave an object unchanged before their next change counts
 	// as a new one.
 	contestWindow = 10 * time.Minute
-	// freeCorrections is how many corrections in a row happen at once.
+	// freeCorrections is how many consecutive corrections happen without a pause.
 	freeCorrections = 3
 	// contestPause is the pause before the next correction. It doubles each time, up to maxContestPause.
 	contestPause, maxContestPause = time.Second, 5 * time.Minute
 	contestJitter                 = 0.25
 )
 
-// track is what is known of one object. There is one for every object of the inventory, and a service
-// may have ten thousand, so it is small.
+// track is the known state of one object. Every object of the inventory has one, and a service may
+// have ten thousand, so it is small.
 type track struct {
 	fingerprint.Entry
 
@@ -54,15 +54,15 @@ const (
 // isGone reports whether the object is not in the cluster.
 func (t *track) isGone() bool { return t.presence != isPresent }
 
-// exception is what is known of few objects only.
+// exception is state that only few objects have.
 type exception struct {
 	verdict health.Verdict
 	contest contest
 }
 
-// contest is the history of an object that is corrected again and again.
+// contest is the history of an object that is corrected repeatedly.
 type contest struct {
-	count int           // of corrections in a row
+	count int           // of consecutive corrections
 	last  time.Time     // when the latest was made
 	pause time.Duration // between the latest and the next
 	until time.Time     // the earliest time of the next
@@ -98,13 +98,13 @@ func (t *track) contest() contest {
 	return t.exception.contest
 }
 
-// hasDrifted reports whether the object is not what was applied.
+// hasDrifted reports whether the object differs from its state after the apply.
 func (t *track) hasDrifted() bool {
 	return t.presence != isFinished && (t.isGone() || t.isReplaced || t.HasDrifted())
 }
 
-// isUnknown reports whether it is unknown which manifest the cluster holds: one was to be applied, and
-// was not, or not for certain.
+// isUnknown reports whether it is unknown which manifest the cluster holds, because an apply began
+// and no answer arrived.
 func (t *track) isUnknown() bool { return t.Manifest.IsZero() }
 
 // recordCorrection records one more correction.
@@ -122,7 +122,7 @@ func (t *track) recordCorrection(now time.Time) {
 	t.exception = &exception{verdict: t.health(), contest: c}
 }
 
-// isContested reports whether others insist on changing the object.
+// isContested reports whether others repeat their change of the object.
 func (t *track) isContested(now time.Time) bool {
 	c := t.contest()
 	return c.count > freeCorrections && now.Sub(c.last) <= contestWindow
@@ -137,9 +137,10 @@ func (t *track) correctableAt(now time.Time) time.Time {
 	return at
 }
 
-// see records an observation of the object that the inventory knows under uid. It reports whether the
-// fingerprint to keep has changed: it does if the API server shows watches the same version of the
-// object in another form than in its answer to the apply, such as in another version of its kind.
+// see records an observation of the object that the inventory lists under uid. It reports whether
+// the fingerprint to store has changed. That happens if the API server sends watches the same
+// version of the object in another form than in its answer to the apply, such as in another version
+// of its kind.
 func (t *track) see(o Observation, version uint64, uid string) (adjusted bool) {
 	isSame := version != 0 && version == t.Version && !t.isGone() && !t.Applied.IsZero() && t.Applied == t.Server
 	t.presence, t.isTerminating, t.Version = isPresent, o.Terminating, version
@@ -159,8 +160,8 @@ func (t *track) see(o Observation, version uint64, uid string) (adjusted bool) {
 	return false
 }
 
-// answer records the cluster's answer to an apply. A watch may have seen the result, and later
-// changes, before.
+// answer records the cluster's answer to an apply. A watch may already have shown the result, and
+// later changes.
 func (t *track) answer(manifest fingerprint.Sum, o Observation) {
 	version := versionOf(o.ResourceVersion)
 	t.Manifest, t.Applied = manifest, o.Fingerprint
@@ -198,7 +199,7 @@ type tracks struct {
 // get returns the track of an object, or nil.
 func (s *tracks) get(k inventory.Key) *track { return s.objects.At(k) }
 
-// ensure returns the track of an object, and makes one if there is none.
+// ensure returns the track of an object, and creates a missing one.
 func (s *tracks) ensure(k inventory.Key) *track {
 	if t := s.objects.At(k); t != nil {
 		return t
@@ -211,7 +212,7 @@ func (s *tracks) remove(k inventory.Key) { s.objects.Remove(k) }
 // all returns all tracks, ordered by key.
 func (s *tracks) all() iter.Seq2[inventory.Key, *track] { return s.objects.All() }
 
-// table returns what outlives a restart.
+// table returns the data that survives a restart.
 func (s *tracks) table() fingerprint.Table {
 	table := fingerprint.Table{}
 	for k, t := range s.all() {

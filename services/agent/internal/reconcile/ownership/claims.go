@@ -9,8 +9,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
-// claims are the owners of objects within this process: the first service to take an object keeps it.
-// The registry's lock guards them. The zero claims are ready to use.
+// claims record the owners of objects within this process: the first service to take an object
+// keeps it. The registry's lock guards them. The zero claims are ready to use.
 type claims struct {
 	owners inventory.Index[unique.Handle[string]] // names of services; each name is stored once
 }

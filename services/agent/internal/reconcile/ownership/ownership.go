@@ -1,25 +1,27 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership decides which service an object belongs to, and who takes it over.
+// Package ownership decides which service an object belongs to, and which service takes it over.
 //
-// An object passes from one service to another in three steps. In none of them is there no inventory
-// that lists it: the new owner puts it into its own inventory, then applies it, which changes the
-// label, and the previous owner drops it from its inventory when it sees that the new owner's is
-// stored. Which service may take an object, and which must leave it, follows from what the newest plan
-// wants of both.
+// An object moves from one service to another in three steps. First the new owner adds it to its
+// own inventory. Then the new owner applies it, which changes the label. The previous owner removes
+// it from its inventory after the new owner's is stored. So at least one inventory lists the object
+// at any time. The newest plan's entries of both services decide which one may take the object, and
+// which one must leave it.
 //
 // Three facts decide, in this order:
-//   - claims: the first service of this process to take an object has it. They decide races that the
-//     label on the object, which is read before it is written, cannot decide;
-//   - inventories: a service holds the objects of its stored inventory;
-//   - the newest plan: a service that the plan wants without an object yields it.
 //
-// While a plan is handed out, of two services that it concerns one would act on the new plan and take
-// the other to be still under the old. So questions about services wait for the end of the hand-out.
+//   - claims: the first service of this process to take an object has it. They decide races that
+//     the label on the object cannot decide, because it is read before it is written.
+//   - inventories: a service holds the objects of its stored inventory.
+//   - the newest plan: a service yields an object that its entry in the plan does not contain.
 //
-// Locks: Registry.handOut before a unit's lock before Registry.mu or Member.mu. The last two are
-// never held while anything else is called.
+// While a plan is handed out, one of two affected services could act on the new plan while the
+// other still has its order under the old one. So questions about services wait for the end of the
+// hand-out.
+//
+// The order of locks is Registry.handOut, a unit's lock, then Registry.mu or Member.mu. The last
+// two are never held during a call to another component.
 package ownership
 
 import (
@@ -37,28 +39,29 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )
 
-// patience is how long an object that its service does without waits for a service whose wishes are
+// patience is how long an object that left its service waits for a service whose wanted objects are
 // unknown.
 const patience = 5 * time.Minute
 
-// Service is a service among others, as its unit knows it. Methods may be called concurrently.
+// Service is the registry's view of a unit. Methods may be called concurrently.
 type Service interface {
-	// Standing returns where the service stands.
+	// Standing returns the service's state between cluster and plan.
 	Standing() Standing
 	// Holds returns an object of the service's stored inventory.
 	Holds(k inventory.Key) (inventory.Object, bool)
-	// Nudge has the service run again.
+	// Nudge requests another run of the service.
 	Nudge()
 }
 
-// Standing is where a service stands between the cluster and the plan. It is a value.
+// Standing is the state of a service between the cluster and the plan. It is a value.
 type Standing struct {
-	// Order is what the newest plan wants of the service.
+	// Order is the newest plan's order for the service.
 	Order decide.Order
 	// Newest is the newest plan's entry. IsBehind means that the service may not follow it yet.
 	Newest   plan.Service
 	IsBehind bool
-	// Applied is what was last applied completely, IsTouched whether a later run has begun to change it.
+	// Applied are the completely applied inputs. IsTouched reports whether a later run has begun to
+	// change the cluster.
 	Applied   inventory.Applied
 	IsTouched bool
 	// IsEmpty means that the stored inventory lists nothing.
@@ -71,7 +74,7 @@ type Standing struct {
 	Stale <-chan struct{}
 }
 
-// Registry knows the services of one cluster. It is safe for concurrent use.
+// Registry holds the services of one cluster. It is safe for concurrent use.
 type Registry struct {
 	renderer manifest.Renderer
 	cluster  k8s.Reader
@@ -83,7 +86,7 @@ type Registry struct {
 	members map[string]*Member
 }
 
-// New returns an empty registry. It renders manifests to learn which objects a service wants.
+// New returns an empty registry. It renders manifests to find the objects that a service wants.
 func New(renderer manifest.Renderer, cluster k8s.Reader) *Registry {
 	return &Registry{renderer: renderer, cluster: cluster, members: map[string]*Member{}}
 }
@@ -95,11 +98,11 @@ type Member struct {
 
 	mu     sync.Mutex
 	lent   lent
-	wanted *wantedKeys // of the newest plan, if somebody asked
+	wanted *wantedKeys // of the newest plan, once requested
 }
 
-// lent are the objects that a service does without and keeps for another one to take over. They count
-// until another plan gives the service another order.
+// lent are the objects that left a service and that it keeps for another one to take over. They
+// count until another plan gives the service another order.
 type lent struct {
 	ordered int64
 	keys    map[inventory.Key]bool
@@ -168,8 +171,8 @@ func (g *Registry) Reassign(k inventory.Key, from, to string) bool {
 	return g.claims.move(k, from, to)
 }
 
-// Unclaim undoes a Claim or Reassign of an object that service has: its previous owner has it again, or
-// nobody if that is the same.
+// Unclaim undoes a Claim or Reassign of an object that service has. Its previous owner has it
+// again, or nobody if previous is service.
 func (g *Registry) Unclaim(k inventory.Key, service, previous string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -212,12 +215,12 @@ func (g *Registry) HoldsUID(service string, k inventory.Key, uid string) bool {
 	return isHeld && o.UID == uid
 }
 
-// Knows reports whether there is such a service. It may be one that is being removed.
+// Knows reports whether the service exists. It may be one that is being removed.
 func (g *Registry) Knows(service string) bool {
 	return g.member(service) != nil
 }
 
-// Nudge has services run again.
+// Nudge requests another run of services.
 func (g *Registry) Nudge(services []string) {
 	for _, name := range services {
 		if m := g.member(name); m != nil {
@@ -226,8 +229,8 @@ func (g *Registry) Nudge(services []string) {
 	}
 }
 
-// Yields reports whether a service lets another one have an object. It may render the service's
-// manifests, and waits for the end of a run under the service's earlier orders.
+// Yields reports whether a service allows another one to have an object. It may render the
+// service's manifests, and waits for the end of a run under the service's earlier orders.
 func (g *Registry) Yields(ctx context.Context, service string, k inventory.Key) bool {
 	g.awaitOrders()
 	m := g.member(service)
@@ -241,8 +244,8 @@ func (g *Registry) Yields(ctx context.Context, service string, k inventory.Key) 
 	return isCertain && !isWanted
 }
 
-// awaitStale blocks until a run under earlier orders, which has been told to end, has ended. It reports
-// false if ctx is done before.
+// awaitStale blocks until a run under earlier orders, whose context was cancelled, has ended. It
+// reports false if ctx is done before.
 func awaitStale(ctx context.Context, stale <-chan struct{}) bool {
 	if stale == nil {
 		return true
@@ -255,10 +258,10 @@ func awaitStale(ctx context.Context, stale <-chan struct{}) bool {
 	}
 }
 
-// HasClaimant reports whether another service of the plan wants an object that its service does
-// without, and nudges that service. It fails while that is unknown: a service that was named no
-// earlier than the object left, and that was never applied, may want it. After some minutes such a
-// service is taken not to want the object.
+// HasClaimant reports whether another service of the plan wants an object that left its service,
+// and nudges that service. It fails while that is unknown: a service that the plan first named no
+// earlier than the object left, and that was never applied, may want it. After some minutes the
+// answer counts as no.
 func (g *Registry) HasClaimant(ctx context.Context, leaving *Member, k inventory.Key) (bool, error) {
 	g.awaitOrders()
 	for _, m := range g.sorted() {
@@ -274,14 +277,14 @@ func (g *Registry) HasClaimant(ctx context.Context, leaving *Member, k inventory
 			return true, nil
 		case !isCertain && mayWant(m.service.Standing(), leaving.service.Standing(), time.Now()):
 			return false, reason.Errorf(reason.ObjectClaimed,
-				"service %q came with the same plan and cannot be rendered yet; it may want what is to be deleted", m.Name)
+				"service %q came with the same plan and cannot be rendered yet; it may want an object that is to be deleted", m.Name)
 		}
 	}
 	return false, nil
 }
 
-// mayWant reports whether an object of the leaving service must wait for a service whose wishes are
-// unknown.
+// mayWant reports whether an object of the leaving service must wait for a service whose wanted
+// objects are unknown.
 func mayWant(other, leaving Standing, now time.Time) bool {
 	isNew := other.Order == decide.Follow && other.Applied.At.IsZero() && other.IsEmpty
 	return isNew && other.FirstNamed >= leaving.Ordered && now.Sub(leaving.OrderedAt) < patience

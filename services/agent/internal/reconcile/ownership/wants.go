@@ -12,11 +12,11 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )
 
-// renderAgain is how soon a service that could not be rendered may be rendered again, only to learn
-// what it wants.
+// renderAgain is the minimum pause before a service that could not be rendered is rendered again to
+// find its objects.
 const renderAgain = time.Second
 
-// wantedKeys are the objects that a service wants under certain inputs. It is immutable.
+// wantedKeys are the objects that a service wants with certain inputs. It is immutable.
 type wantedKeys struct {
 	inputs inventory.Applied
 	keys   map[inventory.Key]bool
@@ -28,8 +28,8 @@ func (w *wantedKeys) areCurrent(s plan.Service, now time.Time) bool {
 	return w != nil && w.inputs.SameInputs(s.Inputs()) && (w.err == nil || now.Sub(w.at) < renderAgain)
 }
 
-// wants reports whether the newest plan has the service hold an object, and whether that is certain. A
-// service that is paused, or may not follow the plan yet, also keeps what it has.
+// wants reports whether the service's newest entry contains an object, and whether that is certain.
+// A service that is paused, or may not follow the plan yet, also keeps its current objects.
 func (g *Registry) wants(ctx context.Context, m *Member, k inventory.Key) (isWanted, isCertain bool) {
 	s := m.service.Standing()
 	_, isHeld := m.service.Holds(k)
@@ -48,8 +48,8 @@ func (g *Registry) wants(ctx context.Context, m *Member, k inventory.Key) (isWan
 	return wanted.keys[k] || isHeld && keepsOthers, wanted.err == nil
 }
 
-// wantedBy returns the objects that the newest plan has a service hold. Concurrent callers may render
-// the same manifests.
+// wantedBy returns the objects in a service's newest entry. Concurrent callers may render the same
+// manifests.
 func (g *Registry) wantedBy(ctx context.Context, m *Member, s Standing) *wantedKeys {
 	m.mu.Lock()
 	known := m.wanted
@@ -64,7 +64,7 @@ func (g *Registry) wantedBy(ctx context.Context, m *Member, s Standing) *wantedK
 	return known
 }
 
-// renderKeys renders a service to learn which objects it wants.
+// renderKeys renders a service to find the objects that it wants.
 func (g *Registry) renderKeys(ctx context.Context, s plan.Service, applied inventory.Applied) *wantedKeys {
 	w := &wantedKeys{inputs: s.Inputs(), keys: map[inventory.Key]bool{}, at: time.Now()}
 	all, err := g.renderer.Render(ctx, s, applied)
@@ -75,7 +75,7 @@ func (g *Registry) renderKeys(ctx context.Context, s plan.Service, applied inven
 	for _, o := range all.Objects {
 		key := inventory.RefOf(o).Key
 		isNamespaced, err := g.cluster.Namespaced(ctx, o.GroupVersionKind())
-		if err != nil || !isNamespaced { // a kind that does not exist yet can become both
+		if err != nil || !isNamespaced { // a kind that does not exist yet may become namespaced or not
 			w.keys[inventory.Key{Group: key.Group, Kind: key.Kind, Name: key.Name}] = true
 		}
 		if key.Namespace == "" {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package slots bounds how many services are worked on at once. The one that has waited longest is
-// next.
+// Package slots bounds how many services are worked on at once. It serves the longest waiting
+// service first.
 package slots
 
 import (
@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// Slots are a number of rights to work. They are safe for concurrent use.
+// Slots are a bounded number of rights to work. They are safe for concurrent use.
 type Slots struct {
 	mu    sync.Mutex
 	size  int
 	held  map[*slot]struct{}
-	queue []chan *slot // each has room for the slot that it waits for
+	queue []chan *slot // each has room for one slot
 }
 
 // slot is one right to work.
 type slot struct {
 	service string
-	since   time.Time // when its holder began to work without a break; guarded by Slots.mu
+	since   time.Time // when its holder began to work continuously; guarded by Slots.mu
 }
 
 // New returns slots for size holders.
@@ -40,8 +40,8 @@ func (s *Slots) Resize(size int) {
 	s.serveLocked()
 }
 
-// Oldest returns the service that has held a slot for longest without a break, and since when. The time
-// is zero if no slot is held.
+// Oldest returns the service that has continuously held a slot for the longest time, and since
+// when. The time is zero if no slot is held.
 func (s *Slots) Oldest() (service string, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,14 +94,14 @@ func (s *Slots) release(held *slot) {
 	s.serveLocked()
 }
 
-// renew lets the holder's time without a break begin again.
+// renew restarts the holder's time.
 func (s *Slots) renew(held *slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held.since = time.Now()
 }
 
-// serveLocked hands free slots to those that wait.
+// serveLocked gives free slots to waiting services.
 func (s *Slots) serveLocked() {
 	for len(s.queue) > 0 && len(s.held) < s.size {
 		s.queue[0] <- s.holdLocked("")
@@ -115,7 +115,7 @@ func (s *Slots) holdLocked(service string) *slot {
 	return held
 }
 
-// Turn is a run's right to work on the cluster: one slot, for a bounded time without a break. Only the
+// Turn is a run's right to work on the cluster: one slot, for a bounded continuous time. Only the
 // goroutine of the run uses it.
 type Turn struct {
 	slots   *Slots
@@ -124,12 +124,12 @@ type Turn struct {
 	end     context.CancelCauseFunc // ends the run
 	ended   <-chan struct{}         // closed when the run is ended
 
-	held  *slot       // nil: none
+	held  *slot       // nil: the run has no slot
 	alarm *time.Timer // of the held slot
 }
 
-// NewTurn returns a turn for a run of a service. The run's context is ctx, which end ends; it does so
-// when the run has held a slot for limit without a break.
+// NewTurn returns a turn for a run of a service. The run's context is ctx, which end cancels. The
+// turn calls end when the run has continuously held a slot for limit.
 func NewTurn(ctx context.Context, end context.CancelCauseFunc, s *Slots, service string, limit time.Duration) *Turn {
 	return &Turn{slots: s, service: service, limit: limit, end: end, ended: ctx.Done()}
 }
@@ -160,7 +160,7 @@ func (t *Turn) Release() {
 	t.held = nil
 }
 
-// Renew lets the run's time without a break begin again. The run has a slot.
+// Renew restarts the run's time. The run must have a slot.
 func (t *Turn) Renew() {
 	t.alarm.Reset(t.limit)
 	t.slots.renew(t.held)

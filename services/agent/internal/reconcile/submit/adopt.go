@@ -18,21 +18,21 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// adopt makes fields that former deployers have set Leat's. It returns the resulting object, or nil if
-// the object is gone.
+// adopt transfers the fields of former deployers to Leat. It returns the resulting object, or nil
+// if the object is gone.
 func (s Submitter) adopt(ctx context.Context, ref inventory.Ref, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	from := fields.Deployers(live)
 	live, err := s.reown(ctx, ref, live, func(live *unstructured.Unstructured) ([]any, bool) {
 		return fields.HandOver(live, live.GetAPIVersion())
 	})
 	if err == nil && live != nil && len(from) > 0 {
-		s.Announce(ctx, ref, "adopted what "+strings.Join(from, ", ")+" had set")
+		s.Announce(ctx, ref, "adopted the fields of "+strings.Join(from, ", "))
 	}
 	return live, err
 }
 
-// migrate moves the fields of an object that were set in versions of its kind that are gone to the
-// version that is applied. It returns the resulting object, or nil if the object is gone.
+// migrate moves an object's fields from versions of its kind that are gone to the applied version.
+// It returns the resulting object, or nil if the object is gone.
 func (s Submitter) migrate(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error) {
 	live, err := s.Cluster.Get(ctx, ref)
 	if err != nil {
@@ -47,8 +47,8 @@ func (s Submitter) migrate(ctx context.Context, ref inventory.Ref) (*unstructure
 	})
 }
 
-// goneVersions returns the versions in which fields of the object were set, and which the cluster no
-// longer serves.
+// goneVersions returns the versions in which fields of the object were set, and which the cluster
+// no longer serves.
 func (s Submitter) goneVersions(ctx context.Context, ref inventory.Ref, live *unstructured.Unstructured) ([]string, error) {
 	var gone []string
 	for _, version := range fields.Versions(live) {

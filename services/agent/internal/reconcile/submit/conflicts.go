@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-// submission is the apply of one object, with what decides its conflicts.
+// submission is the apply of one object, with the input for decisions about its conflicts.
 type submission struct {
 	cluster    k8s.Writer
 	spec       plan.Spec
@@ -26,9 +26,9 @@ type submission struct {
 	options    k8s.ApplyOptions
 }
 
-// apply applies the manifest, and returns the conflicts that it yielded. It asks for conflicts first
-// and then decides: if none is to be reported, it leaves out the fields that yield and forces the
-// others.
+// apply applies the manifest, and returns the conflicts in which it yielded. It first requests the
+// conflicts and then decides. If none has to be reported, it leaves out the yielded fields and
+// forces the others.
 func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured, yielded []k8s.Conflict, err error) {
 	s.options.Force = s.forcesAll()
 	for range maxAttempts {
@@ -48,7 +48,7 @@ func (s submission) apply(ctx context.Context) (live *unstructured.Unstructured,
 	return live, yielded, err
 }
 
-// decision sorts conflicts by what happens to them.
+// decision holds conflicts, grouped by their treatment.
 type decision struct {
 	reported, forced, yielded []k8s.Conflict
 	announced                 []k8s.Conflict // yielded, although no policy ignores the field
@@ -72,7 +72,7 @@ func (s submission) decide(conflicts []k8s.Conflict) (d decision) {
 	return d
 }
 
-// action returns what to do about conflicts with a manager: the action of the first matching rule. A
+// action returns how to treat conflicts with a manager: the action of the first matching rule. A
 // change that undoes the manifest is drift, not a conflict of intentions, unless a rule names that
 // manager.
 func (s submission) action(manager string) syncpolicy.ConflictAction {
@@ -90,7 +90,7 @@ func (s submission) action(manager string) syncpolicy.ConflictAction {
 	return syncpolicy.ConflictReport
 }
 
-// forcesAll reports whether all conflicts would be forced, whoever the manager is, so that the first
+// forcesAll reports whether all conflicts would be forced, regardless of the manager, so that the first
 // apply can force them.
 func (s submission) forcesAll() bool {
 	if !s.ignored.Empty() {

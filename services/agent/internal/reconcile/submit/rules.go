@@ -16,16 +16,15 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// Rules are a service's policy about fields of other managers, compiled. Rules are immutable; the zero
-// Rules ignore nothing.
+// Rules are a service's compiled policy about fields of other managers. Rules are immutable; the
+// zero Rules ignore nothing.
 type Rules struct {
 	ignore    *fields.Rules
-	conflicts fingerprint.Sum // of the rules about conflicts; zero if there are none
+	conflicts fingerprint.Sum // of the rules about conflicts; zero without rules
 	invalid   error
 }
 
-// NewRules compiles a policy. Err returns why it cannot be compiled: the hub lets no such policy
-// through.
+// NewRules compiles a policy. Err returns why it cannot be compiled; the hub rejects such a policy.
 func NewRules(p syncpolicy.Policy) Rules {
 	var r Rules
 	var err error
@@ -50,14 +49,14 @@ func (r Rules) Desired(o *unstructured.Unstructured) fingerprint.Sum {
 	return fingerprint.Desired(ignored.Strip(o)).Joined(r.conflicts).Joined(fingerprint.Text([]byte(ignored.String())))
 }
 
-// Live returns the fingerprint of what Leat has set of an object in the cluster, without its ignored
-// fields. It is fast, and safe for concurrent use.
+// Live returns the fingerprint of the fields of a live object that Leat has set, without its
+// ignored fields. It is fast, and safe for concurrent use.
 func (r Rules) Live(o *unstructured.Unstructured) fingerprint.Sum {
-	ignored, _ := r.ignore.Of(o) // the pointers before an unreadable one still hold
+	ignored, _ := r.ignore.Of(o) // the pointers before an unreadable one still apply
 	return fingerprint.Live(ignored.Strip(o), k8s.FieldManager)
 }
 
-// ignored returns what the policy and the object's annotation leave to other managers.
+// ignored returns the fields that the policy and the object's annotation leave to other managers.
 func (r Rules) ignored(o *unstructured.Unstructured) (fields.Ignored, error) {
 	ignored, err := r.ignore.Of(o)
 	if err != nil {

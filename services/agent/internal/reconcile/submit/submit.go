@@ -34,19 +34,19 @@ type Submitter struct {
 	Announce func(ctx context.Context, ref inventory.Ref, decision string)
 }
 
-// Origin is what is known of an object before it is submitted.
+// Origin is the known state of an object before it is submitted.
 type Origin struct {
 	// Foreign is the object in the cluster, if Leat did not create it.
 	Foreign *unstructured.Unstructured
 	// IsOtherVersion means that the object was last applied in another version of its kind.
 	IsOtherVersion bool
-	// IsRepair means that the manifest is what was applied last, and that others have changed the
-	// object since. Fields that they took are taken back, unless the policy names them.
+	// IsRepair means that the manifest is the last applied one, and that others have changed the
+	// object since. Leat takes changed fields back, unless the policy names them.
 	IsRepair bool
 }
 
-// Apply applies o, which it does not modify, and returns the resulting object. If the policy ignores
-// everything that differs, it sends nothing.
+// Apply applies o, which it does not modify, and returns the resulting object. It sends nothing if
+// the policy ignores all differences.
 func (s Submitter) Apply(ctx context.Context, o *unstructured.Unstructured, origin Origin) (*unstructured.Unstructured, error) {
 	ignored, err := s.Rules.ignored(o)
 	if err != nil {
@@ -71,8 +71,8 @@ func (s Submitter) Apply(ctx context.Context, o *unstructured.Unstructured, orig
 	return s.carryOut(ctx, sub)
 }
 
-// DryRun returns what Apply would make of live, and changes nothing. Fields that an adoption would
-// take from other tools stay in the result.
+// DryRun returns the result that Apply would have for live, and changes nothing. Fields that an
+// adoption would remove from other tools stay in the result.
 func (s Submitter) DryRun(ctx context.Context, o, live *unstructured.Unstructured, isRepair bool) (*unstructured.Unstructured, error) {
 	ignored, err := s.Rules.ignored(o)
 	if err != nil {
@@ -87,8 +87,8 @@ func (s Submitter) DryRun(ctx context.Context, o, live *unstructured.Unstructure
 	return applied, err
 }
 
-// prepareLive returns the object in the cluster if it must be known before the apply, ready for it:
-// adopted or migrated. It returns nil if it need not be known or does not exist.
+// prepareLive returns the object in the cluster, adopted or migrated, if the apply depends on it.
+// Otherwise, or if the object does not exist, it returns nil.
 func (s Submitter) prepareLive(
 	ctx context.Context, ref inventory.Ref, ignored fields.Ignored, origin Origin,
 ) (*unstructured.Unstructured, error) {
@@ -104,7 +104,7 @@ func (s Submitter) prepareLive(
 	return live, k8s.IgnoreNotFound(err)
 }
 
-// carryOut applies a submission, and announces which conflicts it yielded.
+// carryOut applies a submission, and announces the conflicts in which it yielded.
 func (s Submitter) carryOut(ctx context.Context, sub submission) (*unstructured.Unstructured, error) {
 	live, yielded, err := sub.apply(ctx)
 	if err == nil && len(yielded) > 0 {
@@ -121,7 +121,7 @@ func (s Submitter) submission(o, live *unstructured.Unstructured, ignored fields
 	}
 }
 
-// isRejected reports whether err is a refusal without a more precise reason.
+// isRejected reports whether err is a rejection without a more precise reason.
 func isRejected(err error) bool {
 	if _, isImmutable := errors.AsType[*k8s.ImmutableError](err); isImmutable {
 		return false
