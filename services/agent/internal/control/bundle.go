@@ -170,7 +170,7 @@ func (b *Bundles) recheck(ctx context.Context, d digest.Digest) error {
 		return fmt.Errorf("open bundle: %w", err)
 	}
 	defer func() { _ = blob.Close() }()
-	if !b.due(ctx, d) {
+	if !b.isRecheckDue(ctx, d) {
 		return nil
 	}
 	_, err = cas.Check(ctx, io.Discard, blob, d, bundle.DefaultLimits().Bytes)
@@ -187,9 +187,9 @@ func (b *Bundles) recheck(ctx context.Context, d digest.Digest) error {
 	return errors.Join(cas.ErrNotFound, b.params.Store.Delete(ctx, d))
 }
 
-// due reports whether a bundle's bytes should be verified. The first call returns false, because a
-// store verifies what an earlier process left.
-func (b *Bundles) due(ctx context.Context, d digest.Digest) bool {
+// isRecheckDue reports whether a bundle's bytes should be verified. The first call returns false,
+// because a store verifies what an earlier process left.
+func (b *Bundles) isRecheckDue(ctx context.Context, d digest.Digest) bool {
 	b.mu.Lock()
 	at, known := b.checked[d]
 	b.mu.Unlock()

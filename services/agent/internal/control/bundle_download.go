@@ -78,7 +78,7 @@ func (b *Bundles) keep(ctx context.Context, d digest.Digest, part *partial) erro
 		content, err := part.content()
 		return io.NopCloser(content), err
 	})
-	if err != nil && !damaged(err) {
+	if err != nil && !isDamaged(err) {
 		return fmt.Errorf("store bundle: %w", err)
 	}
 	if err != nil {
@@ -112,7 +112,7 @@ func (b *Bundles) put(ctx context.Context, d digest.Digest, open func() (io.Read
 	return err
 }
 
-func damaged(err error) bool {
+func isDamaged(err error) bool {
 	return errors.Is(err, digest.ErrMismatch) || errors.Is(err, cas.ErrCorrupt) || errors.Is(err, cas.ErrTooLarge)
 }
 

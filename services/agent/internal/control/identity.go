@@ -6,17 +6,13 @@
 //
 // It promises:
 //
-// \t- The agent's private key never leaves its data folder and the keep.
-//
-// \t- A plan never moves backwards, and an unreadable one is ignored in favour of the last good
-// one.
-//
-// \t- A bundle is used only after its bytes have matched its digest.
-//
-// \t- The hub receives the latest state of every service, and no report of an earlier process
-// replaces it.
-//
-// \t- Secrets are on disk only sealed, and no longer than the plan needs them.
+//   - The agent's private key never leaves its data folder and the keep.
+//   - A plan never moves backwards, and an unreadable one is ignored in favour of the last good
+//     one.
+//   - A bundle is used only after its bytes have matched its digest.
+//   - The hub receives the latest state of every service, and no report of an earlier process
+//     replaces it.
+//   - Secrets are on disk only sealed, and no longer than the plan needs them.
 //
 // When the hub is unreachable, all of this continues with the stored copies. Each type has one lock
 // of its own, and none is held during a call to the hub or another type of the package. Calls that
@@ -173,7 +169,7 @@ func (i *Identity) TunnelURL() string {
 // of the old one's life. While the hub cannot be reached, it returns the old one until that
 // expires.
 func (i *Identity) Token(ctx context.Context) (string, error) {
-	return i.give(ctx, func() string { return i.token })
+	return i.tokenFor(ctx, func() string { return i.token })
 }
 
 // ForTunnel returns the source of tokens for the tunnel. They are obtained together with those for the distributor.
@@ -186,14 +182,14 @@ type TunnelTokens struct {
 
 // Token returns an access token for the tunnel, as [Identity.Token] does for the distributor.
 func (t *TunnelTokens) Token(ctx context.Context) (string, error) {
-	return t.identity.give(ctx, func() string { return t.identity.tunnel })
+	return t.identity.tokenFor(ctx, func() string { return t.identity.tunnel })
 }
 
 // Invalidate calls [Identity.Invalidate].
 func (t *TunnelTokens) Invalidate() { t.identity.Invalidate() }
 
-// give returns the token that which reads. It calls which with the lock held.
-func (i *Identity) give(ctx context.Context, which func() string) (string, error) {
+// tokenFor returns the token that which reads. It calls which with the lock held.
+func (i *Identity) tokenFor(ctx context.Context, which func() string) (string, error) {
 	token, good, fresh := i.current(which)
 	if fresh {
 		return token, nil
@@ -264,7 +260,7 @@ func (i *Identity) obtain(ctx context.Context) error {
 	if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_CLUSTER_KEY_REJECTED {
 		return err
 	}
-	if !i.mayEnrol() {
+	if !i.canEnrol() {
 		return i.reject(ctx, err)
 	}
 	i.params.Logger.WarnContext(ctx, "hub rejects the key, enrolling again", slog.Any("error", err))
@@ -301,15 +297,15 @@ func (i *Identity) reject(ctx context.Context, err error) error {
 	return err
 }
 
-// mayEnrol reports whether the agent has a join token that it has not used yet.
-func (i *Identity) mayEnrol() bool {
+// canEnrol reports whether the agent has a join token that it has not used yet.
+func (i *Identity) canEnrol() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.params.JoinToken != "" && i.state.JoinToken != hash(i.params.JoinToken)
 }
 
 func (i *Identity) enrol(ctx context.Context) error {
-	if !i.mayEnrol() {
+	if !i.canEnrol() {
 		return i.reject(ctx, errNotEnrolled)
 	}
 	public, _ := i.key.Public().(ed25519.PublicKey)

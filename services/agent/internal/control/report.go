@@ -137,7 +137,7 @@ func (r *Reports) Run(ctx context.Context) error {
 
 // send sends the changes. Every attempt sends the newest state.
 func (r *Reports) send(ctx context.Context) error {
-	if !r.due() {
+	if !r.isDue() {
 		return nil
 	}
 	if err := r.greet(ctx); err != nil {
@@ -202,8 +202,8 @@ func (r *Reports) call(ctx context.Context, request *distributorv1.ReportStatusR
 	return nil, err
 }
 
-// due reports whether there are changes to send.
-func (r *Reports) due() bool {
+// isDue reports whether there are changes to send.
+func (r *Reports) isDue() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.adopted && (len(r.changed) > 0 || r.full || r.describe.report)

@@ -26,7 +26,7 @@ func (l *Library) Judge(o *unstructured.Unstructured, rules ...*Rules) Verdict {
 	if at(o.Object, "metadata", "deletionTimestamp") != nil {
 		return Verdict{State: Terminating, Message: whatHolds(o.Object)}
 	}
-	if ignored(o.Object) {
+	if isIgnored(o.Object) {
 		return Verdict{State: Healthy}
 	}
 	group, kind := groupKind(o.Object)
@@ -42,12 +42,12 @@ func (l *Library) Judge(o *unstructured.Unstructured, rules ...*Rules) Verdict {
 	if rule := l.find(group, kind); rule != nil {
 		judge = rule.judge
 	}
-	return rest(suspended(o.Object), orUnobserved(o.Object, judge))
+	return suspendedVerdict(suspension(o.Object), orUnobserved(o.Object, judge))
 }
 
-// rest changes the verdict on a suspended object. Its controller is idle, so the object makes no
-// progress: it is in the state that its owner wants.
-func rest(how string, v Verdict) Verdict {
+// suspendedVerdict changes the verdict on a suspended object. Its controller is idle, so the object
+// makes no progress: it is in the state that its owner wants.
+func suspendedVerdict(how string, v Verdict) Verdict {
 	switch {
 	case how == "":
 		return v
@@ -60,13 +60,13 @@ func rest(how string, v Verdict) Verdict {
 	}
 }
 
-func ignored(o object) bool {
+func isIgnored(o object) bool {
 	annotations, _ := at(o, "metadata", "annotations").(object)
 	return annotations[IgnoreAnnotation] == "ignore" || annotations[argoIgnoreAnnotation] == "true"
 }
 
-// suspended describes how its owner suspended the object, or returns "" if it is not suspended.
-func suspended(o object) string {
+// suspension describes how its owner suspended the object, or returns "" if it is not suspended.
+func suspension(o object) string {
 	switch {
 	case flag(o, "spec", "suspend"), flag(o, "spec", "suspended"):
 		return "is suspended"

@@ -13,7 +13,7 @@ func pod(o object) Verdict {
 	case "Succeeded":
 		return healthy()
 	case "Failed":
-		return degraded("failed").because(ended(o))
+		return degraded("failed").because(failureReason(o))
 	case "Running", "Pending", "Unknown":
 		return running(o, phase)
 	case "":
@@ -23,8 +23,8 @@ func pod(o object) Verdict {
 	}
 }
 
-// ended returns why a pod failed.
-func ended(o object) string {
+// failureReason returns why a pod failed.
+func failureReason(o object) string {
 	if whole := (condition{reason: text(o, "status", "reason"), message: text(o, "status", "message")}).say(); whole != "" {
 		return whole
 	}

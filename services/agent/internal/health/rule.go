@@ -22,12 +22,12 @@ type Rules struct {
 // rule judges the objects of some kinds.
 type rule struct {
 	group, kind string // with wildcards; an empty group is any
-	verdicts    []when
+	verdicts    []ruleVerdict
 	message     *expression.Expression // nil: the rule sets no message
 }
 
-// when is one verdict of a rule, and its condition.
-type when struct {
+// ruleVerdict is one verdict of a rule, and its condition.
+type ruleVerdict struct {
 	state State
 	holds *expression.Expression
 }
@@ -92,7 +92,7 @@ func compile(r syncpolicy.HealthRule) (*rule, error) {
 		if err != nil {
 			return nil, wrong(strings.ToLower(part.state.String()), err)
 		}
-		compiled.verdicts = append(compiled.verdicts, when{part.state, holds})
+		compiled.verdicts = append(compiled.verdicts, ruleVerdict{part.state, holds})
 	}
 	if r.Message != "" {
 		message, err := expression.Compile(r.Message, expression.Text)

@@ -20,9 +20,9 @@ func deployment(o object) Verdict {
 	case updated < wanted && !paused:
 		return progressing("%s", ofReplicas(updated, wanted, "of the newest version")).because(trouble(o))
 	case replicas > wanted && !paused:
-		return progressing("%s", leaving(replicas-wanted))
+		return progressing("%s", leavingReplicas(replicas-wanted))
 	case available < wanted:
-		return progressing("%s", short(ready, available, wanted)).because(trouble(o))
+		return progressing("%s", missingReplicas(ready, available, wanted)).because(trouble(o))
 	case paused:
 		return Verdict{State: Healthy, Message: "is paused"}
 	case conditionOf(o, "Available").status == isFalse:
@@ -41,13 +41,13 @@ func trouble(o object) string {
 	return ""
 }
 
-func leaving(n int64) string {
+func leavingReplicas(n int64) string {
 	return fmt.Sprintf("%d %s still to go", n, plural(int(n), "older replica has", "older replicas have"))
 }
 
-// short describes how many replicas are missing. A replica is available after it has been ready for
-// minReadySeconds.
-func short(ready, available, wanted int64) string {
+// missingReplicas describes how many replicas are missing. A replica is available after it has been
+// ready for minReadySeconds.
+func missingReplicas(ready, available, wanted int64) string {
 	if ready >= wanted {
 		return ofReplicas(available, wanted, "available") + ", the others are not ready for long enough"
 	}
@@ -64,9 +64,9 @@ func statefulSet(o object) Verdict {
 	case at(o, "status") == nil:
 		return progressing(noStatus)
 	case ready < wanted || available < wanted && count(o, 0, "spec", "minReadySeconds") > 0:
-		return progressing("%s", short(ready, available, wanted))
+		return progressing("%s", missingReplicas(ready, available, wanted))
 	case replicas > wanted:
-		return progressing("%s", leaving(replicas-wanted))
+		return progressing("%s", leavingReplicas(replicas-wanted))
 	case text(o, "spec", "updateStrategy", "type") == "OnDelete": // the owner of the pods decides when to update them
 		return healthy()
 	case updated < wanted-first:
@@ -109,9 +109,9 @@ func replicaSet(o object) Verdict {
 	case at(o, "status") == nil:
 		return progressing(noStatus)
 	case available < wanted:
-		return progressing("%s", short(ready, available, wanted)).because(trouble(o))
+		return progressing("%s", missingReplicas(ready, available, wanted)).because(trouble(o))
 	case replicas > wanted:
-		return progressing("%s", leaving(replicas-wanted))
+		return progressing("%s", leavingReplicas(replicas-wanted))
 	case trouble(o) != "":
 		return progressing("replicas cannot be created").because(trouble(o))
 	}

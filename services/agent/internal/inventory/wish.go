@@ -35,10 +35,10 @@ const (
 // WishOf returns the wish of annotations. A wish to keep the object outweighs the others.
 func WishOf(annotations map[string]string) Wish {
 	switch {
-	case says(annotations[leatPrune], "disabled"), says(annotations[fluxPrune], "disabled"), says(annotations[helmPolicy], "keep"),
-		slices.ContainsFunc(strings.Split(annotations[argoOptions]+","+annotations[leatOptions], ","), keeps):
+	case isWord(annotations[leatPrune], "disabled"), isWord(annotations[fluxPrune], "disabled"), isWord(annotations[helmPolicy], "keep"),
+		slices.ContainsFunc(strings.Split(annotations[argoOptions]+","+annotations[leatOptions], ","), isKeepOption):
 		return Keep
-	case says(annotations[leatPrune], "enabled"):
+	case isWord(annotations[leatPrune], "enabled"):
 		return Permit
 	default:
 		return NoWish
@@ -55,15 +55,15 @@ func (w Wish) And(other Wish) Wish {
 	}
 }
 
-func says(value, word string) bool {
+func isWord(value, word string) bool {
 	return strings.EqualFold(strings.TrimSpace(value), word)
 }
 
-// keeps reports whether an option keeps an object from being deleted. Nobody is asked about a
-// single object, so an option that demands a confirmation counts, too.
-func keeps(option string) bool {
+// isKeepOption reports whether an option keeps an object from being deleted. Nobody is asked about
+// a single object, so an option that demands a confirmation counts, too.
+func isKeepOption(option string) bool {
 	name, value, _ := strings.Cut(option, "=")
-	return (says(name, "Prune") || says(name, "Delete")) && (says(value, "false") || says(value, "confirm"))
+	return (isWord(name, "Prune") || isWord(name, "Delete")) && (isWord(value, "false") || isWord(value, "confirm"))
 }
 
 // Deletable reports whether an object may be deleted, given the wish of its annotations and what

@@ -223,7 +223,7 @@ func testAdoptionIsForOnce(t *testing.T, c *cluster) {
 	guards := guard(files, configMaps, settings("{s: us}"), "sentinel-once")
 	c.assertAfter(t, "once", 2, func() { c.carriedOut(t, c.put(t, "once", files, plan.Spec{})) })
 	for event := range events {
-		if event.Object != nil && event.Object.Name == "once" && event.Message == "adopted what kubectl-client-side-apply had set" {
+		if event.Object != nil && event.Object.Name == "once" && event.Message == "adopted the fields of kubectl-client-side-apply" {
 			break
 		}
 	}

@@ -89,7 +89,7 @@ func (c *Client) namespacedResources(ctx context.Context) (all []listed, err err
 			return nil, rejectedf("the API server names a version that cannot be read: %v", err)
 		}
 		for _, r := range list.APIResources {
-			if slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete") && !derived(version.Group, r.Kind) {
+			if slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "delete") && !isDerived(version.Group, r.Kind) {
 				all = append(all, listed{version.WithResource(r.Name), r.Kind})
 			}
 		}
@@ -97,8 +97,8 @@ func (c *Client) namespacedResources(ctx context.Context) (all []listed, err err
 	return all, nil
 }
 
-// derived reports whether objects of a kind only describe others.
-func derived(group, kind string) bool {
+// isDerived reports whether objects of a kind only describe others.
+func isDerived(group, kind string) bool {
 	return kind == "Event" && (group == "" || group == "events.k8s.io") || kind == "Endpoints" && group == "" ||
 		strings.HasSuffix(group, "metrics.k8s.io")
 }
@@ -116,7 +116,7 @@ func (c *Client) collect(ctx context.Context, resource listed, namespace string,
 			return nil, err
 		}
 		for _, item := range page.Items {
-			if !provided(&item) {
+			if !isProvided(&item) {
 				item.SetGroupVersionKind(resource.GroupVersion().WithKind(resource.kind))
 				found = append(found, inventory.Object{Ref: inventory.RefOf(&item), UID: string(item.GetUID())})
 			}
@@ -127,9 +127,9 @@ func (c *Client) collect(ctx context.Context, resource listed, namespace string,
 	}
 }
 
-// provided reports whether nobody needs to keep the object: it is being deleted, its owner takes it
-// along, or the cluster creates it in every namespace.
-func provided(o *unstructured.Unstructured) bool {
+// isProvided reports whether nobody needs to keep the object: it is being deleted, its owner takes
+// it along, or the cluster creates it in every namespace.
+func isProvided(o *unstructured.Unstructured) bool {
 	if o.GetDeletionTimestamp() != nil || len(o.GetOwnerReferences()) > 0 {
 		return true
 	}

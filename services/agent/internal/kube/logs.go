@@ -69,31 +69,31 @@ func (c *Client) witness(ctx context.Context, object inventory.Object) (*unstruc
 	}
 	var latest *unstructured.Unstructured
 	for i := range list.Items {
-		if pod := &list.Items[i]; latest == nil || more(pod, latest) {
+		if pod := &list.Items[i]; latest == nil || isMoreInformative(pod, latest) {
 			latest = pod
 		}
 	}
 	return latest, nil
 }
 
-// more reports whether pod is more informative about a failure than other: it failed, or is
-// younger.
-func more(pod, other *unstructured.Unstructured) bool {
-	if failed(pod) != failed(other) {
-		return failed(pod)
+// isMoreInformative reports whether pod is more informative about a failure than other: it failed,
+// or is younger.
+func isMoreInformative(pod, other *unstructured.Unstructured) bool {
+	if hasFailed(pod) != hasFailed(other) {
+		return hasFailed(pod)
 	}
 	return pod.GetCreationTimestamp().After(other.GetCreationTimestamp().Time)
 }
 
-func failed(pod *unstructured.Unstructured) bool {
+func hasFailed(pod *unstructured.Unstructured) bool {
 	phase, _, _ := unstructured.NestedString(pod.Object, "status", "phase")
-	return phase == "Failed" || len(broken(pod)) > 0
+	return phase == "Failed" || len(failedStatuses(pod)) > 0
 }
 
 // failedContainers returns the names of the containers that failed, or of all if none is known to
 // have failed.
 func failedContainers(pod *unstructured.Unstructured) []string {
-	if names := broken(pod); len(names) > 0 {
+	if names := failedStatuses(pod); len(names) > 0 {
 		return names
 	}
 	var names []string
@@ -106,7 +106,7 @@ func failedContainers(pod *unstructured.Unstructured) []string {
 	return names
 }
 
-func broken(pod *unstructured.Unstructured) (names []string) {
+func failedStatuses(pod *unstructured.Unstructured) (names []string) {
 	for _, field := range []string{"initContainerStatuses", "containerStatuses"} {
 		statuses, _, _ := unstructured.NestedSlice(pod.Object, "status", field)
 		for _, item := range statuses {

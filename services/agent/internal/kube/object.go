@@ -115,7 +115,7 @@ func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unst
 		if err != nil {
 			return err
 		}
-		if !established(live) {
+		if !isEstablished(live) {
 			return errors.New("it is not established")
 		}
 		return c.discovered(ctx, live)
@@ -126,7 +126,7 @@ func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unst
 	return nil
 }
 
-func established(definition *unstructured.Unstructured) bool {
+func isEstablished(definition *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 	for _, item := range conditions {
 		condition, _ := item.(map[string]any)

@@ -29,7 +29,7 @@ func (c *Client) try(ctx context.Context, kind string, do func(context.Context) 
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		err := do(ctx)
-		if err != nil && !passing(err) {
+		if err != nil && !isTransient(err) {
 			return backoff.Permanent(err)
 		}
 		return err
@@ -46,8 +46,8 @@ func (c *Client) try(ctx context.Context, kind string, do func(context.Context) 
 	return translate(err, kind)
 }
 
-// passing reports whether a retry may succeed a moment later.
-func passing(err error) bool {
+// isTransient reports whether a retry may succeed a moment later.
+func isTransient(err error) bool {
 	if meta.IsNoMatchError(err) {
 		return false
 	}
@@ -75,7 +75,7 @@ func translate(err error, kind string) error {
 		return k8s.NewConflictError(conflicts(status.Status()), kind == secretKind)
 	case closing(err) != "":
 		return rejectedf("%s; the agent retries until the namespace is gone and exists again", closing(err))
-	case passing(err) && !apierrors.IsInternalError(err):
+	case isTransient(err) && !apierrors.IsInternalError(err):
 		return reason.Errorf(reason.ClusterUnreachable, "the cluster's API server does not serve: %s", status.Status().Message)
 	default:
 		return rejectedf("the API server refused: %s", words(status.Status(), kind))

@@ -70,8 +70,8 @@ func (s *shardNames) replace(service string, names []string) {
 	s.byService[service] = names
 }
 
-// settled reports whether a list has filled byService.
-func (s *shardNames) settled() bool {
+// isSettled reports whether a list has filled byService.
+func (s *shardNames) isSettled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listed
@@ -132,7 +132,7 @@ func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err
 
 // settle records the existing shards once, and deletes those that no head names.
 func (i *Inventories) settle(ctx context.Context, found stored) error {
-	if i.shards.settled() {
+	if i.shards.isSettled() {
 		return nil // byService is newer than this list, which may precede the latest Save
 	}
 	for service, names := range found.shards {

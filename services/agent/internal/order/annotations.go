@@ -42,14 +42,14 @@ type directive struct {
 // event is a phase, or a part of one.
 type event struct {
 	phase Phase // empty: the object is never applied
-	when  when
+	when  occasion
 }
 
-// when restricts an event to first installations or to upgrades.
-type when int
+// occasion restricts an event to first installations or to upgrades.
+type occasion int
 
 const (
-	always when = iota
+	always occasion = iota
 	installing
 	upgrading
 )
@@ -74,7 +74,7 @@ type reader struct {
 
 func read(o *unstructured.Unstructured) (directive, error) {
 	r := reader{object: o, annotations: o.GetAnnotations()}
-	if err := r.known(); err != nil {
+	if err := r.checkUnknown(); err != nil {
 		return directive{}, err
 	}
 	if _, err := Recreate(o); err != nil {
@@ -202,9 +202,9 @@ func (r reader) check(d directive) error {
 	return nil
 }
 
-// known returns an error for an unknown annotation with a prefix of this package: most of them are
-// misspelt.
-func (r reader) known() error {
+// checkUnknown returns an error for an unknown annotation with a prefix of this package: most of
+// them are misspelt.
+func (r reader) checkUnknown() error {
 	for _, annotation := range sortedKeys(r.annotations) {
 		ours := slices.ContainsFunc([]string{
 			"leat.dev/phase", "leat.dev/wave", "leat.dev/hook", "leat.dev/sync", "leat.dev/recreate",

@@ -68,7 +68,7 @@ func (r reader) options(annotation string) (choice Choice, err error) {
 		case "Force=true":
 			choice = Yes
 		default:
-			if annotation != ArgoSyncOptions || !needless(word) {
+			if annotation != ArgoSyncOptions || !isNeedless(word) {
 				return Unsaid, r.errorf(annotation, "holds the unknown option %q", word)
 			}
 		}
@@ -76,9 +76,9 @@ func (r reader) options(annotation string) (choice Choice, err error) {
 	return choice, nil
 }
 
-// needless reports whether an option of Argo CD asks for what Leat does anyway, or how Argo CD is
+// isNeedless reports whether an option of Argo CD asks for what Leat does anyway, or how Argo CD is
 // to do it.
-func needless(word string) bool {
+func isNeedless(word string) bool {
 	option, _, _ := strings.Cut(word, "=")
 	return slices.Contains([]string{
 		"ApplyOutOfSyncOnly", "ClientSideApplyMigration", "CreateNamespace", "Delete", "FailOnSharedResource", "Force", "Prune", "PruneLast",

@@ -150,15 +150,15 @@ func (f *Files) folder(name string) (string, error) {
 
 func (f *Files) hasFolder(name string) bool {
 	for file := range f.content {
-		if file != name && below(file, name) {
+		if file != name && isBelow(file, name) {
 			return true
 		}
 	}
 	return false
 }
 
-// below reports whether name is folder or in it. Everything is below "".
-func below(name, folder string) bool {
+// isBelow reports whether name is folder or in it. Everything is below "".
+func isBelow(name, folder string) bool {
 	return folder == "" || name == folder || strings.HasPrefix(name, folder+"/")
 }
 

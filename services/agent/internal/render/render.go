@@ -151,10 +151,10 @@ func plain(files *Files, folder string, p parser) ([]Object, error) {
 func (f *Files) manifests(folder string) []string {
 	var names []string
 	for name := range f.content {
-		if !below(name, folder) || !isManifest(name) || f.except != "" && below(name, f.except) {
+		if !isBelow(name, folder) || !isManifest(name) || f.except != "" && isBelow(name, f.except) {
 			continue
 		}
-		if target, linked := f.origin[name]; linked && below(target, folder) && isManifest(target) {
+		if target, linked := f.origin[name]; linked && isBelow(target, folder) && isManifest(target) {
 			continue
 		}
 		names = append(names, name)

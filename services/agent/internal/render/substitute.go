@@ -173,7 +173,7 @@ func (w *walk) fields(fields map[string]any, at place) error {
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		below := place{
 			parent: &at, name: key, node: nodes[key],
-			text:  at.text || w.textual(&at, key, fields),
+			text:  at.text || w.isTextual(&at, key, fields),
 			shown: at.shown || at.parent == nil && (key == "apiVersion" || key == "kind" || key == "metadata"),
 		}
 		value, err := w.value(fields[key], below)
@@ -223,7 +223,7 @@ func (w *walk) scalar(text string, at place) (any, error) {
 		}
 		s.tainted[expanded] = struct{}{}
 	}
-	if whole && !at.text && !quoted(at.node) {
+	if whole && !at.text && !isQuoted(at.node) {
 		return typed(expanded), nil
 	}
 	return expanded, nil
@@ -238,9 +238,9 @@ func (w *walk) addMissing(names []string) {
 	}
 }
 
-// textual reports whether Kubernetes accepts only text in a field, so that 1 and true stay text. It
-// decides if the quotes are unknown, because kustomize drops them.
-func (w *walk) textual(at *place, key string, siblings map[string]any) bool {
+// isTextual reports whether Kubernetes accepts only text in a field, so that 1 and true stay text.
+// It decides if the quotes are unknown, because kustomize drops them.
+func (w *walk) isTextual(at *place, key string, siblings map[string]any) bool {
 	switch key {
 	case "metadata", "labels", "annotations", "matchLabels", "nodeSelector", "selector", "command", "args":
 		return true
@@ -282,8 +282,8 @@ func quotesOf(text []byte) *yaml.Node {
 	return document.Content[0]
 }
 
-// quoted reports whether the author has quoted the text.
-func quoted(node *yaml.Node) bool {
+// isQuoted reports whether the author has quoted the text.
+func isQuoted(node *yaml.Node) bool {
 	node = target(node)
 	return node != nil && node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) != 0
 }

@@ -103,7 +103,7 @@ func (c *conn) serve(ctx context.Context) (elsewhere bool) {
 		return true
 	case <-c.carried.closed:
 		c.end()
-		if !c.heard() {
+		if !c.hasHeard() {
 			c.uplink.dialer.Blame(c.base, c.carried.transport)
 		}
 	case <-ctx.Done():
@@ -112,9 +112,9 @@ func (c *conn) serve(ctx context.Context) (elsewhere bool) {
 	return false
 }
 
-// heard reports whether the hub has ever sent something. A transport that was accepted may still
+// hasHeard reports whether the hub has ever sent something. A transport that was accepted may still
 // carry nothing.
-func (c *conn) heard() bool {
+func (c *conn) hasHeard() bool {
 	select {
 	case <-c.spoken:
 		return true

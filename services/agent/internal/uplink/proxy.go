@@ -47,7 +47,7 @@ type proxy struct {
 	// base is its URL, and prefix the beginning of its paths.
 	base   *url.URL
 	prefix string
-	lanes   lanes
+	lanes  lanes
 	// silences ends requests that the server takes too long to answer. Nil: no limit. Stall is how
 	// long a caller may read nothing of an answer.
 	silences *timeouts.Queue

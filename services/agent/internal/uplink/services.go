@@ -53,7 +53,7 @@ type ServiceParams struct {
 // the caller's credentials nor the agent's reach a service.
 type Services struct {
 	allowed  map[Service]bool
-	lanes     lanes
+	lanes    lanes
 	stall    time.Duration
 	buffers  *serve.CopyBuffers
 	logger   *slog.Logger

@@ -79,7 +79,7 @@ func (p *proxy) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	p.logger.WarnContext(ctx, "request could not be forwarded",
 		slog.String("server", p.name), slog.Any("error", err))
-	dialed, timeout := failure(err)
+	dialed, timeout := classify(err)
 	answer := problem{
 		code: http.StatusBadGateway, kubeReason: "BadGateway", reason: "CLUSTER_UNREACHABLE",
 		message: "the connection to " + p.name + " failed before it answered; check whether the request took effect before you repeat it",
@@ -99,8 +99,8 @@ func (p *proxy) unreachable(w http.ResponseWriter, r *http.Request, err error) {
 	answer.write(w, r)
 }
 
-// failure reports whether the dial failed, and whether a timeout ended the request.
-func failure(err error) (dialed, timeout bool) {
+// classify reports whether the dial failed, and whether a timeout ended the request.
+func classify(err error) (dialed, timeout bool) {
 	var dial *dialError
 	var op *net.OpError
 	var network net.Error

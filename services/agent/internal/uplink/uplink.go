@@ -8,16 +8,13 @@
 //
 // It promises:
 //
-// \t- Up to two connections, each to another replica of the hub if there are as many.
-//
-// \t- A request reaches the API server only under an identity that [People] allows, and never under
-// the agent's own.
-//
-// \t- Watches, short calls, upgrades and services have separate connections to their server, so
-// that none can use up the others' streams.
-//
-// \t- On a stop, or when the hub drains, active requests may continue for a while, and new ones go
-// elsewhere.
+//   - Up to two connections, each to another replica of the hub if there are as many.
+//   - A request reaches the API server only under an identity that [People] allows, and never under
+//     the agent's own.
+//   - Watches, short calls, upgrades and services have separate connections to their server, so
+//     that none can use up the others' streams.
+//   - On a stop, or when the hub drains, active requests may continue for a while, and new ones go
+//     elsewhere.
 //
 // A connection is claimed (counted as being opened), up, and then either drained, which means that
 // its replacement is opened before it ends, or down. Uplink.mu guards that state alone, and is
@@ -161,7 +158,7 @@ func (u *Uplink) hold(ctx context.Context) {
 	for attempt := 0; u.claim(ctx); attempt++ {
 		began := time.Now()
 		current, err := u.open(ctx)
-		u.opened(current)
+		u.recordOpened(current)
 		if old != nil && (err == nil || old.isClosed()) {
 			replaced := old
 			leaving.Go(func() { replaced.leave(ctx) })
@@ -215,8 +212,8 @@ func (u *Uplink) claim(ctx context.Context) bool {
 	return false
 }
 
-// opened records the connection that was claimed, or with nil that the attempt failed.
-func (u *Uplink) opened(c *conn) {
+// recordOpened records the connection that was claimed, or with nil that the attempt failed.
+func (u *Uplink) recordOpened(c *conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.dialing--

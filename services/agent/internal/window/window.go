@@ -75,8 +75,8 @@ func parse(w syncpolicy.Window) (window, error) {
 
 // Open reports whether a change is allowed at that time.
 func (c Calendar) Open(at time.Time, why Occasion) bool {
-	_, denied := c.denied(at, why)
-	return !denied && (!c.needsWindow(why) || c.allowed(at))
+	_, denied := c.isDenied(at, why)
+	return !denied && (!c.needsWindow(why) || c.isAllowed(at))
 }
 
 // maxSteps bounds how far Next looks ahead.
@@ -87,11 +87,11 @@ const maxSteps = 500
 func (c Calendar) Next(now time.Time, why Occasion) (at time.Time, opens bool) {
 	at = now
 	for range maxSteps {
-		end, denied := c.denied(at, why)
+		end, denied := c.isDenied(at, why)
 		switch {
 		case denied:
 			at = end
-		case c.needsWindow(why) && !c.allowed(at):
+		case c.needsWindow(why) && !c.isAllowed(at):
 			if at = c.opening(at); at.IsZero() {
 				return at, false
 			}
@@ -102,14 +102,14 @@ func (c Calendar) Next(now time.Time, why Occasion) (at time.Time, opens bool) {
 	return at, false
 }
 
-// denied reports whether a denying window is open, and when all that are open now have been closed
-// once.
-func (c Calendar) denied(at time.Time, why Occasion) (end time.Time, denied bool) {
+// isDenied reports whether a denying window is open, and when all that are open now have been
+// closed once.
+func (c Calendar) isDenied(at time.Time, why Occasion) (end time.Time, denied bool) {
 	for _, w := range c.windows {
 		if !w.deny || why != Change && !w.strict {
 			continue
 		}
-		if until, open := w.open(at); open {
+		if until, open := w.isOpen(at); open {
 			denied = true
 			if until.After(end) {
 				end = until
@@ -132,10 +132,10 @@ func (c Calendar) needsWindow(why Occasion) bool {
 	return false
 }
 
-// allowed reports whether an allowing window is open.
-func (c Calendar) allowed(at time.Time) bool {
+// isAllowed reports whether an allowing window is open.
+func (c Calendar) isAllowed(at time.Time) bool {
 	for _, w := range c.windows {
-		if _, open := w.open(at); open && !w.deny {
+		if _, open := w.isOpen(at); open && !w.deny {
 			return true
 		}
 	}
@@ -156,9 +156,9 @@ func (c Calendar) opening(after time.Time) (first time.Time) {
 	return first
 }
 
-// open reports whether the window is open at that time, and returns when it closes. It may open
+// isOpen reports whether the window is open at that time, and returns when it closes. It may open
 // again at that moment.
-func (w window) open(at time.Time) (until time.Time, open bool) {
+func (w window) isOpen(at time.Time) (until time.Time, open bool) {
 	start := w.start(at.Add(-w.length))
 	if start.IsZero() || start.After(at) {
 		return time.Time{}, false

@@ -17,21 +17,21 @@ import (
 // errDeclined means that the server does not support streaming lists.
 var errDeclined = errors.New("the server does not support streaming lists")
 
-// outdated reports whether the server cannot continue this watch: it has forgotten the following
+// isOutdated reports whether the server cannot continue this watch: it has forgotten the following
 // events, or was restored from a backup and has not reached them yet.
-func outdated(err error) bool {
+func isOutdated(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// denied reports whether only a person can resolve the error.
-func denied(err error) bool {
+// isDenied reports whether only a person can resolve the error.
+func isDenied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// refused reports whether another request for the same page would fail, too.
-func refused(err error) bool {
-	return outdated(err) || denied(err) || apierrors.IsNotFound(err)
+// isRefused reports whether another request for the same page would fail, too.
+func isRefused(err error) bool {
+	return isOutdated(err) || isDenied(err) || apierrors.IsNotFound(err)
 }
 
 // pause returns how long to wait after an error that follows a number of connections without any
@@ -40,7 +40,7 @@ func (w *Watcher) pause(err error, failures int) time.Duration {
 	switch {
 	case errors.Is(err, errAgain), errors.Is(err, errDeclined):
 		return 0
-	case denied(err):
+	case isDenied(err):
 		return w.params.Settings.Denied.After(err, failures)
 	default:
 		return w.params.Settings.Retry.After(err, failures)
@@ -53,7 +53,7 @@ const tired = 7
 
 // note records the end of a connection, and logs it if necessary.
 func (w *Watcher) note(ctx context.Context, err error, failures int) {
-	if outdated(err) && !errors.Is(err, errDeclined) {
+	if isOutdated(err) && !errors.Is(err, errDeclined) {
 		if w.version == "" {
 			w.expired++
 		}
@@ -61,7 +61,7 @@ func (w *Watcher) note(ctx context.Context, err error, failures int) {
 	}
 	switch {
 	case ctx.Err() != nil || errors.Is(err, io.EOF):
-	case denied(err) && !w.unwell:
+	case isDenied(err) && !w.unwell:
 		w.unwell = true
 		w.params.Logger.WarnContext(ctx, "kind may not be watched", slog.Any("error", err))
 		w.params.Handler.Denied(err)
@@ -73,8 +73,8 @@ func (w *Watcher) note(ctx context.Context, err error, failures int) {
 	}
 }
 
-// hear records that the server has answered.
-func (w *Watcher) hear(ctx context.Context) {
+// setReachable records that the server has answered.
+func (w *Watcher) setReachable(ctx context.Context) {
 	w.heard = true
 	if w.unwell {
 		w.unwell = false

@@ -37,16 +37,16 @@ func NewServer(base *url.URL, client *http.Client) *Server {
 	return &Server{base: base, client: client, plain: map[string]bool{}}
 }
 
-// streams reports whether a group's lists may be requested as streams. Each group can have a server
-// of its own.
-func (s *Server) streams(group string) bool {
+// canStream reports whether a group's lists may be requested as streams. Each group can have a
+// server of its own.
+func (s *Server) canStream(group string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.plain[group]
 }
 
-// declines records that the group's server does not support streaming lists.
-func (s *Server) declines(group string) {
+// setPlain records that the group's server does not support streaming lists.
+func (s *Server) setPlain(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.plain[group] = true

@@ -47,7 +47,7 @@ func (w *Watcher) stream(ctx context.Context, list bool) error {
 func (w *Watcher) open(ctx context.Context, query url.Values, list bool, silence *time.Timer) error {
 	body, err := w.params.Server.get(ctx, w.params.Collection.Resource, query, w.accept(""))
 	if list && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
-		w.params.Server.declines(w.params.Collection.Resource.Group)
+		w.params.Server.setPlain(w.params.Collection.Resource.Group)
 		return fmt.Errorf("%w: %w", errDeclined, err)
 	}
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *Watcher) follow(ctx context.Context, r *reader, listing bool, silence *
 			return err
 		}
 		listing = listing && !listed
-		w.hear(ctx)
+		w.setReachable(ctx)
 	}
 }
 
@@ -123,7 +123,7 @@ func (w *Watcher) pages(ctx context.Context) error {
 	for failures := 0; ; {
 		meta, err := w.page(ctx, next)
 		if err == nil {
-			w.hear(ctx)
+			w.setReachable(ctx)
 		}
 		switch {
 		case err == nil && meta.Continue == "":
@@ -132,7 +132,7 @@ func (w *Watcher) pages(ctx context.Context) error {
 			next, failures = meta.Continue, 0
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case next == "" || refused(err) || failures == pageRetries:
+		case next == "" || isRefused(err) || failures == pageRetries:
 			return fmt.Errorf("list: %w", err)
 		default:
 			_ = backoff.Wait(ctx, w.params.Settings.Retry.After(err, failures)) // the next page sees the end of ctx, too

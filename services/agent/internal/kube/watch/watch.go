@@ -194,7 +194,7 @@ func (w *Watcher) begin(ctx context.Context) (turn context.Context, end func()) 
 
 // connect lists if necessary, and watches until the connection ends.
 func (w *Watcher) connect(ctx context.Context) error {
-	if w.version == "" && w.broken < maxBroken && w.params.Server.streams(w.params.Collection.Resource.Group) {
+	if w.version == "" && w.broken < maxBroken && w.params.Server.canStream(w.params.Collection.Resource.Group) {
 		return w.stream(ctx, true)
 	}
 	if w.version == "" {
