@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(offline.Run(m)) }
 
-// echoHub takes connections over TLS and sends back what comes.
+// echoHub accepts connections over TLS and echoes their bytes.
 type echoHub struct {
 	tunnelv1connect.UnimplementedTunnelServiceHandler
 
@@ -101,7 +101,7 @@ func (h *echoHub) take(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
-		// The first bytes come in one packet with the answer.
+		// The first bytes arrive in one packet with the answer.
 		_, _ = io.WriteString(hijacked, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: leat-tunnel/1\r\n\r\n")
 		conn = hijacked
 	}
@@ -134,10 +134,10 @@ func (h *echoHub) url() string { return h.server.URL + "/base/" }
 
 var header = http.Header{"Authorization": {"Bearer t"}}
 
-// noProxy is for tests without one, whatever the environment says.
+// noProxy is for tests without a proxy, regardless of the environment.
 func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
 
-// echo sends something large and expects it back.
+// echo sends a large message and expects it back.
 func echo(t *testing.T, conn net.Conn) {
 	t.Helper()
 	text := strings.Repeat("0123456789abcdef", 40_000)
@@ -154,7 +154,7 @@ func echo(t *testing.T, conn net.Conn) {
 	sending.Wait()
 }
 
-// TestThroughAProxy reaches the hub over an HTTP proxy that knows CONNECT, by each transport.
+// TestThroughAProxy reaches the hub over an HTTP proxy that supports CONNECT, by each transport.
 func TestThroughAProxy(t *testing.T) {
 	t.Parallel()
 	for _, transport := range carrier.Transports() {
@@ -181,7 +181,7 @@ func TestThroughAProxy(t *testing.T) {
 	}
 }
 
-// startProxy starts a proxy that knows nothing but CONNECT, and counts.
+// startProxy starts a proxy that supports only CONNECT, and counts its requests.
 func startProxy(t *testing.T) (address *url.URL, used func() int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -223,7 +223,7 @@ func startProxy(t *testing.T) (address *url.URL, used func() int) {
 	}
 }
 
-// only refuses all ways but one, as an ingress does that knows no other.
+// only refuses all transports but one, like an ingress that supports no other.
 func only(transport string) func(string) error {
 	return func(via string) error {
 		if via == transport {
@@ -258,7 +258,7 @@ func TestWhatWorkedIsRemembered(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfTheHubAreFinal does not try what the hub would refuse as well.
+// TestRefusalsOfTheHubAreFinal tries no second transport after the hub itself has refused.
 func TestRefusalsOfTheHubAreFinal(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, func(string) error {
@@ -290,7 +290,8 @@ func TestErrorsNameEachWay(t *testing.T) {
 	}
 }
 
-// TestRefusalThatHasNoEnd has a proxy pass a refusal on and keep the call open, as its request is: it ends with its context.
+// TestRefusalThatHasNoEnd has a proxy that forwards a refusal and keeps the call open: the attempt
+// ends with its context.
 func TestRefusalThatHasNoEnd(t *testing.T) {
 	t.Parallel()
 	began := make(chan struct{})
@@ -319,7 +320,7 @@ func TestRefusalThatHasNoEnd(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers fails at once: no other way leads there either.
+// TestNobodyAnswers fails at once, because no other transport would reach the hub either.
 func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -334,7 +335,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}
 }
 
-// TestMemoryFades lets a better way have another chance after a while.
+// TestMemoryFades tries a better transport again after a while.
 func TestMemoryFades(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -28,13 +28,13 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/control"
 )
 
-// packed is a bundle of one file, as a tar and as it travels.
+// packed is a bundle of one file, as a tar and in compressed form.
 type packed struct {
 	digest      digest.Digest
 	tar, stored []byte
 }
 
-// noise does not compress.
+// noise returns bytes that do not compress.
 func noise(seed byte, n int) string {
 	content := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(content)
@@ -66,13 +66,13 @@ func compressed(t testing.TB, content []byte) []byte {
 	return out.Bytes()
 }
 
-// asked is one request as a hub saw it.
+// asked is one request as the hub received it.
 type asked struct {
 	from, ranges, ifRange string
 	sent                  int
 }
 
-// bundleHub serves bundles and deltas over real HTTP, and errs as it is told.
+// bundleHub serves bundles and deltas over real HTTP, with the faults that a test sets.
 type bundleHub struct {
 	*httptest.Server
 
@@ -147,14 +147,14 @@ func (h *bundleHub) difference(from, to packed) []byte {
 	return z.Bytes()
 }
 
-// change changes what the hub does from the next request on.
+// change changes the hub's behaviour from the next request on.
 func (h *bundleHub) change(do func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	do()
 }
 
-// take returns the requests since it was called last.
+// take returns the requests since its last call.
 func (h *bundleHub) take() []asked {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -163,7 +163,7 @@ func (h *bundleHub) take() []asked {
 	return requests
 }
 
-// countingWriter counts the body, and breaks the connection when so much has been sent; -1 is never.
+// countingWriter counts the body, and breaks the connection after a number of bytes; -1 is never.
 type countingWriter struct {
 	http.ResponseWriter
 
@@ -223,7 +223,7 @@ func (c *client) open(ctx context.Context, d, base digest.Digest) ([]byte, error
 	return got, errors.Join(err, content.Close())
 }
 
-// want opens a bundle and fails unless it is what it should be.
+// want opens a bundle and fails unless it has the expected content.
 func (c *client) want(t *testing.T, b packed, base digest.Digest) {
 	t.Helper()
 	if got, err := c.open(t.Context(), b.digest, base); err != nil || !bytes.Equal(got, b.tar) {
@@ -231,7 +231,8 @@ func (c *client) want(t *testing.T, b packed, base digest.Digest) {
 	}
 }
 
-// wantRequests fails unless the hub got as many requests since, each asking for the delta from that base or, "", the bundle.
+// wantRequests fails unless the hub received that many requests, each for the delta from that base
+// or, with "", for the bundle.
 func wantRequests(t *testing.T, h *bundleHub, from ...string) []asked {
 	t.Helper()
 	requests := h.take()
@@ -247,7 +248,7 @@ func wantRequests(t *testing.T, h *bundleHub, from ...string) []asked {
 
 var none digest.Digest
 
-// file returns the one file of a stored bundle.
+// file returns the path of a stored bundle.
 func file(t *testing.T, dir string, d digest.Digest) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "bundles", "blobs", "*", d.Hex()+".*"))
@@ -257,7 +258,7 @@ func file(t *testing.T, dir string, d digest.Digest) string {
 	return found[0]
 }
 
-// damage flips a bit of a stored bundle, in its middle.
+// damage flips a bit in the middle of a stored bundle.
 func damage(t *testing.T, dir string, d digest.Digest) {
 	t.Helper()
 	path := file(t, dir, d)
@@ -271,7 +272,7 @@ func damage(t *testing.T, dir string, d digest.Digest) {
 	}
 }
 
-// wantNoPartials fails if anything is left of downloads.
+// wantNoPartials fails if incomplete downloads are left.
 func wantNoPartials(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(dir, "partial"))

@@ -108,7 +108,7 @@ func TestZstdAsEncoding(t *testing.T) {
 	openClient(t, h, t.TempDir(), once).want(t, b, none)
 }
 
-// TestResume has connections break off, in one life of the agent and between two.
+// TestResume breaks connections, during one life of the agent and between two.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	first := pack(t, noise(1, 100_000))
@@ -129,7 +129,7 @@ func TestResume(t *testing.T) {
 		t.Errorf("sent: got %d bytes in all, want the bundle's %d, none twice", total, size)
 	}
 
-	// A delta goes on in the next process.
+	// The next process resumes a delta.
 	h.change(func() { h.cut = []int{10_000} })
 	c = openClient(t, h, dir, once, func(*casdisk.Config, *control.BundleParams) { _ = c.store.Close() })
 	if _, err := c.open(t.Context(), second.digest, first.digest); err == nil {
@@ -144,7 +144,7 @@ func TestResume(t *testing.T) {
 	wantNoPartials(t, dir)
 }
 
-// TestResumeAfterTheLastByte has the process end between the last byte and the store.
+// TestResumeAfterTheLastByte ends the process between the last byte and the store.
 func TestResumeAfterTheLastByte(t *testing.T) {
 	t.Parallel()
 	b := pack(t, noise(1, 100_000))
@@ -161,7 +161,8 @@ func TestResumeAfterTheLastByte(t *testing.T) {
 	}
 }
 
-// TestRepresentationsAreNotMixed cuts a download and goes on with a hub that has other bytes for the same digest.
+// TestRepresentationsAreNotMixed interrupts a download, and resumes it from a hub that has other
+// bytes for the same digest.
 func TestRepresentationsAreNotMixed(t *testing.T) {
 	t.Parallel()
 	first, second := pack(t, noise(1, 100_000)), pack(t, noise(1, 100_000)+noise(2, 50_000))
@@ -190,7 +191,7 @@ func TestRepresentationsAreNotMixed(t *testing.T) {
 	}
 }
 
-// TestPartialsOfOthers finds files in the folder that no download of this version wrote.
+// TestPartialsOfOthers has files in the folder that no download of this version wrote.
 func TestPartialsOfOthers(t *testing.T) {
 	t.Parallel()
 	b := pack(t, noise(1, 10_000))
@@ -209,7 +210,8 @@ func TestPartialsOfOthers(t *testing.T) {
 	}
 }
 
-// TestRefreshLooksAtTheDisk has stored bytes turn over: the next look finds it, and the bundle is downloaded again.
+// TestRefreshLooksAtTheDisk damages stored bytes: the next check finds that, and the bundle is
+// downloaded again.
 func TestRefreshLooksAtTheDisk(t *testing.T) {
 	t.Parallel()
 	b := pack(t, noise(1, 10_000))
@@ -228,7 +230,7 @@ func TestRefreshLooksAtTheDisk(t *testing.T) {
 	}
 }
 
-// TestOfflineStart has an agent start without its hub: every bundle that it had opens.
+// TestOfflineStart starts an agent without its hub, and opens every bundle that it had.
 func TestOfflineStart(t *testing.T) {
 	t.Parallel()
 	var all []packed
@@ -287,7 +289,7 @@ func TestLastGoodStaysOnDisk(t *testing.T) {
 	if _, err := c.store.Stat(t.Context(), a.digest); err != nil {
 		t.Errorf("last good bundle: got %v, want it on disk", err)
 	}
-	// What the plan wants comes before what was applied once.
+	// Bundles of the plan take precedence over formerly applied ones.
 	plan.Store(b.digest, true)
 	plan.Store(y.digest, true)
 	c.want(t, b, none)

@@ -29,7 +29,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// configHub hands out one configuration, or an error.
+// configHub returns one configuration, or an error.
 type configHub struct {
 	planHub
 
@@ -58,7 +58,7 @@ func (h *configHub) count() int {
 	return h.calls
 }
 
-// openConfigs is what a started agent has.
+// openConfigs opens the configurations of a started agent.
 func openConfigs(t *testing.T, h *configHub, dir string) *control.Configs {
 	t.Helper()
 	_, handler := distributorv1connect.NewDistributorServiceHandler(h)
@@ -143,7 +143,7 @@ func TestConfigIsFetchedOnceAndKeptSealed(t *testing.T) {
 		}
 	}
 
-	// A restart without the hub goes on with what is on the disk, and with nothing else.
+	// A restart without the hub uses only the stored configuration.
 	h.set(nil, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE, "the database does not answer"))
 	configs = openConfigs(t, h, dir)
 	mustGive(t, configs, configured("two"), variablesWith("hunter3-of-the-hub"))
@@ -167,8 +167,8 @@ func TestConfigOfAnotherDigestIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestConfigOnADamagedDisk flips every byte of what is kept, and takes the key away: never a wrong configuration, and the
-// hub is asked instead.
+// TestConfigOnADamagedDisk flips every byte of the stored files, and removes the key. The agent
+// never uses a wrong configuration, and asks the hub instead.
 func TestConfigOnADamagedDisk(t *testing.T) {
 	t.Parallel()
 	h, dir := &configHub{}, t.TempDir()

@@ -37,21 +37,21 @@ type described struct {
 	err     error // in place of the version
 }
 
-// answers says what the API server answers from now on.
+// answers sets the API server's answer from now on.
 func (d *described) answers(version string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.version, d.err = version, err
 }
 
-// questions is how often the version was asked for.
+// questions returns how often the version was requested.
 func (d *described) questions() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.asked
 }
 
-// withDescriber runs a Describer of a cluster of which everything is known, and that is told to be empty.
+// withDescriber runs a Describer of a cluster that is known to be empty.
 func withDescriber(
 	t *testing.T, answer func(n int) (*distributorv1.ReportStatusResponse, error), test func(*testing.T, *reportHub, *control.Reports, *described),
 ) {
@@ -85,7 +85,7 @@ func withDescriber(
 	})
 }
 
-// parts names what a report holds of a cluster.
+// parts names the parts of a cluster in a report.
 func parts(r *distributorv1.ReportStatusRequest) (text string) {
 	o := r.GetCluster().GetOverview()
 	for name, is := range map[string]bool{"n": o.GetNodes() != nil, "p": o.GetPods() != nil, "w": o.GetWarnings() != nil} {
@@ -105,7 +105,7 @@ func (h *reportHub) last() *distributorv1.ReportStatusRequest {
 	return h.requests[len(h.requests)-1]
 }
 
-// TestOverviewOnTheWire reports everything that is known of a cluster.
+// TestOverviewOnTheWire reports all parts of a cluster.
 func TestOverviewOnTheWire(t *testing.T) {
 	withDescriber(t, nil, func(t *testing.T, h *reportHub, r *control.Reports, d *described) {
 		d.PutNode("a", overview.Node{
@@ -146,7 +146,7 @@ func TestOverviewOnTheWire(t *testing.T) {
 	})
 }
 
-// TestOverviewIsDebounced has a cluster that changes all the time.
+// TestOverviewIsDebounced has a cluster that changes continuously.
 func TestOverviewIsDebounced(t *testing.T) {
 	withDescriber(t, func(int) (*distributorv1.ReportStatusResponse, error) {
 		return &distributorv1.ReportStatusResponse{}, nil
@@ -181,7 +181,7 @@ func TestOverviewIsDebounced(t *testing.T) {
 		})
 }
 
-// TestOverviewIsNeverLost has a hub that is away, and one that has forgotten.
+// TestOverviewIsNeverLost has a hub that is unreachable, and one that has lost its state.
 func TestOverviewIsNeverLost(t *testing.T) {
 	var away, forgot atomic.Bool
 	withDescriber(t, func(int) (*distributorv1.ReportStatusResponse, error) {
@@ -231,7 +231,8 @@ func TestOverviewIsNeverLost(t *testing.T) {
 	})
 }
 
-// TestRandomReports has a hub fail, forget and take, and keep what reports say as the contract has it. In the end it knows everything.
+// TestRandomReports has a hub that fails, loses its state, and otherwise applies reports as the
+// contract demands. In the end the hub has the whole state.
 func TestRandomReports(t *testing.T) {
 	const lost, forgotten = 1, 2
 	fates := map[int]int{} // of reports; guarded by the hub
@@ -285,7 +286,7 @@ func TestRandomReports(t *testing.T) {
 	})
 }
 
-// take does with a report what the contract says.
+// take applies a report as the contract demands.
 func take(known *distributorv1.ClusterOverview, r *distributorv1.ReportStatusRequest) {
 	o := r.GetCluster().GetOverview()
 	if r.GetFull() || o.GetNodes() != nil {
@@ -299,7 +300,7 @@ func take(known *distributorv1.ClusterOverview, r *distributorv1.ReportStatusReq
 	}
 }
 
-// TestVersionIsAskedFor counts the questions for the API server's version.
+// TestVersionIsAskedFor counts the requests for the API server's version.
 func TestVersionIsAskedFor(t *testing.T) {
 	withDescriber(t, nil, func(t *testing.T, h *reportHub, _ *control.Reports, d *described) {
 		if d.questions() != 1 || h.last().GetCluster().GetKubernetesVersion() != "v1.36.3" {
@@ -333,7 +334,7 @@ func TestVersionIsAskedFor(t *testing.T) {
 	})
 }
 
-// TestWithoutOverview describes a cluster that is not to be looked at.
+// TestWithoutOverview describes a cluster without an overview.
 func TestWithoutOverview(t *testing.T) {
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		d := control.NewDescriber(control.DescriberParams{

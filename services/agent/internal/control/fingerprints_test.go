@@ -31,7 +31,7 @@ func openFingerprints(t *testing.T, dir string) *control.Fingerprints {
 	return f
 }
 
-// TestFingerprints keeps fingerprints across restarts, and takes whatever is wrong with them for nothing.
+// TestFingerprints keeps fingerprints across restarts, and treats damaged ones as missing.
 func TestFingerprints(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,7 +13,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/control"
 )
 
-// TestHubKeys are those that the agent was given, then those that the hub tells, also after a restart; unless it is given others.
+// TestHubKeys expects the configured keys, then those in the hub's answer, also after a restart,
+// unless other keys are configured.
 func TestHubKeys(t *testing.T) {
 	t.Parallel()
 	dir, h := t.TempDir(), &tokenHub{give: func(int) error { return nil }}

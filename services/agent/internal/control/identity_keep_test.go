@@ -42,7 +42,7 @@ func (s *safe) Store(_ context.Context, files map[string][]byte) error {
 	return s.err
 }
 
-// identityOf makes the files of an identity; a zero time is one that an earlier version made.
+// identityOf returns the files of an identity. A zero time stands for one of an earlier version.
 func identityOf(key string, enrolled time.Time) map[string][]byte {
 	state := `{"cluster":"mill"}`
 	if !enrolled.IsZero() {

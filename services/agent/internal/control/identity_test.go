@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/control"
 )
 
-// tokenHub gives tokens as its hook says.
+// tokenHub issues tokens as its hook decides.
 type tokenHub struct {
 	distributorv1connect.DistributorServiceClient
 
@@ -51,7 +51,8 @@ func openIdentity(t *testing.T, h *tokenHub) *control.Identity {
 	return identity
 }
 
-// TestTheHubsPauseIsHeeded has the hub ask to wait while every part of the agent asks for a token again and again.
+// TestTheHubsPauseIsHeeded has a hub that asks to wait, while every part of the agent repeatedly
+// asks for a token.
 func TestTheHubsPauseIsHeeded(t *testing.T) {
 	h := &tokenHub{give: func(n int) error {
 		if n == 1 {
@@ -75,7 +76,7 @@ func TestTheHubsPauseIsHeeded(t *testing.T) {
 	})
 }
 
-// TestRenewalsDriftApart has agents that got their tokens at the same instant renew them.
+// TestRenewalsDriftApart renews the tokens of agents that received them at the same instant.
 func TestRenewalsDriftApart(t *testing.T) {
 	h := &tokenHub{give: func(int) error { return nil }}
 	identity := openIdentity(t, h)

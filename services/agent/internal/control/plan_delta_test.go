@@ -33,14 +33,14 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-// changingHub has a plan that changes, and remembers some of the last.
+// changingHub has a plan that changes, and keeps some of its latest versions.
 type changingHub struct {
 	planHub // enrols
 
 	random *rand.Rand
-	// faulty has it cut responses, refuse streams and send deltas that are wrong.
+	// faulty makes the hub cut responses, refuse streams and send wrong deltas.
 	faulty atomic.Bool
-	// deltas counts those that were sent.
+	// deltas counts the sent deltas.
 	deltas int
 
 	mu      sync.Mutex
@@ -67,7 +67,7 @@ func (h *changingHub) current() *distributorv1.Plan {
 	return h.plans[len(h.plans)-1]
 }
 
-// edit adds, changes, re-creates or removes a service.
+// edit adds, changes, recreates or removes a service.
 func (h *changingHub) edit() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +95,8 @@ func (h *changingHub) edit() {
 	h.changed = make(chan struct{})
 }
 
-// change is what leads from a version to the current plan: a delta where one is taken and the version is remembered.
+// change returns the message from a version to the current plan: a delta if the agent accepts one
+// and the hub has the version.
 func (h *changingHub) change(known string, deltas bool) (*distributorv1.Plan, *distributorv1.PlanDelta) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,7 +113,7 @@ func (h *changingHub) change(known string, deltas bool) (*distributorv1.Plan, *d
 	return nil, delta
 }
 
-// deltaOf finds what differs by comparing each service with all the others.
+// deltaOf computes a delta by comparing each service with all the others.
 func deltaOf(from, to *distributorv1.Plan) *distributorv1.PlanDelta {
 	delta := &distributorv1.PlanDelta{FromVersion: from.GetVersion(), ToVersion: to.GetVersion(), Sum: plandelta.Sum(to.GetServices()...)}
 	for _, s := range to.GetServices() {
@@ -128,7 +129,7 @@ func deltaOf(from, to *distributorv1.Plan) *distributorv1.PlanDelta {
 	return delta
 }
 
-// spoil makes a delta wrong, each in another way.
+// spoil makes a delta wrong, each time in another way.
 func spoil(delta *distributorv1.PlanDelta, way int) {
 	switch way {
 	case 0:
@@ -187,7 +188,7 @@ func (h *changingHub) WatchPlan(
 	return ctx.Err()
 }
 
-// cutting serves as next does, and cuts responses after some bytes, in the middle of a message more often than not.
+// cutting serves like next, and cuts responses after some bytes, mostly in the middle of a message.
 func (h *changingHub) cutting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -217,7 +218,7 @@ func (c *cutWriter) Write(p []byte) (int, error) {
 
 func (c *cutWriter) Flush() { c.ResponseWriter.(http.Flusher).Flush() }
 
-// followed is an agent's Plans at a hub.
+// followed is the Plans of an agent at a hub.
 type followed struct {
 	dir    string
 	cancel context.CancelFunc
@@ -258,7 +259,7 @@ func (f *followed) stop(t *testing.T) {
 	}
 }
 
-// check compares what was delivered and what is on disk with the hub's plan.
+// check compares the delivered and the stored plan with the hub's.
 func (f *followed) check(t *testing.T, want *distributorv1.Plan) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(f.dir, "plan.binpb"))
@@ -286,8 +287,9 @@ func (f *followed) check(t *testing.T, want *distributorv1.Plan) {
 	}
 }
 
-// TestPlansThroughFaults makes 200 edits while streams and polls are cut at any byte, streams are refused, deltas are
-// wrong and the agent is restarted: when that ends it has the hub's plan, each time.
+// TestPlansThroughFaults makes 200 edits while streams and polls are cut at any byte, streams are
+// refused, deltas are wrong and the agent is restarted. After the faults the agent always has the
+// hub's plan.
 func TestPlansThroughFaults(t *testing.T) {
 	t.Parallel()
 	for range 2 {
@@ -322,7 +324,7 @@ func checkThroughFaults(t *testing.T, h *changingHub, dir string) {
 	}
 }
 
-// TestDeltaFromDisk has an agent that comes back with the plan of before: it is sent the difference.
+// TestDeltaFromDisk restarts an agent with an earlier plan: the hub sends it the difference.
 func TestDeltaFromDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -28,8 +28,8 @@ func heartbeatMessage(version string) *distributorv1.WatchPlanResponse {
 	}}
 }
 
-// TestDoubtAsksForTheWholePlan has streams that send something after v1 that does not fit: the agent leaves a stream that
-// would go on, and asks for the whole plan on the next.
+// TestDoubtAsksForTheWholePlan has streams with an invalid message after v1. The agent leaves the
+// stream, although it would continue, and requests the whole plan on the next.
 func TestDoubtAsksForTheWholePlan(t *testing.T) {
 	unreadable := &distributorv1.Plan{Version: "v2", Services: []*distributorv1.PlanService{
 		{Name: "a", Bundles: []*distributorv1.PlanBundle{{Digest: "no digest"}}},
@@ -67,7 +67,8 @@ func TestDoubtAsksForTheWholePlan(t *testing.T) {
 	}
 }
 
-// TestWrongHubIsNotHurried has a hub that never gets it right: the agent goes on asking, ever more slowly.
+// TestWrongHubIsNotHurried has a hub that always sends invalid messages: the agent continues to
+// ask, with growing pauses.
 func TestWrongHubIsNotHurried(t *testing.T) {
 	h := &planHub{}
 	h.watch = func(ctx context.Context, n int, _ string, send func(*distributorv1.WatchPlanResponse) error) error {
@@ -88,7 +89,7 @@ func TestWrongHubIsNotHurried(t *testing.T) {
 	})
 }
 
-// pollHub has no streams; its polls answer with a delta that does not fit whenever they can.
+// pollHub has no streams. Its polls answer with an invalid delta whenever they can.
 type pollHub struct {
 	planHub
 
@@ -107,7 +108,7 @@ func (h *pollHub) GetPlan(_ context.Context, r *distributorv1.GetPlanRequest) (*
 	return &distributorv1.GetPlanResponse{Plan: &distributorv1.Plan{Cluster: "mill", Version: fmt.Sprint("v", len(h.asked))}}, nil
 }
 
-// TestDoubtWhilePolling asks for the whole plan at once, not at the next poll.
+// TestDoubtWhilePolling requests the whole plan at once, and not at the next poll.
 func TestDoubtWhilePolling(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

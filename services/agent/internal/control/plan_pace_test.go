@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// TestACrowdedHub has a hub that lets no stream in, and says when to come again.
+// TestACrowdedHub has a hub that refuses streams, and says when to retry.
 func TestACrowdedHub(t *testing.T) {
 	h := &planHub{}
 	h.watch = func(context.Context, int, string, func(*distributorv1.WatchPlanResponse) error) error {

@@ -22,7 +22,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-// delivered is what becomes of a plan that the hub sends, and then, after a restart, of the one on the disk.
+// delivered returns the delivered form of a plan from the hub, and then, after a restart, of the
+// stored one.
 func delivered(t *testing.T, message *distributorv1.Plan) (plans []plan.Plan) {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +88,8 @@ func TestPolicyAndSettingsReachTheEngine(t *testing.T) {
 	}
 }
 
-// TestNewerPolicyIsRefused has one service with a policy of a newer hub: it alone is left as it is, and says why.
+// TestNewerPolicyIsRefused has one service with a policy of a newer hub. Only that service is left
+// unchanged, and reports why.
 func TestNewerPolicyIsRefused(t *testing.T) {
 	t.Parallel()
 	newer := &typev1.AgentSettings{Workers: 2}

@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
-// planHub hands out plans as its hooks say.
+// planHub serves plans as its hooks decide.
 type planHub struct {
 	distributorv1connect.UnimplementedDistributorServiceHandler
 
@@ -70,7 +70,7 @@ func planMessage(version string) *distributorv1.WatchPlanResponse {
 	}}
 }
 
-// withPlans runs Plans against the hub in virtual time and gives the versions that were delivered.
+// withPlans runs Plans against the hub in virtual time, and returns the delivered versions.
 func withPlans(t *testing.T, h *planHub, test func(t *testing.T, versions func() []string)) {
 	t.Helper()
 	t.Parallel()
@@ -110,7 +110,8 @@ func withPlans(t *testing.T, h *planHub, test func(t *testing.T, versions func()
 	})
 }
 
-// TestSilentStream has a stream that goes quiet: it is given up after two heartbeats, and the next one is told what is known.
+// TestSilentStream has a stream that falls silent. The agent ends it after two heartbeats, and
+// sends its version on the next.
 func TestSilentStream(t *testing.T) {
 	h := &planHub{}
 	var known []string
@@ -140,7 +141,7 @@ func TestSilentStream(t *testing.T) {
 	})
 }
 
-// TestDrain has a server that asks to come back later.
+// TestDrain has a server that asks the agent to reconnect later.
 func TestDrain(t *testing.T) {
 	h := &planHub{}
 	h.watch = func(_ context.Context, _ int, _ string, send func(*distributorv1.WatchPlanResponse) error) error {
@@ -158,7 +159,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestPolling has no streams at all: the plan is asked for at the hub's interval, spread by a quarter.
+// TestPolling has no streams at all. The agent polls at the hub's interval, ±25 %.
 func TestPolling(t *testing.T) {
 	h := &planHub{}
 	h.watch = func(context.Context, int, string, func(*distributorv1.WatchPlanResponse) error) error {

@@ -33,7 +33,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// reportHub takes reports.
+// reportHub receives reports.
 type reportHub struct {
 	distributorv1connect.DistributorServiceClient
 
@@ -207,7 +207,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// TestOneObjectIsASmallMessage has one object of one of many large services fall ill.
+// TestOneObjectIsASmallMessage makes one object of one of many large services unhealthy.
 func TestOneObjectIsASmallMessage(t *testing.T) {
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")
@@ -244,7 +244,7 @@ func TestOneObjectIsASmallMessage(t *testing.T) {
 	})
 }
 
-// TestDriftOnTheWire reports what others have changed.
+// TestDriftOnTheWire reports changes by others.
 func TestDriftOnTheWire(t *testing.T) {
 	withReports(t, nil, func(t *testing.T, h *reportHub, r *control.Reports) {
 		r.Adopted("v")
@@ -295,7 +295,8 @@ func TestTestsOnTheWire(t *testing.T) {
 	})
 }
 
-// TestWords makes sure that every word of the agent's own lists has its counterpart on the wire.
+// TestWords checks that every value of the agent's own enumerations has its counterpart on the
+// wire.
 func TestWords(t *testing.T) {
 	reasons := []reason.Reason{
 		reason.ManifestInvalid, reason.ApplyRejected, reason.ApplyConflict, reason.HealthTimeout, reason.PruneGuarded,

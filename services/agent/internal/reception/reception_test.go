@@ -115,7 +115,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// dial opens a connection as the network does.
+// dial opens a connection as the network would.
 func (a *agent) dial() net.Conn {
 	a.t.Helper()
 	ours, theirs := net.Pipe()

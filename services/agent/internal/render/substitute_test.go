@@ -46,7 +46,7 @@ func rendered(t *testing.T, files map[string]string, v render.Variables) (map[st
 	return objects[0].Object, s, nil
 }
 
-// thing is a manifest of a kind that nobody knows, with the text as its spec.
+// thing is a manifest of an unknown kind, with the text as its spec.
 func thing(spec string) string {
 	return "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: thing}\nspec:\n  v: " + spec + "\n"
 }
@@ -63,7 +63,7 @@ func spec(t *testing.T, object map[string]any) any {
 func TestSubstitution(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]any{
-		// Types: a single expression without quotes is what its value spells.
+		// Types: a single unquoted expression has the type that its value spells.
 		`${REPLICAS}`:         int64(3),
 		`"${REPLICAS}"`:       "3",
 		`'${REPLICAS}'`:       "3",
@@ -95,7 +95,7 @@ func TestSubstitution(t *testing.T) {
 		`a $${NAME} ${NAME}`:            "a ${NAME} shop",
 		`${NONE:-$${NAME}`:              "${NAME",
 		`$NAME $$ $(NAME) $$(NAME) { }`: "$NAME $$ $(NAME) $$(NAME) { }",
-		// What a value holds is only text.
+		// The content of a value is only text.
 		`${EVIL}`:     "x\n  injected: true\n- \"'}{: #",
 		`x: ${EVIL}`:  nil,
 		`"${LOOP}"`:   "${NAME}",
@@ -145,7 +145,8 @@ func TestSubstitutionRefuses(t *testing.T) {
 	}
 }
 
-// TestSubstitutionByPlace shows where text stays text, where nothing is replaced, and where secrets may not stand.
+// TestSubstitutionByPlace shows where text stays text, where nothing is replaced, and where secrets
+// are not allowed.
 func TestSubstitutionByPlace(t *testing.T) {
 	t.Parallel()
 	const deployment = `
@@ -258,7 +259,7 @@ items:
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// Without variables nothing is touched.
+	// Without variables nothing changes.
 	objects, err = inProcess().Objects(t.Context(), manifestFiles, "", render.Plain, nil)
 	if err != nil || objects[0].Object["data"].(map[string]any)["a"] != "${NAME}" {
 		t.Errorf("got %v, %v, want the texts as they are", objects, err)
@@ -272,20 +273,20 @@ func TestSubstitutionIsBounded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "16 MiB") {
 		t.Errorf("got %v, want a refusal", err)
 	}
-	// Deep and long texts take neither the stack nor quadratic time.
+	// Deep and long texts neither exhaust the stack nor take quadratic time.
 	for _, text := range []string{strings.Repeat("${", 1<<15), strings.Repeat("$${", 1<<15), strings.Repeat("${NONE:-", 1<<15), strings.Repeat("${NONE:-}", 1<<14)} {
 		_, _, _ = rendered(t, map[string]string{"a.yaml": thing(`"` + text + `"`)}, v)
 	}
 }
 
-// hostile are pieces of values that mean something to YAML, or to the substitution itself.
+// hostile are parts of values that have a meaning for YAML, or for the substitution itself.
 var hostile = rapid.Map(rapid.SliceOf(rapid.SampledFrom([]string{
 	"a", " ", "\n", "\n  ", "- ", ": ", "x: y", "#", "\"", "'", "{", "}", "[", "]", ",", "&a", "*a", "|", ">", "%", "@", "`", "!", "!!int 3", "---", "\n---\n", "...", "\t", "\\", "\\n",
 	"$", "${A}", "$${", "~", "null", "true", "1", "0x1", "1e3", "<<", "\u00e9", "\u2028", "\ufeff", "\x00", "\r\n",
 })), func(parts []string) string { return strings.Join(parts, "") })
 
-// TestValuesBringNoStructure fills a document whose shape is known with hostile values: every one of them must come out as
-// the one scalar that it was put in as, whether quoted or not.
+// TestValuesBringNoStructure fills a document of a known shape with hostile values. Each of them
+// must become the one scalar that it was inserted as, quoted or not.
 func TestValuesBringNoStructure(t *testing.T) {
 	t.Parallel()
 	const manifest = `
@@ -335,7 +336,7 @@ spec:
 	})
 }
 
-// TestEscapedTextComesBack escapes any text, which must then come out as it was.
+// TestEscapedTextComesBack escapes any text, which must then be rendered unchanged.
 func TestEscapedTextComesBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -375,7 +376,7 @@ func FuzzSubstitution(f *testing.F) {
 	})
 }
 
-// TestExample renders what the examples show, for a cluster that says little.
+// TestExample renders the examples for a cluster with minimal settings.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("../../../../examples/configuration/deploy/greeter.yaml")

@@ -18,8 +18,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// TestAcceptedConnection is one that the hub has opened. When the hub wants the agent elsewhere it opens another one, and this one
-// goes on until the hub ends it.
+// TestAcceptedConnection uses a connection that the hub has opened. When the hub wants the agent on
+// another replica it opens another connection, and this one continues until the hub ends it.
 func TestAcceptedConnection(t *testing.T) {
 	u, err := uplink.New(uplink.Params{
 		Tokens: &fakeTokens{}, Version: "v1", Logger: slog.New(slog.DiscardHandler),

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestF43ServerForTheHubHasNoLimitForWholeRequests looks at what the server of a connection was made with: one limit would
-// end all streams of all people at once.
+// TestF43ServerForTheHubHasNoLimitForWholeRequests checks the settings of a connection's server:
+// one limit would end all streams of all people at once.
 func TestF43ServerForTheHubHasNoLimitForWholeRequests(t *testing.T) {
 	t.Parallel()
 	if s := settings(); s.WriteTimeout <= 0 || s.PingAfter <= 0 || s.PingTimeout <= 0 {

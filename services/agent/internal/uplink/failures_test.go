@@ -30,7 +30,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// as makes a request of the hub for a person.
+// as returns a request of the hub for a person.
 func as(t *testing.T, ctx context.Context, user, method, address string, body io.Reader) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
@@ -41,7 +41,8 @@ func as(t *testing.T, ctx context.Context, user, method, address string, body io
 	return req
 }
 
-// overHTTP2 is an API server with a stream limit, and a function that makes transports to it that share nothing.
+// overHTTP2 returns an API server with a stream limit, and a function that makes transports to it
+// that share nothing.
 func overHTTP2(t *testing.T, streams int, h http.HandlerFunc) (base *url.URL, transport func() http.RoundTripper) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
@@ -73,7 +74,7 @@ func overHTTP2(t *testing.T, streams int, h http.HandlerFunc) (base *url.URL, tr
 	}
 }
 
-// TestF33GzippedWatchIsFlushedByTheAgent reads each event before the next one happens.
+// TestF33GzippedWatchIsFlushedByTheAgent reads each event before the next one occurs.
 func TestF33GzippedWatchIsFlushedByTheAgent(t *testing.T) {
 	t.Parallel()
 	next := make(chan string)
@@ -110,8 +111,9 @@ func TestF33GzippedWatchIsFlushedByTheAgent(t *testing.T) {
 	}
 }
 
-// TestF46WatchesDoNotHoldShortCallsUp has more watches than the API server takes on a connection, by a person each. Short calls are
-// answered beside them at once, over a connection without a watch, and the agent's metrics tell the two apart.
+// TestF46WatchesDoNotHoldShortCallsUp opens more watches than the API server allows on a
+// connection, each for another person. Short calls are answered at once beside them, on a
+// connection without a watch, and the agent's metrics separate the two.
 func TestF46WatchesDoNotHoldShortCallsUp(t *testing.T) {
 	t.Parallel()
 	const watches, calls, streams = 300, 11, 100
@@ -184,7 +186,7 @@ func TestF46WatchesDoNotHoldShortCallsUp(t *testing.T) {
 	}
 }
 
-// startTelemetry measures for real.
+// startTelemetry records real metrics.
 func startTelemetry(t *testing.T) *telemetry.Telemetry {
 	t.Helper()
 	tel, err := telemetry.Start(t.Context(), telemetry.Config{LogOutput: io.Discard}, "agent")
@@ -199,7 +201,7 @@ func startTelemetry(t *testing.T) *telemetry.Telemetry {
 	return tel
 }
 
-// TestF36EarlyRefusalThroughTheAgent refuses an upload of which the rest never comes.
+// TestF36EarlyRefusalThroughTheAgent rejects an upload whose rest never arrives.
 func TestF36EarlyRefusalThroughTheAgent(t *testing.T) {
 	t.Parallel()
 	base, transport := overHTTP2(t, 100, func(w http.ResponseWriter, r *http.Request) {
@@ -221,8 +223,9 @@ func TestF36EarlyRefusalThroughTheAgent(t *testing.T) {
 	}
 }
 
-// TestF35StandardInputThroughTheAgent sends files into a container and has them come back. The end of the caller's direction
-// is its only sign that there is no more, in every protocol whose own signs the agent does not know.
+// TestF35StandardInputThroughTheAgent sends files through a container and back. Only the end of the
+// caller's direction shows that there is no more data, for every protocol whose own signs the agent
+// does not interpret.
 func TestF35StandardInputThroughTheAgent(t *testing.T) {
 	t.Parallel()
 	big := make([]byte, 3<<20+17)
@@ -242,7 +245,8 @@ func TestF35StandardInputThroughTheAgent(t *testing.T) {
 	}
 }
 
-// catThroughAgent runs cat in a container: it answers with all that it was sent, after the end of that.
+// catThroughAgent runs cat in a container, which answers with its whole input after the end of
+// that.
 func catThroughAgent(t *testing.T, protocol, subprotocol string, content []byte) []byte {
 	t.Helper()
 	base, config, seen := apiServer(t, true, func(conn net.Conn, buffered *bufio.ReadWriter) {
@@ -279,7 +283,7 @@ func catThroughAgent(t *testing.T, protocol, subprotocol string, content []byte)
 	return got
 }
 
-// archive is a tar with one file.
+// archive returns a tar with one file.
 func archive(t *testing.T, content []byte) []byte {
 	t.Helper()
 	var buffer bytes.Buffer

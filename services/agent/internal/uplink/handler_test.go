@@ -34,7 +34,7 @@ func handler(t *testing.T, transport http.RoundTripper) http.Handler {
 	return newHandler(t, uplink.HandlerParams{APIServer: base, Transport: transport})
 }
 
-// newHandler fills in what a test does not care about.
+// newHandler adds the parameters that a test does not set.
 func newHandler(t *testing.T, p uplink.HandlerParams) http.Handler {
 	t.Helper()
 	p.Agent, p.Logger = http.NotFoundHandler(), slog.New(slog.DiscardHandler)
@@ -76,7 +76,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswer has an API server that refuses an upload before it is complete, and a caller that waits for that.
+// TestEarlyAnswer has an API server that rejects an upload before it is complete, and a caller that
+// waits for the answer.
 func TestEarlyAnswer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -137,7 +138,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestServerThatDoesNotAnswer ends requests that the API server has taken whole, with and without a body, and lets uploads go on.
+// TestServerThatDoesNotAnswer ends requests that the API server has received completely, with and
+// without a body, and does not end uploads.
 func TestServerThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	const answerTimeout = 2 * time.Second // a busy machine answers within it
@@ -178,7 +180,7 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// slow is a body that comes after so long.
+// slow is a body that arrives after a delay.
 func slow(t *testing.T, size int, after time.Duration) io.Reader {
 	t.Helper()
 	reader, writer := io.Pipe()

@@ -28,20 +28,20 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// patience is how long a test waits for what must come.
+// patience bounds the wait for an expected event.
 const patience = 30 * time.Second
 
-// replica is the hub's side of the wire, as docs/protocol/tunnel.md has it.
+// replica is the hub's side of the wire, as docs/protocol/tunnel.md specifies it.
 type replica struct {
 	t      *testing.T
 	name   string
 	server *httptest.Server
 	conns  chan *hubConn
-	// refuse answers a request in the hub's place when it returns an error. Nil: nothing is refused.
+	// refuse answers a request for the hub if it returns an error. Nil: nothing is refused.
 	refuse func(r *http.Request) error
 }
 
-// hubConn is a connection of an agent, from the hub's side.
+// hubConn is the hub's side of a connection of an agent.
 type hubConn struct {
 	http   *http.ClientConn
 	raw    net.Conn
@@ -257,7 +257,7 @@ func noLeaks(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
 }
 
-// TestTokenOfAnotherProcess has the hub refuse a token that somebody else has used.
+// TestTokenOfAnotherProcess has the hub refuse a token that another process has used.
 func TestTokenOfAnotherProcess(t *testing.T) {
 	noLeaks(t)
 	h := startReplica(t, "r1", func(r *http.Request) error {
@@ -272,7 +272,8 @@ func TestTokenOfAnotherProcess(t *testing.T) {
 	}
 }
 
-// startBalancer passes connections on to the replicas, so many to one after the other, and returns its URL.
+// startBalancer forwards connections to the replicas, a number of them to each in turn, and returns
+// its URL.
 func startBalancer(t *testing.T, row int, replicas ...*replica) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -306,7 +307,7 @@ func startBalancer(t *testing.T, row int, replicas ...*replica) string {
 	return "http://" + listener.Addr().String()
 }
 
-// TestTwoReplicas has a balancer that sends the agent to either replica.
+// TestTwoReplicas has a load balancer that sends the agent to either replica.
 func TestTwoReplicas(t *testing.T) {
 	noLeaks(t)
 	avoid := func(name string) func(*http.Request) error {
@@ -337,8 +338,9 @@ func TestTwoReplicas(t *testing.T) {
 	}
 }
 
-// TestOnlyOneReplicaIsReached has a balancer that leads to one of two replicas alone, as one does that goes by the agent's address: the
-// agent looks for the other one a few times, and not all the time.
+// TestOnlyOneReplicaIsReached has a load balancer that selects by the agent's address, and so leads
+// to only one of two replicas. The agent searches for the other one a few times, and not
+// continuously.
 func TestOnlyOneReplicaIsReached(t *testing.T) {
 	noLeaks(t)
 	var mu sync.Mutex
@@ -372,7 +374,7 @@ func TestOnlyOneReplicaIsReached(t *testing.T) {
 	}
 }
 
-// TestDrainNotice keeps the old connection until the new one stands, with what it carries.
+// TestDrainNotice keeps the old connection with its streams until the new one is up.
 func TestDrainNotice(t *testing.T) {
 	noLeaks(t)
 	h := startReplica(t, "r1", nil)
@@ -421,7 +423,7 @@ func TestF14SilentHub(t *testing.T) {
 	h.next(time.Minute, 1) // it came again, because nothing was heard
 }
 
-// TestHeartbeatShowsTheToken answers the hub's question.
+// TestHeartbeatShowsTheToken answers the hub's request for the token.
 func TestHeartbeatShowsTheToken(t *testing.T) {
 	noLeaks(t)
 	h := startReplica(t, "r1", nil)

@@ -30,7 +30,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// namedService dials one server whatever name is asked for, and keeps the names.
+// namedService dials one server for every name, and records the names.
 type namedService struct {
 	addr string
 
@@ -54,7 +54,7 @@ func (s *namedService) dialled() []string {
 	return slices.Clone(s.names)
 }
 
-// servicesHandler is the agent's handler that allows these services, which are all the server.
+// servicesHandler is the agent's handler that allows these services, all of which are the server.
 func servicesHandler(t *testing.T, s *namedService, roots *x509.CertPool, allow ...string) http.Handler {
 	t.Helper()
 	var allowed []uplink.Service
@@ -78,7 +78,7 @@ func servicesHandler(t *testing.T, s *namedService, roots *x509.CertPool, allow 
 	return newHandler(t, uplink.HandlerParams{APIServer: base, Transport: broken{}, Services: services})
 }
 
-// start serves for the time of the test, and returns the server's address.
+// start serves until the test ends, and returns the server's address.
 func start(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -142,7 +142,8 @@ func TestServiceGetsTheRequestAndNobodysCredentials(t *testing.T) {
 	}
 }
 
-// TestServicesThatNobodyMayReach tries others than the one that is allowed, and other ways to write it.
+// TestServicesThatNobodyMayReach requests services that are not allowed, and the allowed one in
+// other spellings.
 func TestServicesThatNobodyMayReach(t *testing.T) {
 	t.Parallel()
 	service := &namedService{}
@@ -208,7 +209,7 @@ func TestParseService(t *testing.T) {
 	}
 }
 
-// TestRedirectsOfServicesStayBelowThem resolves what comes back as a client does.
+// TestRedirectsOfServicesStayBelowThem resolves redirects as a client does.
 func TestRedirectsOfServicesStayBelowThem(t *testing.T) {
 	t.Parallel()
 	service := &namedService{addr: start(t, func(w http.ResponseWriter, r *http.Request) {
@@ -265,7 +266,8 @@ func TestRedirectsOfServicesStayBelowThem(t *testing.T) {
 	}
 }
 
-// TestServiceWithTLS is trusted by the roots that were given, and under the service's name alone.
+// TestServiceWithTLS verifies that a service is trusted only by the given roots and under its own
+// name.
 func TestServiceWithTLS(t *testing.T) {
 	t.Parallel()
 	certificate, roots := certificateFor(t, "web.shop.svc")
@@ -298,7 +300,7 @@ func TestServiceWithTLS(t *testing.T) {
 	}
 }
 
-// certificateFor returns a certificate for a name, and who trusts it.
+// certificateFor returns a certificate for a name, and the pool that trusts it.
 func certificateFor(t *testing.T, name string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)

@@ -29,10 +29,11 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// TestF21AgentsBackOffWithFullJitter has many agents lose their hub at once, for four minutes. The waits of an agent are anything from
-// none to 0.5 s, 1 s, 2 s and so on up to 30 s, and all of that alike: over all agents the mean is half of it, within a tenth, and no
-// tenth of it has less than half of its share, or more than twice as much. No more than half of the agents come within the same 100 ms
-// at first, and no more than an eighth within the same second when a minute has passed.
+// TestF21AgentsBackOffWithFullJitter takes the hub away from many agents at once, for four minutes.
+// The waits of an agent are distributed evenly between zero and 0.5 s, 1 s, 2 s and so on up to 30
+// s. Over all agents the mean is half of the maximum, ±10 %, and no tenth of the range has less
+// than half of its share, or more than twice as much. At first at most half of the agents arrive
+// within the same 100 ms, and after a minute at most an eighth within the same second.
 func TestF21AgentsBackOffWithFullJitter(t *testing.T) {
 	t.Parallel()
 	agents := 1000
@@ -86,8 +87,8 @@ func TestF21AgentsBackOffWithFullJitter(t *testing.T) {
 	})
 }
 
-// TestF20AgentsComeWhenTheyAreTold has a hub that tells each agent another time to come again. None comes before, and none more than a
-// quarter later.
+// TestF20AgentsComeWhenTheyAreTold has a hub that asks each agent to return at another time. No
+// agent arrives before that, or more than a quarter later.
 func TestF20AgentsComeWhenTheyAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,8 +110,9 @@ func TestF20AgentsComeWhenTheyAreTold(t *testing.T) {
 	})
 }
 
-// TestF21LongConnectionEndsTheBackOff has a hub that hangs up again and again after 10 s: agents come back ever later, as if they had
-// reached nobody. When it has held them for more than a minute, they come back at once.
+// TestF21LongConnectionEndsTheBackOff has a hub that repeatedly hangs up after 10 s: the pauses of
+// agents grow as if they had reached no hub. After connections of more than a minute, agents
+// reconnect at once.
 func TestF21LongConnectionEndsTheBackOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,10 +188,11 @@ func holdAgent(t *testing.T, ctx context.Context, conn net.Conn, lives time.Dura
 	}
 }
 
-// attemptTime is how long an attempt to reach no hub takes.
+// attemptTime is the duration of an attempt that reaches no hub.
 const attemptTime = time.Millisecond
 
-// withoutHub runs agents that cannot reach their hub for a while, each time with this error, and returns when each of them has tried.
+// withoutHub runs agents that cannot reach their hub for a while, each time with this error, and
+// returns after each of them has tried.
 func withoutHub(t *testing.T, agents int, during time.Duration, refuse func() error) [][]time.Time {
 	t.Helper()
 	attempts := make([][]time.Time, agents)
@@ -207,7 +210,7 @@ func withoutHub(t *testing.T, agents int, during time.Duration, refuse func() er
 	return attempts
 }
 
-// runAgent runs an agent that knows one transport.
+// runAgent runs an agent with one transport.
 func runAgent(t *testing.T, ctx context.Context, running *sync.WaitGroup, p uplink.Params) {
 	t.Helper()
 	p.URL, p.Tokens, p.Handler, p.Logger = fixed("http://hub.test"), &fakeTokens{}, http.NotFoundHandler(), slog.New(slog.DiscardHandler)

@@ -61,7 +61,8 @@ func TestTraceGoesOnToTheAPIServer(t *testing.T) {
 	}
 }
 
-// TestTraceThatNobodyRecords passes the API server the hub's own context: it would else name a span that nobody has seen.
+// TestTraceThatNobodyRecords passes the hub's own context to the API server: the agent's would name
+// a span that nobody records.
 func TestTraceThatNobodyRecords(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewSpanRecorder()

@@ -58,7 +58,8 @@ func TestTransportsInOrder(t *testing.T) {
 	}
 }
 
-// TestTransportThatLetsNothingThrough has an ingress accept an Upgrade and then swallow everything.
+// TestTransportThatLetsNothingThrough has an ingress that accepts an Upgrade and then drops
+// everything.
 func TestTransportThatLetsNothingThrough(t *testing.T) {
 	noLeaks(t)
 	h := startReplica(t, "r1", nil)

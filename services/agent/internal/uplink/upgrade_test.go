@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// hubSide serves the handler over HTTP/2, as the hub sees it, and returns a client for it.
+// hubSide serves the handler over HTTP/2, as for the hub, and returns a client for it.
 func hubSide(t *testing.T, h http.Handler) (*http.Client, string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
@@ -38,8 +38,8 @@ func hubSide(t *testing.T, h http.Handler) (*http.Client, string) {
 	return &http.Client{Transport: transport}, server.URL
 }
 
-// apiServer is an API server over TLS that would rather speak HTTP/2. It hands each upgraded connection over with the raw
-// bytes of its request's head.
+// apiServer is an API server with TLS that prefers HTTP/2. It passes each upgraded connection on,
+// with the raw bytes of its request's head.
 func apiServer(t *testing.T, agreed bool, serve func(net.Conn, *bufio.ReadWriter)) (*url.URL, *tls.Config, *atomic.Pointer[http.Request]) {
 	t.Helper()
 	var seen atomic.Pointer[http.Request]
@@ -72,7 +72,7 @@ func apiServer(t *testing.T, agreed bool, serve func(net.Conn, *bufio.ReadWriter
 	return base, config, &seen
 }
 
-// session asks the agent for an upgrade, with a body that goes on.
+// session requests an upgrade from the agent, with a body that continues.
 func session(t *testing.T, client *http.Client, base string) (*http.Response, *io.PipeWriter) {
 	t.Helper()
 	body, send := io.Pipe()
@@ -100,7 +100,8 @@ func upgradeHandler(t *testing.T, base *url.URL, config *tls.Config) http.Handle
 	})
 }
 
-// TestF29UpgradeOfAServerThatPrefersHTTP2 also shows what the API server gets: the request as it was, over HTTP/1.1.
+// TestF29UpgradeOfAServerThatPrefersHTTP2 also checks that the API server receives the unchanged
+// request over HTTP/1.1.
 func TestF29UpgradeOfAServerThatPrefersHTTP2(t *testing.T) {
 	t.Parallel()
 	base, config, seen := apiServer(t, true, func(conn net.Conn, buffered *bufio.ReadWriter) {
@@ -186,7 +187,7 @@ func TestF31RefusalOfAnUpgradeComesBackVerbatim(t *testing.T) {
 	}
 }
 
-// TestF12ServerThatTakesNoConnection has a dial that never ends by itself.
+// TestF12ServerThatTakesNoConnection has a dial that never ends without the timeout.
 func TestF12ServerThatTakesNoConnection(t *testing.T) {
 	t.Parallel()
 	upgrader := uplink.NewUpgrader(uplink.UpgraderParams{
@@ -207,7 +208,7 @@ func TestF12ServerThatTakesNoConnection(t *testing.T) {
 	}
 }
 
-// TestUpgradeEndsWithEitherSide drops the hub's side, and then the server's.
+// TestUpgradeEndsWithEitherSide closes the hub's side, and then the server's.
 func TestUpgradeEndsWithEitherSide(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -236,7 +237,7 @@ func TestUpgradeEndsWithEitherSide(t *testing.T) {
 	}
 }
 
-// TestF47StalledReaderLetsTheServerGo has a caller who takes nothing of an answer.
+// TestF47StalledReaderLetsTheServerGo has a caller that does not read an answer.
 func TestF47StalledReaderLetsTheServerGo(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})

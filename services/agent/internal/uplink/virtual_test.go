@@ -21,9 +21,10 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// TestF04AgentSendsEventsBesideDownloads has events happen in a cluster while eight downloads take all that the agent's line of 16 MiB/s
-// can carry. Each comes to the hub within 50 ms, which is the time of 800 KiB: of a frame of 64 KiB, which is the hub's largest, for each
-// of the downloads, and of what is on the line already. Time is virtual, and only the line takes any.
+// TestF04AgentSendsEventsBesideDownloads creates events in a cluster while eight downloads use the
+// agent's whole line of 16 MiB/s. Each event reaches the hub within 50 ms, which is the time of 800
+// KiB: a frame of 64 KiB, the hub's largest, for each download, and the bytes that are on the line
+// already. Time is virtual, and only the line takes any.
 func TestF04AgentSendsEventsBesideDownloads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestF04AgentSendsEventsBesideDownloads(t *testing.T) {
 	})
 }
 
-// counter counts what is written.
+// counter counts written bytes.
 type counter struct{ bytes *atomic.Int64 }
 
 // Write implements io.Writer.
@@ -108,7 +109,8 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// paced is an API server with downloads without end, in large pieces, and watches whose events are the times at which they happen.
+// paced is an API server with endless downloads in large pieces, and with watches whose events are
+// their own times.
 type paced struct {
 	begin chan struct{} // closed when they go on
 }
