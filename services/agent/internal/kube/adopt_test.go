@@ -21,8 +21,8 @@ import (
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// kubectlApply does what kubectl apply does without --server-side: it keeps in an annotation what it applied, and merges
-// what it applied before, what it applies now, and what is there.
+// kubectlApply acts like kubectl apply without --server-side: it stores the applied manifest in an
+// annotation, and merges the previous manifest, the new one, and the live object.
 func (c *cluster) kubectlApply(t *testing.T, manager, path, manifest string) {
 	t.Helper()
 	var object map[string]any
@@ -60,7 +60,8 @@ func encoded(t *testing.T, value any) string {
 	return string(text)
 }
 
-// kubectl is what a manager that works as kubectl apply does has applied, in this order.
+// kubectl returns an object to which a manager that works like kubectl apply has applied these
+// manifests, in order.
 func kubectl(manager string, manifests ...string) func(t *testing.T, c *cluster, path, name string) {
 	return func(t *testing.T, c *cluster, path, name string) {
 		t.Helper()
@@ -70,7 +71,7 @@ func kubectl(manager string, manifests ...string) func(t *testing.T, c *cluster,
 	}
 }
 
-// made is what a manager has created, and edited then.
+// made returns an object that a manager has created, and then edited.
 func made(manager, manifest string, edits ...string) func(t *testing.T, c *cluster, path, name string) {
 	return func(t *testing.T, c *cluster, path, name string) {
 		t.Helper()
@@ -81,7 +82,7 @@ func made(manager, manifest string, edits ...string) func(t *testing.T, c *clust
 	}
 }
 
-// labelled is a manifest with labels and annotations, as deployers put them on.
+// labelled returns a manifest with the labels and annotations of deployers.
 func labelled(label, annotation, data string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME, labels: {%s}, annotations: {%s}}\ndata: %s\n", label, annotation, data)
 }
@@ -91,7 +92,8 @@ func never(s plan.Spec) plan.Spec {
 	return s
 }
 
-// theirs and ours are what a former deployer has applied and what the service does: a changes, b leaves, c comes.
+// theirs and ours are the manifests of a former deployer and of the service: a changes, b leaves, c
+// is added.
 var (
 	theirs = settings("{a: '1', b: '1'}")
 	ours   = settings("{a: '2', c: '2'}")
@@ -99,7 +101,7 @@ var (
 	byLeat = map[string]string{"f:data f:a": "leat", "f:data f:b": "", "f:data f:c": "leat"}
 )
 
-// adoptions are encounters with objects that others have made.
+// adoptions are encounters with objects that others have created.
 var adoptions = map[string]encounter{
 	"from kubectl apply":                   {others: kubectl("kubectl-client-side-apply", theirs), ours: ours, values: taken, owners: byLeat},
 	"from kubectl apply, twice":            {others: kubectl("kubectl-client-side-apply", settings("{z: '1'}"), theirs), ours: ours, values: taken, owners: byLeat},
@@ -214,7 +216,7 @@ func kubectlBoth(t *testing.T, c *cluster, path, name string) {
 	c.applyAs(t, "kubectl", path, strings.ReplaceAll(theirs, "NAME", name))
 }
 
-// testAdoptionIsForOnce counts the requests of an adoption, and shows that nothing is repeated.
+// testAdoptionIsForOnce counts the requests of an adoption, and shows that no request is repeated.
 func testAdoptionIsForOnce(t *testing.T, c *cluster) {
 	kubectl("kubectl-client-side-apply", theirs)(t, c, configMaps+"once", "once")
 	events, stop := c.engine.Subscribe("once")
@@ -234,8 +236,8 @@ func testAdoptionIsForOnce(t *testing.T, c *cluster) {
 	})
 }
 
-// testAdoptedNamespace has a namespace that the agent has made before the service's manifests hold it, in a service that adopts
-// nothing.
+// testAdoptedNamespace has a namespace that the agent created before the service's manifests
+// contain it, in a service that adopts nothing.
 func testAdoptedNamespace(t *testing.T, c *cluster) {
 	spec := never(plan.Spec{Namespace: "own", CreateNamespace: true})
 	c.carriedOut(t, c.put(t, "own", map[string]string{"a.yaml": configMap("a", "1")}, spec))

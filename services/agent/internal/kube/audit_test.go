@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 )
 
-// request is one of the agent's requests, as the API server's audit log has it.
+// request is one of the agent's requests in the API server's audit log.
 type request struct {
 	verb, resource, namespace, name string
 }
@@ -25,7 +25,8 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s %s/%s", r.verb, r.resource, r.namespace, r.name)
 }
 
-// requests lists the requests of the agent so far. Questions for kinds and for health are about no objects, and are left out.
+// requests lists the requests of the agent so far. It leaves out discovery and health checks, which
+// concern no objects.
 func (c *cluster) requests(t *testing.T) (all []request) {
 	t.Helper()
 	log, err := os.ReadFile(c.cp.AuditLogPath())
@@ -55,7 +56,7 @@ func (c *cluster) requests(t *testing.T) (all []request) {
 	return all
 }
 
-// applies counts how often the agent has applied an object.
+// applies counts the agent's applies of an object.
 func (c *cluster) applies(t *testing.T, resource, namespace, name string) (count int) {
 	t.Helper()
 	for _, r := range c.requests(t) {

@@ -43,7 +43,7 @@ func (c *memoryConfigs) Config(_ context.Context, s plan.Service) (render.Variab
 	return v, nil
 }
 
-// configure changes a service and its configuration; nil is one that cannot be obtained.
+// configure changes a service and its configuration; nil stands for an unavailable one.
 func (c *cluster) configure(t *testing.T, name string, files map[string]string, spec plan.Spec, v *render.Variables) plan.Service {
 	t.Helper()
 	digest := "hmac-of " + name + fmt.Sprint(v)
@@ -109,8 +109,8 @@ func testConfiguration(t *testing.T, c *cluster) {
 	}
 }
 
-// testConfigurationUnavailable shows that a service stays as it is while its configuration cannot be had, and goes on by
-// itself when it can.
+// testConfigurationUnavailable shows that a service stays unchanged while its configuration is
+// unavailable, and continues automatically afterwards.
 func testConfigurationUnavailable(t *testing.T, c *cluster) {
 	files := map[string]string{"a.yaml": fmt.Sprintf(variableMap, "unavailable-a")}
 	c.configured(t, c.configure(t, "unavailable", files, plan.Spec{}, &render.Variables{}), report.Healthy)
@@ -142,7 +142,7 @@ func testVariableMissing(t *testing.T, c *cluster) {
 	c.mustExist(t, configMaps+"missing-a", configMaps+"missing-b")
 }
 
-// testConfidential has the API server refuse an object with words that repeat a secret.
+// testConfidential has the API server reject an object with a message that repeats a secret.
 func testConfidential(t *testing.T, c *cluster) {
 	const manifest = "apiVersion: v1\nkind: Service\nmetadata: {name: confidential-a}\nspec:\n  type: ${%s}\n  ports: [{port: 80}]\n"
 	v := &render.Variables{Values: map[string]string{"OPEN": "not-a-type"}, Secrets: map[string]string{"HIDDEN": "hunter2-of-the-service"}}
@@ -166,7 +166,8 @@ func testConfidential(t *testing.T, c *cluster) {
 	}
 }
 
-// testConfidentialDiff compares with secrets on both sides: those of now, and others that were applied before.
+// testConfidentialDiff compares objects with the current secrets and with the previously applied
+// ones.
 func testConfidentialDiff(t *testing.T, c *cluster) {
 	manifest := func(more string) map[string]string {
 		return map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: veil-a}\ndata:\n  url: user:${PASSWORD}@host\n  open: ${OPEN}\n" + more}
@@ -192,7 +193,7 @@ func testConfidentialDiff(t *testing.T, c *cluster) {
 	}
 	c.configured(t, c.configure(t, "veil", manifest("  moved: ${PASSWORD}\n"), plan.Spec{}, v("hunter2", "one")), report.Healthy)
 
-	// The same configuration, another manifest: what changes is seen, but for what holds the secret.
+	// The same configuration, another manifest: changes show, except in texts with the secret.
 	text := diff(c.configure(t, "veil", manifest("  moved: elsewhere\n"), plan.Spec{Paused: true}, v("hunter2", "one")))
 	if !strings.Contains(text, "+  moved: elsewhere") || !strings.Contains(text, "   url: (masked") || !strings.Contains(text, "   open: one") {
 		t.Errorf("got\n%s", text)
@@ -203,7 +204,7 @@ func testConfidentialDiff(t *testing.T, c *cluster) {
 		!strings.Contains(text, "-  moved: (masked") {
 		t.Errorf("got\n%s", text)
 	}
-	// No configuration at all any more.
+	// The service no longer has a configuration.
 	if text = diff(c.put(t, "veil", map[string]string{"a.yaml": configMap("veil-a", "1")}, plan.Spec{Paused: true})); !strings.Contains(text, "-  moved: (masked") || !strings.Contains(text, "+  value: \"1\"") {
 		t.Errorf("got\n%s", text)
 	}

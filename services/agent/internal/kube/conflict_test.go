@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// encounter is a service with one object that others have a say in. NAME in texts is the name of the object.
+// encounter is a service with one object that other managers change. NAME in texts is the name of
+// the object.
 type encounter struct {
 	at     string // the collection; ConfigMaps where empty
 	first  string // what the service has applied before the others came; empty: nothing
@@ -37,7 +38,7 @@ func rules(pairs ...string) plan.Spec {
 	return spec
 }
 
-// meet lets others make the object, and then the service.
+// meet lets others create the object, and then the service.
 func (e encounter) meet(t *testing.T, c *cluster) {
 	t.Helper()
 	name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(t.Name(), "TestOthers/"), "_", "-"))
@@ -93,7 +94,7 @@ func settings(data string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\ndata: " + data + "\n"
 }
 
-// applied is what others apply before, as the managers named.
+// applied applies manifests as the named managers, before the service.
 func applied(pairs ...string) func(t *testing.T, c *cluster, path, name string) {
 	return func(t *testing.T, c *cluster, path, name string) {
 		t.Helper()
@@ -223,7 +224,7 @@ var conflicts = map[string]encounter{
 	},
 }
 
-// TestOthers meets managers of every sort on one real API server.
+// TestOthers has managers of every sort on one real API server.
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, audited)

@@ -22,7 +22,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/clustertest"
 )
 
-// TestConformance holds the real API server against the suite that the cluster in memory passes.
+// TestConformance runs the suite that the cluster in memory passes on the real API server.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -49,7 +49,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// indifferent finds everything healthy.
+// indifferent judges every object healthy.
 type indifferent struct{ clustertest.Sink }
 
 // Judge implements kube.Sink.

@@ -76,7 +76,7 @@ func newCrash(t *testing.T, cp *localkube.ControlPlane, call int, after bool) *c
 	return &crash{t: t, c: &cluster{cp: cp}, name: fmt.Sprintf("crash-%d-%v", call, after), proxy: proxy}
 }
 
-// live lives through the history, and returns how many calls the agent made.
+// live runs the history, and returns the number of the agent's calls.
 func (h *crash) live() int {
 	server := httptest.NewServer(h.proxy)
 	h.t.Cleanup(server.Close)
@@ -129,7 +129,7 @@ func (c *cluster) crashing(t *testing.T, service, namespace string, files map[st
 	}
 }
 
-// compare holds the inventories against what is there.
+// compare compares the inventories with the cluster.
 func (h *crash) compare(chapter int) {
 	h.t.Helper()
 	known, there := h.inventories(), map[string]string{}
@@ -158,7 +158,7 @@ func (h *crash) compare(chapter int) {
 	}
 }
 
-// inventories are what the agent has stored about this history: service and uid by name.
+// inventories returns the stored inventories of this history: service and uid by name.
 func (h *crash) inventories() map[string]string {
 	h.t.Helper()
 	known := map[string]string{}
@@ -179,7 +179,7 @@ func (h *crash) inventories() map[string]string {
 	return known
 }
 
-// chapters is how many plans the history has.
+// chapters is the number of plans of the history.
 const chapters = 4
 
 // story is the plan of a chapter: manifests by service and file.
@@ -228,7 +228,7 @@ func (k *killer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !doomed:
 		k.ReverseProxy.ServeHTTP(w, r)
 	case k.after:
-		// Nobody may read the answer, and the call has to be carried out although its caller dies.
+		// The call must be carried out although its caller may be dead.
 		k.ReverseProxy.ServeHTTP(httptest.NewRecorder(), r.WithContext(context.WithoutCancel(r.Context())))
 		k.kill()
 	default:
@@ -275,7 +275,7 @@ func (c *child) start() {
 	c.process, c.input, c.output = cmd, input, bufio.NewScanner(output)
 }
 
-// kill ends the process as a power cut would, and returns when it is gone.
+// kill ends the process like a power cut, and returns when it is gone.
 func (c *child) kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,7 +293,8 @@ func (c *child) running() bool {
 	return c.process != nil
 }
 
-// reach gives the process the plan of a chapter, and waits until it has carried it out, in as many lives as that takes.
+// reach sends the plan of a chapter to the process, and waits until it is carried out, restarting
+// the process as often as necessary.
 func (c *child) reach(chapter int) {
 	c.t.Helper()
 	const most = 5
@@ -318,7 +319,7 @@ const (
 	settledMark     = "settled "
 )
 
-// TestCrashChild is the agent that TestCrashPoints kills; on its own it is nothing.
+// TestCrashChild is the agent that TestCrashPoints kills. On its own it does nothing.
 func TestCrashChild(t *testing.T) {
 	if os.Getenv(childKubeconfig) == "" {
 		return
@@ -338,7 +339,7 @@ func TestCrashChild(t *testing.T) {
 	}
 }
 
-// tell makes a chapter the plan, and waits until it is carried out.
+// tell sets the plan of a chapter, and waits until it is carried out.
 func (c *cluster) tell(t *testing.T, name string, chapter int) {
 	t.Helper()
 	told := story(name, chapter)
@@ -354,7 +355,8 @@ func (c *cluster) tell(t *testing.T, name string, chapter int) {
 	for _, s := range wanted {
 		c.settled(t, s, report.Healthy)
 	}
-	// Of services that left the plan before this life began nobody reports; their inventories tell.
+	// No status is reported of services that left the plan before this life began; their
+	// inventories show the progress.
 	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 5 * time.Millisecond, Max: 100 * time.Millisecond}, func(ctx context.Context) error {
 		records, err := c.client.Inventories().List(ctx)
 		if err == nil && len(records) != len(told) {

@@ -22,7 +22,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube"
 )
 
-// discoveryServer answers discovery and nothing else.
+// discoveryServer answers only discovery.
 type discoveryServer struct {
 	mu        sync.Mutex
 	aggregate bool
@@ -117,7 +117,7 @@ func startDiscovery(t *testing.T) (*discoveryServer, *kube.Client) {
 	return d, client
 }
 
-// reasonOf is why a kind is not known; empty when it is.
+// reasonOf returns why a kind is unknown, or "" if it is known.
 func reasonOf(t *testing.T, client *kube.Client, kind schema.GroupVersionKind) reason.Reason {
 	t.Helper()
 	if _, err := client.Namespaced(t.Context(), kind); err != nil {
@@ -126,7 +126,7 @@ func reasonOf(t *testing.T, client *kube.Client, kind schema.GroupVersionKind) r
 	return 0
 }
 
-// patiently asks until the answer is the wanted one: questions for the API server are spaced.
+// patiently asks until the expected answer: requests to the API server are spaced.
 func patiently(t *testing.T, client *kube.Client, kind schema.GroupVersionKind, want reason.Reason) {
 	t.Helper()
 	var got reason.Reason
@@ -144,7 +144,7 @@ var (
 	plainCM = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 )
 
-// TestDiscoveryIsShared has many ask at once, and then for what does not exist.
+// TestDiscoveryIsShared has many concurrent callers, which also ask for a missing kind.
 func TestDiscoveryIsShared(t *testing.T) {
 	t.Parallel()
 	d, client := startDiscovery(t)
@@ -175,7 +175,7 @@ func TestDiscoveryIsShared(t *testing.T) {
 	}
 }
 
-// TestDiscoveryChanges has a group come, lose its server and go.
+// TestDiscoveryChanges adds a group, stops its server, and removes the group.
 func TestDiscoveryChanges(t *testing.T) {
 	t.Parallel()
 	d, client := startDiscovery(t)
@@ -202,7 +202,8 @@ func TestDiscoveryChanges(t *testing.T) {
 	patiently(t, client, mill, reason.ApplyRejected)
 }
 
-// TestDiscoveryPlain has a server that knows no aggregated discovery, and a group whose server does not answer.
+// TestDiscoveryPlain has a server without aggregated discovery, and a group whose server does not
+// answer.
 func TestDiscoveryPlain(t *testing.T) {
 	t.Parallel()
 	d, client := startDiscovery(t)
@@ -219,7 +220,8 @@ func TestDiscoveryPlain(t *testing.T) {
 	}
 }
 
-// TestAPIServerKilled has the API server die and come back without its memory, under watches as the agent has them.
+// TestAPIServerKilled kills the API server and restarts it without its memory, under watches like
+// the agent's.
 func TestAPIServerKilled(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

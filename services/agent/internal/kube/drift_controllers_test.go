@@ -27,7 +27,7 @@ const (
 	scale              = `{"spec":{"replicas":3}}`
 )
 
-// controlled waits until the deployment's controller has answered to the generation that it has now.
+// controlled waits until the deployment's controller has observed its current generation.
 func (g *stage) controlled(t *testing.T, name string) {
 	t.Helper()
 	g.await(t, g.name, func(got report.Status) bool { return got.Phase == report.Healthy })
@@ -38,7 +38,7 @@ func (g *stage) controlled(t *testing.T, name string) {
 	}
 }
 
-// testScale has an autoscaler change a number that the manifest says, or does not say.
+// testScale has an autoscaler change a number of replicas that the manifest sets, or does not set.
 func testScale(t *testing.T, c *cluster) {
 	g := c.enter(t, "scale", syncpolicy.DriftCorrect, workload("said", "  replicas: 2\n"), workload("unsaid", ""), workload("fence", ""))
 	for _, name := range []string{"said", "unsaid", "fence"} {
@@ -64,7 +64,7 @@ func testScale(t *testing.T, c *cluster) {
 	}
 }
 
-// untilMutated makes a namespace and waits until a policy is in force there.
+// untilMutated creates a namespace and waits until a policy is in force there.
 func (c *cluster) untilMutated(t *testing.T, namespace string, want map[string]any) {
 	t.Helper()
 	body := fmt.Sprintf(`{"metadata":{"name":%q}}`, namespace)
@@ -84,7 +84,7 @@ func (c *cluster) untilMutated(t *testing.T, namespace string, want map[string]a
 	}
 }
 
-// testStatus writes a status again and again.
+// testStatus writes a status repeatedly.
 func testStatus(t *testing.T, c *cluster) {
 	g := c.enter(t, "status", syncpolicy.DriftCorrect, workload("web", ""), workload("fence", ""))
 	g.controlled(t, "web")
@@ -99,7 +99,7 @@ func testStatus(t *testing.T, c *cluster) {
 	}
 }
 
-// testAdmission has policies that add to what is applied, and that write over it.
+// testAdmission has policies that add to applied objects, and that overwrite them.
 func testAdmission(t *testing.T, c *cluster) {
 	policy := func(name, mutation string) {
 		object := fmt.Sprintf(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicy","metadata":{"name":%[1]q},"spec":{
@@ -144,7 +144,8 @@ func testAdmission(t *testing.T, c *cluster) {
 	}
 }
 
-// testVersions has two services apply objects of one kind in different versions, of which the watch reads one.
+// testVersions has two services apply objects of one kind in different versions, of which the watch
+// reads one.
 func testVersions(t *testing.T, c *cluster) {
 	autoscaler := func(version, metrics string) string {
 		return "apiVersion: autoscaling/" + version + "\nkind: HorizontalPodAutoscaler\nmetadata: {name: target}\nspec:\n" +

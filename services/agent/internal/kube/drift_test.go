@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// stage is a service of its own in a namespace of its own, in which one scenario takes place.
+// stage is the service and the namespace of one scenario.
 type stage struct {
 	*cluster
 
@@ -31,10 +31,10 @@ type stage struct {
 	events <-chan report.Event
 }
 
-// maxFences is how many fences a scenario can have.
+// maxFences is the maximum number of fences of a scenario.
 const maxFences = 4
 
-// enter has a service applied that consists of the manifests and some ConfigMaps of ours.
+// enter applies a service with the manifests and some ConfigMaps of the test.
 func (c *cluster) enter(t *testing.T, name string, mode syncpolicy.DriftMode, manifests ...string) *stage {
 	t.Helper()
 	files := map[string]string{}
@@ -55,7 +55,8 @@ func (c *cluster) enter(t *testing.T, name string, mode syncpolicy.DriftMode, ma
 	return g
 }
 
-// path of an object in the scenario's namespace, such as "configmaps/target" or "apps/v1 deployments/web".
+// path returns the path of an object in the scenario's namespace, such as "configmaps/target" or
+// "apps/v1 deployments/web".
 func (g *stage) path(object string) string {
 	group, rest, found := strings.Cut(object, " ")
 	if !found {
@@ -64,7 +65,7 @@ func (g *stage) path(object string) string {
 	return "/apis/" + group + "/namespaces/" + g.name + "/" + rest
 }
 
-// must makes a request as somebody else, which has to succeed.
+// must sends a request as somebody else, which has to succeed.
 func (g *stage) must(t *testing.T, method, object, contentType, body string) map[string]any {
 	t.Helper()
 	status, answer := g.request(t, method, g.path(object), contentType, body)
@@ -79,7 +80,7 @@ func (g *stage) merge(t *testing.T, object, body string) {
 	g.must(t, http.MethodPatch, object+"?fieldManager=somebody", mergePatch, body)
 }
 
-// corrected waits until an object has been put right.
+// corrected waits until an object has been corrected.
 func (g *stage) corrected(t *testing.T, name string) {
 	t.Helper()
 	timeout := time.After(patience)
@@ -98,8 +99,8 @@ func (g *stage) corrected(t *testing.T, name string) {
 	}
 }
 
-// fence waits until everything that has happened so far to ConfigMaps was seen and dealt with: it changes one that the watch
-// reports after them.
+// fence waits until all previous changes of ConfigMaps have been observed and handled: it changes
+// one that the watch reports after them.
 func (g *stage) fence(t *testing.T) {
 	t.Helper()
 	if g.fences == maxFences {
@@ -111,7 +112,7 @@ func (g *stage) fence(t *testing.T) {
 	g.corrected(t, name)
 }
 
-// data of a ConfigMap.
+// data returns the data of a ConfigMap.
 func (g *stage) data(t *testing.T, name string) any {
 	t.Helper()
 	return g.must(t, http.MethodGet, "configmaps/"+name, "", "")["data"]
@@ -119,7 +120,8 @@ func (g *stage) data(t *testing.T, name string) any {
 
 const target = "configmaps/target"
 
-// TestDriftMatrix has others do what they may do to an object, and counts what that costs.
+// TestDriftMatrix has others change an object in every possible way, and counts the resulting
+// requests.
 func TestDriftMatrix(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Audit = true })
@@ -207,7 +209,7 @@ func TestDriftMatrix(t *testing.T) {
 	}
 }
 
-// testDriftReport reports what others change, and leaves it alone.
+// testDriftReport reports changes by others, and does not correct them.
 func testDriftReport(t *testing.T, c *cluster) {
 	g := c.enter(t, "drift-report", syncpolicy.DriftReport, configMap("target", "1"),
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {password: hunter2}\n")

@@ -18,7 +18,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube"
 )
 
-// TestWindowsOfAnswersAreBounded reads what the transports allow an API server to send, from their own first frames.
+// TestWindowsOfAnswersAreBounded reads the windows for the API server from the transports' own
+// first frames.
 func TestWindowsOfAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(nil) // for its certificate

@@ -27,7 +27,7 @@ const (
 	mergePatch = "application/merge-patch+json"
 )
 
-// TestEngine runs one engine on one real API server; every subtest has services of its own.
+// TestEngine runs one engine on one real API server. Every subtest has services of its own.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -157,7 +157,8 @@ func testDefinition(t *testing.T, c *cluster) {
 	c.settled(t, s, report.Healthy)
 	c.mustExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
 
-	// A definition that leaves the bundle stays, and everything of its kind that is not pruned itself. Nobody collects garbage here.
+	// A definition that leaves the bundle stays, and so do all objects of its kind that are not
+	// pruned. This API server has no garbage collector.
 	background := plan.Spec{Prune: true, Policy: syncpolicy.Policy{Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteBackground}}}
 	s = c.put(t, "definition", map[string]string{"b.yaml": configMap("definition-b", "1")}, background)
 	c.settled(t, s, report.Healthy)
@@ -193,7 +194,7 @@ func testClaimed(t *testing.T, c *cluster) {
 	if got := live["data"].(map[string]any)["value"]; got != "first" {
 		t.Errorf("value: got %v, want first: the first keeps it", got)
 	}
-	// Once the first lets go, the second takes it by itself.
+	// Once the first releases it, the second takes it automatically.
 	c.drop("claim-first")
 	c.gone(t, "claim-first")
 	c.settled(t, second, report.Healthy)
@@ -299,7 +300,8 @@ func testDrift(t *testing.T, c *cluster) {
 	}
 }
 
-// testRefusedSecrets has the API server refuse Secrets. The problem says what is wrong and not what they hold.
+// testRefusedSecrets has the API server reject Secrets. The problem describes the error and not the
+// values.
 func testRefusedSecrets(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct{ fields, want string }{
 		"base64": {"data: {password: 'hunter2!'}", "not base64"},
@@ -362,7 +364,8 @@ func testPaused(t *testing.T, c *cluster) {
 	c.await(t, "paused", func(got report.Status) bool { return got.Phase == report.Pending })
 }
 
-// TestRestart shows that a restarted agent puts right what others did meanwhile, and removes what left the plan.
+// TestRestart shows that a restarted agent corrects drift that happened meanwhile, and removes
+// services that left the plan.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

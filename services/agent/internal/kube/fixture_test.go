@@ -37,7 +37,7 @@ import (
 // userAgent is the agent's name in the audit log.
 const userAgent = "leat-agent/test"
 
-// patience is for a busy machine; everything here takes milliseconds when it works.
+// patience is for a busy machine: a working cluster needs milliseconds.
 const patience = 60 * time.Second
 
 // cluster is an engine that works on a real API server, with bundles in memory.
@@ -75,7 +75,7 @@ func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
 	return c
 }
 
-// clusterAt runs an engine on an API server that is there already.
+// clusterAt runs an engine on an existing API server.
 func clusterAt(t *testing.T, kubeconfig string) *cluster {
 	t.Helper()
 	client, err := kube.New(kube.Params{
@@ -125,7 +125,7 @@ func (c *cluster) restart(t *testing.T) {
 	c.plan()
 }
 
-// forget drops what was reported so far.
+// forget drops the reports so far.
 func (c *cluster) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +161,7 @@ func (c *cluster) Adopted(version string) {
 	c.changed = make(chan struct{})
 }
 
-// plan hands the services to the engine.
+// plan sends the services to the engine.
 func (c *cluster) plan() {
 	c.mu.Lock()
 	services := slices.Collect(maps.Values(c.services))
@@ -172,7 +172,7 @@ func (c *cluster) plan() {
 	c.engine.SetPlan(plan.Plan{Version: version, Services: services, Settings: settings})
 }
 
-// configureAgent says to the agent what a hub would say.
+// configureAgent sends settings to the agent like a hub.
 func (c *cluster) configureAgent(t *testing.T, settings syncpolicy.AgentSettings) {
 	t.Helper()
 	c.mu.Lock()
@@ -206,7 +206,7 @@ func (c *cluster) drop(names ...string) {
 	c.plan()
 }
 
-// await waits until a service's status is as wanted.
+// await waits until a service's status matches.
 func (c *cluster) await(t *testing.T, service string, want func(report.Status) bool) report.Status {
 	t.Helper()
 	timeout := time.After(patience)
@@ -225,7 +225,7 @@ func (c *cluster) await(t *testing.T, service string, want func(report.Status) b
 	}
 }
 
-// settled waits until the desired inputs of a service have been carried out, well or not.
+// settled waits until the desired inputs of a service have been carried out, successfully or not.
 func (c *cluster) settled(t *testing.T, s plan.Service, phase report.Phase) report.Status {
 	t.Helper()
 	return c.await(t, s.Name, func(got report.Status) bool {
@@ -244,7 +244,7 @@ func (c *cluster) gone(t *testing.T, service string) {
 	})
 }
 
-// request speaks to the API server as an administrator.
+// request sends a request to the API server as an administrator.
 func (c *cluster) request(t *testing.T, method, path, contentType, body string) (int, map[string]any) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, c.cp.Host()+path, strings.NewReader(body))
@@ -292,7 +292,7 @@ func (c *cluster) mustNotExist(t *testing.T, paths ...string) {
 	}
 }
 
-// memoryBundles is a store of bundles that are all there.
+// memoryBundles is a store in which every bundle exists.
 type memoryBundles struct {
 	mu      sync.Mutex
 	content map[digest.Digest][]byte
@@ -329,7 +329,7 @@ func (b *memoryBundles) Open(_ context.Context, d, _ digest.Digest) (io.ReadClos
 	return io.NopCloser(bytes.NewReader(content)), nil
 }
 
-// configMap is a manifest.
+// configMap returns the manifest of a ConfigMap.
 func configMap(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  value: %q\n", name, value)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// TestGates runs one engine on one API server without controllers: objects stay as they are written, and a Deployment is ready
-// when a scenario says so.
+// TestGates runs one engine on one API server without controllers: objects stay as they are
+// written, and a scenario decides when a Deployment is ready.
 func TestGates(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -31,7 +31,7 @@ func TestGates(t *testing.T) {
 	concurrently(t, c, scenarios)
 }
 
-// waits waits until the service waits for a reason, with words in the problem's message.
+// waits blocks until the service waits for a reason, with words in the problem's message.
 func (s *scenario) waits(service plan.Service, reason reason.Reason, words ...string) {
 	s.t.Helper()
 	s.await(s.t, service.Name, func(got report.Status) bool {
@@ -47,7 +47,7 @@ func (s *scenario) waits(service plan.Service, reason reason.Reason, words ...st
 	})
 }
 
-// after makes what is served next depend on services of the scenario.
+// after makes the next service depend on services of the scenario.
 func (s *scenario) after(services ...string) {
 	s.spec.Policy.DependsOn = nil
 	for _, name := range services {
@@ -55,14 +55,14 @@ func (s *scenario) after(services ...string) {
 	}
 }
 
-// afterObject makes what is served next depend on an object.
+// afterObject makes the next service depend on an object.
 func (s *scenario) afterObject(apiVersion, kind, namespace, name, condition string) {
 	s.spec.Policy.DependsOn = []syncpolicy.Dependency{{
 		Object: &syncpolicy.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}, Condition: condition,
 	}}
 }
 
-// ready says what the controllers would say of a Deployment.
+// ready writes the status that controllers would write to a Deployment.
 func (s *scenario) ready(name string, replicas int) {
 	s.t.Helper()
 	s.appears("Deployment", name)
@@ -74,7 +74,7 @@ func (s *scenario) ready(name string, replicas int) {
 	}
 }
 
-// value is what a ConfigMap holds.
+// value returns the value of a ConfigMap.
 func (s *scenario) value(name, want string) {
 	s.t.Helper()
 	s.until("ConfigMap", name, func(o map[string]any) bool { return at(o, "data", "value") == want })
@@ -243,7 +243,7 @@ func objectScenarios() map[string]func(*scenario) {
 	}
 }
 
-// allDay is a window that is open now, and will be until the test has long ended.
+// allDay is a window that is open now, until long after the test.
 func allDay() syncpolicy.Window {
 	return syncpolicy.Window{Schedule: "0 0 * * *", Duration: 48 * time.Hour}
 }

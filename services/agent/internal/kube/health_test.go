@@ -24,7 +24,8 @@ const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\
 	"  selector: {matchLabels: {app: %[1]s}}\n  template:\n    metadata: {labels: {app: %[1]s}}\n    spec:\n%s" +
 	"      containers: [{name: x, image: example.test/x}]\n"
 
-// TestDeploymentHealth follows Deployments on a control plane whose nodes run their pods, or cannot.
+// TestDeploymentHealth follows Deployments on a control plane whose nodes run their pods, or
+// cannot.
 func TestDeploymentHealth(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
@@ -68,7 +69,7 @@ func assertRecord(t *testing.T, store *kube.Inventories, want inventory.Record) 
 	}
 }
 
-// assertShards shows that a change of one object writes one of the shards, and the head.
+// assertShards checks that a change of one object writes one of the shards, and the head.
 func assertShards(t *testing.T, c *cluster, store *kube.Inventories, record inventory.Record) {
 	t.Helper()
 	versions := func() map[string]string {

@@ -22,7 +22,7 @@ func pointers(texts ...string) plan.Spec {
 	return ignoring(syncpolicy.IgnoreRule{Pointers: texts})
 }
 
-// edited is what others merge into the object, as the managers named.
+// edited merges patches into the object as the named managers.
 func edited(pairs ...string) func(t *testing.T, c *cluster, path, name string) {
 	return func(t *testing.T, c *cluster, path, _ string) {
 		t.Helper()
@@ -117,7 +117,7 @@ var ignored = map[string]encounter{
 	},
 }
 
-// assertAfter counts the writes of an object that change leads to.
+// assertAfter counts the writes of an object after a change.
 func (c *cluster) assertAfter(t *testing.T, name string, want int, change func()) {
 	t.Helper()
 	before := c.writes(t, name)
@@ -127,8 +127,9 @@ func (c *cluster) assertAfter(t *testing.T, name string, want int, change func()
 	}
 }
 
-// assertQuiet counts the writes of an object that change leads to, at once or later: sentinels are changed then, which are seen
-// to be put right one after the other, so that the second is in a run that comes after that of the first.
+// assertQuiet counts the writes of an object after a change, immediate or later. It then changes
+// sentinels one after the other, and waits until each has been corrected: the second correction is
+// in a run that follows that of the first.
 func (c *cluster) assertQuiet(t *testing.T, path string, s *sentinels, want int, change func()) {
 	t.Helper()
 	c.assertAfter(t, path[strings.LastIndex(path, "/")+1:], want, func() {
@@ -142,7 +143,8 @@ func (c *cluster) assertQuiet(t *testing.T, path string, s *sentinels, want int,
 	})
 }
 
-// sentinels are objects of one kind. Each is used once: the engine takes its time for what is changed again and again.
+// sentinels are objects of one kind. Each is used once, because the engine slows down for objects
+// that are changed repeatedly.
 type sentinels struct {
 	path string // of all, without their numbers
 	used int
@@ -158,7 +160,7 @@ func guard(files map[string]string, collection, manifest, name string) *sentinel
 	return &sentinels{path: collection + name}
 }
 
-// testQuiet counts the writes that changes of fields lead to.
+// testQuiet counts the writes after changes of fields.
 func testQuiet(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct {
 		spec   plan.Spec
@@ -196,7 +198,8 @@ func testQuiet(t *testing.T, c *cluster) {
 	}
 }
 
-// testAutoscaler lets the controller of a real HorizontalPodAutoscaler scale what a manifest gives a number of replicas.
+// testAutoscaler has the controller of a real HorizontalPodAutoscaler change the replicas that a
+// manifest sets.
 func testAutoscaler(t *testing.T, c *cluster) {
 	deployment := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: NAME}\nspec:\n  replicas: %d\n  selector: {matchLabels: {app: NAME}}\n" +
 		"  template:\n    metadata: {labels: {app: NAME}}\n    spec: {containers: [{name: app, image: 'example.test/app:%d'}]}\n"

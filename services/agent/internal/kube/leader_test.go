@@ -15,7 +15,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube"
 )
 
-// TestLead lets replicas take turns.
+// TestLead has replicas take turns.
 func TestLead(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -59,7 +59,7 @@ func TestLead(t *testing.T) {
 	if got := <-begun; got != "second 1" {
 		t.Fatalf("got %s as the leader, want second 1", got)
 	}
-	// Somebody takes the lease away.
+	// Somebody deletes the lease.
 	status, answer := c.request(t, http.MethodPatch, "/apis/coordination.k8s.io/v1/namespaces/leat-system/leases/leat-agent", mergePatch,
 		`{"spec":{"holderIdentity":"usurper","leaseDurationSeconds":3600}}`)
 	if status != http.StatusOK {
@@ -94,7 +94,7 @@ func TestKeep(t *testing.T) {
 			t.Errorf("got %q, want %q", load(), want)
 		}
 	}
-	// A Secret that came with the backup of another cluster is not ours.
+	// A Secret that came with the backup of another cluster is ignored.
 	c.request(t, http.MethodPatch, "/api/v1/namespaces/leat-system/secrets/leat-agent-identity", mergePatch,
 		`{"metadata":{"annotations":{"leat.dev/cluster-uid":"another"}}}`)
 	if got := load(); got != "" {

@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// kubelet answers the API server's questions for logs, for a node of that name.
+// kubelet answers the API server's requests for logs, for a node of that name.
 func (c *cluster) kubelet(t *testing.T, node string, logs map[string]string) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +47,7 @@ func (c *cluster) kubelet(t *testing.T, node string, logs map[string]string) {
 		`{"status":{"addresses":[{"type":"InternalIP","address":%q}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%s}}}}`, host, port))
 }
 
-// pod makes a Pod of a Job on a node, whose containers ended with these exit codes.
+// pod creates a Pod of a Job on a node, whose containers ended with these exit codes.
 func (c *cluster) pod(t *testing.T, node, name, job, phase string, codes map[string]int) {
 	t.Helper()
 	var containers, statuses []string
@@ -106,7 +106,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestTestLog shows that the end of a failed test's log comes with the report, and that no secret comes with it.
+// TestTestLog shows that the report has the end of a failed test's log, and no secret in it.
 func TestTestLog(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

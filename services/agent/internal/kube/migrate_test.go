@@ -21,13 +21,13 @@ import (
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 
-// version is one of a definition; the last one in a list is the one that objects are stored in.
+// version is a version of a definition. Objects are stored in the last one of a list.
 func version(name string) string {
 	return fmt.Sprintf("{name: %s, served: true, storage: STORAGE, schema: {openAPIV3Schema: {type: object, properties: {"+
 		"spec: {type: object, properties: {a: {type: string}, b: {type: string}, c: {type: string}}}}}}}", name)
 }
 
-// define makes a kind of its own exist in these versions, in place of those before.
+// define creates a kind in these versions, or replaces its versions.
 func (c *cluster) define(t *testing.T, kind string, versions ...string) {
 	t.Helper()
 	plural := strings.ToLower(kind) + "s"
@@ -38,7 +38,8 @@ func (c *cluster) define(t *testing.T, kind string, versions ...string) {
 	c.applyAs(t, "admin", definitions+plural+".example.test", fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"+
 		"metadata: {name: %s.example.test}\nspec: {group: example.test, scope: Namespaced, names: {kind: %s, plural: %s}, versions: [%s]}\n",
 		plural, kind, plural, strings.Join(list, ", ")))
-	// The API server says of a definition that it is established before it serves the versions, and tells nobody when it does.
+	// The API server reports a definition as established before it serves the versions, and does
+	// not report when it does.
 	err := backoff.Retry(t.Context(), backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second}, func(context.Context) error {
 		if !c.served(t, plural, versions) {
 			return errors.New("not served")
@@ -70,7 +71,7 @@ func (c *cluster) served(t *testing.T, plural string, versions []string) bool {
 	return true
 }
 
-// retire does what it takes until a version can be taken out of a definition: nothing is stored in it any more.
+// retire prepares the removal of a version from a definition: no object is stored in it afterwards.
 func (c *cluster) retire(t *testing.T, kind, object string) {
 	t.Helper()
 	plural := strings.ToLower(kind) + "s"
@@ -83,7 +84,7 @@ func custom(version, kind, name, spec string) string {
 	return fmt.Sprintf("apiVersion: example.test/%s\nkind: %s\nmetadata: {name: %s}\nspec: %s\n", version, kind, name, spec)
 }
 
-// testMigration changes the versions of a kind, beneath an object of it.
+// testMigration changes the versions of a kind that has an object.
 func testMigration(t *testing.T, c *cluster) {
 	for name, test := range map[string]struct {
 		kind    string

@@ -13,14 +13,14 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// restarted is what a service is in the middle of when the agent ends, and what is to become of it afterwards.
+// restarted is the state of a service when the agent ends, and the expected result afterwards.
 type restarted struct {
 	before func(s *scenario) plan.Service
 	idle   func(s *scenario) // while no agent runs; nil does nothing
 	after  func(s *scenario, service plan.Service)
 }
 
-// TestOrderRestart ends the agent while services are in the middle of hooks, waves and removals.
+// TestOrderRestart ends the agent during hooks, waves and removals.
 func TestOrderRestart(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
@@ -45,7 +45,7 @@ func TestOrderRestart(t *testing.T) {
 	}
 }
 
-// restarts are the cases; uids hold what objects were called before, by scenario.
+// restarts are the cases; uids are the objects' earlier UIDs, by scenario.
 func restarts(uids map[string]string) map[string]restarted {
 	same := func(s *scenario, kind, name string) {
 		s.t.Helper()

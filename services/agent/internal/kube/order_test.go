@@ -22,8 +22,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// TestOrder runs one engine on a control plane with controllers and a node whose pods run, or complete where a Job has made them.
-// Pods that ask for a gate wait until it is opened, which is how a scenario holds a Job or a Deployment back.
+// TestOrder runs one engine on a control plane with controllers and a node whose pods run, or
+// complete if they belong to a Job. Pods that ask for a gate wait until it is opened, by which a
+// scenario delays a Job or a Deployment.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
@@ -77,13 +78,13 @@ func newScenario(t *testing.T, c *cluster, title string) *scenario {
 	return &scenario{cluster: c, t: t, name: name, spec: plan.Spec{Namespace: name, CreateNamespace: true, Prune: true}}
 }
 
-// sync makes the manifests the service's.
+// sync sets the service's manifests.
 func (s *scenario) sync(manifests ...string) plan.Service {
 	s.t.Helper()
 	return s.serve(s.name, manifests...)
 }
 
-// serve makes the manifests those of any service in the scenario's namespace.
+// serve sets the manifests of any service in the scenario's namespace.
 func (s *scenario) serve(service string, manifests ...string) plan.Service {
 	s.t.Helper()
 	files := map[string]string{"README.md": service} // so that no two services have the same bundle
@@ -93,7 +94,7 @@ func (s *scenario) serve(service string, manifests ...string) plan.Service {
 	return s.put(s.t, service, files, s.spec)
 }
 
-// again asks for a sync.
+// again requests a sync.
 func (s *scenario) again(service plan.Service, request string) plan.Service {
 	service.SyncRequest = request
 	s.mu.Lock()
@@ -103,7 +104,7 @@ func (s *scenario) again(service plan.Service, request string) plan.Service {
 	return service
 }
 
-// refresh lets the service be applied again although nothing changed, and waits until that is done.
+// refresh causes another apply of the unchanged service, and waits until it is done.
 func (s *scenario) refresh(service plan.Service) {
 	s.t.Helper()
 	before := s.await(s.t, service.Name, func(got report.Status) bool { return got.Phase == report.Healthy })
@@ -135,7 +136,7 @@ func (s *scenario) fails(service plan.Service, reason reason.Reason, words ...st
 	return got
 }
 
-// refused is the message about one object of a failed service.
+// refused returns the message about one object of a failed service.
 func (s *scenario) refused(got report.Status, name string) string {
 	s.t.Helper()
 	for _, o := range got.Objects {
@@ -147,7 +148,7 @@ func (s *scenario) refused(got report.Status, name string) string {
 	return ""
 }
 
-// collections are where the API server keeps objects of a kind.
+// collections are the API server's paths for objects of a kind.
 func (s *scenario) collection(kind string) string {
 	s.t.Helper()
 	path, ok := map[string]string{
@@ -163,7 +164,7 @@ func (s *scenario) collection(kind string) string {
 	return fmt.Sprintf(path, s.name)
 }
 
-// until waits until an object is as wanted, and returns it; nil is one that does not exist.
+// until waits until an object matches, and returns it; nil stands for a missing one.
 func (s *scenario) until(kind, name string, wanted func(o map[string]any) bool) map[string]any {
 	s.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -189,7 +190,7 @@ func (s *scenario) until(kind, name string, wanted func(o map[string]any) bool) 
 	return nil
 }
 
-// watch follows one object from a version on, until it is as wanted or some seconds have passed.
+// watch follows one object from a version on, until it matches or some seconds have passed.
 func (s *scenario) watch(kind string, query url.Values, version string, wanted func(o map[string]any) bool) (map[string]any, bool) {
 	s.t.Helper()
 	query = maps.Clone(query)
@@ -231,7 +232,7 @@ func (s *scenario) some(kind string) {
 	s.until(kind, "", func(o map[string]any) bool { return o != nil })
 }
 
-// jobs lists the names of the Jobs that are there to stay.
+// jobs lists the names of the Jobs that are not being deleted.
 func (s *scenario) jobs() (names []string) {
 	s.t.Helper()
 	_, list := s.request(s.t, http.MethodGet, s.collection("Job"), "", "")
@@ -257,7 +258,7 @@ func (s *scenario) vanishes(kind, name string) {
 	s.until(kind, name, func(o map[string]any) bool { return o == nil })
 }
 
-// get returns an object, nil when it does not exist.
+// get returns an object, or nil if it does not exist.
 func (s *scenario) get(kind, name string) map[string]any {
 	s.t.Helper()
 	status, o := s.request(s.t, http.MethodGet, s.collection(kind)+"/"+name, "", "")
@@ -304,7 +305,7 @@ func (s *scenario) change(kind, name, patch string) {
 	}
 }
 
-// create makes an object as somebody else.
+// create creates an object as somebody else.
 func (s *scenario) create(kind, manifest string) {
 	s.t.Helper()
 	s.request(s.t, http.MethodPost, "/api/v1/namespaces", "application/json", fmt.Sprintf(`{"metadata":{"name":%q}}`, s.name))
@@ -313,7 +314,7 @@ func (s *scenario) create(kind, manifest string) {
 	}
 }
 
-// open lets the pods of the scenario run that ask for the gate.
+// open opens the gate for the scenario's pods.
 func (s *scenario) open() {
 	s.t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{"gate-%s":"open"}}}`, s.name)
@@ -322,7 +323,7 @@ func (s *scenario) open() {
 	}
 }
 
-// gate is what pods ask for that wait.
+// gate is the resource for which waiting pods ask.
 func (s *scenario) gate() map[string]any {
 	return map[string]any{"gate-" + s.name: "open"}
 }
@@ -376,7 +377,7 @@ func pods(selector map[string]any, restart string) map[string]any {
 	return spec
 }
 
-// job completes by itself.
+// job completes automatically.
 func job(name string, annotations ...string) string {
 	return jobWith(name, map[string]any{"template": map[string]any{"spec": pods(nil, "Never")}}, annotations...)
 }

@@ -64,7 +64,7 @@ func (c *cluster) get(t *testing.T, path string) map[string]any {
 	return c.must(t, http.MethodGet, path, "", "")
 }
 
-// carriedOut waits until everything that s wants is applied, however it fares.
+// carriedOut waits until s is applied completely, with any result.
 func (c *cluster) carriedOut(t *testing.T, s plan.Service) report.Status {
 	t.Helper()
 	return c.await(t, s.Name, func(got report.Status) bool {
@@ -73,7 +73,7 @@ func (c *cluster) carriedOut(t *testing.T, s plan.Service) report.Status {
 	})
 }
 
-// until waits until an object is as wanted. It watches it, and does not ask again and again.
+// until waits until an object matches. It watches the object instead of polling.
 func (c *cluster) until(t *testing.T, path string, want func(map[string]any) bool) map[string]any {
 	t.Helper()
 	cut := strings.LastIndex(path, "/") + 1
@@ -118,7 +118,7 @@ func part(value any, path ...string) any {
 	return value
 }
 
-// ownersOf lists who owns a field, by its names in managedFields.
+// ownersOf lists the owners of a field, by their names in managedFields.
 func ownersOf(object map[string]any, path ...string) []string {
 	all := map[string]bool{}
 	entries, _ := part(object, "metadata", "managedFields").([]any)
@@ -130,7 +130,7 @@ func ownersOf(object map[string]any, path ...string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// writes counts what the agent has sent to change an object, by the API server's own record.
+// writes counts the agent's requests to change an object, according to the API server's audit log.
 func (c *cluster) writes(t *testing.T, name string) (count int) {
 	t.Helper()
 	for _, r := range c.requests(t) {

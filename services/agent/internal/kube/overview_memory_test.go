@@ -30,7 +30,8 @@ const (
 	heapBar      = 6 << 20 // bytes of everything
 )
 
-// largeCluster answers streaming lists as the API server of a large cluster does, and says nothing afterwards.
+// largeCluster answers streaming lists like the API server of a large cluster, and sends nothing
+// afterwards.
 type largeCluster struct{ pods, nodes, warnings int }
 
 // ServeHTTP implements http.Handler.
@@ -60,7 +61,7 @@ func (c largeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func uuidOf(kind, i int) string { return fmt.Sprintf("3c151b95-652d-4eef-b789-%04d%08d", kind, i) }
 
-// podMetadata is what the API server says of a pod of a Deployment where metadata is asked for.
+// podMetadata is the metadata of a Deployment's pod, as the API server sends it.
 func podMetadata(i int) string {
 	name := fmt.Sprintf("a-deployment-of-a-team-5d59d67564-%05d", i)
 	return fmt.Sprintf(`{"type":"ADDED","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,
@@ -71,7 +72,8 @@ func podMetadata(i int) string {
 		{"k:{\"type\":\"Ready\"}":{".":{},"f:type":{}}},"f:phase":{},"f:podIP":{}}},"subresource":"status"}]}}}`+"\n", name, i%100, uuidOf(2, i), 1000+i)
 }
 
-// TestOverviewMemory measures what an overview keeps of a cluster of 50,000 pods, with 1,000 nodes and 10,000 warnings.
+// TestOverviewMemory measures the memory for an overview of a cluster of 50,000 pods, with 1,000
+// nodes and 10,000 warnings.
 func TestOverviewMemory(t *testing.T) { // not parallel: it measures the heap
 	empty, _ := overviewHeap(t, largeCluster{})
 	pods, took := overviewHeap(t, largeCluster{pods: manyPods})
@@ -86,7 +88,8 @@ func TestOverviewMemory(t *testing.T) { // not parallel: it measures the heap
 	}
 }
 
-// overviewHeap measures how much larger the heap is when an overview of the cluster is known, and how long that takes.
+// overviewHeap measures the growth of the heap until an overview of the cluster is known, and the
+// time until then.
 func overviewHeap(t *testing.T, c largeCluster) (used int64, took time.Duration) {
 	t.Helper()
 	server := httptest.NewServer(c)

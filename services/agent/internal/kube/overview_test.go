@@ -28,7 +28,7 @@ type viewer struct {
 	latencies []time.Duration // of the awaited changes, for the test's log
 }
 
-// view runs an overview until the test ends. As is whom the viewer is; empty: an administrator.
+// view runs an overview until the test ends, as the given user or, with "", as an administrator.
 func view(t *testing.T, c *cluster, as string) *viewer {
 	t.Helper()
 	v := &viewer{summary: overview.NewSummary(), logs: &logBuffer{}}
@@ -55,7 +55,7 @@ func view(t *testing.T, c *cluster, as string) *viewer {
 	return v
 }
 
-// await waits until the overview is as wanted.
+// await waits until the overview matches.
 func (v *viewer) await(t *testing.T, what string, want func(overview.Overview) bool) {
 	t.Helper()
 	began, timeout := time.Now(), time.After(patience)
@@ -96,8 +96,8 @@ func viewedEvent(name, kind, reason, seen string, count int) string {
 		"involvedObject":{"kind":"Pod","namespace":"default","name":"pod-0"}}`, name, kind, reason, count, seen)
 }
 
-// TestOverview has nodes, pods and warnings come, change and go on a real API server, which is lost and comes back meanwhile. It costs
-// nothing but watches.
+// TestOverview creates, changes and deletes nodes, pods and warnings on a real API server, which is
+// stopped and restarted meanwhile. The overview sends only watches.
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })
@@ -150,7 +150,7 @@ func TestOverview(t *testing.T) {
 		return o.Warnings.Count == 2 && o.Warnings.Latest[0] == want && o.Warnings.Latest[1].Reason == "FailedScheduling"
 	})
 
-	// What happens while nobody hears it is told afterwards.
+	// Changes during an outage are reported afterwards.
 	backs := v.backs.Load()
 	c.cp.KillAPIServer()
 	if err := c.cp.StartAPIServer(t.Context()); err != nil {
@@ -186,7 +186,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// TestOverviewForbidden has a viewer that may see pods alone, until it may see nodes, too.
+// TestOverviewForbidden has a viewer that may watch only pods, until it may watch nodes, too.
 func TestOverviewForbidden(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

@@ -21,7 +21,7 @@ const (
 	letGo    = `{"metadata":{"finalizers":null}}`
 )
 
-// departures are the names of the objects that leave a service, in their order, from now on until stop is called.
+// departures records the names of the objects that leave a service, in order, until stop is called.
 func (s *scenario) departures(service string) (stop func() []string) {
 	s.t.Helper()
 	events, end := s.engine.Subscribe(service)

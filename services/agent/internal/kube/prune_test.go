@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// TestPrune runs one engine on a control plane with controllers: those that collect garbage, and end namespaces, have their part
-// in what is deleted when.
+// TestPrune runs one engine on a control plane with controllers: the garbage collector and the
+// namespace controller affect when objects are deleted.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
@@ -38,7 +38,7 @@ func TestPrune(t *testing.T) {
 	concurrently(t, c, scenarios)
 }
 
-// label is the service that an object bears the label of.
+// label returns the service in an object's label.
 func (s *scenario) label(kind, name string) string {
 	s.t.Helper()
 	label, _ := at(s.get(kind, name), "metadata", "labels", k8s.ServiceLabel).(string)
@@ -154,7 +154,7 @@ func claim(name string, annotations ...string) string {
 	}}, annotations...)
 }
 
-// prunedClaim has a claim leave that is on its way to a volume, which nobody has here.
+// prunedClaim removes a claim that waits for a volume, which this cluster cannot provide.
 func (s *scenario) prunedClaim(annotations ...string) {
 	s.t.Helper()
 	first := s.sync(config("a", "1"), claim("data", annotations...))
@@ -200,7 +200,7 @@ func (s *scenario) extraNamespace(annotations ...string) string {
 	return manifest("v1", "Namespace", s.name+"-extra", map[string]any{}, annotations...)
 }
 
-// leaves waits until the API server has nothing at a path.
+// leaves waits until nothing exists at a path.
 func (s *scenario) leaves(path string) {
 	s.t.Helper()
 	if status, _ := s.request(s.t, http.MethodGet, path, "", ""); status != http.StatusNotFound {

@@ -25,8 +25,9 @@ const (
 	quietRefresh  = 1500 * time.Millisecond
 )
 
-// TestZeroCostSteadyState has 50 services of 2,000 objects in all, of kinds that the API server completes. Neither plans that
-// bring nothing new, nor refreshes, nor a restart, nor the overview of the cluster cost the API server anything but watches.
+// TestZeroCostSteadyState has 50 services with 2,000 objects in all, of kinds that the API server
+// completes. Only watches reach the API server during plans without changes, refreshes, a restart,
+// and the overview of the cluster.
 func TestZeroCostSteadyState(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })
@@ -86,7 +87,7 @@ func TestZeroCostSteadyState(t *testing.T) {
 	}
 }
 
-// allHealthy waits until all services were seen to be as they should be.
+// allHealthy waits until all services were reported healthy.
 func (c *cluster) allHealthy(t *testing.T) {
 	t.Helper()
 	for i := range quietServices {

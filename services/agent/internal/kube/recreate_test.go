@@ -13,7 +13,7 @@ import (
 
 const recreate = "leat.dev/recreate=enabled"
 
-// kindChange is a change of an object that the API server refuses, whatever the reason it gives.
+// kindChange is a change of an object that the API server rejects, for any reason.
 type kindChange struct {
 	kind, field string
 	of          func(value string, annotations ...string) string
@@ -168,7 +168,7 @@ func recreateScenarios() map[string]func(*scenario) {
 	return scenarios
 }
 
-// first makes the kind known, if it is one of these tests.
+// first defines the kind if these tests own it.
 func (s *scenario) kinds(change kindChange) {
 	s.t.Helper()
 	if change.kind != "Widget" {
@@ -192,7 +192,7 @@ func (s *scenario) recreated(change kindChange, annotations ...string) {
 	}
 }
 
-// kept makes the same change without having asked for another object.
+// kept makes the same change without allowing recreation.
 func (s *scenario) kept(change kindChange) {
 	s.t.Helper()
 	s.kinds(change)

@@ -29,8 +29,8 @@ import (
 // manifests is where people find the agent's rights.
 const manifests = "../../../../deploy/kubernetes"
 
-// TestSecRightsOfTenants works with only the rights of the manifests for a cluster in which every service has an
-// account.
+// TestSecRightsOfTenants uses only the rights in the manifests for a cluster in which every service
+// has an account.
 func TestSecRightsOfTenants(t *testing.T) {
 	t.Parallel()
 	cp := kubetest.Start(t) // with controllers, which put together the role "admin"

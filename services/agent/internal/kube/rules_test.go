@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// TestHealthOfObjects follows what controllers write into the status of objects. They are played by the test, so that each state
-// lasts as long as it is looked at; nothing here waits for a health timeout.
+// TestHealthOfObjects writes the status of objects like controllers do. Each state lasts until the
+// test has seen its effect; nothing here waits for a health timeout.
 func TestHealthOfObjects(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -32,7 +32,7 @@ func TestHealthOfObjects(t *testing.T) {
 	}
 }
 
-// defineOpen makes a kind whose objects may have any status.
+// defineOpen defines a kind whose objects may have any status.
 func (c *cluster) defineOpen(t *testing.T, group, kind, plural string) {
 	t.Helper()
 	body := fmt.Sprintf(`
@@ -102,7 +102,7 @@ func testOwnRule(t *testing.T, c *cluster) {
 	c.says(t, s, report.Healthy, "")
 }
 
-// The object is not touched; only what is said of it changes.
+// The object stays unchanged; only the verdict on it changes.
 func testRulesChange(t *testing.T, c *cluster) {
 	s := c.put(t, "rules-change", pump("changing"), plan.Spec{Prune: true})
 	c.says(t, s, report.Healthy, "")

@@ -28,8 +28,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// ignorable are pointers into a PodTemplate, and the path to what each names. In those that end in an item's field, the item
-// has to be in the manifest and in the cluster.
+// ignorable are pointers into a PodTemplate, and for each the path to its field. If it ends in an
+// item's field, the item has to exist in the manifest and in the cluster.
 var ignorable = map[string]string{
 	"/template/spec/containers/[name=app]/image":       "template spec containers app image",
 	"/template/spec/containers/[name=app]/env":         "template spec containers app env",
@@ -41,7 +41,7 @@ var ignorable = map[string]string{
 	"/metadata/annotations/example.test~1a":            "metadata annotations example.test/a",
 }
 
-// drawTemplate draws a PodTemplate. The API server makes 1 of 1000m.
+// drawTemplate draws a PodTemplate. The API server turns 1000m into 1.
 func drawTemplate(t *rapid.T, name string) map[string]any {
 	container := func(of string) map[string]any {
 		c := map[string]any{"name": of, "image": rapid.SampledFrom([]string{"i:1", "i:2"}).Draw(t, of+" image")}
@@ -72,8 +72,8 @@ func drawTemplate(t *rapid.T, name string) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": map[string]any{"spec": spec}}
 }
 
-// testShapedOnAServer lets managers work on objects in any order, and shows that applying what is made of any manifest leaves what is
-// ignored as it was.
+// testShapedOnAServer has managers change objects in any order, and shows that applying the shaped
+// form of any manifest leaves ignored fields unchanged.
 func testShapedOnAServer(t *testing.T, c *cluster) {
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -122,7 +122,7 @@ func testShapedOnAServer(t *testing.T, c *cluster) {
 	})
 }
 
-// testRehearsed compares an object of which some fields are ignored and others are yielded.
+// testRehearsed compares an object with ignored and yielded fields.
 func testRehearsed(t *testing.T, c *cluster) {
 	spec := pointers("/data/a")
 	spec.Policy.Conflicts = rules("x", "yield").Policy.Conflicts
@@ -142,7 +142,8 @@ func testRehearsed(t *testing.T, c *cluster) {
 	}
 }
 
-// testConfidentialConflict has a conflict about an item of a list that a secret of the configuration gives its name.
+// testConfidentialConflict has a conflict about a list item whose name is a secret of the
+// configuration.
 func testConfidentialConflict(t *testing.T, c *cluster) {
 	manifest := strings.ReplaceAll(template("[{name: hunter2, image: us}]"), "NAME", "silent")
 	c.applyAs(t, "x", podTemplates+"silent", strings.Replace(manifest, "us", "x", 1))
@@ -158,7 +159,7 @@ func testConfidentialConflict(t *testing.T, c *cluster) {
 	}
 }
 
-// testMutated has a policy of the API server write over a field that the manifest sets, and that is ignored.
+// testMutated has a policy of the API server overwrite an ignored field that the manifest sets.
 func testMutated(t *testing.T, c *cluster) {
 	policy := `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": {"name": "mutated"}, "spec": {
 		"reinvocationPolicy": "Never", "failurePolicy": "Fail",

@@ -14,7 +14,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// tenantRights let account "deployer" of namespace "tenant" do what it likes with ConfigMaps there, and nothing else.
+// tenantRights grant account "deployer" of namespace "tenant" all rights on ConfigMaps there, and
+// no others.
 const tenantRights = `apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: deployer, namespace: tenant}
@@ -32,7 +33,7 @@ func inNamespace(manifest, namespace string) string {
 	return strings.Replace(manifest, "metadata:\n", "metadata:\n  namespace: "+namespace+"\n", 1)
 }
 
-// TestTenancy applies services as a service account that may do little.
+// TestTenancy applies services as a service account with few rights.
 func TestTenancy(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)

@@ -21,14 +21,15 @@ import (
 
 const testPhase = "leat.dev/phase=Test"
 
-// TestTests runs one engine on a control plane with controllers and a node whose pods run, or complete where a Job made them.
+// TestTests runs one engine on a control plane with controllers and a node whose pods run, or
+// complete if they belong to a Job.
 func TestTests(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
 	concurrently(t, c, testScenarios())
 }
 
-// check makes a service of what it consists of, and of the manifests in its tests' folder.
+// check sets a service's manifests, and those in its tests' folder.
 func (s *scenario) check(app string, tests ...string) plan.Service {
 	s.t.Helper()
 	s.spec.Policy.Tests = &syncpolicy.Tests{Path: "tests", Timeout: s.limit}
@@ -54,7 +55,7 @@ func (s *scenario) failed(service plan.Service, words ...string) report.Status {
 	return got
 }
 
-// results are the tests of a status: "+name" for those that passed, "-name" for others.
+// results returns the tests of a status: "+name" for those that passed, "-name" for others.
 func results(got report.Status) string {
 	var all []string
 	for _, r := range got.Tests {
@@ -260,8 +261,8 @@ func testScenarios() map[string]func(*scenario) {
 	}
 }
 
-// TestTestsOutlastTheAgent shows that tests that run when the agent is restarted are waited for, and not run a second time, and
-// that what came of them is still known after the next restart.
+// TestTestsOutlastTheAgent shows that tests that run during a restart of the agent continue, and do
+// not run a second time. Their results are still known after the next restart.
 func TestTestsOutlastTheAgent(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })

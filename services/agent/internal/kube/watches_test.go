@@ -46,7 +46,7 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// witness is a Sink that keeps what it heard.
+// witness is a Sink that records its calls.
 type witness struct {
 	watches *kube.Watches
 	logs    *logBuffer
@@ -79,7 +79,8 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// attend runs watches of some kinds until the test ends. As is whom the watcher is; empty: an administrator.
+// attend runs watches of some kinds until the test ends, as the given user or, with "", as an
+// administrator.
 func attend(t *testing.T, c *cluster, as string, kinds ...schema.GroupVersionKind) *witness {
 	t.Helper()
 	w := &witness{
@@ -106,7 +107,7 @@ func attend(t *testing.T, c *cluster, as string, kinds ...schema.GroupVersionKin
 	return w
 }
 
-// kubeconfigAs is a kubeconfig with which an administrator acts as somebody else.
+// kubeconfigAs returns a kubeconfig with which an administrator acts as somebody else.
 func kubeconfigAs(t *testing.T, c *cluster, as string) string {
 	t.Helper()
 	config, err := clientcmd.LoadFromFile(c.cp.KubeconfigPath())
@@ -164,7 +165,7 @@ func (w *witness) hear(what string) {
 	w.changed = make(chan struct{})
 }
 
-// until waits for something to be heard.
+// until waits for a call of the sink.
 func (w *witness) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	timeout := time.After(patience)
@@ -185,7 +186,7 @@ func (w *witness) until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// seen waits until an object was observed as wanted, and returns the observation.
+// seen waits until an object was observed in a matching state, and returns the observation.
 func (w *witness) seen(t *testing.T, name string, want func(observe.Observation) bool) (o observe.Observation) {
 	t.Helper()
 	w.until(t, "observation of "+name, func() bool {
@@ -198,7 +199,7 @@ func (w *witness) seen(t *testing.T, name string, want func(observe.Observation)
 func deleted(o observe.Observation) bool { return o.Deleted }
 func present(o observe.Observation) bool { return !o.Deleted }
 
-// create makes an object with the label of a service, through server-side apply as leat.
+// create creates an object with the label of a service, through server-side apply as leat.
 func (c *cluster) create(t *testing.T, path, body, service string) {
 	t.Helper()
 	body += fmt.Sprintf("metadata: {name: %s, labels: {leat.dev/service: %s}}\n", filepath.Base(path), service)
@@ -213,7 +214,7 @@ func gvk(group, version, kind string) schema.GroupVersionKind {
 
 const bareConfigMap = "apiVersion: v1\nkind: ConfigMap\ndata: {value: x}\n"
 
-// testLabelRemoved shows that for its service an object without the label is gone.
+// testLabelRemoved shows that an object without the label is gone for its service.
 func testLabelRemoved(t *testing.T, c *cluster) {
 	w := attend(t, c, "", gvk("", "v1", "ConfigMap"))
 	c.create(t, configMaps+"unlabelled", bareConfigMap, "label-removed")
@@ -258,7 +259,7 @@ const sluiceDefinition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "Cus
 	"spec": {"group": "watch.example.test", "scope": "Namespaced", "names": {"kind": "Sluice", "plural": "sluices"}, "versions": [
 	{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
 
-// testDefinitionComesAndGoes has other people install and delete the definition of a kind that is watched.
+// testDefinitionComesAndGoes has other people install and delete the definition of a watched kind.
 func testDefinitionComesAndGoes(t *testing.T, c *cluster) {
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	const path = "/apis/watch.example.test/v1/namespaces/default/sluices/gate"
@@ -283,7 +284,7 @@ func testDefinitionComesAndGoes(t *testing.T, c *cluster) {
 	}
 }
 
-// testForbidden has a watcher that may not watch one of its kinds, until it may.
+// testForbidden has a watcher without the right to watch one of its kinds, until it gets the right.
 func testForbidden(t *testing.T, c *cluster) {
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
 	grant := func(name, rule string) {
@@ -350,7 +351,8 @@ func testRecheck(t *testing.T, c *cluster) {
 	w.until(t, "a new list", func() bool { return w.synced[kind.GroupKind()] == 2 })
 }
 
-// testOtherVersion reads the objects of a kind in another version. Nothing is gone because of that.
+// testOtherVersion reads the objects of a kind in another version. No object counts as gone because
+// of that.
 func testOtherVersion(t *testing.T, c *cluster) {
 	const path = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/scaled"
 	c.create(t, path, "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nspec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: x}}\n", "scaled")

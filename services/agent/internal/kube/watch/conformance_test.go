@@ -24,7 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 )
 
-// apiServer is what the suite needs of an API server.
+// apiServer is the part of an API server that the suite needs.
 type apiServer struct {
 	client *http.Client
 	base   string
@@ -33,7 +33,8 @@ type apiServer struct {
 	forget func(t *testing.T)
 }
 
-// TestServerConformance shows that the fake behaves as the real API server does, in all that a Watcher depends on.
+// TestServerConformance shows that the fake behaves like the real API server in everything that a
+// Watcher depends on.
 func TestServerConformance(t *testing.T) {
 	t.Parallel()
 	t.Run("fake", func(t *testing.T) {
@@ -82,7 +83,7 @@ func realServer(cp *localkube.ControlPlane) apiServer {
 	}
 }
 
-// send writes to a real API server. An object that is not there to be deleted is no failure.
+// send writes to a real API server. Deleting a missing object is not a failure.
 func send(t *testing.T, cp *localkube.ControlPlane, method, path string, body map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -123,7 +124,7 @@ func testServer(t *testing.T, s apiServer) {
 	testExpired(t, s, version)
 }
 
-// list asks for one page.
+// list requests one page.
 func (s apiServer) list(t *testing.T, query string) (names []string, meta metav1.ListMeta) {
 	t.Helper()
 	status, body := s.get(t.Context(), t, "/api/v1/configmaps?labelSelector="+serviceLabel+query)
@@ -185,7 +186,7 @@ type event struct {
 	Object unstructured.Unstructured
 }
 
-// String names what a Watcher looks at, other than versions.
+// String describes the parts of an event that a Watcher reads, except versions.
 func (e event) String() string {
 	value, _, _ := unstructured.NestedString(e.Object.Object, "data", "value")
 	end := e.Object.GetAnnotations()[metav1.InitialEventsAnnotationKey]
@@ -204,7 +205,7 @@ func (e *events) next(t *testing.T) event {
 	return event{Type: raw.Type, Object: unstructured.Unstructured{Object: raw.Object}}
 }
 
-// follow opens a watch, which the test's end ends.
+// follow opens a watch that ends with the test.
 func (s apiServer) follow(t *testing.T, query string) *events {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -262,7 +263,7 @@ func testEvents(t *testing.T, s apiServer, version string) {
 	}
 }
 
-// testEnd has a watch end when it is to. That is no error.
+// testEnd has a watch end at its requested time. That is not an error.
 func testEnd(t *testing.T, s apiServer, version string) {
 	t.Helper()
 	w := s.follow(t, "&timeoutSeconds=1&resourceVersion="+version)
@@ -287,7 +288,8 @@ func testUnknown(t *testing.T, s apiServer) {
 	}
 }
 
-// testExpired asks for what the server has forgotten. The answer is an error, or an event that is one.
+// testExpired requests a version that the server has forgotten. The answer is an error, or an event
+// with one.
 func testExpired(t *testing.T, s apiServer, version string) {
 	t.Helper()
 	e := s.follow(t, "&resourceVersion="+version).next(t)

@@ -21,8 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// fakeServer is as much of an API server as a watch of ConfigMaps sees, for questions of time and for faults that a real one
-// cannot be brought to. What it is like is checked by the suite that the real one passes, too: see TestServerConformance.
+// fakeServer is an API server for watches of ConfigMaps, for tests of timing and of faults that a
+// real one cannot be made to have. The suite that the real one passes checks its behaviour: see
+// TestServerConformance.
 type fakeServer struct {
 	mu       sync.Mutex
 	revision int
@@ -88,7 +89,7 @@ func (f *fakeServer) record(name string, before, after map[string]any) {
 	f.signal()
 }
 
-// pass lets the revision grow without a change of these objects, as other objects do.
+// pass increases the revision without a change of these objects, as changes of other objects do.
 func (f *fakeServer) pass() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,7 +97,7 @@ func (f *fakeServer) pass() {
 	f.signal()
 }
 
-// forget makes everything before now too old.
+// forget makes all earlier revisions too old.
 func (f *fakeServer) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +109,7 @@ func (f *fakeServer) signal() {
 	f.changed = make(chan struct{})
 }
 
-// state is what there was at a revision, by name. f.mu is held.
+// state returns the objects at a revision, by name. The caller holds f.mu.
 func (f *fakeServer) state(revision int) map[string]map[string]any {
 	if revision == f.revision {
 		return f.current
@@ -130,7 +131,7 @@ func apply(state map[string]map[string]any, c change) {
 	}
 }
 
-// matching lists what there was at a revision by name. f.mu is held.
+// matching returns the selected objects at a revision by name. The caller holds f.mu.
 func (f *fakeServer) matching(revision int, selector labels.Selector) []map[string]any {
 	state := f.state(revision)
 	var all []map[string]any
@@ -337,7 +338,7 @@ func (f *fakeServer) since(revision int) []change {
 	return f.history[at:]
 }
 
-// forward sends a change as those see it who select by label.
+// forward sends a change in the form that a watch with a label selector sees.
 func (s *session) forward(c change) error {
 	before, after := matches(s.selector, c.before), matches(s.selector, c.after)
 	switch {

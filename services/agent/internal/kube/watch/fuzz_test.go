@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 
-// babble answers the first list with some text and the first watch with another, and then ends the test.
+// babble answers the first list with one text and the first watch with another, and then ends the
+// test.
 type babble struct {
 	list, watch string
 	asked       map[bool]bool
@@ -38,7 +39,8 @@ func (b *babble) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text)), Request: request}, nil
 }
 
-// FuzzAnswers has a server say anything. A Watcher takes that for the end of a connection at worst.
+// FuzzAnswers has a server send any text. A Watcher must at worst treat that as the end of a
+// connection.
 func FuzzAnswers(f *testing.F) {
 	const bookmark = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`
 	for _, text := range []string{
@@ -57,7 +59,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// answer has one Watcher hear what the server says.
+// answer runs one Watcher on the server's text.
 func answer(t *testing.T, list, events string, paged, metadata bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // a server may ask to be left alone

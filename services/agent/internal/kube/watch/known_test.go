@@ -41,7 +41,8 @@ func (s silence) Read([]byte) (int, error) {
 	return 0, s.request.Context().Err()
 }
 
-// synced is a Handler that waits for the end of a list, and does with objects what a user of this package does.
+// synced is a Handler that waits for the end of a list, and processes objects like a user of this
+// package.
 type synced struct {
 	seen func(*unstructured.Unstructured)
 	gone []watch.Object
@@ -60,7 +61,7 @@ func (s *synced) Synced() { close(s.done) }
 // Denied implements watch.Handler.
 func (s *synced) Denied(error) {}
 
-// deployments is a streaming list of so many Deployments.
+// deployments returns a streaming list of that many Deployments.
 func deployments(t testing.TB, count int, uid func(int) string) string {
 	t.Helper()
 	template, err := json.Marshal(map[string]any{"type": "ADDED", "object": deployment()})
@@ -77,7 +78,8 @@ func deployments(t testing.TB, count int, uid func(int) string) string {
 	return text.String()
 }
 
-// deployment is a Deployment as Leat applies and the API server returns it. What differs between them is in capitals.
+// deployment is a Deployment that Leat applied, as the API server returns it. The parts that differ
+// between objects are in capitals.
 func deployment() map[string]any {
 	const name = "NAME"
 	containers := map[string]any{"name": "main", "image": "registry.example.test/team/image:v1.2.3", "ports": []any{map[string]any{"containerPort": 8080}}}
@@ -125,7 +127,7 @@ func syncOnce(t testing.TB, text string, known *watch.Known, seen func(*unstruct
 	return s
 }
 
-// TestFootprint measures what is kept of 10 000 objects.
+// TestFootprint measures the memory for 10 000 objects.
 func TestFootprint(t *testing.T) {
 	const objects = 10_000
 	for _, test := range []struct {
@@ -153,7 +155,7 @@ func heap() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// TestStrangeUIDs has objects of servers that make no UUIDs.
+// TestStrangeUIDs has objects of servers whose UIDs are not UUIDs.
 func TestStrangeUIDs(t *testing.T) {
 	t.Parallel()
 	strange := []string{"", "1", uuid(2), strings.ToUpper("3c151b95-652d-4eef-b789-00000000000a"), strings.Repeat("x", 36), "3c151b95_652d_4eef_b789_000000000005"}
@@ -186,7 +188,8 @@ func testStrangeUIDs(t *testing.T, strange []string, known *watch.Known) {
 	}
 }
 
-// BenchmarkEvent measures an event from bytes to the memory of it, with and without what the agent makes of each.
+// BenchmarkEvent measures an event from its bytes to its recorded state, with and without the
+// agent's processing.
 func BenchmarkEvent(b *testing.B) {
 	for name, seen := range map[string]func(*unstructured.Unstructured){
 		"decode":                 func(*unstructured.Unstructured) {},

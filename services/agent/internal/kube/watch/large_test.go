@@ -22,8 +22,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 
-// BenchmarkLargeCluster measures what it costs to list 10 000 ConfigMaps of Leat in a cluster that holds 50 000: bytes on the
-// wire, live heap at its highest and what stays of it. Making them takes a minute, so run it with -benchtime 1x.
+// BenchmarkLargeCluster measures a list of 10 000 ConfigMaps of Leat in a cluster with 50 000:
+// bytes on the wire, the peak of the live heap, and the memory that stays. Creating them takes a
+// minute, so run it with -benchtime 1x.
 func BenchmarkLargeCluster(b *testing.B) {
 	const all, ours = 50_000, 10_000
 	cp := kubetest.Start(b, func(p *localkube.Params) { p.APIServerOnly = true })
@@ -62,7 +63,7 @@ func list(b *testing.B, cp *localkube.ControlPlane, paged bool, want int) {
 	b.ReportMetric(float64(heap()-before), "kept-heap-B/op")
 }
 
-// probe is a Handler that looks at the live heap now and then.
+// probe is a Handler that samples the live heap.
 type probe struct {
 	seen int
 	peak int64

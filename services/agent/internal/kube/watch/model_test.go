@@ -17,14 +17,14 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 
-// step is one thing that happens to a collection, to its server or on the way to it.
+// step is one event in a collection, in its server or on the network.
 type step struct {
 	name string
 	do   func(s *subject, r *rand.Rand)
 }
 
-// quietly is how long anything may take to be heard of once all faults are over: a silent connection has to be noticed, and
-// the pauses after errors have to pass.
+// quietly bounds the time until every change is reported after the end of all faults: a silent
+// connection has to be noticed, and the pauses after errors have to pass.
 const quietly = 8 * time.Minute
 
 func edits() []step {
@@ -80,7 +80,7 @@ func faults() []step {
 	}
 }
 
-// refuse has the server answer with errors in place of some answers.
+// refuse makes the server answer some requests with errors.
 func (s *subject) refuse(r *rand.Rand) {
 	codes := []int{429, 500, 503, 504, 410, 403}
 	reasons := []string{"TooManyRequests", "InternalError", "ServiceUnavailable", "Timeout", "Expired", "Forbidden"}
@@ -124,7 +124,8 @@ func (s *subject) repair() string {
 	return s.rememberedWrongly()
 }
 
-// rememberedWrongly compares what a later list would be compared with.
+// rememberedWrongly compares the recorded objects with those that a later list would be compared
+// with.
 func (s *subject) rememberedWrongly() string {
 	truth := s.fake.truth()
 	if got, want := s.known.Len(), len(truth); got != want {
@@ -138,8 +139,8 @@ func (s *subject) rememberedWrongly() string {
 	return ""
 }
 
-// play carries out steps some time apart, and returns what is wrong in the end. It is called in a bubble, by a test that is
-// its own.
+// play executes steps with pauses, and returns the final errors. A test calls it in a bubble of its
+// own.
 func (s *subject) play(steps []step, seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, step := range steps {
@@ -202,7 +203,7 @@ func TestHour(t *testing.T) {
 
 func (s *subject) act(r *rand.Rand, steps []step) { steps[r.IntN(len(steps))].do(s, r) }
 
-// undisturbed shows that without faults every single change is told.
+// undisturbed shows that without faults every single change is reported.
 func (s *subject) undisturbed(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	for i := range 200 {

@@ -16,15 +16,15 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 
-// network connects clients with one HTTP server in memory, and breaks connections as it is told.
+// network connects clients with one HTTP server in memory, and breaks connections on demand.
 type network struct {
 	handler http.Handler
 
 	mu    sync.Mutex
 	conns []*wire
 	down  bool
-	// doom says after how many bytes the server's side of a new connection breaks, and whether it then is silent instead of
-	// closed. Zero bytes: it does not break.
+	// doom returns after how many bytes the server's side of a new connection breaks, and whether
+	// it then falls silent instead of closing. Zero bytes: it does not break.
 	doom func() (bytes int, silent bool)
 }
 
@@ -60,7 +60,7 @@ func (n *network) dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// each does something to every connection, and forgets those that are closed.
+// each calls a function for every connection, and drops the closed ones.
 func (n *network) each(do func(*wire)) {
 	n.mu.Lock()
 	conns := n.conns
@@ -74,7 +74,7 @@ func (n *network) each(do func(*wire)) {
 // cut closes all connections.
 func (n *network) cut() { n.each(func(w *wire) { _ = w.Close() }) }
 
-// freeze makes all connections silent: both sides believe that they live.
+// freeze silences all connections, while both sides consider them open.
 func (n *network) freeze() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -165,7 +165,7 @@ func (o *once) Close() error { return nil }
 // Addr implements net.Listener.
 func (o *once) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
-// server returns a way to the network's server, which ends with the test.
+// server returns a client for the network's server, which ends with the test.
 func (n *network) server(t *testing.T) (*watch.Server, *http.Client, string) {
 	t.Helper()
 	transport := &http.Transport{DialContext: n.dial, DisableCompression: true}

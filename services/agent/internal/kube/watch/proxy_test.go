@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// proxy passes TCP connections on to a server, and breaks them as it is told.
+// proxy forwards TCP connections to a server, and breaks them on demand.
 type proxy struct {
 	target   string
 	listener net.Listener
@@ -23,7 +23,7 @@ type proxy struct {
 	fate  func() fate // of new connections; nil lets them live
 }
 
-// fate is what becomes of a connection.
+// fate is how a connection ends.
 type fate struct {
 	bytes  int           // from the server until it breaks; 0: it does not
 	silent bool          // it does not break but is heard of no more
@@ -95,7 +95,7 @@ func (l *link) close() {
 	_ = l.server.Close()
 }
 
-// answer passes on what the server says.
+// answer forwards the server's bytes.
 func (l *link) answer() {
 	buffer := make([]byte, 4096)
 	for {
@@ -115,7 +115,7 @@ func (l *link) answer() {
 	}
 }
 
-// pass says how much of n bytes gets through, and whether the connection lives on.
+// pass returns how many of n bytes are forwarded, and whether the connection stays open.
 func (l *link) pass(n int) (part int, live bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *link) pass(n int) (part int, live bool) {
 	}
 }
 
-// each does something to every connection.
+// each calls a function for every connection.
 func (p *proxy) each(do func(*link)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

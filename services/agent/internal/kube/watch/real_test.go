@@ -23,10 +23,10 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 
-// patience is for a busy machine; everything here takes a second or two when it works.
+// patience is for a busy machine: a working cluster needs a second or two.
 const patience = 90 * time.Second
 
-// scene is Watchers that reach one real API server, each through a proxy of its own.
+// scene is a number of Watchers at one real API server, each behind a proxy of its own.
 type scene struct {
 	cp     *localkube.ControlPlane
 	server apiServer
@@ -34,7 +34,7 @@ type scene struct {
 	random *rand.Rand
 }
 
-// way is one Watcher.
+// way is one Watcher with its proxy.
 type way struct {
 	name     string
 	proxy    *proxy
@@ -42,8 +42,9 @@ type way struct {
 	watcher  *watch.Watcher
 }
 
-// TestFaults breaks connections between Watchers and a real API server at random points, kills that API server, and has it
-// and etcd forget, while objects change. After each round the Watchers have to know what a fresh list says.
+// TestFaults breaks connections between Watchers and a real API server at random points, kills that
+// API server, and makes it and etcd forget versions, while objects change. After each round the
+// Watchers' state must equal a new list.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
@@ -84,7 +85,7 @@ func startWay(t *testing.T, cp *localkube.ControlPlane, name string, paged bool)
 	return w
 }
 
-// newTransport speaks HTTP/1.1, so that each watch is a connection of its own.
+// newTransport uses HTTP/1.1, so that each watch has a connection of its own.
 func newTransport(t *testing.T, cp *localkube.ControlPlane, paged bool) http.RoundTripper {
 	t.Helper()
 	original, ok := cp.HTTPClient().Transport.(*http.Transport)
@@ -101,7 +102,7 @@ func newTransport(t *testing.T, cp *localkube.ControlPlane, paged bool) http.Rou
 	return transport
 }
 
-// noStreams answers as servers do that do not know streaming lists.
+// noStreams answers like servers without streaming lists.
 type noStreams struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -112,13 +113,13 @@ func (n noStreams) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusUnprocessableEntity, Body: http.NoBody, Request: request}, nil
 }
 
-// fault is one way to disturb.
+// fault is one kind of disturbance.
 type fault struct {
 	name string
 	do   func()
 }
 
-// faults lists those of the short form once, and for the long one again and again.
+// faults lists each fault once for the short test, and repeatedly for the long one.
 func (s *scene) faults(t *testing.T) []fault {
 	once := []fault{
 		{"cut", s.each(func(w *way) { w.proxy.cut() })},
@@ -154,7 +155,7 @@ func (s *scene) each(do func(*way)) func() {
 	}
 }
 
-// doom gives all connections an end of the given kind.
+// doom ends all connections in the given way.
 func (s *scene) doom(end func() fate) func() {
 	return s.each(func(w *way) {
 		w.proxy.setFate(end)
@@ -162,7 +163,7 @@ func (s *scene) doom(end func() fate) func() {
 	})
 }
 
-// killOnce kills the API server and has it come back without its memory, the first time it is called.
+// killOnce kills the API server and restarts it without its memory, the first time it is called.
 func (s *scene) killOnce(t *testing.T) func() {
 	killed := false
 	return func() {
@@ -193,7 +194,7 @@ func (s *scene) edit(t *testing.T, times int) {
 	}
 }
 
-// settle waits until what the Watchers have told is what a fresh list says.
+// settle waits until the Watchers' state equals a new list.
 func (s *scene) settle(t *testing.T, after string) {
 	t.Helper()
 	want := s.fresh(t)

@@ -31,7 +31,7 @@ func configMaps() watch.Collection {
 	}
 }
 
-// recorder is a Handler that keeps what it was told, and notices what must not be.
+// recorder is a Handler that records its calls, and detects invalid ones.
 type recorder struct {
 	mu      sync.Mutex
 	objects map[string]seen
@@ -42,7 +42,7 @@ type recorder struct {
 	changed chan struct{} // closed and replaced at every change
 }
 
-// seen is an object as last told.
+// seen is the last reported state of an object.
 type seen struct{ UID, Version, Label, Value string }
 
 func newRecorder() *recorder {
@@ -116,14 +116,14 @@ func (r *recorder) notef(format string, args ...any) {
 	r.changed = make(chan struct{})
 }
 
-// state is what is known now, and how to learn of the next change.
+// state returns the current state, and a channel for the next change.
 func (r *recorder) state() (objects map[string]seen, synced int, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.objects), r.synced, r.changed
 }
 
-// take returns the log, and empties it.
+// take returns and clears the log.
 func (r *recorder) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +138,7 @@ func (r *recorder) mistakes() []string {
 	return slices.Clone(r.wrong)
 }
 
-// truth is what a recorder should know of a fake.
+// truth returns the expected state of a recorder for a fake.
 func (f *fakeServer) truth() map[string]seen {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -180,10 +180,11 @@ func start(t *testing.T, change ...func(*subject, *watch.Params)) *subject {
 	return s
 }
 
-// logging is a change for start: the recorder keeps a log, from the first thing that it is told.
+// logging is a change for start: the recorder logs all calls.
 func logging(s *subject, _ *watch.Params) { s.recorder.logging = true }
 
-// run runs a Watcher until the test ends. What it returns before can be received, and has to be put back.
+// run runs a Watcher until the test ends. An earlier result can be received, and has to be put
+// back.
 func run(t testing.TB, w *watch.Watcher) chan error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -196,7 +197,7 @@ func run(t testing.TB, w *watch.Watcher) chan error {
 	return ended
 }
 
-// assert compares what is known with what there is.
+// assert compares the recorder's state with the server's.
 func (s *subject) assert(t *testing.T) {
 	t.Helper()
 	if difference := s.difference(); difference != "" {

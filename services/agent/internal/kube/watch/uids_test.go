@@ -19,7 +19,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 
-// tally is a Handler that knows objects by their UID alone. It runs inside a bubble, and is read while the bubble is at rest.
+// tally is a Handler that identifies objects only by UID. It runs inside a bubble, and is read
+// while the bubble is at rest.
 type tally struct {
 	known  *watch.Known
 	uids   map[string]bool

@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
 )
 
-// pass lets time pass, in a bubble.
+// pass lets time pass in a bubble.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -53,7 +53,8 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestGap has objects go, come and change hands while nobody is connected, and the server forget about it.
+// TestGap deletes, creates and replaces objects while no client is connected, and makes the server
+// forget that.
 func TestGap(t *testing.T) {
 	t.Parallel()
 	for _, forget := range []bool{false, true} {
@@ -117,7 +118,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestPageExpires has the server forget a list's beginning before its end is asked for, again and again.
+// TestPageExpires has the server repeatedly forget a list's beginning before its end is requested.
 func TestPageExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +140,7 @@ func TestPageExpires(t *testing.T) {
 	})
 }
 
-// TestSilence has connections die in silence. What is heard afterwards continues where that was.
+// TestSilence silences connections. The next one continues where the last one was.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestQuiet shows what an hour costs in which nothing happens.
+// TestQuiet measures an hour without changes.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -255,7 +256,7 @@ func TestRelist(t *testing.T) {
 		if diff := cmp.Diff([]string{"seen a web 1", "synced"}, s.recorder.take()); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
-		// One that is asked for while the server is away comes when it is back.
+		// A list that is requested while the server is unreachable arrives when it is back.
 		s.network.setDown(true)
 		pass(time.Minute)
 		s.watcher.Relist()
@@ -268,7 +269,7 @@ func TestRelist(t *testing.T) {
 	})
 }
 
-// TestShortLives has no connection live long enough for the whole list.
+// TestShortLives has connections that are all too short-lived for the whole list.
 func TestShortLives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,7 +288,7 @@ func TestShortLives(t *testing.T) {
 	})
 }
 
-// TestTooLarge has the server send an object that is larger than any may be, as an event and in a list.
+// TestTooLarge has the server send an object over the limit, in an event and in a list.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	for _, paged := range []bool{false, true} {
