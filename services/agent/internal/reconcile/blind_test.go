@@ -14,7 +14,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// TestBlind restarts an agent that may no longer watch a kind, until it may.
+// TestBlind restarts an agent without the right to watch a kind, until it gets the right.
 func TestBlind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

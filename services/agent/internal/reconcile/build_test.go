@@ -36,8 +36,9 @@ func (q queue) Build(ctx context.Context, _ *render.Files, folder string) ([]byt
 	return nil, &render.LimitError{Path: folder, Limit: render.LimitTime, Message: "takes too long", RetryAt: time.Now().Add(time.Hour)}
 }
 
-// TestSecBuildsHoldUpNoPlainService runs more slow kustomizations than the agent works on services at once. A plain
-// service that comes after them is applied at once. The problems of the slow ones name the limit that they exceeded.
+// TestSecBuildsHoldUpNoPlainService runs more slow kustomizations than the agent has slots. A plain
+// service that arrives after them is applied at once. The problems of the slow ones name the
+// exceeded limit.
 func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +84,8 @@ type fixed string
 // Build implements render.Builder.
 func (f fixed) Build(context.Context, *render.Files, string) ([]byte, error) { return []byte(f), nil }
 
-// TestDiffOfAKustomization compares a service that is built. A comparison has no slot that a build could give back.
+// TestDiffOfAKustomization compares a service that is built. A comparison has no slot that a build
+// could release.
 func TestDiffOfAKustomization(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

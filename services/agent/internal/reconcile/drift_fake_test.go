@@ -21,7 +21,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// own makes Leat the manager of all that an object holds.
+// own makes Leat the manager of all fields of an object.
 func own(o *unstructured.Unstructured) {
 	fields := map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:" + k8s.ServiceLabel: map[string]any{}}}}
 	for key := range o.Object {
@@ -34,7 +34,7 @@ func own(o *unstructured.Unstructured) {
 	}}, "metadata", "managedFields")
 }
 
-// sight is what a watch says of an object.
+// sight returns a watch's observation of an object.
 func sight(o *unstructured.Unstructured) observe.Observation {
 	return observe.Observation{
 		Service: o.GetLabels()[k8s.ServiceLabel], Object: inventory.Object{Ref: inventory.RefOf(o), UID: string(o.GetUID())},
@@ -59,7 +59,7 @@ func keyOf(name string) inventory.Key {
 	return inventory.Key{Kind: "ConfigMap", Namespace: "default", Name: name}
 }
 
-// edit changes an object as somebody else would, and returns what a watch sees of that.
+// edit changes an object as somebody else would, and returns the observation of that.
 func (w *world) edit(t *testing.T, name string, change func(o *unstructured.Unstructured)) observe.Observation {
 	t.Helper()
 	w.mu.Lock()
@@ -76,7 +76,7 @@ func (w *world) edit(t *testing.T, name string, change func(o *unstructured.Unst
 	return sight(o)
 }
 
-// erase deletes an object as somebody else would, and returns what a watch sees of that.
+// erase deletes an object as somebody else would, and returns the observation of that.
 func (w *world) erase(name string) observe.Observation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func setUID(uid string) func(*unstructured.Unstructured) {
 	return func(o *unstructured.Unstructured) { o.SetUID(types.UID(uid)) }
 }
 
-// prints are the fingerprints on a disk that outlives engines.
+// prints are fingerprints on a disk that outlives engines.
 type prints struct{ *world }
 
 func (p prints) Load(_ context.Context, service string) fingerprint.Table {
@@ -131,7 +131,7 @@ func (w *world) Config(context.Context, plan.Service) (render.Variables, error) 
 	return w.variables, nil
 }
 
-// rendered counts the bundles that were opened, and how often a configuration was asked for, as rendering does.
+// rendered counts opened bundles and requested configurations, which rendering needs.
 func (w *world) rendered() (opened, configured int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// drifted is what the status says of drift: object: field old -> new by manager.
+// drifted returns the drift in the status: object: field old -> new by manager.
 func (w *world) drifted() (lines []string) {
 	for _, o := range w.status("s").Drift {
 		for _, f := range o.Fields {
@@ -39,7 +39,7 @@ func (w *world) assertDrifted(t *testing.T, want ...string) {
 	}
 }
 
-// TestDriftReport looks into each change once, and changes nothing.
+// TestDriftReport examines each change once, and changes nothing.
 func TestDriftReport(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.follow(t, syncpolicy.DriftReport, "a", "b", "c")
@@ -76,7 +76,7 @@ func TestDriftReport(t *testing.T) {
 	})
 }
 
-// TestDriftReportMasksSecrets changes an object that holds a secret of the configuration, and a Secret.
+// TestDriftReportMasksSecrets changes an object with a secret of the configuration, and a Secret.
 func TestDriftReportMasksSecrets(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		s := w.follow(t, syncpolicy.DriftReport, "a")

@@ -28,7 +28,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// follow has a service of the given objects applied, and forgets the applies.
+// follow applies a service of the given objects, and clears the list of applies.
 func (w *world) follow(t *testing.T, mode syncpolicy.DriftMode, objects ...string) plan.Service {
 	t.Helper()
 	files := map[string]string{}
@@ -46,7 +46,7 @@ func (w *world) follow(t *testing.T, mode syncpolicy.DriftMode, objects ...strin
 	return s
 }
 
-// assertApplied compares what was applied since the last call.
+// assertApplied compares the applies since its last call.
 func (w *world) assertApplied(t *testing.T, want ...string) {
 	t.Helper()
 	w.mu.Lock()
@@ -62,7 +62,7 @@ func (w *world) assertApplied(t *testing.T, want ...string) {
 	}
 }
 
-// TestDriftCorrection lets others do all sorts of things to one of three objects.
+// TestDriftCorrection has others change one of three objects in many ways.
 func TestDriftCorrection(t *testing.T) {
 	t.Parallel()
 	b := []string{"b"}
@@ -226,7 +226,7 @@ func TestContest(t *testing.T) {
 	})
 }
 
-// TestDriftOfFailingService shows that drift does not shorten the pauses between tries.
+// TestDriftOfFailingService shows that drift does not shorten the pauses between attempts.
 func TestDriftOfFailingService(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		s := w.follow(t, syncpolicy.DriftCorrect, "a", "b")
@@ -250,8 +250,8 @@ func TestDriftOfFailingService(t *testing.T) {
 	})
 }
 
-// TestUnansweredApply has an apply whose answer is lost, and a plan that goes back: what the cluster has made of it is not
-// taken for what was there before.
+// TestUnansweredApply has an apply whose answer is lost, and then the previous plan again. The
+// engine must not take the result of the apply for the previous state.
 func TestUnansweredApply(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		first := w.follow(t, syncpolicy.DriftOff, "a")
@@ -270,7 +270,7 @@ func TestUnansweredApply(t *testing.T) {
 	})
 }
 
-// TestRestart ends the process, and starts the next with what it left, or with less.
+// TestRestart ends the process, and starts the next one with its stored state, or with less.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -313,7 +313,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestEagerWatches restarts an agent of many services, whose watches have listed everything before it knows all of its services.
+// TestEagerWatches restarts an agent of many services, whose watches list everything before it has
+// started all of its services.
 func TestEagerWatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -358,8 +359,9 @@ func TestEagerWatches(t *testing.T) {
 	})
 }
 
-// TestEventsLateAndOutOfOrder delays and reorders what watches see, while manifests change, and others change objects, too.
-// What Leat itself has written is never taken for drift, and in the end the cluster holds what it should.
+// TestEventsLateAndOutOfOrder delays and reorders observations, while manifests change, and others
+// change objects, too. Leat's own writes never count as drift, and in the end the cluster has the
+// desired state.
 func TestEventsLateAndOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -413,7 +415,7 @@ func TestEventsLateAndOutOfOrder(t *testing.T) {
 	}
 }
 
-// dice are thrown by many goroutines.
+// dice are random numbers for many goroutines.
 type dice struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -425,7 +427,8 @@ func (d *dice) upTo(most time.Duration) time.Duration {
 	return time.Duration(d.random.Int64N(int64(most)))
 }
 
-// TestLookAtUnchanged counts what a look at a service costs: the bundle is read, and rendered only where that can tell something.
+// TestLookAtUnchanged counts the cost of examining an unchanged service: the bundle is read, and
+// rendered only if that can change the result.
 func TestLookAtUnchanged(t *testing.T) {
 	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {
 		s := w.follow(t, syncpolicy.DriftOff, "a", "b")
@@ -439,7 +442,7 @@ func TestLookAtUnchanged(t *testing.T) {
 		}
 		w.assertApplied(t)
 
-		// A bundle that cannot be read is told, and what differs is seen to by a whole run.
+		// An unreadable bundle is reported, and a whole run corrects differences.
 		w.mu.Lock()
 		content := w.bundles[s.Bundles[0].Digest]
 		delete(w.bundles, s.Bundles[0].Digest)

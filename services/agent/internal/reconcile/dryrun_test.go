@@ -20,7 +20,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// dry makes a service one that only reports. Its spec is another, then.
+// dry makes a service a dry run, which changes its spec.
 func dry(s plan.Service) plan.Service {
 	s.Spec.DryRun, s.SpecDigest = true, s.SpecDigest+"-dry"
 	return s
@@ -30,7 +30,7 @@ func change(what report.Change, name string) report.DryRunChange {
 	return report.DryRunChange{Ref: inventory.Ref{Key: configMapKey(name), Version: "v1"}, Change: what}
 }
 
-// looks counts how often objects were read.
+// looks counts reads of objects.
 func (w *world) looks() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -174,7 +174,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestPause shows that nothing is written while a service is paused, and that it goes on at once.
+// TestPause shows that nothing is written while a service is paused, and that it continues at once.
 func TestPause(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		s := w.service(t, "s", "a", "b")

@@ -41,7 +41,7 @@ func bubble(t *testing.T, settings reconcile.Settings, test func(t *testing.T, w
 	})
 }
 
-// pass lets virtual time pass and everything settle.
+// pass lets virtual time pass until all goroutines are idle.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	<-time.After(d)
@@ -80,7 +80,7 @@ func TestWorkersAreBounded(t *testing.T) {
 	})
 }
 
-// TestFailureDelaysNobody has one slot, and a service that fails all the time.
+// TestFailureDelaysNobody has one slot, and a service that fails continuously.
 func TestFailureDelaysNobody(t *testing.T) {
 	bubble(t, reconcile.Settings{Workers: 1}, func(t *testing.T, w *world) {
 		var tries atomic.Int32
@@ -130,7 +130,7 @@ func TestNewerPlanCancelsStaleRun(t *testing.T) {
 	})
 }
 
-// TestBackToWhatWasThere goes back in the middle of a change, and in the middle of a removal.
+// TestBackToWhatWasThere returns to the previous plan during a change, and during a removal.
 func TestBackToWhatWasThere(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		var block atomic.Bool
@@ -181,7 +181,8 @@ func TestBackToWhatWasThere(t *testing.T) {
 	})
 }
 
-// TestLastAppliedIsTheBase has a service go from one content to another, by a state that cannot be rendered, and gain a source.
+// TestLastAppliedIsTheBase changes the content of a service, with a state in between that cannot be
+// rendered, and adds a source.
 func TestLastAppliedIsTheBase(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		s := w.service(t, "s", "a")
@@ -215,7 +216,7 @@ func TestUnchangedCostsNothing(t *testing.T) {
 		if after, _ := w.count(); after != before {
 			t.Errorf("applies of an unchanged service: got %d, want 0", after-before)
 		}
-		// A commit that changes no content is shown and not applied.
+		// A commit that changes no content is reported and not applied.
 		s.Bundles = []plan.Bundle{{Digest: s.Bundles[0].Digest, Commit: "c2"}}
 		w.plan(s)
 		pass(t, time.Second)
@@ -339,7 +340,7 @@ func TestManyVanishedServicesAreKept(t *testing.T) {
 	})
 }
 
-// TestForeignInventory has the inventories of an agent that belongs to another hub.
+// TestForeignInventory has inventories of another hub's agent.
 func TestForeignInventory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -35,8 +35,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// world is everything around an engine, in memory. It is enough of a cluster for questions of time and order; what a real
-// API server does is tested with a real one.
+// world is the environment of an engine, in memory. It is enough of a cluster for tests of timing
+// and order; the behaviour of an API server is tested with a real one.
 type world struct {
 	engine *reconcile.Engine
 	spans  *tracetest.SpanRecorder
@@ -126,7 +126,7 @@ func (w *world) runUntil(t *testing.T) (stop func()) {
 	return stop
 }
 
-// service makes a service of ConfigMaps, one for each name, in a bundle of its own.
+// service returns a service of ConfigMaps, one for each name, in a bundle of its own.
 func (w *world) service(t *testing.T, name string, objects ...string) plan.Service {
 	t.Helper()
 	files := map[string]string{"README.md": name}
@@ -304,14 +304,14 @@ func (w *world) Follow(ctx context.Context, ref inventory.Ref, see k8s.FollowFun
 	}
 }
 
-// followers counts those who follow an object.
+// followers counts the followers of an object.
 func (w *world) followers(k inventory.Key) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.followed[k])
 }
 
-// set puts an object into the cluster as somebody else would; nil takes it away.
+// set puts an object into the cluster as somebody else would; nil removes it.
 func (w *world) set(k inventory.Key, o *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -321,7 +321,7 @@ func (w *world) set(k inventory.Key, o *unstructured.Unstructured) {
 	w.tell(k)
 }
 
-// tell wakes those who follow an object. w.mu is held.
+// tell wakes the followers of an object. The caller holds w.mu.
 func (w *world) tell(k inventory.Key) {
 	for _, c := range w.followed[k] {
 		select {
@@ -396,7 +396,7 @@ func manifest(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {value: %q}\n", name, value)
 }
 
-// mark is what a person does to an inventory.
+// mark marks an inventory as a person would.
 func (w *world) mark(service string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// settled is a service that consists of some ConfigMaps with the value 1, as it is in the cluster.
+// settled returns an applied service of some ConfigMaps with the value 1.
 func (w *world) settled(t *testing.T, change func(*plan.Spec), names ...string) plan.Service {
 	t.Helper()
 	s := w.service(t, "s")
@@ -44,7 +44,8 @@ func manifests(value string, names ...string) map[string]string {
 
 func plainly(*plan.Spec) {}
 
-// foresees compares the service with other files, and wants what would become of which object; a problem's reason follows.
+// foresees compares the service with other files, and expects these changes of objects; a problem's
+// reason follows.
 func (w *world) foresees(t *testing.T, files map[string]string, want ...string) string {
 	t.Helper()
 	applied, deleted := w.count()
@@ -139,7 +140,7 @@ func TestDiffWithACandidate(t *testing.T) {
 	}
 }
 
-// TestDiffThatCannotBe has reasons that are the whole comparison's.
+// TestDiffThatCannotBe has failures of the whole comparison.
 func TestDiffThatCannotBe(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		s := w.settled(t, plainly, "a")

@@ -51,7 +51,7 @@ func foreign(name string, data map[string]any) *unstructured.Unstructured {
 	}}
 }
 
-// heal lets a watch see an object of a service in a state.
+// heal has a watch observe an object of a service in a state.
 func (w *world) heal(service, kind, name string, state health.State) {
 	w.mu.Lock()
 	w.writes++
@@ -64,7 +64,7 @@ func (w *world) heal(service, kind, name string, state health.State) {
 	})
 }
 
-// lose deletes a ConfigMap of a service, as somebody else would, and lets a watch see that.
+// lose deletes a ConfigMap of a service, as somebody else would, and has a watch observe that.
 func (w *world) lose(service, name string) {
 	live := w.live(configMapKey(name))
 	w.set(configMapKey(name), nil)
@@ -338,7 +338,7 @@ func TestRemovalOrder(t *testing.T) {
 	}
 }
 
-// TestRemovalOrderAfterRestart shows that the order is remembered.
+// TestRemovalOrderAfterRestart shows that the order survives a restart.
 func TestRemovalOrderAfterRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -361,8 +361,8 @@ func TestRemovalOrderAfterRestart(t *testing.T) {
 	})
 }
 
-// TestDriftWhileWaitingAfterRestart shows that what is applied is put right while a change waits, also by a process that has
-// not applied it.
+// TestDriftWhileWaitingAfterRestart shows that drift is corrected while a change waits, also by a
+// process that has not applied the objects.
 func TestDriftWhileWaitingAfterRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

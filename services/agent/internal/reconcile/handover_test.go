@@ -17,7 +17,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// assertOwners compares who has which ConfigMap: the label in the cluster, and the one stored inventory that knows it.
+// assertOwners compares the owner of each ConfigMap: the label in the cluster, and the one stored
+// inventory that lists it.
 func assertOwners(t *testing.T, w *world, want map[string]string) {
 	t.Helper()
 	w.mu.Lock()
@@ -45,7 +46,7 @@ func assertNothingDeleted(t *testing.T, w *world) {
 	}
 }
 
-// TestHandOver changes whose objects are whose in one plan, under many interleavings.
+// TestHandOver moves objects between services in one plan, under many interleavings.
 func TestHandOver(t *testing.T) {
 	for name, test := range map[string]struct {
 		before, after map[string][]string
@@ -110,7 +111,7 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// hand sets a plan of services of ConfigMaps.
+// hand sets a plan with services of ConfigMaps.
 func (w *world) hand(t *testing.T, services map[string][]string) {
 	t.Helper()
 	var all []plan.Service
@@ -168,7 +169,8 @@ func TestBrokenServiceDelaysNoPrune(t *testing.T) {
 	})
 }
 
-// TestHandOverIsTakenBack gives an object away to a service that never takes it, because the plan changes first.
+// TestHandOverIsTakenBack hands an object over to a service that never takes it, because the plan
+// changes first.
 func TestHandOverIsTakenBack(t *testing.T) {
 	for name, test := range map[string]struct {
 		after   map[string][]string
@@ -201,8 +203,8 @@ func TestHandOverIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestHandOverUnderTheLabelOfAnother moves an object whose label is that of a service which is gone: it has passed on from that one
-// before, and was never applied in between.
+// TestHandOverUnderTheLabelOfAnother moves an object with the label of a service that is gone: that
+// service handed it over before, and it has not been applied since.
 func TestHandOverUnderTheLabelOfAnother(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.hand(t, map[string][]string{"one": {"a", "b"}, "two": {"c"}})
@@ -218,7 +220,8 @@ func TestHandOverUnderTheLabelOfAnother(t *testing.T) {
 	})
 }
 
-// TestImpostorOfAGoneService takes an object that somebody has made with the label of a service that is gone.
+// TestImpostorOfAGoneService has an object that somebody has created with the label of a service
+// that is gone.
 func TestImpostorOfAGoneService(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.hand(t, map[string][]string{"one": {"a", "b"}})

@@ -55,7 +55,7 @@ func TestHistories(t *testing.T) {
 	})
 }
 
-// live lives through one history in virtual time.
+// live runs one history in virtual time.
 func live(t *testing.T, rt *rapid.T, longest int) {
 	var failure any
 	synctest.Test(t, func(*testing.T) {
@@ -95,7 +95,7 @@ type history struct {
 	log diary // of the agent, for those who have to find out why
 }
 
-// diary is a log that is shown only of what failed.
+// diary is a log that is printed only for failures.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -117,7 +117,7 @@ func (d *diary) show(t *testing.T) {
 	t.Log("what happened:\n" + strings.Join(d.lines, "\n"))
 }
 
-// intent is what people want of a service.
+// intent is the state of a service that people want.
 type intent struct {
 	objects      []string
 	prune        bool
@@ -164,7 +164,7 @@ func (h *history) start() {
 	h.hand()
 }
 
-// hand hands the plan to the agent.
+// hand sends the plan to the agent.
 func (h *history) hand() {
 	var services []plan.Service
 	for _, name := range slices.Sorted(maps.Keys(h.plan)) {
@@ -188,7 +188,7 @@ func (h *history) hand() {
 	h.reports.engine.SetPlan(plan.Plan{Version: version, Services: services})
 }
 
-// adopted hears from which plan on services that came back are not removed any more.
+// adopted records from which plan on services that returned are no longer removed.
 func (h *history) adopted(version string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -230,7 +230,7 @@ func (h *history) fault(_ context.Context, call string, done bool) error {
 	return &reason.Problem{Reason: reason.ClusterUnreachable, Message: "is made to fail"}
 }
 
-// deleting holds every deletion by the agent against what it promises.
+// deleting checks every deletion by the agent against its promises.
 func (h *history) deleting(o *unstructured.Unstructured, records map[string]inventory.Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -260,7 +260,7 @@ func (h *history) deleting(o *unstructured.Unstructured, records map[string]inve
 	}
 }
 
-// step does one thing.
+// step performs one random action.
 func (h *history) step() {
 	t := h.t
 	services := []string{"one", "two", "three"}
@@ -341,7 +341,7 @@ func (h *history) letGo() {
 	}
 }
 
-// pass lets time pass. A moment of none leaves things half done.
+// pass lets time pass. A pause of zero leaves actions half done.
 func (h *history) pass(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
@@ -356,7 +356,7 @@ func (h *history) pass(d time.Duration) {
 	}
 }
 
-// rest lets everything come to rest, and compares the inventories with the cluster.
+// rest waits until nothing happens, and compares the inventories with the cluster.
 func (h *history) rest() {
 	h.mu.Lock()
 	h.in = -1
@@ -382,7 +382,7 @@ func (h *history) rest() {
 		if label == "" || !h.cluster.AppliedByLeat(o.GetUID()) {
 			continue // not Leat's, or somebody took the label off what waits for an agreement to go
 		}
-		// The label follows only when the object is applied, which a failing service may not come to.
+		// The label changes only with an apply, which a failing service may not reach.
 		if by := holders[o.GetUID()]; len(by) != 1 || by[0] != label && h.reports.status(by[0]).Phase == report.Healthy {
 			h.t.Errorf("%s has the label of %s, and is in the inventories of %v", key, label, by)
 		}
@@ -436,7 +436,7 @@ func (h *history) fulfilled() {
 	}
 }
 
-// reports is what an agent needs besides a cluster.
+// reports are the agent's collaborators besides a cluster.
 type reports struct {
 	engine  *reconcile.Engine
 	adopted func(version string)

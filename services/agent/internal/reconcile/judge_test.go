@@ -23,7 +23,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// says makes a rule for ConfigMaps that says one thing of all of them.
+// says returns a rule for ConfigMaps that gives all of them the same verdict.
 func says(message string) []syncpolicy.HealthRule {
 	return []syncpolicy.HealthRule{{Kind: "ConfigMap", Degraded: "true", Message: "'" + message + "'"}}
 }

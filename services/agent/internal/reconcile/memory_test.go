@@ -24,8 +24,8 @@ const (
 	memoryBar      = 300 // bytes an object
 )
 
-// TestMemory measures what an engine keeps of 10,000 objects that an earlier process applied and that watches have seen:
-// inventories, claims, fingerprints and observations.
+// TestMemory measures the memory of an engine for 10,000 objects that an earlier process applied
+// and that watches have observed: inventories, claims, fingerprints and observations.
 func TestMemory(t *testing.T) { // not parallel: it measures the heap
 	var used int64
 	for _, services := range []int{1, memoryServices} { // what is made once in a process, with the first, is no object's
@@ -38,7 +38,8 @@ func TestMemory(t *testing.T) { // not parallel: it measures the heap
 	}
 }
 
-// keptOf is what an engine keeps of so many services while nothing happens, in bytes. It runs in a bubble.
+// keptOf returns the memory of an idle engine with that many services, in bytes. It runs in a
+// bubble.
 func keptOf(t *testing.T, services int) int64 {
 	t.Helper()
 	w := newWorld(reconcile.Settings{})
@@ -68,7 +69,7 @@ func keptOf(t *testing.T, services int) int64 {
 	return used
 }
 
-// encoded are inventories as they are in a cluster.
+// encoded are inventories in their stored form.
 type encoded struct {
 	inventories
 
@@ -105,7 +106,7 @@ func (e *encoded) List(context.Context) (records []inventory.Record, err error) 
 	return records, nil
 }
 
-// remembered is one of the objects, as a watch sees it.
+// remembered returns the observation of one of the objects.
 func remembered(service string, object int) observe.Observation {
 	kind := []string{"ConfigMap", "Secret", "Service", "ServiceAccount"}[object%4]
 	return observe.Observation{

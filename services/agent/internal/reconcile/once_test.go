@@ -22,7 +22,7 @@ import (
 
 var migration = inventory.Key{Group: "batch", Kind: "Job", Namespace: "default", Name: "migrate"}
 
-// migrate is a service of one Job.
+// migrate returns a service of one Job.
 func (w *world) migrate(t *testing.T, image string) plan.Service {
 	t.Helper()
 	s := w.service(t, "app")
@@ -33,7 +33,7 @@ func (w *world) migrate(t *testing.T, image string) plan.Service {
 	return s
 }
 
-// completes lets the Job come to its end, as the Job controller does.
+// completes ends the Job, as the Job controller does.
 func (w *world) completes(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
@@ -63,14 +63,14 @@ func (w *world) expires() {
 	synctest.Wait()
 }
 
-// once is what is stored of the Job.
+// once returns the stored data about the Job.
 func (w *world) once() []inventory.Once {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.records["app"].Once
 }
 
-// migrations is how often the Job was made.
+// migrations counts the creations of the Job.
 func (w *world) migrations() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +83,8 @@ func (w *world) migrations() int {
 	return n
 }
 
-// TestFinishedJobIsNotMadeAgain deletes a Job after its end. It is made again when its content changes, and by nothing else.
+// TestFinishedJobIsNotMadeAgain deletes a Job after its end. Only a change of its content creates
+// it again.
 func TestFinishedJobIsNotMadeAgain(t *testing.T) {
 	t.Parallel()
 	for name, losesFingerprints := range map[string]bool{"restart": false, "restart without fingerprints": true} {
@@ -160,7 +161,7 @@ func TestUnfinishedJobIsMadeAgain(t *testing.T) {
 	})
 }
 
-// TestCompletionOfAnotherObject takes an end for that of the Job only if it is the Job's.
+// TestCompletionOfAnotherObject counts an end for the Job only if it is the Job's.
 func TestCompletionOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -178,7 +179,8 @@ func TestCompletionOfAnotherObject(t *testing.T) {
 	})
 }
 
-// TestCompletionThatCannotBeStored refuses to store inventories for an hour. The agent asks less and less often.
+// TestCompletionThatCannotBeStored rejects inventories for an hour. The agent retries with growing
+// pauses.
 func TestCompletionThatCannotBeStored(t *testing.T) {
 	t.Parallel()
 	for name, isPaused := range map[string]bool{"followed": false, "paused": true} {
@@ -216,7 +218,8 @@ func TestCompletionThatCannotBeStored(t *testing.T) {
 	}
 }
 
-// TestCompletionOfTheOldContent hears of the old Job's end while the Job is made for another content.
+// TestCompletionOfTheOldContent reports the old Job's end while the Job is created for another
+// content.
 func TestCompletionOfTheOldContent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +250,7 @@ func TestCompletionOfTheOldContent(t *testing.T) {
 	})
 }
 
-// TestObjectThatStandsTwice changes nothing, whatever waves and files the two stand in.
+// TestObjectThatStandsTwice changes nothing, in any combination of waves and files.
 func TestObjectThatStandsTwice(t *testing.T) {
 	t.Parallel()
 	const later = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: twin, namespace: default, annotations: {leat.dev/wave: '5'}}\n"

@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// TestRefusedServiceIsLeftAsItIs has a policy that is not understood come and go.
+// TestRefusedServiceIsLeftAsItIs sets and removes an unsupported policy.
 func TestRefusedServiceIsLeftAsItIs(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.plan(w.service(t, "s", "a", "b"))

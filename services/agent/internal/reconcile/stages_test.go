@@ -22,7 +22,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// staged makes a service of "kind:name" or "kind:name key=value …", where the pairs are annotations.
+// staged returns a service of "kind:name" or "kind:name key=value …", where the pairs are
+// annotations.
 func (w *world) staged(t *testing.T, name string, objects ...string) plan.Service {
 	t.Helper()
 	s := w.service(t, name)
@@ -41,7 +42,8 @@ func (w *world) staged(t *testing.T, name string, objects ...string) plan.Servic
 	return s
 }
 
-// relay is a bubble in which engines follow each other: again ends one, and starts another with a plan of the given services.
+// relay is a bubble with consecutive engines: again ends one, and starts another with a plan of the
+// given services.
 func relay(t *testing.T, test func(t *testing.T, w *world, again func(...plan.Service))) {
 	t.Helper()
 	t.Parallel()
@@ -57,7 +59,7 @@ func relay(t *testing.T, test func(t *testing.T, w *world, again func(...plan.Se
 	})
 }
 
-// judged lets a watch see an object in another state of health.
+// judged has a watch observe an object in another state of health.
 func (w *world) judged(t *testing.T, kind, name string, state health.State) {
 	t.Helper()
 	w.mu.Lock()
@@ -90,13 +92,13 @@ func (w *world) has(object string) bool {
 	return slices.Contains(w.applied, object)
 }
 
-// A Pod without a status is one that nobody has run yet: on its way, and no healthier than that.
+// A Pod without a status has not run yet, and is only progressing.
 const (
 	waiting = "Pod:first leat.dev/wave=-1"
 	running = "Pod:hook leat.dev/phase=PreSync"
 )
 
-// TestWaitingHoldsNoSlot has a service wait for longer than a run may take, in the only slot there is.
+// TestWaitingHoldsNoSlot has a service in the only slot that waits for longer than a run may take.
 func TestWaitingHoldsNoSlot(t *testing.T) {
 	for name, blocker := range map[string]string{"wave": waiting, "hook": running} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +124,8 @@ func TestWaitingHoldsNoSlot(t *testing.T) {
 	}
 }
 
-// TestNewerPlanEndsTheWait shows that it does so at once, and that what waited leaves nothing behind that goes on.
+// TestNewerPlanEndsTheWait shows that a newer plan ends a wait at once, and that nothing of the
+// wait is left behind.
 func TestNewerPlanEndsTheWait(t *testing.T) {
 	for name, blocker := range map[string]string{"wave": waiting, "hook": running} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +146,7 @@ func TestNewerPlanEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestApplyTimeoutIsPerStage has two stages that take longer together than one may.
+// TestApplyTimeoutIsPerStage has two stages that together exceed the timeout of one.
 func TestApplyTimeoutIsPerStage(t *testing.T) {
 	bubble(t, reconcile.Settings{ApplyTimeout: 5 * time.Minute}, func(t *testing.T, w *world) {
 		w.onApply = func(ctx context.Context, o *unstructured.Unstructured) error {
@@ -170,7 +173,8 @@ func TestApplyTimeoutIsPerStage(t *testing.T) {
 	})
 }
 
-// TestOneStageWaitsForNothing shows that a service without waves and hooks is applied in one go, however it fares.
+// TestOneStageWaitsForNothing shows that a service without waves and hooks is applied at once,
+// regardless of its health.
 func TestOneStageWaitsForNothing(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.plan(w.staged(t, "s", "Pod:first", "ConfigMap:a", "Namespace:ns"))
@@ -182,7 +186,8 @@ func TestOneStageWaitsForNothing(t *testing.T) {
 	})
 }
 
-// TestWaveGoesOnWhenItIsWell shows that it does so at once, also after the run gave up.
+// TestWaveGoesOnWhenItIsWell shows that the next wave starts at once, also after the run has given
+// up.
 func TestWaveGoesOnWhenItIsWell(t *testing.T) {
 	for name, patience := range map[string]time.Duration{"in time": time.Minute, "after it gave up": 20 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -200,7 +205,8 @@ func TestWaveGoesOnWhenItIsWell(t *testing.T) {
 	}
 }
 
-// TestDegradedWaveFailsAtOnce also shows that a run which brings nothing new does not wait, and is not failed by it.
+// TestDegradedWaveFailsAtOnce also shows that a run without a change does not wait, and does not
+// fail because of the wave.
 func TestDegradedWaveFailsAtOnce(t *testing.T) {
 	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {
 		s := w.staged(t, "s", waiting, "ConfigMap:after")
@@ -266,7 +272,8 @@ func TestHookRunsOnce(t *testing.T) {
 	})
 }
 
-// TestHookOutlastsRestarts ends the engine at each point of a hook's life. However often, the hook runs once.
+// TestHookOutlastsRestarts ends the engine at each point of a hook's life. The hook runs once in
+// all cases.
 func TestHookOutlastsRestarts(t *testing.T) {
 	relay(t, func(t *testing.T, w *world, again func(...plan.Service)) {
 		s := w.staged(t, "s", running+" leat.dev/hook-delete-policy=HookSucceeded", waiting, "ConfigMap:a")
@@ -294,7 +301,7 @@ func TestHookOutlastsRestarts(t *testing.T) {
 	})
 }
 
-// TestFarewellOutlastsRestarts removes a service whose manifests nobody has any more.
+// TestFarewellOutlastsRestarts removes a service whose manifests are not available any more.
 func TestFarewellOutlastsRestarts(t *testing.T) {
 	relay(t, func(t *testing.T, w *world, again func(...plan.Service)) {
 		s := w.staged(t, "s", "ConfigMap:a", "Pod:bye leat.dev/phase=PreDelete", "Pod:gone leat.dev/phase=PostDelete")
@@ -329,8 +336,8 @@ func TestFarewellOutlastsRestarts(t *testing.T) {
 	})
 }
 
-// TestFailedFarewellIsRepeated shows that a hook which keeps a service from going runs again by itself: its manifest is all that
-// there is, and nobody could ask for a sync.
+// TestFailedFarewellIsRepeated shows that a hook that prevents a service's removal is retried
+// automatically: only its manifest is left, and nobody could request a sync.
 func TestFailedFarewellIsRepeated(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.plan(w.staged(t, "s", "ConfigMap:a", "Pod:bye leat.dev/phase=PreDelete"))

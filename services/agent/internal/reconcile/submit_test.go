@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// owned makes the world answer as an API server does of whose objects others own keys of data. Newcomers come one at a time,
-// after each apply.
+// owned makes the world answer like an API server with managers that own keys of data. One more
+// manager appears after each apply.
 func (w *world) owned(by map[string]string, newcomers ...string) {
 	w.onApply = func(_ context.Context, o *unstructured.Unstructured) error {
 		data, _ := o.Object["data"].(map[string]any)
@@ -42,7 +42,8 @@ func (w *world) owned(by map[string]string, newcomers ...string) {
 	}
 }
 
-// TestConflictsThatNeverEnd has a new conflict after each that yields. There is an end to tries in one run, and nothing is lost.
+// TestConflictsThatNeverEnd has a new conflict after each yielded one. The attempts of one run are
+// bounded, and nothing is lost.
 func TestConflictsThatNeverEnd(t *testing.T) {
 	t.Parallel()
 	for tries, want := range map[int]report.Phase{1: report.Healthy, 3: report.Healthy, 4: report.Failed, 8: report.Failed} {
@@ -74,7 +75,7 @@ func TestConflictsThatNeverEnd(t *testing.T) {
 	}
 }
 
-// TestYieldedIsTold shows that those who watch a service hear what it has left to others, once.
+// TestYieldedIsTold shows that watchers of a service receive one event about yielded fields.
 func TestYieldedIsTold(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.owned(map[string]string{"value": "tuner"})

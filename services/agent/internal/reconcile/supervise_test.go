@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
-// TestStuckRunEndsTheEngine lets an apply never return, whatever it is told.
+// TestStuckRunEndsTheEngine has an apply that never returns and ignores its context.
 func TestStuckRunEndsTheEngine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,8 @@ func TestStuckRunEndsTheEngine(t *testing.T) {
 	})
 }
 
-// TestWorkersAsTheHubSays counts how many services are worked on at once while the hub changes its mind.
+// TestWorkersAsTheHubSays counts the services that are worked on at once while the hub's settings
+// change.
 func TestWorkersAsTheHubSays(t *testing.T) {
 	bubble(t, reconcile.Settings{Workers: 2}, func(t *testing.T, w *world) {
 		working := make(chan string, 100)
@@ -95,7 +96,7 @@ func TestWorkersAsTheHubSays(t *testing.T) {
 	})
 }
 
-// TestRefreshAsTheHubSays changes how often services are looked at.
+// TestRefreshAsTheHubSays changes how often services are examined.
 func TestRefreshAsTheHubSays(t *testing.T) {
 	bubble(t, reconcile.Settings{Refresh: 10 * time.Hour}, func(t *testing.T, w *world) {
 		s := w.service(t, "s", "a")

@@ -35,7 +35,7 @@ func jobFile(name, annotation string) string {
 	return fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: %s, annotations: {%s}}\nspec: {}\n", name, annotation)
 }
 
-// tested is a service that consists of a ConfigMap "app", and has tests.
+// tested returns a service of a ConfigMap "app" that has tests.
 func (w *world) tested(t *testing.T, files map[string]string) plan.Service {
 	t.Helper()
 	all := map[string]string{"app.yaml": configMapFile("app")}
@@ -323,7 +323,8 @@ func TestTests(t *testing.T) {
 	}
 }
 
-// TestTestsAfterRestart shows that a run of tests goes on where it was, and that one that ended does not begin again.
+// TestTestsAfterRestart shows that a run of tests continues after a restart, and that an ended one
+// does not begin again.
 func TestTestsAfterRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -37,7 +37,8 @@ func TestTimings(t *testing.T) {
 		if got := w.status("s"); got.Timings != want {
 			t.Errorf("got %+v, want %+v", got.Timings, want)
 		}
-		// Neither a refresh, nor a plan that brings nothing new, nor an object that falls ill and recovers changes them.
+		// No refresh, plan without a change, or object that becomes unhealthy and recovers changes
+		// them.
 		pass(t, 2*time.Hour)
 		w.engine.SetPlan(plan.Plan{Version: "2", Time: time.Now(), Services: []plan.Service{s}})
 		pass(t, time.Minute)
@@ -55,7 +56,7 @@ func TestTimings(t *testing.T) {
 	})
 }
 
-// TestBackWithoutARun goes back to what is applied while what came in between cannot be rendered.
+// TestBackWithoutARun returns to the applied plan while the one in between cannot be rendered.
 func TestBackWithoutARun(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		first, second := w.service(t, "s", "a"), w.service(t, "s", "b")

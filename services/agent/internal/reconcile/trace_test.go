@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 )
 
-// TestSpansFollowTheCommit has a commit whose trace goes on in the cluster, and a refresh that only refers to it.
+// TestSpansFollowTheCommit has a commit whose trace continues in the cluster, and a refresh that
+// only links to it.
 func TestSpansFollowTheCommit(t *testing.T) {
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	bubble(t, reconcile.Settings{Refresh: time.Hour}, func(t *testing.T, w *world) {

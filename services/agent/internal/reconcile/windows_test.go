@@ -20,7 +20,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// during gives a service windows. Virtual time begins at midnight, at the beginning of the year 2000, a Saturday.
+// during sets a service's windows. Virtual time begins at midnight, at the beginning of the year
+// 2000, a Saturday.
 func during(s plan.Service, windows ...syncpolicy.Window) plan.Service {
 	s.Spec.Policy.Windows = windows
 	return s
@@ -212,7 +213,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestWindowWhenClocksArePutForward is about a window that begins in the hour that is left out.
+// TestWindowWhenClocksArePutForward has a window that begins in the skipped hour.
 func TestWindowWhenClocksArePutForward(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,12 +24,12 @@ var (
 	refresh = now.Add(2 * time.Hour)
 )
 
-// entry is a plan's entry whose content is named by spec.
+// entry returns a plan's entry whose content is named by spec.
 func entry(spec string) plan.Service {
 	return plan.Service{Name: "app", UID: "1", SpecDigest: spec, Bundles: []plan.Bundle{{Digest: digest.FromBytes([]byte(spec))}}}
 }
 
-// dry is an entry that changes nothing.
+// dry returns an entry that is a dry run.
 func dry(spec string) plan.Service {
 	s := entry(spec)
 	s.Spec.DryRun = true
@@ -38,7 +38,7 @@ func dry(spec string) plan.Service {
 
 func nothing() []string { return nil }
 
-// following returns the state of a service that has applied what the plan says.
+// following returns the state of a service that has applied the plan.
 func following(s plan.Service) decide.State {
 	state := decide.New(recordOf(s), plan.Service{}, false, refresh)
 	state.OrderFollow(s, now, now, 1)
@@ -53,8 +53,8 @@ func recordOf(s plan.Service) inventory.Record {
 	return inventory.Record{Service: s.Name, ServiceUID: s.UID, Applied: applied}
 }
 
-// TestNext is the table of what happens next: for each case a service that has applied entry "a", what happens to it, and
-// what it does then.
+// TestNext is the table of next actions: for each case a service that has applied entry "a", the
+// following events, and the expected action.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	soon := now.Add(time.Minute)
@@ -152,7 +152,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// TestRunGoesOnBehindAClosingGate does not take a run's entry away that was let in before.
+// TestRunGoesOnBehindAClosingGate lets a run continue with the entry that was admitted before.
 func TestRunGoesOnBehindAClosingGate(t *testing.T) {
 	t.Parallel()
 	s := following(entry("a"))
@@ -166,7 +166,8 @@ func TestRunGoesOnBehindAClosingGate(t *testing.T) {
 	}
 }
 
-// TestFallback leaves a service alone if the cluster holds it half-way, or if nobody knows what is applied.
+// TestFallback leaves a service alone if its change is partly applied, or if the applied entry is
+// unknown.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	for name, record := range map[string]inventory.Record{

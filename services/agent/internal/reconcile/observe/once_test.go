@@ -11,7 +11,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
-// TestSecOnceIsBounded has a service of many Jobs: what is stored of them shares a ConfigMap with the rest.
+// TestSecOnceIsBounded has a service of many Jobs: their stored data shares a ConfigMap with the
+// rest.
 func TestSecOnceIsBounded(t *testing.T) {
 	t.Parallel()
 	objects := observe.New(inventory.Set{}, nil, nil)
