@@ -172,7 +172,8 @@ func (i *Identity) Token(ctx context.Context) (string, error) {
 	return i.tokenFor(ctx, func() string { return i.token })
 }
 
-// ForTunnel returns the source of tokens for the tunnel. They are obtained together with those for the distributor.
+// ForTunnel returns the source of tokens for the tunnel. They are obtained together with those for
+// the distributor.
 func (i *Identity) ForTunnel() *TunnelTokens { return &TunnelTokens{identity: i} }
 
 // TunnelTokens is the source of an agent's tokens for the tunnel.

@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fields"
 )
 
-// benchmarked is an object of the size of a Deployment: Leat has applied a manifest with some containers and environment
-// variables, and two others have set fields, too.
+// benchmarked is an object of the size of a Deployment: Leat has applied a manifest with some
+// containers and environment variables, and two others have set fields, too.
 func benchmarked(b *testing.B) (wanted, live *unstructured.Unstructured) {
 	b.Helper()
 	text := "metadata: {labels: {l: '1', m: '1'}, annotations: {a: '1', b: '2'}, finalizers: [f]}\ndata: {a: '1', b: '2', c: '3'}\n" +
@@ -37,8 +37,8 @@ func benchmarked(b *testing.B) (wanted, live *unstructured.Unstructured) {
 	return wanted, s.live(b)
 }
 
-// The paths that objects without a change take: Settled is asked about every object that is looked at, and Strip about every
-// event of an object that has rules.
+// The paths that objects without a change take: Settled is asked about every object that is looked
+// at, and Strip about every event of an object that has rules.
 
 func BenchmarkSettled(b *testing.B) {
 	wanted, live := benchmarked(b)

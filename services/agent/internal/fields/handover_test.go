@@ -102,7 +102,8 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestHandedOverIsUnited compares what two deployers hand over with what the API server's own code takes for the union.
+// TestHandedOverIsUnited compares what two deployers hand over with what the API server's own code
+// takes for the union.
 func TestHandedOverIsUnited(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

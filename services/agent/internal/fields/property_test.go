@@ -82,7 +82,8 @@ func act(t *rapid.T, s *server) {
 	}
 }
 
-// at returns the part of an object that a path of names leads to. Items of lists are found by their names.
+// at returns the part of an object that a path of names leads to. Items of lists are found by their
+// names.
 func at(value any, path ...string) any {
 	for _, name := range path {
 		switch container := value.(type) {
@@ -124,8 +125,9 @@ var ignorable = map[string]struct {
 	"/metadata/labels/l":                {path: []string{"metadata", "labels", "l"}},
 }
 
-// TestShapedNeverChangesIgnored lets managers work on an object in any order, and shows that applying what Shape makes of any
-// manifest leaves what is ignored as it was, and that a second time nothing changes at all.
+// TestShapedNeverChangesIgnored lets managers work on an object in any order, and shows that
+// applying what Shape makes of any manifest leaves what is ignored as it was, and that a second
+// time nothing changes at all.
 func TestShapedNeverChangesIgnored(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

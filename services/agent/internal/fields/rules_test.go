@@ -138,8 +138,8 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// TestSecPointersOfAnObjectAreBounded lists very many pointers, each of which would be looked for in the whole
-// object.
+// TestSecPointersOfAnObjectAreBounded lists very many pointers, each of which would be looked for
+// in the whole object.
 func TestSecPointersOfAnObjectAreBounded(t *testing.T) {
 	t.Parallel()
 	o := thing(t, "data: {a: '1'}")

@@ -13,7 +13,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fields"
 )
 
-// TestSettledIsNoChange shows that applying what is settled changes nothing, and that what was just applied is settled.
+// TestSettledIsNoChange shows that applying what is settled changes nothing, and that what was just
+// applied is settled.
 func TestSettledIsNoChange(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

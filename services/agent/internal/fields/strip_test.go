@@ -75,8 +75,8 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-// TestStripOfEverythingThatLeatOwns lets others remove the only field that Leat has applied. Leat's entry goes with it, which must not
-// count either.
+// TestStripOfEverythingThatLeatOwns lets others remove the only field that Leat has applied. Leat's
+// entry goes with it, which must not count either.
 func TestStripOfEverythingThatLeatOwns(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -108,7 +108,8 @@ func TestStripCostsNothing(t *testing.T) {
 	}
 }
 
-// TestStrippedChangesCountForNothing lets others change only what a pointer names, in any way, and shows that the fingerprint stays.
+// TestStrippedChangesCountForNothing lets others change only what a pointer names, in any way, and
+// shows that the fingerprint stays.
 func TestStrippedChangesCountForNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

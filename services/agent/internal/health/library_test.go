@@ -76,8 +76,8 @@ func TestSamplesOfLibrary(t *testing.T) {
 	}
 }
 
-// TestEveryRuleHasSamples checks that every rule has a sample of each of its verdicts, and that the general
-// rules hold for the samples.
+// TestEveryRuleHasSamples checks that every rule has a sample of each of its verdicts, and that the
+// general rules hold for the samples.
 func TestEveryRuleHasSamples(t *testing.T) {
 	t.Parallel()
 	type verdicts map[string]bool

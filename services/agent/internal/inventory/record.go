@@ -39,21 +39,21 @@ type Record struct {
 	// Guarded is the Digest of the objects that the guard kept from being deleted in the latest
 	// run, or empty if it stopped nothing.
 	Guarded string
-	// Base is the number of objects after the latest complete run, which the guard uses as its base.
-	// A run that failed half-way leaves more objects in the inventory than either state has, and must
-	// not weaken the guard.
+	// Base is the number of objects after the latest complete run, which the guard uses as its
+	// base. A run that failed half-way leaves more objects in the inventory than either state has,
+	// and must not weaken the guard.
 	Base int
-	// Pruned is the number of objects deleted since then without a person's agreement. Several failing
-	// runs must not together delete what the guard would not allow one run to delete.
+	// Pruned is the number of objects deleted since then without a person's agreement. Several
+	// failing runs must not together delete what the guard would not allow one run to delete.
 	Pruned int
 	// Applied are the inputs of the latest complete run. It is zero before the first.
 	Applied Applied
 	// Entry is the plan's entry that Applied was made from, in the reconciler's own encoding. While
 	// the next entry has to wait, the agent uses this one to correct drift. Empty: unknown.
 	Entry json.RawMessage
-	// Touched means that a later run has begun to change the cluster, and did not succeed. The cluster
-	// then matches neither Applied nor the desired state, and even a plan that returns to Applied has to
-	// be applied.
+	// Touched means that a later run has begun to change the cluster, and did not succeed. The
+	// cluster then matches neither Applied nor the desired state, and even a plan that returns to
+	// Applied has to be applied.
 	Touched bool
 	// Objects are the objects in the cluster.
 	Objects Set

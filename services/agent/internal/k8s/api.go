@@ -42,8 +42,8 @@ type Reader interface {
 	// Get reads an object. ErrNotFound: neither the object nor possibly its kind exists.
 	Get(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error)
 	// Contents lists objects that would be deleted together with a Namespace or
-	// CustomResourceDefinition. It leaves out what Kubernetes itself puts into every namespace, what is
-	// deleted with its owner, and what is being deleted already. A few objects suffice.
+	// CustomResourceDefinition. It leaves out what Kubernetes itself puts into every namespace,
+	// what is deleted with its owner, and what is being deleted already. A few objects suffice.
 	Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error)
 	// Follow calls see with the object at once and after every change, until ctx is done. The object
 	// need not carry Leat's label.
@@ -56,21 +56,21 @@ type Reader interface {
 
 // Writer changes objects.
 type Writer interface {
-	// Apply server-side-applies obj, which it does not modify, and returns the resulting object. Errors
-	// include *ConflictError and *ImmutableError.
+	// Apply server-side-applies obj, which it does not modify, and returns the resulting object.
+	// Errors include *ConflictError and *ImmutableError.
 	Apply(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
-	// Reown replaces the managedFields of an object as it was read, removes kubectl's record of what it
-	// applied last, and returns the resulting object. ErrReplaced: it is another object, or it changed
-	// since it was read.
+	// Reown replaces the managedFields of an object as it was read, removes kubectl's record of
+	// what it applied last, and returns the resulting object. ErrReplaced: it is another object, or
+	// it changed since it was read.
 	Reown(ctx context.Context, live *unstructured.Unstructured, managedFields []any) (*unstructured.Unstructured, error)
 	// AwaitDefined blocks until the kinds of a CustomResourceDefinition that was just applied can be
 	// used.
 	AwaitDefined(ctx context.Context, definition *unstructured.Unstructured) error
 	// EnsureNamespace creates a namespace unless it exists.
 	EnsureNamespace(ctx context.Context, name string) error
-	// Delete deletes the object with that UID. It returns nil if the object is gone, and otherwise the
-	// object that is being deleted. A missing object is not an error. ErrReplaced: another object has
-	// that name, or the object does not meet the options.
+	// Delete deletes the object with that UID. It returns nil if the object is gone, and otherwise
+	// the object that is being deleted. A missing object is not an error. ErrReplaced: another
+	// object has that name, or the object does not meet the options.
 	Delete(ctx context.Context, object inventory.Object, options DeleteOptions) (remains *unstructured.Unstructured, err error)
 	// Release removes Leat's label from the object with that UID. Errors as Delete.
 	Release(ctx context.Context, object inventory.Object) error

@@ -57,8 +57,8 @@ type ConflictError struct {
 // Unwrap returns the problem.
 func (e *ConflictError) Unwrap() error { return e.Problem }
 
-// NewConflictError returns an error that names managers and fields. For a confidential object it does
-// not name list items: their keys are values, too.
+// NewConflictError returns an error that names managers and fields. For a confidential object it
+// does not name list items: their keys are values, too.
 func NewConflictError(conflicts []Conflict, confidential bool) *ConflictError {
 	const advice = "remove the fields from the manifest, or say in the service's policy (conflicts, ignore) whose they are"
 	return &ConflictError{

@@ -70,7 +70,8 @@ func TestWindowsOfAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// windows reads the beginning of a connection: the preface, SETTINGS and the connection's WINDOW_UPDATE.
+// windows reads the beginning of a connection: the preface, SETTINGS and the connection's
+// WINDOW_UPDATE.
 func windows(t *testing.T, r io.Reader) (stream, connection uint32) {
 	t.Helper()
 	const preface, settings, windowUpdate, initialWindow = 24, 4, 8, 4

@@ -279,8 +279,8 @@ func testDrift(t *testing.T, c *cluster) {
 	}
 	c.settled(t, s, report.Healthy)
 
-	// A sync request also restores an object whose change the agent has seen. The status shows only the deletion,
-	// whose event comes after that of the change.
+	// A sync request also restores an object whose change the agent has seen. The status shows only
+	// the deletion, whose event comes after that of the change.
 	c.request(t, http.MethodPatch, configMaps+"drift-a", mergePatch, `{"data":{"value":"drifted"}}`)
 	c.request(t, http.MethodDelete, configMaps+"drift-b", "", "")
 	c.settled(t, s, report.Degraded)

@@ -244,7 +244,8 @@ func hookScenarios() map[string]func(*scenario) {
 		},
 		"a Job that somebody else has made": func(s *scenario) {
 			s.create("Job", job("migrate"))
-			// Kubernetes' controller may not notice a Job that takes the name of one that it is about to start.
+			// Kubernetes' controller may not notice a Job that takes the name of one that it is
+			// about to start.
 			before := uidOf(s.until("Job", "migrate", func(o map[string]any) bool { return at(o, "status", "succeeded") != nil }))
 			service := s.sync(job("migrate", preSync), config("a", "1"))
 			got := s.fails(service, reason.ApplyRejected)
@@ -276,7 +277,8 @@ func hookScenarios() map[string]func(*scenario) {
 		},
 		"a newer commit ends a hook": func(s *scenario) {
 			s.sync(s.gatedJob("migrate", preSync, "leat.dev/hook-delete-policy=HookSucceeded"), config("a", "1"))
-			// Kubernetes' controller may not notice a Job that takes the name of one that it is about to start.
+			// Kubernetes' controller may not notice a Job that takes the name of one that it is
+			// about to start.
 			before := uidOf(s.until("Job", "migrate", func(o map[string]any) bool { return at(o, "status", "active") != nil }))
 			service := s.sync(job("migrate", preSync, "leat.dev/hook-delete-policy=HookFailed"), config("a", "2"))
 			s.healthy(service)

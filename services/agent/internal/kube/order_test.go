@@ -37,7 +37,8 @@ func TestOrder(t *testing.T) {
 	concurrently(t, c, scenarios)
 }
 
-// concurrently runs scenarios that spend their time waiting for controllers, more at once than there are processors.
+// concurrently runs scenarios that spend their time waiting for controllers, more at once than
+// there are processors.
 func concurrently(t *testing.T, c *cluster, scenarios map[string]func(*scenario)) {
 	t.Helper()
 	names := make(chan string, len(scenarios))

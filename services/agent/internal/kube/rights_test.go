@@ -101,8 +101,9 @@ func TestSecRightsOfTenants(t *testing.T) {
 	})
 }
 
-// impersonates makes requests as people with all attributes that the tunnel sends, and under identities that the
-// tunnel never sends: an attacker with the agent's token does not need the agent.
+// impersonates makes requests as people with all attributes that the tunnel sends, and under
+// identities that the tunnel never sends: an attacker with the agent's token does not need the
+// agent.
 func impersonates(t *testing.T, kubeconfig string) {
 	const (
 		pods    = "/api/v1/namespaces/default/pods"

@@ -24,8 +24,9 @@ import (
 
 // Bundles gives access to the content of sources.
 type Bundles interface {
-	// Open returns the canonical tar after its digest was verified. It downloads the tar if necessary;
-	// base names content that probably resembles it. The zero digest: no such content is known.
+	// Open returns the canonical tar after its digest was verified. It downloads the tar if
+	// necessary; base names content that probably resembles it. The zero digest: no such content is
+	// known.
 	Open(ctx context.Context, d, base digest.Digest) (io.ReadCloser, error)
 }
 
@@ -129,7 +130,8 @@ func (r Renderer) read(ctx context.Context, b plan.Bundle, base digest.Digest) (
 }
 
 // Verify reads the bundles of s to their end, which compares them with their digests. It replaces a
-// whole run if the same objects would come from the same bundles, and each object is as it should be.
+// whole run if the same objects would come from the same bundles, and each object is as it should
+// be.
 func (r Renderer) Verify(ctx context.Context, s plan.Service) error {
 	for _, b := range s.Bundles {
 		content, err := r.Bundles.Open(ctx, b.Digest, b.Digest)

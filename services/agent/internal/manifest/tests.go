@@ -25,8 +25,8 @@ type Test struct {
 	Deletion order.Deletion
 }
 
-// readTests takes the tests out of the files of the first source: those in the folder that the policy
-// names.
+// readTests takes the tests out of the files of the first source: those in the folder that the
+// policy names.
 func (m *Manifests) readTests(
 	ctx context.Context, engine render.Engine, files *render.Files, b plan.Bundle, s plan.Service,
 ) (*render.Files, error) {
@@ -58,8 +58,8 @@ func (m *Manifests) addTests(stage order.Stage) {
 	}
 }
 
-// separateTests takes the objects that annotations make a test out of the objects. A kustomization may
-// also name files of the tests' folder: those are tests only.
+// separateTests takes the objects that annotations make a test out of the objects. A kustomization
+// may also name files of the tests' folder: those are tests only.
 func (m *Manifests) separateTests() error {
 	if len(m.Tests) == 0 && !slices.ContainsFunc(m.Objects, mayBeTest) {
 		return nil // as nearly always

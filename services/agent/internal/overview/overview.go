@@ -89,8 +89,8 @@ func NewSummary() *Summary {
 // Current, and only one token for all changes between two receives.
 func (s *Summary) Changed() <-chan struct{} { return s.changed }
 
-// SetKnown records whether a source is known, which it is after its full state was reported. The state
-// of a source that became unknown is kept.
+// SetKnown records whether a source is known, which it is after its full state was reported. The
+// state of a source that became unknown is kept.
 func (s *Summary) SetKnown(source Source, known bool) {
 	s.update(source, func() bool {
 		was := s.known[source]

@@ -349,7 +349,8 @@ func (a *agent) serve(name, header string) (end func()) {
 	return func() { _ = conn.Close() }
 }
 
-// plain hides from the server that the connection is TLS: HTTP/2 begins on it without being negotiated.
+// plain hides from the server that the connection is TLS: HTTP/2 begins on it without being
+// negotiated.
 type plain struct{ net.Conn }
 
 func get(ctx context.Context, client *http.Client, path string) (string, error) {

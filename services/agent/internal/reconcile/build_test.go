@@ -68,7 +68,8 @@ func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 	})
 }
 
-// TestProblemOfALimit checks that a problem keeps the message of a limit, also if an *Error around it names the file.
+// TestProblemOfALimit checks that a problem keeps the message of a limit, also if an *Error around
+// it names the file.
 func TestProblemOfALimit(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("read: %w", &render.Error{Path: "a.yaml", Document: 2, Cause: &render.LimitError{Limit: render.LimitDepth, Message: "too deep"}})

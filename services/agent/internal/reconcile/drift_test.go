@@ -162,7 +162,8 @@ func TestChangedManifest(t *testing.T) {
 	})
 }
 
-// TestTerminating has an object that somebody deletes and whose finalizer is stuck, while its manifest changes.
+// TestTerminating has an object that somebody deletes and whose finalizer is stuck, while its
+// manifest changes.
 func TestTerminating(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []syncpolicy.DriftMode{syncpolicy.DriftCorrect, syncpolicy.DriftOff} {

@@ -70,8 +70,8 @@ type Params struct {
 	// Fingerprints stores the sums of applied objects. Nil stores nothing: a restart applies
 	// everything again.
 	Fingerprints fingerprint.Store
-	// Owner returns the uid that the hub gave the cluster. Nil, or an empty answer: it is unknown, and
-	// every inventory counts as the agent's own.
+	// Owner returns the uid that the hub gave the cluster. Nil, or an empty answer: it is unknown,
+	// and every inventory counts as the agent's own.
 	Owner    func() string
 	Observer Observer
 	// Tracer records a span for each run. Nil records nothing.
@@ -89,8 +89,8 @@ type Settings struct {
 	Workers int
 	// Refresh is how often an unchanged service is examined again, ±25 %. Zero: 2 h.
 	Refresh time.Duration
-	// ApplyTimeout bounds a run, and each of its stages if it has several. Waiting for health does not
-	// count. Zero: 5 min.
+	// ApplyTimeout bounds a run, and each of its stages if it has several. Waiting for health does
+	// not count. Zero: 5 min.
 	ApplyTimeout time.Duration
 	// Guard stops prunes inside a service. Zero: inventory.DefaultGuard.
 	Guard inventory.Guard

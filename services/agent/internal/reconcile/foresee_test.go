@@ -172,8 +172,8 @@ func TestDiffThatCannotBe(t *testing.T) {
 	})
 }
 
-// TestSecDiffIsBounded compares a list with its reverse, which is the worst case. The comparison would take minutes,
-// and could not be interrupted.
+// TestSecDiffIsBounded compares a list with its reverse, which is the worst case. The comparison
+// would take minutes, and could not be interrupted.
 func TestSecDiffIsBounded(t *testing.T) {
 	t.Parallel()
 	const lines = 100_000

@@ -121,7 +121,8 @@ func (w *world) hand(t *testing.T, services map[string][]string) {
 	w.plan(all...)
 }
 
-// TestHandOverWaitsForTheNewOne renames a service, and the new one cannot be rendered for a while, or never.
+// TestHandOverWaitsForTheNewOne renames a service, and the new one cannot be rendered for a while,
+// or never.
 func TestHandOverWaitsForTheNewOne(t *testing.T) {
 	for name, test := range map[string]struct {
 		resolved time.Duration
@@ -153,7 +154,8 @@ func TestHandOverWaitsForTheNewOne(t *testing.T) {
 	}
 }
 
-// TestBrokenServiceDelaysNoPrune has a service that could not be rendered before another one's object left.
+// TestBrokenServiceDelaysNoPrune has a service that could not be rendered before another one's
+// object left.
 func TestBrokenServiceDelaysNoPrune(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		broken := w.service(t, "broken", "z")

@@ -36,11 +36,12 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// TestHistories runs random histories. People edit services and agree to prunes, others create, change
-// and delete objects under the same names, the agent is killed and restarted, and any single call of
-// the API fails. In every history the agent deletes only objects that it has created or adopted and
-// that nobody wants to keep, and never more than the guard allows. At rest, the inventories match the
-// cluster. LEAT_FAULT_LONG=1 makes histories longer, and runs as many as -rapid.checks says.
+// TestHistories runs random histories. People edit services and agree to prunes, others create,
+// change and delete objects under the same names, the agent is killed and restarted, and any single
+// call of the API fails. In every history the agent deletes only objects that it has created or
+// adopted and that nobody wants to keep, and never more than the guard allows. At rest, the
+// inventories match the cluster. LEAT_FAULT_LONG=1 makes histories longer, and runs as many as
+// -rapid.checks says.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	longest, budget := 12, 20
@@ -401,8 +402,8 @@ func (h *history) rest() {
 }
 
 // knows reports whether an entry of an inventory is about a live object. An entry without a UID was
-// about to be created. If the answer to that got lost, the entry is about the object that has the label
-// and was applied by Leat.
+// about to be created. If the answer to that got lost, the entry is about the object that has the
+// label and was applied by Leat.
 func (h *history) knows(service string, entry inventory.Object, live *unstructured.Unstructured) bool {
 	if entry.UID == "" {
 		return live.GetLabels()[k8s.ServiceLabel] == service && h.cluster.AppliedByLeat(live.GetUID())

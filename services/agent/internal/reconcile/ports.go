@@ -20,8 +20,8 @@ type Reporter interface {
 	Adopted(version string)
 }
 
-// Watches observes objects that carry Leat's label, and reports them to the engine through Observe and
-// Synced. Its methods return at once.
+// Watches observes objects that carry Leat's label, and reports them to the engine through Observe
+// and Synced. Its methods return at once.
 type Watches interface {
 	// Watch replaces the kinds to observe.
 	Watch(kinds []schema.GroupVersionKind)

@@ -21,8 +21,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
 )
 
-// prerequisite is an object that must exist, and be healthy or meet a condition, before a service may
-// change. It is comparable.
+// prerequisite is an object that must exist, and be healthy or meet a condition, before a service
+// may change. It is comparable.
 type prerequisite struct {
 	ref       inventory.Ref
 	condition string // empty: the object must be healthy
@@ -115,7 +115,8 @@ func (p *prerequisites) areFor(all []prerequisite) bool {
 	return slices.Equal(p.all, all)
 }
 
-// missing returns why a service must wait: one sentence for each object of all that does not suffice.
+// missing returns why a service must wait: one sentence for each object of all that does not
+// suffice.
 func (p *prerequisites) missing(all []prerequisite) []string {
 	var reasons []string
 	for _, one := range all {

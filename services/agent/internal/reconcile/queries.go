@@ -38,7 +38,8 @@ func (e *Engine) Reconcile(service string) error {
 	return nil
 }
 
-// Objects returns all objects of a service by group, kind, namespace, name. Error: ErrUnknownService.
+// Objects returns all objects of a service by group, kind, namespace, name. Error:
+// ErrUnknownService.
 func (e *Engine) Objects(service string) ([]report.ObjectStatus, error) {
 	u, err := e.unit(service)
 	if err != nil {

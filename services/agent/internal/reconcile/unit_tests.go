@@ -14,7 +14,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// testRun is one run of a service's tests, in a goroutine of its own. Only the unit's goroutine uses it.
+// testRun is one run of a service's tests, in a goroutine of its own. Only the unit's goroutine
+// uses it.
 type testRun struct {
 	id   string // names the run in the inventory
 	stop context.CancelCauseFunc
@@ -24,8 +25,8 @@ type testRun struct {
 	err   error           // why the tests could not be run; valid once done is closed
 }
 
-// advanceTests starts the tests when it is time for them, ends those of other inputs, and takes over the
-// results of those that have ended.
+// advanceTests starts the tests when it is time for them, ends those of other inputs, and takes
+// over the results of those that have ended.
 func (u *unit) advanceTests(ctx context.Context) {
 	u.mu.Lock()
 	needs := u.state.NeedsTests()
@@ -75,8 +76,8 @@ func (t *testRun) hasEnded() bool {
 	}
 }
 
-// end ends the tests, and blocks until they have ended. What they have created stays for the next run.
-// Nil has ended.
+// end ends the tests, and blocks until they have ended. What they have created stays for the next
+// run. Nil has ended.
 func (t *testRun) end() {
 	if t != nil {
 		t.stop(nil)

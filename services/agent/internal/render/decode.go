@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// decodeKustomization decodes a kustomization as kustomize does, and rejects content that another decoder would read
-// differently. Kustomize treats Resources, RESOURCES and resources as the same key.
+// decodeKustomization decodes a kustomization as kustomize does, and rejects content that another
+// decoder would read differently. Kustomize treats Resources, RESOURCES and resources as the same
+// key.
 func decodeKustomization(content []byte) (types.Kustomization, error) {
 	var k, exact types.Kustomization
 	if err := k.Unmarshal(content); err != nil {
@@ -46,7 +47,8 @@ func decodeKustomization(content []byte) (types.Kustomization, error) {
 
 var unknownField = regexp.MustCompile(`^unknown field "(?:.*\.)?([^".]+)"$`)
 
-// explainKey adds the right spelling to an error about a key that kustomize's type has in another spelling.
+// explainKey adds the right spelling to an error about a key that kustomize's type has in another
+// spelling.
 func explainKey(mistake error) error {
 	match := unknownField.FindStringSubmatch(mistake.Error())
 	if match == nil {
@@ -80,8 +82,9 @@ func keysOf(t reflect.Type, seen map[reflect.Type]bool) []string {
 	return keys
 }
 
-// checkPlugin returns an error if configurations of generators or transformers name remote files. It decodes them as
-// kustomize does, and ignores text that kustomize cannot read as a configuration.
+// checkPlugin returns an error if configurations of generators or transformers name remote files.
+// It decodes them as kustomize does, and ignores text that kustomize cannot read as a
+// configuration.
 func checkPlugin(name string, content []byte) error {
 	if err := checkAliases(content, defaultText); err != nil {
 		return &Error{Path: name, Cause: err}

@@ -33,8 +33,8 @@ func (f *Files) Except(folder string) *Files {
 // maxHops bounds a chain of symbolic links.
 const maxHops = 16
 
-// Read reads a bundle to its end, within the limits on names and bytes. It returns an *Error or a *LimitError about
-// the content of the bundle, and other errors if the bundle cannot be read.
+// Read reads a bundle to its end, within the limits on names and bytes. It returns an *Error or a
+// *LimitError about the content of the bundle, and other errors if the bundle cannot be read.
 func Read(r *bundle.Reader, limits Limits) (*Files, error) {
 	limits = limits.WithDefaults()
 	files := &Files{content: map[string][]byte{}, origin: map[string]string{}}
@@ -69,7 +69,8 @@ func NewFiles(content map[string][]byte) *Files {
 	return &Files{content: content, origin: map[string]string{}}
 }
 
-// follow adds a second name for each file behind a link. It returns an error if there are more than most names.
+// follow adds a second name for each file behind a link. It returns an error if there are more than
+// most names.
 func (f *Files) follow(links map[string]string, most int) error {
 	own := slices.Sorted(maps.Keys(f.content))
 	for _, link := range slices.Sorted(maps.Keys(links)) {
@@ -85,9 +86,9 @@ func (f *Files) follow(links map[string]string, most int) error {
 	return nil
 }
 
-// alias adds a second name for the file target, or for every file below the folder target. It stops once there are
-// more than most names. own must be sorted. alias ignores a link to nothing, as if the file were missing: a reference
-// to it fails because the file does not exist.
+// alias adds a second name for the file target, or for every file below the folder target. It stops
+// once there are more than most names. own must be sorted. alias ignores a link to nothing, as if
+// the file were missing: a reference to it fails because the file does not exist.
 func (f *Files) alias(link, target string, own []string, most int) {
 	if _, isFile := slices.BinarySearch(own, target); isFile {
 		f.name(link, target)

@@ -44,9 +44,9 @@ func (d *recordingDisk) ReadFile(name string) ([]byte, error) {
 	return content, err
 }
 
-// FuzzReferences compares the check of kustomizations with the library. For content that passes the check, kustomize
-// must not dial, look for git, or read outside the bundle. Two files are fuzzed: a kustomization, and a file that it
-// may name in any field.
+// FuzzReferences compares the check of kustomizations with the library. For content that passes the
+// check, kustomize must not dial, look for git, or read outside the bundle. Two files are fuzzed: a
+// kustomization, and a file that it may name in any field.
 func FuzzReferences(f *testing.F) {
 	for _, content := range remoteFiles() {
 		var first, second string
@@ -104,8 +104,8 @@ func runKustomize(disk filesys.FileSystem) (err error) {
 	return err
 }
 
-// FuzzAliases renders any YAML, as it is and through kustomize. The limits bound the allocations, however small the
-// text is.
+// FuzzAliases renders any YAML, as it is and through kustomize. The limits bound the allocations,
+// however small the text is.
 func FuzzAliases(f *testing.F) {
 	for _, content := range bombs() {
 		f.Add(content["a.yaml"] + content["kustomization.yaml"])

@@ -40,10 +40,11 @@ func noKustomization(folder string) error {
 	return &Error{Path: orRoot(folder), Cause: errors.New("holds no kustomization.yaml")}
 }
 
-// InProcess builds kustomizations in the calling process. It checks everything that can be checked beforehand. It
-// does not bound memory or time, and a build cannot be interrupted. A process that uses it for untrusted content must
-// be limited from outside, must not have git in its PATH, and must reject requests of net/http's default transport.
-// The agent's render worker is such a process.
+// InProcess builds kustomizations in the calling process. It checks everything that can be checked
+// beforehand. It does not bound memory or time, and a build cannot be interrupted. A process that
+// uses it for untrusted content must be limited from outside, must not have git in its PATH, and
+// must reject requests of net/http's default transport. The agent's render worker is such a
+// process.
 type InProcess struct {
 	Limits Limits
 }

@@ -17,9 +17,11 @@ type Limits struct {
 	Names int
 	// Bytes bounds the contents of a bundle's files, which are all in memory. Zero: 64 MiB.
 	Bytes int64
-	// Text bounds the manifests of one call of Objects, in bytes of JSON with YAML's aliases expanded. Zero: 16 MiB.
+	// Text bounds the manifests of one call of Objects, in bytes of JSON with YAML's aliases
+	// expanded. Zero: 16 MiB.
 	Text int64
-	// Values bounds the maps, lists and scalars in those manifests. Zero: one for each 8 bytes of Text.
+	// Values bounds the maps, lists and scalars in those manifests. Zero: one for each 8 bytes of
+	// Text.
 	Values int
 	// Objects bounds the number of objects. Zero: 20 000.
 	Objects int
@@ -43,8 +45,8 @@ const (
 	memoryOverText = 32
 )
 
-// LimitsWithin returns the limits of an agent that may use memory bytes of memory. Zero or less means that the amount
-// is unknown.
+// LimitsWithin returns the limits of an agent that may use memory bytes of memory. Zero or less
+// means that the amount is unknown.
 func LimitsWithin(memory int64) Limits {
 	limits := Limits{Text: mostText}
 	if memory > 0 {
@@ -95,8 +97,8 @@ type LimitError struct {
 	Limit Limit
 	// Message describes what exceeded the limit, and what to do.
 	Message string
-	// RetryAt is when the same content is rendered again. Zero: the content exceeds the limit on every machine, at
-	// any time.
+	// RetryAt is when the same content is rendered again. Zero: the content exceeds the limit on
+	// every machine, at any time.
 	RetryAt time.Time
 }
 
@@ -115,7 +117,8 @@ func (e *LimitError) Error() string {
 	return text
 }
 
-// DependsOnMachine reports whether the same content could be rendered at another time or on another machine.
+// DependsOnMachine reports whether the same content could be rendered at another time or on another
+// machine.
 func (e *LimitError) DependsOnMachine() bool {
 	return e.Limit == LimitMemory || e.Limit == LimitTime
 }
@@ -144,7 +147,8 @@ func (b *budget) addText(bytes int64) error {
 	return nil
 }
 
-// addObject counts an object and its values, and checks its size. encoded is an upper bound of its bytes as JSON.
+// addObject counts an object and its values, and checks its size. encoded is an upper bound of its
+// bytes as JSON.
 func (b *budget) addObject(fields map[string]any, encoded int) error {
 	if b.objects++; b.objects > b.limits.Objects {
 		return exceeded(LimitObjects, "the service has more than %d objects; split the service", b.limits.Objects)

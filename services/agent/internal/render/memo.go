@@ -15,16 +15,17 @@ import (
 const (
 	// maxRemembered bounds the failures that a Memo remembers.
 	maxRemembered = 1000
-	// firstPause is the pause before content that took too much memory or time is built again. It doubles with each
-	// further failure, up to lastPause.
+	// firstPause is the pause before content that took too much memory or time is built again. It
+	// doubles with each further failure, up to lastPause.
 	firstPause, lastPause = time.Minute, time.Hour
 )
 
-// Memo is a Builder that remembers the failures of another Builder, so that a bad commit costs one build instead of
-// one at each reconciliation. It remembers an *Error, and a *LimitError that depends on the content alone, for as
-// long as there is room. After a *LimitError of memory or time it builds the same content again after a minute, and
-// then after longer and longer pauses of up to an hour. It does not remember builds that succeed. The zero Memo is
-// not usable. Its methods are safe for concurrent use.
+// Memo is a Builder that remembers the failures of another Builder, so that a bad commit costs one
+// build instead of one at each reconciliation. It remembers an *Error, and a *LimitError that
+// depends on the content alone, for as long as there is room. After a *LimitError of memory or time
+// it builds the same content again after a minute, and then after longer and longer pauses of up to
+// an hour. It does not remember builds that succeed. The zero Memo is not usable. Its methods are
+// safe for concurrent use.
 type Memo struct {
 	builder Builder
 
@@ -32,8 +33,8 @@ type Memo struct {
 	failures map[key]failure
 }
 
-// key is the SHA-256 of the files and the folder of a build. It does not cover the engine and its limits, which do
-// not change during the life of the process.
+// key is the SHA-256 of the files and the folder of a build. It does not cover the engine and its
+// limits, which do not change during the life of the process.
 type key [sha256.Size]byte
 
 type failure struct {
@@ -70,7 +71,8 @@ func (m *Memo) lookUp(k key) failure {
 	return known
 }
 
-// note remembers err after attempts failed builds, and returns it with the time when the content is built again.
+// note remembers err after attempts failed builds, and returns it with the time when the content is
+// built again.
 func (m *Memo) note(k key, attempts int, err error) error {
 	limit, isLimit := errors.AsType[*LimitError](err)
 	_, isError := errors.AsType[*Error](err)

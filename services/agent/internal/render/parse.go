@@ -25,7 +25,8 @@ type parser struct {
 	quotes       bool          // the text still has its author's quotes
 }
 
-// parse reads the documents of one file. Empty documents are skipped; lists are replaced by their items.
+// parse reads the documents of one file. Empty documents are skipped; lists are replaced by their
+// items.
 func (p parser) parse(name string, content []byte) ([]Object, error) {
 	var all []Object
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
@@ -93,8 +94,8 @@ func (p parser) substitute(object *unstructured.Unstructured, text []byte) error
 	return p.substitution.document(object.Object, node)
 }
 
-// flatten replaces a list by its items, and checks the remaining objects. encoded is an upper bound of the object's
-// bytes as JSON.
+// flatten replaces a list by its items, and checks the remaining objects. encoded is an upper bound
+// of the object's bytes as JSON.
 func (p parser) flatten(object *unstructured.Unstructured, encoded int) ([]*unstructured.Unstructured, error) {
 	if !object.IsList() {
 		if err := p.budget.addObject(object.Object, encoded); err != nil {
@@ -121,8 +122,8 @@ func (p parser) flatten(object *unstructured.Unstructured, encoded int) ([]*unst
 	return all, nil
 }
 
-// lengthOf returns an upper bound of the bytes of an item of a list of list bytes. It returns list itself if the
-// whole list is small enough to be one object.
+// lengthOf returns an upper bound of the bytes of an item of a list of list bytes. It returns list
+// itself if the whole list is small enough to be one object.
 func (p parser) lengthOf(item map[string]any, list int) (int, error) {
 	if list <= p.budget.limits.ObjectBytes {
 		return list, nil

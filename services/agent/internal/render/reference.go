@@ -18,20 +18,22 @@ import (
 )
 
 var (
-	// errRemote is the error for every reference into the network. An agent that fetched such a reference would apply
-	// content that was not reviewed. It would also fetch, for a committer, anything that the cluster can reach.
+	// errRemote is the error for every reference into the network. An agent that fetched such a
+	// reference would apply content that was not reviewed. It would also fetch, for a committer,
+	// anything that the cluster can reach.
 	errRemote = errors.New("remote references are not fetched; put a copy into the repository")
-	// errLooksRemote is the error for the name of an existing file or folder that kustomize would treat as a
-	// repository.
+	// errLooksRemote is the error for the name of an existing file or folder that kustomize would
+	// treat as a repository.
 	errLooksRemote = errors.New("kustomize takes this for a remote repository, and remote references are not fetched; " +
 		"write ./ before it if it is a folder or file of the bundle")
 	errOutside = errors.New("is outside the bundle; name its folder in the source's folders, or set root to one that holds both, such as \".\"")
 	errHelm    = errors.New("helmCharts: Helm charts are not rendered by kustomize build here; put the rendered chart into the repository")
 )
 
-// referrer walks the kustomizations that a folder leads to, before kustomize does. Kustomize would fetch references
-// that it does not find, and its error about a file that is not in the bundle does not explain what to do. The
-// referrer reads what kustomize's own types decode, so that it understands every spelling that kustomize understands.
+// referrer walks the kustomizations that a folder leads to, before kustomize does. Kustomize would
+// fetch references that it does not find, and its error about a file that is not in the bundle does
+// not explain what to do. The referrer reads what kustomize's own types decode, so that it
+// understands every spelling that kustomize understands.
 type referrer struct {
 	files *Files
 	seen  map[visit]bool
@@ -91,8 +93,8 @@ func (r *referrer) read(folder string) (string, types.Kustomization, error) {
 	return name, k, nil
 }
 
-// onlyResources returns an error if a kustomization of plugins does more than list them. With a patch or a
-// replacement, a configuration could name a URL that is not in any file.
+// onlyResources returns an error if a kustomization of plugins does more than list them. With a
+// patch or a replacement, a configuration could name a URL that is not in any file.
 func onlyResources(k types.Kustomization) error {
 	//nolint:staticcheck // people use deprecated fields
 	k.TypeMeta, k.MetaData, k.Resources, k.Bases = types.TypeMeta{}, nil, nil, nil
@@ -106,7 +108,8 @@ func onlyResources(k types.Kustomization) error {
 	return nil
 }
 
-// descend walks the folders among the references, and checks the configurations of generators and transformers.
+// descend walks the folders among the references, and checks the configurations of generators and
+// transformers.
 func (r *referrer) descend(v visit, name string, refs []reference) error {
 	for _, ref := range refs {
 		plugin := ref.plugin || v.plugins
@@ -166,9 +169,9 @@ func (r *referrer) check(v visit, ref reference) error {
 // scpLike matches the beginning of the names of repositories that are reached by SSH.
 var scpLike = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9-]*@[^/:]*[/:]`)
 
-// isRemote reports whether kustomize might treat target as the address of a file or a repository elsewhere. It
-// accepts everything that kustomize's loader.IsRemoteFile and git.NewRepoSpecFromURL accept, neither of which can be
-// called.
+// isRemote reports whether kustomize might treat target as the address of a file or a repository
+// elsewhere. It accepts everything that kustomize's loader.IsRemoteFile and git.NewRepoSpecFromURL
+// accept, neither of which can be called.
 func isRemote(target string) bool {
 	if u, err := url.Parse(target); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
 		return true
@@ -190,8 +193,8 @@ type reference struct {
 	inline bool // the target may be the document itself
 }
 
-// references returns the files and folders that a kustomization names. TestSecEveryFieldIsJudged compares it with the
-// fields of kustomize's type.
+// references returns the files and folders that a kustomization names. TestSecEveryFieldIsJudged
+// compares it with the fields of kustomize's type.
 func references(k types.Kustomization) []reference {
 	var refs referenceList
 	refs.addAll("resources", k.Resources, reference{})
@@ -274,8 +277,8 @@ func isLoadingKey(key string) bool {
 	return slices.ContainsFunc(loadingKeys(), func(known string) bool { return strings.EqualFold(known, key) })
 }
 
-// remoteIn returns the first remote reference below value, or "". It considers only texts under keys that make
-// kustomize load something (loads), because an annotation may hold a URL.
+// remoteIn returns the first remote reference below value, or "". It considers only texts under
+// keys that make kustomize load something (loads), because an annotation may hold a URL.
 func remoteIn(value any, loads bool) string {
 	switch v := value.(type) {
 	case map[string]any:

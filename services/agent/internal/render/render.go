@@ -3,10 +3,11 @@
 
 // Package render turns the files of a bundle into Kubernetes objects.
 //
-// It does not use a cluster, the network, the disk or any program. The same files yield the same objects wherever it
-// runs, in the agent and on a developer's machine. Limits bound the content that committers write. Plain manifests
-// are read in the calling process. Kustomizations are built behind the port Builder, because kustomize can be neither
-// interrupted nor bounded from inside its process.
+// It does not use a cluster, the network, the disk or any program. The same files yield the same
+// objects wherever it runs, in the agent and on a developer's machine. Limits bound the content
+// that committers write. Plain manifests are read in the calling process. Kustomizations are built
+// behind the port Builder, because kustomize can be neither interrupted nor bounded from inside its
+// process.
 package render
 
 import (
@@ -35,8 +36,8 @@ const (
 type Error struct {
 	// Path is the file or folder inside the bundle.
 	Path string
-	// Document is the position of the document in its file, from 1. Zero: the error concerns the whole
-	// file.
+	// Document is the position of the document in its file, from 1. Zero: the error concerns the
+	// whole file.
 	Document int
 	// Cause is what is wrong.
 	Cause error
@@ -63,9 +64,9 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // Builder builds kustomizations. Implementations are safe for concurrent use.
 type Builder interface {
-	// Build returns, as YAML, the documents that kustomize makes of a folder of the files. It returns an *Error if
-	// only other content helps, a *LimitError if the build exceeded a limit, and the context's cause if ctx ended.
-	// Other errors are of the machine, and worth a retry.
+	// Build returns, as YAML, the documents that kustomize makes of a folder of the files. It
+	// returns an *Error if only other content helps, a *LimitError if the build exceeded a limit,
+	// and the context's cause if ctx ended. Other errors are of the machine, and worth a retry.
 	Build(ctx context.Context, files *Files, folder string) ([]byte, error)
 }
 
@@ -92,11 +93,12 @@ func (o Object) Origin() string {
 	return fmt.Sprintf("%s, document %d", o.Path, o.Document)
 }
 
-// Objects renders the folder of files ("" or "." means all of them), and replaces the variables of s. A nil s leaves
-// texts as they are. The objects come in the order of the files, or in the order kustomize gives them. Every object
-// has apiVersion, kind and a name. An empty result is not an error: the code that deletes objects decides whether a
-// service may become empty. Errors are of type *Error or *LimitError, and those of a Builder are passed on. An error
-// about missing variables has a *VariableError in its chain, and one about a limit a *LimitError.
+// Objects renders the folder of files ("" or "." means all of them), and replaces the variables of
+// s. A nil s leaves texts as they are. The objects come in the order of the files, or in the order
+// kustomize gives them. Every object has apiVersion, kind and a name. An empty result is not an
+// error: the code that deletes objects decides whether a service may become empty. Errors are of
+// type *Error or *LimitError, and those of a Builder are passed on. An error about missing
+// variables has a *VariableError in its chain, and one about a limit a *LimitError.
 func (e *Engine) Objects(
 	ctx context.Context, files *Files, folder string, renderer Renderer, s *Substitution,
 ) ([]Object, error) {

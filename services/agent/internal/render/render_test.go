@@ -239,7 +239,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestParallelBuilds would fail under the race detector if kustomize's own global state were not guarded.
+// TestParallelBuilds would fail under the race detector if kustomize's own global state were not
+// guarded.
 func TestParallelBuilds(t *testing.T) {
 	t.Parallel()
 	read := files(t, map[string]string{"kustomization.yaml": kustomization + "resources: [a.yaml]\n", "a.yaml": configMap("a")})
@@ -271,7 +272,8 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
-// TestKustomizeTakesAnyFileName builds beside, and of, files whose names kustomize's own file system in memory refuses.
+// TestKustomizeTakesAnyFileName builds beside, and of, files whose names kustomize's own file
+// system in memory refuses.
 func TestKustomizeTakesAnyFileName(t *testing.T) {
 	t.Parallel()
 	objects, err := inProcess().Objects(t.Context(), files(t, map[string]string{

@@ -26,7 +26,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// listener starts a server that builds must not reach. It returns the server's URL and the number of its requests.
+// listener starts a server that builds must not reach. It returns the server's URL and the number
+// of its requests.
 func listener(t testing.TB) (url string, requests *atomic.Int64) {
 	t.Helper()
 	requests = new(atomic.Int64)
@@ -135,8 +136,8 @@ func withURL(content map[string]string, url string) map[string][]byte {
 	return files
 }
 
-// TestSecKustomizeFetchesNothing names a real server in every field that makes kustomize load something, in every
-// spelling. It tests the check alone: in this process HTTP works.
+// TestSecKustomizeFetchesNothing names a real server in every field that makes kustomize load
+// something, in every spelling. It tests the check alone: in this process HTTP works.
 func TestSecKustomizeFetchesNothing(t *testing.T) {
 	t.Parallel()
 	url, requests := listener(t)
@@ -154,8 +155,8 @@ func TestSecKustomizeFetchesNothing(t *testing.T) {
 	}
 }
 
-// TestSecRepositoriesAreNotCloned names repositories in the ways that kustomize knows, including names that are also
-// folders of the bundle.
+// TestSecRepositoriesAreNotCloned names repositories in the ways that kustomize knows, including
+// names that are also folders of the bundle.
 func TestSecRepositoriesAreNotCloned(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{
@@ -184,8 +185,8 @@ func TestSecRepositoriesAreNotCloned(t *testing.T) {
 	}
 }
 
-// TestSecEveryFieldIsJudged fails if kustomize's type has a field that is not listed here. If the field makes
-// kustomize load something, references must return it.
+// TestSecEveryFieldIsJudged fails if kustomize's type has a field that is not listed here. If the
+// field makes kustomize load something, references must return it.
 func TestSecEveryFieldIsJudged(t *testing.T) {
 	t.Parallel()
 	loading := []string{
@@ -253,8 +254,8 @@ func bombs() map[string]map[string]string {
 	return all
 }
 
-// TestSecAliasesDoNotMultiply renders bombs of a few hundred bytes to about 150 kB, each of which would take
-// gigabytes.
+// TestSecAliasesDoNotMultiply renders bombs of a few hundred bytes to about 150 kB, each of which
+// would take gigabytes.
 func TestSecAliasesDoNotMultiply(t *testing.T) {
 	t.Parallel()
 	for name, content := range bombs() {

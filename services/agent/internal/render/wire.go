@@ -54,8 +54,9 @@ func (f *Files) Encode(w io.Writer) error {
 	return out.Flush()
 }
 
-// DecodeFiles reads the output of Encode, and not a byte more. It returns errors of r, io.ErrUnexpectedEOF, and
-// errors about input that Encode does not write or that exceeds the limits.
+// DecodeFiles reads the output of Encode, and not a byte more. It returns errors of r,
+// io.ErrUnexpectedEOF, and errors about input that Encode does not write or that exceeds the
+// limits.
 func DecodeFiles(r *bufio.Reader, limits Limits) (*Files, error) {
 	limits = limits.WithDefaults()
 	files := NewFiles(map[string][]byte{})

@@ -20,8 +20,8 @@ import (
 type Config struct {
 	// Workers is how many builds run at once. Zero: 1.
 	Workers int
-	// Memory is how many bytes one worker may use. Zero: half of the container's memory divided by Workers, but at
-	// least 192 MiB and at most 512 MiB.
+	// Memory is how many bytes one worker may use. Zero: half of the container's memory divided by
+	// Workers, but at least 192 MiB and at most 512 MiB.
 	Memory config.Bytes
 	// Timeout is how long a build may take. Zero: 30 s.
 	Timeout time.Duration
@@ -71,7 +71,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// memoryOf returns the default memory of each of the workers in a container that may use container bytes.
+// memoryOf returns the default memory of each of the workers in a container that may use container
+// bytes.
 func memoryOf(container int64, workers int) config.Bytes {
 	const half = 2
 	if container <= 0 {
@@ -95,7 +96,8 @@ func thisProgram() (string, error) {
 	return program, nil
 }
 
-// Container returns how many bytes of memory this process and its children may use, or zero if no limit is set.
+// Container returns how many bytes of memory this process and its children may use, or zero if no
+// limit is set.
 func Container() int64 {
 	return containerAt("/sys/fs/cgroup")
 }

@@ -38,8 +38,8 @@ func (p *Pool) Pids() []int {
 // BoundCPU bounds the CPU time of workers that are started later.
 func (p *Pool) BoundCPU(most time.Duration) { p.bounds.cpu = most }
 
-// RaceDetector reports whether this program has the race detector. If it has, the kernel does not bound the memory of
-// its workers.
+// RaceDetector reports whether this program has the race detector. If it has, the kernel does not
+// bound the memory of its workers.
 const RaceDetector = raceDetector
 
 // Start makes the pool start another program as its workers.

@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// maxFiles is how many files a worker may have open: its pipes, and those that the runtime needs.
+	// maxFiles is how many files a worker may have open: its pipes, and those that the runtime
+	// needs.
 	maxFiles = 16
-	// expendable is the OOM score that makes the kernel end a worker before the agent when memory runs out.
+	// expendable is the OOM score that makes the kernel end a worker before the agent when memory
+	// runs out.
 	expendable = "500"
 )
 
@@ -46,13 +48,14 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// unplug gives the child a network of its own, whose only interface is an idle loopback. If the system does not allow
-// that to an unprivileged process, Start fails.
+// unplug gives the child a network of its own, whose only interface is an idle loopback. If the
+// system does not allow that to an unprivileged process, Start fails.
 func unplug(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET}
 }
 
-// killed reports whether the kernel ended a process. The signal is the only reason that the kernel reports.
+// killed reports whether the kernel ended a process. The signal is the only reason that the kernel
+// reports.
 func killed(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGXCPU)

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// limit does nothing on these systems, which only developers use. There only the deadline ends a build.
+// limit does nothing on these systems, which only developers use. There only the deadline ends a
+// build.
 func limit(bounds) error { return nil }
 
 func cpuTime() time.Duration { return 0 }

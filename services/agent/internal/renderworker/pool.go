@@ -24,16 +24,17 @@ import (
 const (
 	// idleAfter is how long a worker may be idle before it is ended.
 	idleAfter = 30 * time.Second
-	// maxWords is how many bytes at the end of a worker's standard error are kept. The runtime writes less when it
-	// ends a process.
+	// maxWords is how many bytes at the end of a worker's standard error are kept. The runtime
+	// writes less when it ends a process.
 	maxWords = 64 << 10
-	// cpuOverTime bounds the CPU time of a worker over its life, as a multiple of the timeout of one build. The
-	// deadline ends a slow build. This bound ends a worker that the agent could not end.
+	// cpuOverTime bounds the CPU time of a worker over its life, as a multiple of the timeout of
+	// one build. The deadline ends a slow build. This bound ends a worker that the agent could not
+	// end.
 	cpuOverTime = 2
 )
 
-// Pool builds kustomizations in workers. It does not start a worker before there is something to build. Its methods
-// may be called concurrently.
+// Pool builds kustomizations in workers. It does not start a worker before there is something to
+// build. Its methods may be called concurrently.
 type Pool struct {
 	cfg     Config
 	limits  render.Limits
@@ -70,7 +71,8 @@ func NewPool(cfg Config, limits render.Limits) *Pool {
 	}
 }
 
-// Close ends the idle workers. A busy worker ends with its build, whose context the caller must end first.
+// Close ends the idle workers. A busy worker ends with its build, whose context the caller must end
+// first.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	resting := p.resting
@@ -84,8 +86,8 @@ func (p *Pool) Close() {
 // errTime is the cause of the end of a build that exceeds its timeout.
 var errTime = errors.New("the build takes too long")
 
-// Build implements render.Builder. It waits for its turn until ctx ends. The timeout of the build begins after that
-// wait.
+// Build implements render.Builder. It waits for its turn until ctx ends. The timeout of the build
+// begins after that wait.
 func (p *Pool) Build(ctx context.Context, files *render.Files, folder string) ([]byte, error) {
 	select {
 	case p.turns <- struct{}{}:
@@ -114,8 +116,8 @@ func (p *Pool) Build(ctx context.Context, files *render.Files, folder string) ([
 	}
 }
 
-// ask makes a worker build, and then puts the worker back or ends it. The error is a *deathError if the worker died
-// without an answer.
+// ask makes a worker build, and then puts the worker back or ends it. The error is a *deathError if
+// the worker died without an answer.
 func (p *Pool) ask(ctx context.Context, w *worker, request requestHead, files *render.Files) ([]byte, error) {
 	release := context.AfterFunc(ctx, w.kill)
 	head, text, err := w.exchange(request, files, p.limits)
@@ -322,8 +324,8 @@ func (t *tail) String() string {
 	return string(t.text)
 }
 
-// lastWords returns the line that explains why a process ended: the error line of the runtime, which other lines may
-// follow, or else the last line.
+// lastWords returns the line that explains why a process ended: the error line of the runtime,
+// which other lines may follow, or else the last line.
 func lastWords(words string) string {
 	lines := strings.Split(strings.TrimSpace(words), "\n")
 	for _, line := range slices.Backward(lines) {

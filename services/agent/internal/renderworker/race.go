@@ -5,6 +5,6 @@
 
 package renderworker
 
-// raceDetector reports whether the program has the race detector, with which it needs more memory than a worker may
-// use.
+// raceDetector reports whether the program has the race detector, with which it needs more memory
+// than a worker may use.
 const raceDetector = true

@@ -40,8 +40,8 @@ func newPool(t testing.TB, cfg renderworker.Config) *renderworker.Pool {
 	return pool
 }
 
-// needsLimits skips a test if the kernel does not limit workers. With the race detector, this program would be too
-// large for its limits, so the pool starts a program without the detector.
+// needsLimits skips a test if the kernel does not limit workers. With the race detector, this
+// program would be too large for its limits, so the pool starts a program without the detector.
 func needsLimits(t *testing.T, pool *renderworker.Pool) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -57,7 +57,8 @@ func needsLimits(t *testing.T, pool *renderworker.Pool) {
 	pool.Start(program)
 }
 
-// listener starts a server that workers must not reach. It returns the server's URL and the number of its requests.
+// listener starts a server that workers must not reach. It returns the server's URL and the number
+// of its requests.
 func listener(t *testing.T) (url string, requests *atomic.Int64) {
 	t.Helper()
 	requests = new(atomic.Int64)
@@ -143,9 +144,9 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestSecBombEndsTheWorkerAlone builds a kustomization that passes every check but takes all memory: each of its many
-// levels doubles the objects. The test's process, which stands for the agent's, survives, and other builds still
-// succeed.
+// TestSecBombEndsTheWorkerAlone builds a kustomization that passes every check but takes all
+// memory: each of its many levels doubles the objects. The test's process, which stands for the
+// agent's, survives, and other builds still succeed.
 func TestSecBombEndsTheWorkerAlone(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, renderworker.Config{Memory: 192 * config.MiB, Timeout: 5 * time.Minute})
@@ -168,8 +169,8 @@ func TestSecBombEndsTheWorkerAlone(t *testing.T) {
 	mustBuild(t, pool, "after")
 }
 
-// TestSecSlowBuildIsEnded builds two kustomizations that take minutes. The timeout ends both builds and their
-// workers. Another pool builds afterwards.
+// TestSecSlowBuildIsEnded builds two kustomizations that take minutes. The timeout ends both builds
+// and their workers. Another pool builds afterwards.
 func TestSecSlowBuildIsEnded(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 3 * time.Second})
@@ -204,8 +205,8 @@ func TestSecCPUTimeIsBounded(t *testing.T) {
 	}
 }
 
-// TestCanceledBuildIsNoFailure ends the context of a build. The error is the context's cause, and does not concern
-// the content.
+// TestCanceledBuildIsNoFailure ends the context of a build. The error is the context's cause, and
+// does not concern the content.
 func TestCanceledBuildIsNoFailure(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, renderworker.Config{})
@@ -254,8 +255,8 @@ func TestSecWorkerIsShutIn(t *testing.T) {
 	t.Logf("worker: %v", report)
 }
 
-// TestSecNothingIsFetchedBehindTheCheck builds without the check, as if the check had a gap. The worker itself does
-// not fetch anything.
+// TestSecNothingIsFetchedBehindTheCheck builds without the check, as if the check had a gap. The
+// worker itself does not fetch anything.
 func TestSecNothingIsFetchedBehindTheCheck(t *testing.T) {
 	t.Parallel()
 	url, requests := listener(t)
@@ -273,7 +274,8 @@ func TestSecNothingIsFetchedBehindTheCheck(t *testing.T) {
 	}
 }
 
-// TestConfig checks the memory of workers in containers of several sizes, and the errors about invalid settings.
+// TestConfig checks the memory of workers in containers of several sizes, and the errors about
+// invalid settings.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for container, want := range map[string]config.Bytes{

@@ -14,13 +14,15 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// A request on the pipes is a head and the files (render.Files.Encode). An answer is a head and a text. A head is
-// JSON after its length in four bytes. Both ends are the same program, so the format is not versioned.
+// A request on the pipes is a head and the files (render.Files.Encode). An answer is a head and a
+// text. A head is JSON after its length in four bytes. Both ends are the same program, so the
+// format is not versioned.
 
 const (
 	// maxHead bounds the bytes of a head.
 	maxHead = 1 << 20
-	// maxMessage bounds the bytes of an error message, because kustomize repeats whole files in some.
+	// maxMessage bounds the bytes of an error message, because kustomize repeats whole files in
+	// some.
 	maxMessage = 4 << 10
 )
 

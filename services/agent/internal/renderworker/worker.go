@@ -3,14 +3,15 @@
 
 // Package renderworker builds kustomizations in child processes.
 //
-// A rendering engine cannot be interrupted, and a process cannot bound its own allocations from inside. So the agent
-// starts its own program again, as a worker: a process with an empty environment, whose memory, CPU, files and
-// network the kernel limits. A worker reads a request from its standard input, writes the answer to its standard
-// output, and waits for the next request. A build that ends its worker fails, and no other build does.
+// A rendering engine cannot be interrupted, and a process cannot bound its own allocations from
+// inside. So the agent starts its own program again, as a worker: a process with an empty
+// environment, whose memory, CPU, files and network the kernel limits. A worker reads a request
+// from its standard input, writes the answer to its standard output, and waits for the next
+// request. A build that ends its worker fails, and no other build does.
 //
-// The program's main function calls Serve before anything else. In the agent, a Pool starts workers, sends them
-// requests, and ends them. Its one lock guards the list of idle workers, and no goroutine waits while it holds that
-// lock.
+// The program's main function calls Serve before anything else. In the agent, a Pool starts
+// workers, sends them requests, and ends them. Its one lock guards the list of idle workers, and no
+// goroutine waits while it holds that lock.
 package renderworker
 
 import (
@@ -30,7 +31,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
-// Command is the first argument of a worker. Two numbers follow: bytes of memory, and seconds of CPU time. Zero: no limit.
+// Command is the first argument of a worker. Two numbers follow: bytes of memory, and seconds of
+// CPU time. Zero: no limit.
 const Command = "render-worker"
 
 const (
@@ -38,18 +40,18 @@ const (
 
 	// maxBuilds is the most builds of one worker. Kustomize keeps some data in memory permanently.
 	maxBuilds = 100
-	// maxStack bounds the stack, and so ends a build that recurses too deeply. The default of 1 GiB is more than a
-	// worker's memory.
+	// maxStack bounds the stack, and so ends a build that recurses too deeply. The default of 1 GiB
+	// is more than a worker's memory.
 	maxStack = 64 << 20
 )
 
-// canServe is true once this program's main function has called Serve, so that the program can be started as a
-// worker.
+// canServe is true once this program's main function has called Serve, so that the program can be
+// started as a worker.
 var canServe atomic.Bool
 
-// Serve makes this process a worker if args, the program's arguments without its name, ask for one. It then ends the
-// process after the last request. Otherwise it returns, and Pools of this process can start the program as their
-// worker.
+// Serve makes this process a worker if args, the program's arguments without its name, ask for one.
+// It then ends the process after the last request. Otherwise it returns, and Pools of this process
+// can start the program as their worker.
 func Serve(args []string) {
 	if len(args) == 0 || args[0] != Command {
 		canServe.Store(true)
@@ -122,12 +124,14 @@ type refusal struct{}
 // RoundTrip implements http.RoundTripper.
 func (refusal) RoundTrip(*http.Request) (*http.Response, error) { return nil, errNetwork }
 
-// refuseNetwork makes HTTP clients without a transport of their own, such as kustomize's and the default one, refuse every request.
+// refuseNetwork makes HTTP clients without a transport of their own, such as kustomize's and the
+// default one, refuse every request.
 func refuseNetwork() {
 	http.DefaultTransport = refusal{}
 }
 
-// answer answers requests until there are no more, or until the worker has made enough builds. It then returns nil.
+// answer answers requests until there are no more, or until the worker has made enough builds. It
+// then returns nil.
 func answer(in io.Reader, out io.Writer, b bounds) error {
 	requests, answers := bufio.NewReader(in), bufio.NewWriter(out)
 	for builds := 1; ; builds++ {
@@ -157,8 +161,8 @@ func answer(in io.Reader, out io.Writer, b bounds) error {
 	}
 }
 
-// nearlyUsed reports whether this worker has used more than half of its memory or CPU time, so that another build
-// could exceed the limits.
+// nearlyUsed reports whether this worker has used more than half of its memory or CPU time, so that
+// another build could exceed the limits.
 func (b bounds) nearlyUsed() bool {
 	const half = 2
 	var memory runtime.MemStats

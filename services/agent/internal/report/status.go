@@ -76,7 +76,8 @@ type Status struct {
 	// Tests are the results of the latest tests, in their order. Empty while tests run, and if there
 	// are no tests.
 	Tests []inventory.TestResult
-	// DryRun is what a run would apply, if the service is a dry run. Nil: not known yet, or no dry run.
+	// DryRun is what a run would apply, if the service is a dry run. Nil: not known yet, or no dry
+	// run.
 	DryRun *DryRun
 	// Guarded is what the guard keeps from being deleted. Zero: nothing.
 	Guarded Guarded
@@ -135,8 +136,8 @@ func Attention(all []ObjectStatus) []ObjectStatus {
 	return picked[:min(len(picked), MaxObjects)]
 }
 
-// Unhealthy returns the problem that objects are in one of the given states. It names first the first
-// object that has a message, and adds the message.
+// Unhealthy returns the problem that objects are in one of the given states. It names first the
+// first object that has a message, and adds the message.
 func Unhealthy(what string, objects []ObjectStatus, states ...health.State) *reason.Problem {
 	var named []inventory.Ref
 	message := ""
@@ -156,7 +157,7 @@ func Unhealthy(what string, objects []ObjectStatus, states ...health.State) *rea
 // ObjectDrift is an object that others have changed.
 type ObjectDrift struct {
 	Ref inventory.Ref
-	// Fields are those that differ, at most MaxDriftFields. Empty: the object was deleted. Values of a
-	// Secret, and values that contain a secret of the service's configuration, are masked.
+	// Fields are those that differ, at most MaxDriftFields. Empty: the object was deleted. Values
+	// of a Secret, and values that contain a secret of the service's configuration, are masked.
 	Fields []fields.Change
 }

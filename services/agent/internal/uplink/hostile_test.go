@@ -21,8 +21,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// endless starts a server that answers every connection with first, and then with more again and again. It counts the
-// bytes that clients accept of the latter.
+// endless starts a server that answers every connection with first, and then with more again and
+// again. It counts the bytes that clients accept of the latter.
 func endless(t *testing.T, first, more string) (addr string, taken *atomic.Int64) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -54,7 +54,8 @@ func endless(t *testing.T, first, more string) (addr string, taken *atomic.Int64
 	return listener.Addr().String(), taken
 }
 
-// TestSecServersCannotAnswerWithoutEnd calls an API server, and a service, that send a head that never ends.
+// TestSecServersCannotAnswerWithoutEnd calls an API server, and a service, that send a head that
+// never ends.
 func TestSecServersCannotAnswerWithoutEnd(t *testing.T) {
 	t.Parallel()
 	filler := strings.Repeat("x", 32<<10)
@@ -100,8 +101,8 @@ func TestSecServersCannotAnswerWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestSecServicesAreNotTheAgentItself resolves the name of an allowed service to the agent's own machine, as an
-// ExternalName may.
+// TestSecServicesAreNotTheAgentItself resolves the name of an allowed service to the agent's own
+// machine, as an ExternalName may.
 func TestSecServicesAreNotTheAgentItself(t *testing.T) {
 	t.Parallel()
 	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "profiles of the agent") }))

@@ -15,25 +15,28 @@ import (
 	"github.com/leatdev/leat/internal/proxyheader"
 )
 
-// DefaultGroups is the pattern of the groups in which the hub may act unless the cluster's operator names others.
-// Bindings do not grant any other groups.
+// DefaultGroups is the pattern of the groups in which the hub may act unless the cluster's operator
+// names others. Bindings do not grant any other groups.
 const DefaultGroups = "leat:*"
 
-// ownExtra is the prefix of the keys of attributes that the hub may set for a person. Clouds authorize by attributes
-// of their own, such as the assertion of a user, so the hub must not set any of those.
+// ownExtra is the prefix of the keys of attributes that the hub may set for a person. Clouds
+// authorize by attributes of their own, such as the assertion of a user, so the hub must not set
+// any of those.
 const ownExtra = "leat.dev/"
 
-// People bounds the identities under which the hub may act in the cluster. The agent enforces the bounds, because the
-// right to impersonate users in RBAC does not allow exceptions: an attacker in a hub could act as
-// system:kube-controller-manager. The agent always rejects identities of Kubernetes itself, whose names begin with
-// "system:", whatever the lists hold. The zero value allows any user in the groups of [DefaultGroups].
+// People bounds the identities under which the hub may act in the cluster. The agent enforces the
+// bounds, because the right to impersonate users in RBAC does not allow exceptions: an attacker in
+// a hub could act as system:kube-controller-manager. The agent always rejects identities of
+// Kubernetes itself, whose names begin with "system:", whatever the lists hold. The zero value
+// allows any user in the groups of [DefaultGroups].
 type People struct {
 	users  []pattern
 	groups []pattern
 }
 
-// NewPeople returns the bounds for names of users and of groups. A name may hold one "*", which stands for any text.
-// Without users, every user is allowed. Without groups, those of [DefaultGroups] are allowed.
+// NewPeople returns the bounds for names of users and of groups. A name may hold one "*", which
+// stands for any text. Without users, every user is allowed. Without groups, those of
+// [DefaultGroups] are allowed.
 func NewPeople(users, groups []string) (People, error) {
 	var p People
 	var errs []error
@@ -94,7 +97,8 @@ type refusal struct {
 	message string
 }
 
-// check returns nil if the agent may send the request to the API server under the identity in its header.
+// check returns nil if the agent may send the request to the API server under the identity in its
+// header.
 func (p People) check(header http.Header) *refusal {
 	users, uids := header[impersonateUser], header[impersonatePrefix+"Uid"]
 	switch {
@@ -120,7 +124,8 @@ func (p People) check(header http.Header) *refusal {
 	return checkExtra(header)
 }
 
-// checkNames returns the refusal of the first name that is malformed, reserved or not on the list, or nil.
+// checkNames returns the refusal of the first name that is malformed, reserved or not on the list,
+// or nil.
 func checkNames(kind string, names []string, list []pattern, setting string) *refusal {
 	for _, name := range names {
 		switch {
@@ -158,8 +163,9 @@ func checkExtra(header http.Header) *refusal {
 // reservedPrefix is the prefix of the names that Kubernetes reserves for itself.
 const reservedPrefix = "system:"
 
-// isReserved reports whether the API server, or a proxy before it, could read name as one with the reserved prefix.
-// The prefix may have other case, or stand behind spaces, or behind a comma, at which some proxies split a value.
+// isReserved reports whether the API server, or a proxy before it, could read name as one with the
+// reserved prefix. The prefix may have other case, or stand behind spaces, or behind a comma, at
+// which some proxies split a value.
 func isReserved(name string) bool {
 	for part := range strings.SplitSeq(name, ",") {
 		part = strings.TrimLeftFunc(part, func(c rune) bool { return unicode.IsSpace(c) || !unicode.IsGraphic(c) || c == utf8.RuneError })
@@ -170,7 +176,8 @@ func isReserved(name string) bool {
 	return false
 }
 
-// hasPrefixFold reports whether text begins with an ASCII prefix under Unicode's simple folding, under which "ſ" is an "s".
+// hasPrefixFold reports whether text begins with an ASCII prefix under Unicode's simple folding,
+// under which "ſ" is an "s".
 func hasPrefixFold(text, prefix string) bool {
 	end := 0
 	for range len(prefix) {
@@ -180,12 +187,14 @@ func hasPrefixFold(text, prefix string) bool {
 	return strings.EqualFold(text[:end], prefix)
 }
 
-// isClean reports whether every version of HTTP carries name unchanged. HTTP trims the values of headers.
+// isClean reports whether every version of HTTP carries name unchanged. HTTP trims the values of
+// headers.
 func isClean(name string) bool {
 	return name != "" && name == strings.TrimSpace(name) && !strings.ContainsFunc(name, unicode.IsControl) && utf8.ValidString(name)
 }
 
-// scrubKubernetes removes the caller's credentials and address, and keeps the caller's identity for the API server.
+// scrubKubernetes removes the caller's credentials and address, and keeps the caller's identity for
+// the API server.
 func scrubKubernetes(header http.Header) {
 	for name := range header {
 		if proxyheader.IsIdentity(name) && !isImpersonation(name) {
@@ -194,8 +203,9 @@ func scrubKubernetes(header http.Header) {
 	}
 }
 
-// isImpersonation reports whether the API server uses the header for impersonation. scrubKubernetes removes headers
-// that only look like it, so that a future meaning of them is not granted unnoticed.
+// isImpersonation reports whether the API server uses the header for impersonation. scrubKubernetes
+// removes headers that only look like it, so that a future meaning of them is not granted
+// unnoticed.
 func isImpersonation(name string) bool {
 	switch name {
 	case impersonateUser, impersonatePrefix + "Group", impersonatePrefix + "Uid":

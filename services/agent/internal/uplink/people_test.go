@@ -25,8 +25,8 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// askAs sends one request through a handler. It returns the answer, and the header that the API server received or
-// nil.
+// askAs sends one request through a handler. It returns the answer, and the header that the API
+// server received or nil.
 func askAs(t *testing.T, people uplink.People, header http.Header) (*httptest.ResponseRecorder, http.Header) {
 	t.Helper()
 	base, err := url.Parse("http://api.invalid")
@@ -50,7 +50,8 @@ func askAs(t *testing.T, people uplink.People, header http.Header) (*httptest.Re
 	return recorder, server.seen[0]
 }
 
-// reservedNames are spellings of Kubernetes' own names, and names that a server on the way could turn into one.
+// reservedNames are spellings of Kubernetes' own names, and names that a server on the way could
+// turn into one.
 var reservedNames = []string{
 	"system:masters", "system:kube-controller-manager", "system:kube-scheduler", "system:apiserver", "system:admin", "system:anonymous",
 	"system:serviceaccount:kube-system:default", "system:serviceaccounts", "system:node:a", "system:nodes", "system:authenticated",
@@ -140,7 +141,8 @@ func TestSecIdentitiesThatTheClusterDoesNotAllow(t *testing.T) {
 	}
 }
 
-// TestSecNothingElseLooksLikeAnIdentity sends headers that servers other than Kubernetes' own accept as an identity.
+// TestSecNothingElseLooksLikeAnIdentity sends headers that servers other than Kubernetes' own
+// accept as an identity.
 func TestSecNothingElseLooksLikeAnIdentity(t *testing.T) {
 	t.Parallel()
 	header := http.Header{"Impersonate-User": {"ada"}, "Accept": {"application/json"}}
@@ -171,7 +173,8 @@ func TestPeopleThatAreNotNames(t *testing.T) {
 	}
 }
 
-// TestRefusedIdentitiesAreLogged sends refused requests again and again, which must not fill the log.
+// TestRefusedIdentitiesAreLogged sends refused requests again and again, which must not fill the
+// log.
 func TestRefusedIdentitiesAreLogged(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -192,8 +195,8 @@ func TestRefusedIdentitiesAreLogged(t *testing.T) {
 	}
 }
 
-// FuzzPeople looks for a name that passes the check, but that an API server, or HTTP on the way to it, reads as
-// Kubernetes' own.
+// FuzzPeople looks for a name that passes the check, but that an API server, or HTTP on the way to
+// it, reads as Kubernetes' own.
 func FuzzPeople(f *testing.F) {
 	for _, name := range append([]string{"ada", "leat:viewers", "ada@example.com"}, reservedNames...) {
 		f.Add(name)

@@ -23,7 +23,8 @@ import (
 // hub must not fill the log.
 const refusalPause = time.Second
 
-// refusals counts and logs requests under identities that the agent does not allow. It is safe for concurrent use.
+// refusals counts and logs requests under identities that the agent does not allow. It is safe for
+// concurrent use.
 type refusals struct {
 	logger *slog.Logger
 	count  metric.Int64Counter
@@ -31,8 +32,8 @@ type refusals struct {
 	silent atomic.Int64 // refusals without a line since then
 }
 
-// newRefusals returns refusals, or an error if the meter rejects its instrument. With a nil meter, refusals are not
-// counted.
+// newRefusals returns refusals, or an error if the meter rejects its instrument. With a nil meter,
+// refusals are not counted.
 func newRefusals(meter metric.Meter, logger *slog.Logger) (*refusals, error) {
 	if meter == nil {
 		meter = noop.Meter{}

@@ -37,7 +37,8 @@ type ServiceParams struct {
 	Allow []Service
 	// Roots are the authorities to trust for services with TLS. Nil: the system's.
 	Roots *x509.CertPool
-	// Dial opens connections. Nil: the network's own dialer, which rejects addresses of this machine and its link.
+	// Dial opens connections. Nil: the network's own dialer, which rejects addresses of this
+	// machine and its link.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Resolver resolves the names of services if Dial is nil. Nil: the system's.
 	Resolver *net.Resolver
@@ -66,8 +67,8 @@ var _ http.Handler = (*Services)(nil)
 // instruments.
 func NewServices(p ServiceParams) (*Services, error) {
 	if p.Dial == nil {
-		// A user who may change an allowed service in the cluster could make its name resolve to an address of the
-		// agent's own machine or link.
+		// A user who may change an allowed service in the cluster could make its name resolve to an
+		// address of the agent's own machine or link.
 		dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: dialguard.Control, Resolver: p.Resolver}
 		p.Dial = dialer.DialContext
 	}

@@ -21,8 +21,8 @@ import (
 const (
 	// maxInformational is how many informational answers may precede the final one.
 	maxInformational = 5
-	// maxAnswerHead bounds the bytes of an answer's head, including the informational answers before it. The hub
-	// accepts at most 64 KiB.
+	// maxAnswerHead bounds the bytes of an answer's head, including the informational answers
+	// before it. The hub accepts at most 64 KiB.
 	maxAnswerHead = 128 << 10
 )
 

@@ -79,7 +79,8 @@ func TestOpen(t *testing.T) {
 		"the hour that is left out": {[]syncpolicy.Window{berlin}, "2026-03-28T03:00:00Z", c, "2026-03-29T01:00:00Z"},
 		"opened at its end":         {[]syncpolicy.Window{berlin}, "2026-03-29T01:59:00Z", c, ""},
 		"and closed an hour later":  {[]syncpolicy.Window{berlin}, "2026-03-29T02:00:00Z", c, "2026-03-30T00:30:00Z"},
-		// On 25 October they go from 3:00 back to 2:00, which is 1:00 in Greenwich: 2:30 is at 0:30 and at 1:30.
+		// On 25 October they go from 3:00 back to 2:00, which is 1:00 in Greenwich: 2:30 is at 0:30
+		// and at 1:30.
 		"the hour that comes twice":     {[]syncpolicy.Window{berlin}, "2026-10-25T00:00:00Z", c, "2026-10-25T00:30:00Z"},
 		"opens again in the second one": {[]syncpolicy.Window{berlin}, "2026-10-25T02:29:00Z", c, ""},
 		"and closes for that day":       {[]syncpolicy.Window{berlin}, "2026-10-25T02:30:00Z", c, "2026-10-26T01:30:00Z"},
@@ -131,7 +132,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestEveryMinute compares a calendar with the plainest of all definitions, minute by minute around changes of clocks.
+// TestEveryMinute compares a calendar with the plainest of all definitions, minute by minute around
+// changes of clocks.
 func TestEveryMinute(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -163,8 +163,8 @@ func (w *Watches) Run(ctx context.Context, sink Sink) error {
 	}
 }
 
-// notifyLocked reports a change from before to after to all watches. Either of them may be nil; last is
-// the last state of the object.
+// notifyLocked reports a change from before to after to all watches. Either of them may be nil;
+// last is the last state of the object.
 func (m *Memory) notifyLocked(before, after, last *unstructured.Unstructured) {
 	key := inventory.RefOf(last).Key
 	for w := range m.sinks {

@@ -29,16 +29,16 @@ type Secrets struct {
 }
 
 const (
-	// maxCompared bounds the lines between the first and the last difference. The time of a comparison
-	// can grow with their square, and a comparison cannot be interrupted.
+	// maxCompared bounds the lines between the first and the last difference. The time of a
+	// comparison can grow with their square, and a comparison cannot be interrupted.
 	maxCompared = 10_000
 	uncompared  = "--- live\n+++ desired\n@@ more lines may differ than are compared @@"
 	// contextLines is the number of equal lines around each difference.
 	contextLines = 3
 )
 
-// Unified returns a unified diff of the YAML of two states of an object, or "" if they do not differ.
-// A nil object does not exist. It masks secrets in both objects, which belong to it.
+// Unified returns a unified diff of the YAML of two states of an object, or "" if they do not
+// differ. A nil object does not exist. It masks secrets in both objects, which belong to it.
 func Unified(before, after *unstructured.Unstructured, secrets Secrets) (string, error) {
 	maskSecret(before, after)
 	m := newMasker(secrets, before, after)

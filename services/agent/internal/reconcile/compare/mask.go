@@ -63,8 +63,8 @@ func isSecret(o *unstructured.Unstructured) bool {
 	return o != nil && o.GetKind() == "Secret" && o.GroupVersionKind().Group == ""
 }
 
-// masker replaces texts that contain secrets of the configuration. Within one comparison, equal texts
-// get equal masks and different texts different ones, so that changes show.
+// masker replaces texts that contain secrets of the configuration. Within one comparison, equal
+// texts get equal masks and different texts different ones, so that changes show.
 type masker struct {
 	secrets Secrets
 	public  map[string]bool // texts that may be shown; nil: all that contain no known secret

@@ -85,8 +85,8 @@ type State struct {
 	Change  Change
 	Preview DryRun
 
-	// FirstNamed is the generation of the plan that named the service first. Ordered is the generation
-	// that brought the latest order, OrderedAt the time.
+	// FirstNamed is the generation of the plan that named the service first. Ordered is the
+	// generation that brought the latest order, OrderedAt the time.
 	FirstNamed, Ordered int64
 	OrderedAt           time.Time
 	// UnhealthySince is the time since when objects are unhealthy. Zero: all are healthy.

@@ -57,7 +57,8 @@ func (h *hookRunner) deleteHookManifest(ctx context.Context, o *unstructured.Uns
 	return full.MarshalJSON()
 }
 
-// isUnknownKind reports whether an object could not be completed because its kind does not exist yet.
+// isUnknownKind reports whether an object could not be completed because its kind does not exist
+// yet.
 func isUnknownKind(err error) bool {
 	problem, ok := errors.AsType[*reason.Problem](err)
 	return ok && problem.Reason == reason.ApplyRejected

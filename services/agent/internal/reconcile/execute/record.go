@@ -86,7 +86,8 @@ func (r *record) cancelDeparture(k inventory.Key) {
 	r.departing.Remove(k)
 }
 
-// markDeleting records that an object is being deleted, under the UID by which its end will be observed.
+// markDeleting records that an object is being deleted, under the UID by which its end will be
+// observed.
 func (r *record) markDeleting(o inventory.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +95,8 @@ func (r *record) markDeleting(o inventory.Object) {
 	r.departing.Put(o)
 }
 
-// remove removes an object that left the service. A deleted one counts for the guard, unless a person
-// agreed or it was counted before.
+// remove removes an object that left the service. A deleted one counts for the guard, unless a
+// person agreed or it was counted before.
 func (r *record) remove(o inventory.Object, isDeleted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
-// immutableObjects collects objects that must be deleted and created again. It is safe for concurrent
-// use.
+// immutableObjects collects objects that must be deleted and created again. It is safe for
+// concurrent use.
 type immutableObjects struct {
 	mu      sync.Mutex
 	objects []*unstructured.Unstructured

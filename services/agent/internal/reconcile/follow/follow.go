@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package follow keeps the latest state of single objects of a cluster: hooks, objects that are being
-// deleted, and objects that a service depends on. Such objects need not carry Leat's label, so the
-// agent's watches do not show them.
+// Package follow keeps the latest state of single objects of a cluster: hooks, objects that are
+// being deleted, and objects that a service depends on. Such objects need not carry Leat's label,
+// so the agent's watches do not show them.
 package follow
 
 import (
@@ -33,8 +33,8 @@ type Follower struct {
 	seen map[inventory.Ref]Sight
 }
 
-// Start follows the objects, and calls changed with every new state of one of them: one call at a time
-// for each object. Stop must be called.
+// Start follows the objects, and calls changed with every new state of one of them: one call at a
+// time for each object. Stop must be called.
 func Start(ctx context.Context, cluster k8s.Reader, refs []inventory.Ref, changed func(inventory.Ref, Sight)) *Follower {
 	ctx, stop := context.WithCancel(ctx)
 	f := &Follower{stop: stop, seen: make(map[inventory.Ref]Sight, len(refs))}

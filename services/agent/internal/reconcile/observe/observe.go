@@ -84,8 +84,8 @@ func New(listed inventory.Set, table fingerprint.Table, once []inventory.Once) *
 	return s
 }
 
-// HasUnknown reports whether the fingerprint of a listed object is unknown, so that the object must be
-// applied again.
+// HasUnknown reports whether the fingerprint of a listed object is unknown, so that the object must
+// be applied again.
 func (s *Objects) HasUnknown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,9 +184,9 @@ func (s *Objects) SetUnobservable(kind schema.GroupKind, why string) {
 	}
 }
 
-// Statuses returns all listed objects with their health, by key, and counts them. The failures of the
-// latest run belong to listed objects, or are of objects that the inventory does not list, such as
-// those of another service.
+// Statuses returns all listed objects with their health, by key, and counts them. The failures of
+// the latest run belong to listed objects, or are of objects that the inventory does not list, such
+// as those of another service.
 func (s *Objects) Statuses(failures []report.ObjectStatus) ([]report.ObjectStatus, health.Counts) {
 	problems := make(map[inventory.Key]report.ObjectStatus, len(failures))
 	for _, f := range failures {
@@ -271,8 +271,8 @@ func (s *Objects) Signature() fingerprint.Sum {
 	return fingerprint.Text(text)
 }
 
-// Save stores the fingerprints for the next process, if they changed. After an error a restart applies
-// the service again, so Save does not retry.
+// Save stores the fingerprints for the next process, if they changed. After an error a restart
+// applies the service again, so Save does not retry.
 func (s *Objects) Save(ctx context.Context, service string, store fingerprint.Store) error {
 	s.mu.Lock()
 	isUnsaved := s.isUnsaved

@@ -67,8 +67,8 @@ func (o *once) all() []inventory.Once {
 	return slices.SortedFunc(maps.Values(o.runs), func(a, b inventory.Once) int { return a.Key.Compare(b.Key) })
 }
 
-// BeginOnce records the content that an object runs for. isApplied means that the object in the cluster
-// was applied with this content; otherwise it is about to be.
+// BeginOnce records the content that an object runs for. isApplied means that the object in the
+// cluster was applied with this content; otherwise it is about to be.
 func (s *Objects) BeginOnce(k inventory.Key, content string, isApplied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +83,9 @@ func (s *Objects) BeginOnce(k inventory.Key, content string, isApplied bool) {
 	s.once.set(run)
 }
 
-// completeLocked records that the object with that UID has completed. While another manifest is being
-// applied, it is unknown whether the object is still the one of the old manifest; the answer decides.
+// completeLocked records that the object with that UID has completed. While another manifest is
+// being applied, it is unknown whether the object is still the one of the old manifest; the answer
+// decides.
 func (s *known) completeLocked(k inventory.Key, t *track, uid string) {
 	s.once.completed[k] = uid
 	if !t.isUnknown() {
@@ -124,8 +125,8 @@ func (s *known) finishLocked(t *track) {
 	t.setHealth(health.Verdict{State: health.Healthy})
 }
 
-// keepDoneLocked reports whether an object is left alone because it has completed for the content. Its
-// manifest is known from then on.
+// keepDoneLocked reports whether an object is left alone because it has completed for the content.
+// Its manifest is known from then on.
 func (s *known) keepDoneLocked(k inventory.Key, manifest fingerprint.Sum, content string) bool {
 	if !s.isDoneLocked(k, content) {
 		return false

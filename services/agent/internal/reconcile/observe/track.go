@@ -18,12 +18,13 @@ import (
 const (
 	// correctionDelay is how long a correction waits for further changes of the same action.
 	correctionDelay = 20 * time.Millisecond
-	// contestWindow is how long others must leave an object unchanged before their next change counts
-	// as a new one.
+	// contestWindow is how long others must leave an object unchanged before their next change
+	// counts as a new one.
 	contestWindow = 10 * time.Minute
 	// freeCorrections is how many consecutive corrections happen without a pause.
 	freeCorrections = 3
-	// contestPause is the pause before the next correction. It doubles each time, up to maxContestPause.
+	// contestPause is the pause before the next correction. It doubles each time, up to
+	// maxContestPause.
 	contestPause, maxContestPause = time.Second, 5 * time.Minute
 	contestJitter                 = 0.25
 )
@@ -68,7 +69,8 @@ type contest struct {
 	until time.Time     // the earliest time of the next
 }
 
-// health returns the verdict on the object: Unknown if it was never seen. A nil track was never seen.
+// health returns the verdict on the object: Unknown if it was never seen. A nil track was never
+// seen.
 func (t *track) health() health.Verdict {
 	switch {
 	case t == nil, !t.isSeen && t.exception == nil:

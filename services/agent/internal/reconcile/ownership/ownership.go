@@ -66,8 +66,8 @@ type Standing struct {
 	IsTouched bool
 	// IsEmpty means that the stored inventory lists nothing.
 	IsEmpty bool
-	// FirstNamed is the generation of the plan that named the service first. Ordered is the generation
-	// that brought its latest order, OrderedAt the time.
+	// FirstNamed is the generation of the plan that named the service first. Ordered is the
+	// generation that brought its latest order, OrderedAt the time.
 	FirstNamed, Ordered int64
 	OrderedAt           time.Time
 	// Stale is closed when a run under earlier orders has ended. Nil: there is no such run.

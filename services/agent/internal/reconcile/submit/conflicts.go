@@ -90,8 +90,8 @@ func (s submission) action(manager string) syncpolicy.ConflictAction {
 	return syncpolicy.ConflictReport
 }
 
-// forcesAll reports whether all conflicts would be forced, regardless of the manager, so that the first
-// apply can force them.
+// forcesAll reports whether all conflicts would be forced, regardless of the manager, so that the
+// first apply can force them.
 func (s submission) forcesAll() bool {
 	if !s.ignored.Empty() {
 		return false

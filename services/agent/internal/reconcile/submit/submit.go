@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package submit brings one object at a time into the cluster. It leaves out the fields that a policy
-// ignores, decides conflicts with other field managers, adopts objects that other tools have deployed,
-// and moves fields out of API versions that are gone.
+// Package submit brings one object at a time into the cluster. It leaves out the fields that a
+// policy ignores, decides conflicts with other field managers, adopts objects that other tools have
+// deployed, and moves fields out of API versions that are gone.
 package submit
 
 import (
@@ -23,7 +23,8 @@ import (
 // conflicts every time.
 const maxAttempts = 4
 
-// Submitter submits the objects of one service. All fields are required. It is safe for concurrent use.
+// Submitter submits the objects of one service. All fields are required. It is safe for concurrent
+// use.
 type Submitter struct {
 	Cluster k8s.API
 	Spec    plan.Spec

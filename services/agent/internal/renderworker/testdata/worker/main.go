@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command worker is only a render worker. Tests under the race detector build it without the detector, because a
-// program with the detector needs more memory than a worker may use.
+// Command worker is only a render worker. Tests under the race detector build it without the
+// detector, because a program with the detector needs more memory than a worker may use.
 package main
 
 import (
