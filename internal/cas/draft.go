@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // HoldBack is how many of the most recently written bytes a [Draft] withholds from its readers
@@ -26,10 +27,10 @@ type Draft struct {
 	fill func(context.Context, io.Reader, Growth) (Info, error)
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when one of the following changes
-	source  Source        // of the bytes; nil before there are any
-	size    int64         // bytes that can be read from source
-	users   int           // of source: readers, and Fill while it runs
+	changed wake.Broadcast // notified when one of the following changes
+	source  Source         // of the bytes; nil before there are any
+	size    int64          // bytes that source has
+	users   int            // of source: readers, and Fill while it runs
 	ended   bool
 	info    Info  // of the blob, once the draft succeeded
 	err     error // once the draft failed
@@ -51,7 +52,7 @@ type Growth struct {
 // NewDraft is for implementations of [Store]. fill does the work of [Draft.Fill]: it begins the
 // growth and adds to it as it writes.
 func NewDraft(fill func(context.Context, io.Reader, Growth) (Info, error)) *Draft {
-	return &Draft{fill: fill, changed: make(chan struct{})}
+	return &Draft{fill: fill}
 }
 
 // Begin sets where the bytes will be, and transfers ownership of the source. It must be called
@@ -69,8 +70,7 @@ func (d *Draft) change(how func(*Draft)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	how(d)
-	close(d.changed)
-	d.changed = make(chan struct{})
+	d.changed.Notify()
 }
 
 // Fill stores the zstd bytes of r, with the promises and the errors of [Store.Put]. Unlike Put it
@@ -161,7 +161,7 @@ func (d *Draft) progress() (progress, <-chan struct{}, error) {
 	if d.ended {
 		now.readable = d.size
 	}
-	return now, d.changed, d.err
+	return now, d.changed.Next(), d.err
 }
 
 // follower reads a draft.

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/flight"
 )
 
 const (
@@ -55,8 +55,8 @@ type JWKSParams struct {
 // issuer does not answer, the known keys remain in use, however long that takes. JWKS is safe for
 // concurrent use and owns no goroutine between calls.
 type JWKS struct {
-	params JWKSParams
-	flight singleflight.Group
+	params  JWKSParams
+	fetches *flight.Group[struct{}, struct{}]
 
 	mu        sync.Mutex
 	keys      keySet
@@ -69,7 +69,7 @@ var _ Verifier = (*JWKS)(nil)
 
 // NewJWKS returns a verifier without keys. It does not call the URL yet.
 func NewJWKS(params JWKSParams) *JWKS {
-	return &JWKS{params: params}
+	return &JWKS{params: params, fetches: flight.New[struct{}, struct{}](jwksTimeout)}
 }
 
 // Verify accepts the tokens of the issuer behind the URL. If there is no key at all, the error is
@@ -106,27 +106,18 @@ func (j *JWKS) current(ctx context.Context) keySet {
 // refreshUnknown fetches the keys because a token names an unknown one. It returns nil if the keys
 // are fresh, so an unknown key makes the token invalid.
 func (j *JWKS) refreshUnknown(ctx context.Context) error {
-	select {
-	case result := <-j.fetchShared(ctx):
-		return result.Err
-	case <-ctx.Done():
-		return fmt.Errorf("fetch key set: %w", ctx.Err())
-	}
+	_, err := j.fetchShared(ctx).Wait(ctx)
+	return err
 }
 
-// fetchShared fetches once for all concurrent callers, unless the last fetch is too recent. The
-// fetch has its own deadline: a caller that gives up does not cancel it for the others.
-func (j *JWKS) fetchShared(ctx context.Context) <-chan singleflight.Result {
-	ctx = context.WithoutCancel(ctx)
-	return j.flight.DoChan("", func() (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, jwksTimeout)
-		defer cancel()
-		if !j.begin() {
-			return nil, j.outcome()
+// fetchShared fetches once for everybody who asks meanwhile, unless that was done just now. It does not block.
+func (j *JWKS) fetchShared(ctx context.Context) *flight.Run[struct{}] {
+	return j.fetches.Start(ctx, struct{}{}, func(ctx context.Context) (struct{}, error) {
+		if j.begin() {
+			keys, err := j.fetch(ctx)
+			j.finish(ctx, keys, err)
 		}
-		keys, err := j.fetch(ctx)
-		j.finish(ctx, keys, err)
-		return nil, j.outcome()
+		return struct{}{}, j.outcome()
 	})
 }
 

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
+
+	"github.com/leatdev/leat/internal/flight"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 
 // Health knows whether a service is ready for traffic. It is safe for concurrent use.
 type Health struct {
-	flight singleflight.Group
+	runs *flight.Group[struct{}, map[string]error]
 
 	mu      sync.Mutex
 	checks  map[string]func(context.Context) error
@@ -35,7 +36,7 @@ type Health struct {
 
 // NewHealth returns the health of a service without checks, which is ready.
 func NewHealth() *Health {
-	return &Health{checks: make(map[string]func(context.Context) error)}
+	return &Health{runs: flight.New[struct{}, map[string]error](0), checks: make(map[string]func(context.Context) error)}
 }
 
 // Register adds a readiness check, or replaces the one of that name. It gets two seconds, and runs at most once a
@@ -66,15 +67,15 @@ func (h *Health) Ready(ctx context.Context) error {
 
 var errDraining = errors.New("shutting down")
 
-// run returns the results of all checks, from a second ago at most. One caller's run serves all who ask meanwhile.
+// run returns the results of all checks, from a second ago at most. One caller's run serves all who ask meanwhile. It
+// does not end with ctx: a run is short.
 func (h *Health) run(ctx context.Context) map[string]error {
 	if results := h.recent(); results != nil {
 		return results
 	}
-	shared, _, _ := h.flight.Do("", func() (any, error) {
-		return h.runAll(context.WithoutCancel(ctx)), nil
+	results, _ := h.runs.Do(context.WithoutCancel(ctx), struct{}{}, func(ctx context.Context) (map[string]error, error) {
+		return h.runAll(ctx), nil
 	})
-	results, _ := shared.(map[string]error)
 	return results
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // Token is the only token that the hub accepts.
@@ -47,8 +48,8 @@ type Hub struct {
 	mu      sync.Mutex
 	tunnel  string                       // its URL; empty if there is none
 	objects map[string]*fleetv1.Document // by kind/name
-	changed chan struct{}                // closed and replaced at every change
-	tokens  int                          // number of issued access tokens
+	changed wake.Broadcast               // notified at every change
+	tokens  int                          // access tokens handed out
 
 	apiTokens []*fleetv1.Token
 	history   map[string][]*fleetv1.Revision
@@ -87,7 +88,6 @@ func New() *Hub {
 		tunnel:  "https://tunnel.example.com",
 		objects: map[string]*fleetv1.Document{},
 		history: map[string][]*fleetv1.Revision{},
-		changed: make(chan struct{}),
 	}
 }
 
@@ -143,12 +143,7 @@ func (h *Hub) Put(object *fleetv1.Document) {
 func (h *Hub) put(object *fleetv1.Document) {
 	kind, name := document.Identify(object)
 	h.objects[strings.ToLower(kind)+"/"+name] = proto.CloneOf(object)
-	h.tell()
-}
-
-func (h *Hub) tell() {
-	close(h.changed)
-	h.changed = make(chan struct{})
+	h.changed.Notify()
 }
 
 // PutHistory stores a service's revisions, the latest first.
@@ -217,7 +212,7 @@ func (h *Hub) remove(kind, name string) error {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_IN_USE, kind+" "+name+" is named by a service")
 	}
 	delete(h.objects, kind+"/"+name)
-	h.tell()
+	h.changed.Notify()
 	return nil
 }
 
@@ -448,9 +443,7 @@ func (h *Hub) SyncService(_ context.Context, request *fleetv1.SyncServiceRequest
 // WatchFleet implements FleetService: everything, and everything again after each change.
 func (h *Hub) WatchFleet(ctx context.Context, request *fleetv1.WatchFleetRequest, stream *connect.ServerStream[fleetv1.WatchFleetResponse]) error {
 	for {
-		h.mu.Lock()
-		changed := h.changed
-		h.mu.Unlock()
+		changed := h.changed.Next()
 		for _, object := range h.list("") {
 			kind, name := document.Identify(object)
 			if request.GetService() != "" && (kind != "Service" || name != request.GetService()) {

@@ -31,10 +31,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/flight"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 const defaultMaxBytes = 10 << 30
@@ -96,9 +96,9 @@ type Store struct {
 	cfg      Config
 	disk     *disk
 	index    *index // has its own lock
-	checking singleflight.Group
-	shards   sync.Map      // paths of the folders under blobs that are durable
-	stored   chan struct{} // wakes keepRoom
+	checking *flight.Group[digest.Digest, struct{}]
+	shards   sync.Map    // paths of the folders under blobs that are durable
+	stored   wake.Signal // wakes keepRoom
 	lock     io.Closer
 }
 
@@ -139,7 +139,10 @@ func Open(cfg Config) (*Store, error) {
 }
 
 func newStore(cfg Config) *Store {
-	s := &Store{cfg: cfg, disk: &disk{hooks: cfg.Hooks}, index: newIndex(cfg.MaxBytes, cfg.Pinned), stored: make(chan struct{}, 1)}
+	s := &Store{
+		cfg: cfg, disk: &disk{hooks: cfg.Hooks}, index: newIndex(cfg.MaxBytes, cfg.Pinned), stored: wake.NewSignal(),
+		checking: flight.New[digest.Digest, struct{}](0),
+	}
 	s.index.path, s.index.unlink = s.path, s.disk.remove
 	s.index.gone = func(info cas.Info) {
 		if cfg.Hooks.Evicted != nil {

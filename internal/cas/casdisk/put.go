@@ -84,10 +84,7 @@ func (s *Store) publish(info cas.Info, modified time.Time, draft *draft) error {
 		s.index.discard(e)
 		return err
 	}
-	select {
-	case s.stored <- struct{}{}:
-	default: // keepRoom has a wake-up pending
-	}
+	s.stored.Set()
 	return nil
 }
 

@@ -144,20 +144,14 @@ func (s *Store) touch(e *entry, f *file) {
 // checkOnce reads a blob. Concurrent callers share one read, and a caller that gives up does not
 // stop it for the others. The error is cas.ErrNotFound for a damaged blob, which has been dropped.
 func (s *Store) checkOnce(ctx context.Context, d digest.Digest) error {
-	detached := context.WithoutCancel(ctx)
-	done := s.checking.DoChan(d.Hex(), func() (any, error) {
+	_, err := s.checking.Do(ctx, d, func(ctx context.Context) (struct{}, error) {
 		e, _, ok := s.index.get(d)
 		if !ok {
-			return nil, cas.ErrNotFound
+			return struct{}{}, cas.ErrNotFound
 		}
-		return nil, s.check(detached, e, func(f *file) io.Reader { return f })
+		return struct{}{}, s.check(ctx, e, func(f *file) io.Reader { return f })
 	})
-	select {
-	case result := <-done:
-		return result.Err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return err
 }
 
 // check reads a blob through the reader that through returns, and drops it unless its bytes are

@@ -124,14 +124,8 @@ func (s *Store) keepRoom(ctx context.Context) error {
 	for {
 		s.index.tidy()
 		s.makeRoom(ctx)
-		wait, cancel := context.WithTimeout(ctx, backoff.Jitter(roomEvery, 0.25))
-		select {
-		case <-s.stored:
-		case <-wait.Done():
-		}
-		cancel()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		if err := s.stored.Await(ctx, backoff.Jitter(roomEvery, 0.25)); err != nil {
+			return err
 		}
 	}
 }

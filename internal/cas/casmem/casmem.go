@@ -7,11 +7,13 @@ package casmem
 
 import (
 	"bytes"
-	"container/list"
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
@@ -34,19 +36,14 @@ type Config struct {
 type Store struct {
 	cfg Config
 
-	mu      sync.Mutex
-	blobs   map[digest.Digest]*list.Element // of blob
-	recency *list.List                      // of blob, the most recently read one in front
-	used    int64                           // sum of the stored sizes
+	mu    sync.Mutex
+	blobs *lru.LRU[digest.Digest, blob] // by when they were read
+	used  int64                         // sum of the stored sizes
 }
 
 type blob struct {
 	info  cas.Info
 	bytes []byte // immutable
-}
-
-func of(element *list.Element) blob {
-	return element.Value.(blob) //nolint:errcheck // the list holds nothing else
 }
 
 var _ cas.Store = (*Store)(nil)
@@ -62,7 +59,8 @@ func New(cfg Config) *Store {
 	if cfg.Pinned == nil {
 		cfg.Pinned = func(digest.Digest) bool { return false }
 	}
-	return &Store{cfg: cfg, blobs: make(map[digest.Digest]*list.Element), recency: list.New()}
+	blobs, _ := lru.NewLRU[digest.Digest, blob](math.MaxInt, nil) // fails for sizes below one only
+	return &Store{cfg: cfg, blobs: blobs}
 }
 
 // Put implements [cas.Store].
@@ -93,15 +91,15 @@ func (s *Store) Begin(want digest.Digest) *cas.Draft {
 func (s *Store) add(b blob) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, replacing := s.blobs[b.info.Digest]
+	old, replacing := s.blobs.Peek(b.info.Digest)
 	s.remove(b.info.Digest)
 	err := s.makeRoom(b.info.StoredSize)
 	if err != nil && replacing {
-		b = of(old)
+		b = old
 	}
 	if err == nil || replacing {
 		s.used += b.info.StoredSize
-		s.blobs[b.info.Digest] = s.recency.PushFront(b)
+		s.blobs.Add(b.info.Digest, b)
 	}
 	return err
 }
@@ -135,12 +133,11 @@ func (g *growing) Close() error { return nil }
 
 // makeRoom evicts until size more bytes fit, or evicts nothing if that is not possible.
 func (s *Store) makeRoom(size int64) error {
-	var victims []blob
+	var victims []digest.Digest
 	free := s.cfg.MaxBytes - s.used
-	for e := s.recency.Back(); e != nil && free < size; e = e.Prev() {
-		candidate := of(e)
-		if !s.cfg.Pinned(candidate.info.Digest) {
-			victims = append(victims, candidate)
+	for _, candidate := range s.blobs.Values() { // from the one that was read longest ago
+		if free < size && !s.cfg.Pinned(candidate.info.Digest) {
+			victims = append(victims, candidate.info.Digest)
 			free += candidate.info.StoredSize
 		}
 	}
@@ -148,16 +145,15 @@ func (s *Store) makeRoom(size int64) error {
 		return fmt.Errorf("%w: %d of %d bytes used", cas.ErrFull, s.used, s.cfg.MaxBytes)
 	}
 	for _, victim := range victims {
-		s.remove(victim.info.Digest)
+		s.remove(victim)
 	}
 	return nil
 }
 
 func (s *Store) remove(d digest.Digest) {
-	if element, ok := s.blobs[d]; ok {
-		s.recency.Remove(element)
-		s.used -= of(element).info.StoredSize
-		delete(s.blobs, d)
+	if old, ok := s.blobs.Peek(d); ok {
+		s.used -= old.info.StoredSize
+		s.blobs.Remove(d)
 	}
 }
 
@@ -165,12 +161,10 @@ func (s *Store) remove(d digest.Digest) {
 func (s *Store) Open(_ context.Context, d digest.Digest) (*cas.Blob, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	element, ok := s.blobs[d]
+	stored, ok := s.blobs.Get(d)
 	if !ok {
 		return nil, fmt.Errorf("open blob %s: %w", d, cas.ErrNotFound)
 	}
-	s.recency.MoveToFront(element)
-	stored := of(element)
 	return &cas.Blob{Info: stored.info, ReadSeekCloser: reader{bytes.NewReader(stored.bytes)}}, nil
 }
 
@@ -182,11 +176,11 @@ func (reader) Close() error { return nil }
 func (s *Store) Stat(_ context.Context, d digest.Digest) (cas.Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	element, ok := s.blobs[d]
+	stored, ok := s.blobs.Peek(d)
 	if !ok {
 		return cas.Info{}, fmt.Errorf("stat blob %s: %w", d, cas.ErrNotFound)
 	}
-	return of(element).info, nil
+	return stored.info, nil
 }
 
 // Delete implements [cas.Store].
@@ -201,5 +195,5 @@ func (s *Store) Delete(_ context.Context, d digest.Digest) error {
 func (s *Store) Usage(context.Context) (cas.Usage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return cas.Usage{Bytes: s.used, MaxBytes: s.cfg.MaxBytes, Blobs: len(s.blobs)}, nil
+	return cas.Usage{Bytes: s.used, MaxBytes: s.cfg.MaxBytes, Blobs: s.blobs.Len()}, nil
 }

@@ -25,6 +25,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // Params set where a proxy leads.
@@ -51,7 +53,7 @@ type Proxy struct {
 
 	mu       sync.Mutex
 	faults   faults
-	changed  chan struct{} // closed and replaced when faults change
+	changed  wake.Broadcast // notified when faults change
 	links    map[*link]struct{}
 	accepted int
 	hop      *hop // nil: bytes are forwarded unchanged
@@ -101,7 +103,7 @@ func New(p Params) *Proxy {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Proxy{
 		params: p, base: func() context.Context { return ctx }, cancel: cancel,
-		changed: make(chan struct{}), links: make(map[*link]struct{}),
+		links: make(map[*link]struct{}),
 	}
 }
 
@@ -244,15 +246,14 @@ func (p *Proxy) carry(client net.Conn) {
 func (p *Proxy) now() (faults, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.faults, p.changed
+	return p.faults, p.changed.Next()
 }
 
 func (p *Proxy) change(set func(*faults)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	set(&p.faults)
-	close(p.changed)
-	p.changed = make(chan struct{})
+	p.changed.Notify()
 }
 
 func (p *Proxy) snapshot() []*link {

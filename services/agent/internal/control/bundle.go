@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/manifest"
 )
@@ -68,7 +68,7 @@ type Bundles struct {
 	params  BundleParams
 	logger  *slog.Logger
 	metrics bundleMetrics
-	flight  singleflight.Group
+	fetches *flight.Group[digest.Digest, struct{}]
 	slots   *semaphore.Weighted // of rebuilds
 
 	mu      sync.Mutex
@@ -98,7 +98,7 @@ func OpenBundles(p BundleParams) (*Bundles, error) {
 	}
 	return &Bundles{
 		params: p, logger: p.Telemetry.Logger(), metrics: metrics, slots: semaphore.NewWeighted(maxRebuilds),
-		checked: map[digest.Digest]time.Time{},
+		fetches: flight.New[digest.Digest, struct{}](downloadTimeout), checked: map[digest.Digest]time.Time{},
 	}, nil
 }
 
@@ -224,18 +224,11 @@ func (b *Bundles) forgetEvicted(ctx context.Context) {
 // fetch downloads a bundle into the store. Callers share the download, which outlives the caller
 // that began it.
 func (b *Bundles) fetch(ctx context.Context, d, base digest.Digest) error {
-	done := b.flight.DoChan(d.Hex(), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downloadTimeout)
-		defer cancel()
+	_, err := b.fetches.Do(ctx, d, func(ctx context.Context) (struct{}, error) {
 		if err := removeOld(b.params.Dir); err != nil {
-			return nil, err
+			return struct{}{}, err
 		}
-		return nil, backoff.Retry(ctx, b.params.Retry, func(ctx context.Context) error { return b.download(ctx, d, base) })
+		return struct{}{}, backoff.Retry(ctx, b.params.Retry, func(ctx context.Context) error { return b.download(ctx, d, base) })
 	})
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case result := <-done:
-		return result.Err
-	}
+	return err
 }

@@ -13,11 +13,11 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/manifest"
@@ -48,9 +48,9 @@ type ConfigParams struct {
 // derived from the agent's own: without that key the folder is useless to an attacker. Configs is
 // safe for concurrent use.
 type Configs struct {
-	params ConfigParams
-	vault  vault
-	flight singleflight.Group
+	params  ConfigParams
+	vault   vault
+	fetches *flight.Group[string, *distributorv1.GetServiceConfigResponse] // by the service's UID
 }
 
 var _ manifest.Configs = (*Configs)(nil)
@@ -61,7 +61,8 @@ func OpenConfigs(p ConfigParams) (*Configs, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Configs{params: p, vault: v}, nil
+	fetches := flight.New[string, *distributorv1.GetServiceConfigResponse](callTimeout)
+	return &Configs{params: p, vault: v, fetches: fetches}, nil
 }
 
 // Config implements manifest.Configs.
@@ -104,9 +105,7 @@ func advice(err error) string {
 // fetch requests the configuration, with one call for all concurrent callers, and stores it. It
 // outlives a caller that gives up.
 func (c *Configs) fetch(ctx context.Context, s plan.Service) (*distributorv1.GetServiceConfigResponse, error) {
-	done := c.flight.DoChan(s.UID, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		defer cancel()
+	return c.fetches.Do(ctx, s.UID, func(ctx context.Context) (*distributorv1.GetServiceConfigResponse, error) {
 		response, err := c.params.Hub.GetServiceConfig(ctx, &distributorv1.GetServiceConfigRequest{Service: s.Name, ConfigDigest: s.ConfigDigest})
 		if err != nil {
 			if connect.CodeOf(err) == connect.CodeUnauthenticated {
@@ -120,13 +119,6 @@ func (c *Configs) fetch(ctx context.Context, s plan.Service) (*distributorv1.Get
 		}
 		return response, nil
 	})
-	select {
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case result := <-done:
-		response, _ := result.Val.(*distributorv1.GetServiceConfigResponse)
-		return response, result.Err
-	}
 }
 
 // keep replaces the stored configuration of the service.

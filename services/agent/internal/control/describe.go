@@ -13,6 +13,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 )
 
@@ -45,8 +46,8 @@ type DescriberParams struct {
 // Describer reports agent and cluster to the hub whenever they change, at most once a second.
 type Describer struct {
 	params DescriberParams
-	ask    chan struct{} // one token when the version may have changed
-	told   chan struct{} // one token when version has changed
+	ask    wake.Signal // one token when the version may be another
+	told   wake.Signal // one token when version is another
 
 	mu      sync.Mutex
 	version string // of the API server; empty before its first answer
@@ -54,17 +55,11 @@ type Describer struct {
 
 // NewDescriber returns a Describer that reports nothing before Run.
 func NewDescriber(p DescriberParams) *Describer {
-	return &Describer{params: p, ask: make(chan struct{}, 1), told: make(chan struct{}, 1)}
+	return &Describer{params: p, ask: wake.NewSignal(), told: wake.NewSignal()}
 }
 
-// Back reports that the API server was unreachable, and may be another one now. It returns at once,
-// and is safe for concurrent use.
-func (d *Describer) Back() {
-	select {
-	case d.ask <- struct{}{}:
-	default:
-	}
-}
+// Back says that the API server was away, and may be another one now. It returns at once, and is safe for concurrent use.
+func (d *Describer) Back() { d.ask.Set() }
 
 // Run reports changes until ctx is done; then it returns nil.
 func (d *Describer) Run(ctx context.Context) error {
@@ -118,27 +113,16 @@ func (d *Describer) followVersion(ctx context.Context) {
 		attempt = -1
 		d.hear(version)
 		_ = backoff.Wait(ctx, versionPause)
-		timer := time.NewTimer(backoff.Jitter(versionInterval, versionJitter) - versionPause)
-		select {
-		case <-ctx.Done():
-		case <-d.ask:
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = d.ask.Await(ctx, backoff.Jitter(versionInterval, versionJitter)-versionPause)
 	}
 }
 
 func (d *Describer) hear(version string) {
 	d.mu.Lock()
-	same := d.version == version
-	d.version = version
-	d.mu.Unlock()
-	if same {
-		return
-	}
-	select {
-	case d.told <- struct{}{}:
-	default:
+	defer d.mu.Unlock()
+	if d.version != version {
+		d.version = version
+		d.told.Set()
 	}
 }
 

@@ -39,15 +39,15 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 const (
@@ -88,11 +88,11 @@ type IdentityParams struct {
 // Identity is the agent's identity at the hub: a private key, and the access tokens that it is
 // exchanged for. It enrols the agent when a token is first needed. It is safe for concurrent use.
 type Identity struct {
-	params IdentityParams
-	flight singleflight.Group
+	params   IdentityParams
+	renewals *flight.Group[struct{}, struct{}] // the one key: both tokens are renewed together
 
-	enrolled  chan struct{} // one token when the files on disk have changed
-	complaint sync.Once     // about the keep
+	enrolled  wake.Signal // one token when what is on the disk changed
+	complaint sync.Once   // about the keep
 
 	mu       sync.Mutex
 	key      ed25519.PrivateKey
@@ -130,7 +130,7 @@ func OpenIdentity(p IdentityParams) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Identity{params: p, key: key, enrolled: make(chan struct{}, 1)}
+	i := &Identity{params: p, key: key, renewals: flight.New[struct{}, struct{}](callTimeout), enrolled: wake.NewSignal()}
 	content, err := os.ReadFile(filepath.Join(p.Dir, identityFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return i, nil
@@ -195,22 +195,12 @@ func (i *Identity) tokenFor(ctx context.Context, which func() string) (string, e
 	if fresh {
 		return token, nil
 	}
-	// The renewal is shared and outlives the caller that began it.
-	done := i.flight.DoChan("renew", func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		defer cancel()
-		return nil, i.refresh(ctx)
-	})
-	select {
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	case result := <-done:
-		if result.Err != nil && good {
-			return token, nil
-		}
-		token, _, _ = i.current(which)
-		return token, result.Err
+	_, err := i.renewals.Do(ctx, struct{}{}, func(ctx context.Context) (struct{}, error) { return struct{}{}, i.refresh(ctx) })
+	if err != nil && good && ctx.Err() == nil {
+		return token, nil
 	}
+	token, _, _ = i.current(which)
+	return token, err
 }
 
 // Invalidate drops a token that the hub no longer accepts.
@@ -365,10 +355,7 @@ func (i *Identity) remember(state identityState) error {
 	if err := writeFile(filepath.Join(i.params.Dir, identityFile), content); err != nil {
 		return err
 	}
-	select {
-	case i.enrolled <- struct{}{}:
-	default:
-	}
+	i.enrolled.Set()
 	return nil
 }
 

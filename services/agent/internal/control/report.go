@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -48,7 +49,7 @@ type ReportParams struct {
 type Reports struct {
 	params   ReportParams
 	instance string
-	wake     chan struct{}
+	wake     wake.Signal
 
 	mu       sync.Mutex
 	latest   map[string]*distributorv1.ServiceReport // of every service
@@ -69,7 +70,7 @@ var _ reconcile.Reporter = (*Reports)(nil)
 // NewReports returns Reports that send nothing before Run.
 func NewReports(p ReportParams) *Reports {
 	return &Reports{
-		params: p, instance: rand.Text(), wake: make(chan struct{}, 1),
+		params: p, instance: rand.Text(), wake: wake.NewSignal(),
 		latest: map[string]*distributorv1.ServiceReport{}, changed: map[string]bool{},
 		full: true, // the hub must forget what an earlier process reported
 	}
@@ -80,7 +81,7 @@ func (r *Reports) Report(s report.Status) {
 	r.mu.Lock()
 	r.latest[s.Service], r.changed[s.Service] = reportOf(s), true
 	r.mu.Unlock()
-	r.signal()
+	r.wake.Set()
 }
 
 // Forget implements reconcile.Reporter.
@@ -90,7 +91,7 @@ func (r *Reports) Forget(service string) {
 	delete(r.changed, service)
 	r.full = true // only a full report removes a service at the hub
 	r.mu.Unlock()
-	r.signal()
+	r.wake.Set()
 }
 
 // Adopted implements reconcile.Reporter. Nothing is sent before the first plan is adopted: a full
@@ -99,7 +100,7 @@ func (r *Reports) Adopted(version string) {
 	r.mu.Lock()
 	r.plan, r.adopted = version, true
 	r.mu.Unlock()
-	r.signal()
+	r.wake.Set()
 }
 
 // Describe sets the description of agent and cluster. Reports sends its changed parts. The caller
@@ -110,14 +111,7 @@ func (r *Reports) Describe(cluster *distributorv1.ClusterReport) {
 	r.cluster, r.describe, r.full = cluster, r.describe.and(news), r.full || lost
 	r.mu.Unlock()
 	if news.report || lost {
-		r.signal()
-	}
-}
-
-func (r *Reports) signal() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
+		r.wake.Set()
 	}
 }
 
@@ -156,7 +150,7 @@ func (r *Reports) send(ctx context.Context) error {
 		return nil
 	}
 	r.full, r.replaces = true, response.CurrentInstance
-	r.signal()
+	r.wake.Set()
 	return nil
 }
 

@@ -9,13 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 )
 
@@ -27,19 +28,19 @@ const refreshKinds = 500 * time.Millisecond
 // reports that they are outdated. It is safe for concurrent use, and concurrent callers share a
 // request.
 type kinds struct {
-	fetch   func(ctx context.Context, before *catalog) (*catalog, error)
-	flights singleflight.Group
+	fetch func(ctx context.Context, before *catalog) (*catalog, error)
+	loads *flight.Group[struct{}, struct{}] // the one key: all kinds are asked for together
 
 	mu        sync.Mutex
 	known     *catalog // nil before the first answer
 	outdated  bool
-	refreshed time.Time // when the latest answered request began
-	err       error     // its error
-	changed   chan struct{}
+	refreshed time.Time      // when the latest request began that has been answered
+	err       error          // its error
+	changed   wake.Broadcast // notified when other kinds may be known than before
 }
 
 func newKinds(fetch func(ctx context.Context, before *catalog) (*catalog, error)) *kinds {
-	return &kinds{fetch: fetch, changed: make(chan struct{})}
+	return &kinds{fetch: fetch, loads: flight.New[struct{}, struct{}](requestTimeout)}
 }
 
 // mapping returns the resource of a kind. It returns a NoKindMatchError if the API server does not
@@ -86,20 +87,11 @@ func (k *kinds) refresh(ctx context.Context, age time.Duration) error {
 	if recent {
 		return err
 	}
-	// The first caller may leave, and the others still want the answer.
-	detached := context.WithoutCancel(ctx)
-	answer := k.flights.DoChan("", func() (any, error) { return nil, k.load(detached) })
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case result := <-answer:
-		return result.Err
-	}
+	_, err = k.loads.Do(ctx, struct{}{}, func(ctx context.Context) (struct{}, error) { return struct{}{}, k.load(ctx) })
+	return err
 }
 
 func (k *kinds) load(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	began := time.Now()
 	k.mu.Lock()
 	before := k.known
@@ -114,7 +106,7 @@ func (k *kinds) load(ctx context.Context) error {
 		return err
 	}
 	if k.known = now; now != before {
-		k.broadcast()
+		k.changed.Notify()
 	}
 	return nil
 }
@@ -124,20 +116,7 @@ func (k *kinds) outdate() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.outdated = true
-	k.broadcast()
-}
-
-// changes returns a channel that is closed when the known kinds may have changed.
-func (k *kinds) changes() <-chan struct{} {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.changed
-}
-
-// broadcast wakes all waiting callers. The caller holds k.mu.
-func (k *kinds) broadcast() {
-	close(k.changed)
-	k.changed = make(chan struct{})
+	k.changed.Notify()
 }
 
 // Namespaced implements reconcile.Cluster.

@@ -118,7 +118,7 @@ func (o *observer) follow(ctx context.Context) {
 // await blocks until the kind exists and returns its resource, or nil if ctx ends first.
 func (o *observer) await(ctx context.Context) *meta.RESTMapping {
 	for attempt := 0; ; attempt++ {
-		changed := o.client.kinds.changes()
+		changed := o.client.kinds.changed.Next()
 		mapping, err := o.client.kinds.mapping(ctx, o.kind.WithVersion(o.reading))
 		if err == nil {
 			return mapping

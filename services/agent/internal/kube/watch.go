@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/kube/watch"
@@ -40,7 +41,7 @@ type Sink interface {
 type Watches struct {
 	client   *Client
 	settings watch.Settings
-	changed  chan struct{} // one token when desired was replaced
+	changed  wake.Signal // one token when desired was replaced
 
 	mu      sync.Mutex // guards what follows
 	desired []schema.GroupVersionKind
@@ -51,7 +52,7 @@ var _ reconcile.Watches = (*Watches)(nil)
 
 // Watches returns watches that observe nothing before Run.
 func (c *Client) Watches() *Watches {
-	return &Watches{client: c, changed: make(chan struct{}, 1), running: map[schema.GroupKind]*observer{}}
+	return &Watches{client: c, changed: wake.NewSignal(), running: map[schema.GroupKind]*observer{}}
 }
 
 // Watch implements reconcile.Watches.
@@ -59,10 +60,7 @@ func (w *Watches) Watch(kinds []schema.GroupVersionKind) {
 	w.mu.Lock()
 	w.desired = kinds
 	w.mu.Unlock()
-	select {
-	case w.changed <- struct{}{}:
-	default:
-	}
+	w.changed.Set()
 }
 
 // Recheck causes every object to be listed, judged and observed again. It returns at once.

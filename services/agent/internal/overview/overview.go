@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // Source is the origin of a part of an overview. A part is known once all of its sources are.
@@ -69,7 +71,7 @@ const (
 
 // Summary is the overview of a changing cluster. It is safe for concurrent use.
 type Summary struct {
-	changed chan struct{} // has a token while a part is stale
+	changed wake.Signal // one token when a part is to be made anew
 
 	mu       sync.Mutex // guards what follows
 	known    [sources]bool
@@ -82,7 +84,7 @@ type Summary struct {
 
 // NewSummary returns a Summary in which every part is unknown.
 func NewSummary() *Summary {
-	return &Summary{changed: make(chan struct{}, 1), nodes: newNodes(), warnings: warnings{}}
+	return &Summary{changed: wake.NewSignal(), nodes: newNodes(), warnings: warnings{}}
 }
 
 // Changed returns a channel for one receiver. It receives at least once after each change of
@@ -144,10 +146,7 @@ func (s *Summary) update(source Source, change func() bool) {
 	default:
 		s.stale.pods = true
 	}
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
+	s.changed.Set()
 }
 
 // Current returns the overview as it is now. Its cost follows the number of kubelet versions and of

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 const (
@@ -30,8 +31,8 @@ const (
 // until there is such a connection. Home is safe for concurrent use, and the zero value is ready.
 type Home struct {
 	mu      sync.Mutex
-	conns   []*way        // newest first
-	changed chan struct{} // closed and replaced when a connection is added; nil while nobody waits
+	conns   []*way         // newest first
+	changed wake.Broadcast // notified when one comes
 	closed  bool
 }
 
@@ -74,10 +75,7 @@ func (h *Home) pick(req *http.Request) (*http.ClientConn, <-chan struct{}) {
 			return w.client, nil
 		}
 	}
-	if h.changed == nil {
-		h.changed = make(chan struct{})
-	}
-	return nil, h.changed
+	return nil, h.changed.Next()
 }
 
 // add begins HTTP/2 as a client on a connection of the hub, and returns after the handshake.
@@ -101,10 +99,7 @@ func (h *Home) add(ctx context.Context, conn net.Conn, enrol bool) {
 		return
 	}
 	h.conns = slices.Insert(h.conns, 0, &way{client: client, enrol: enrol})
-	if h.changed != nil {
-		close(h.changed)
-		h.changed = nil
-	}
+	h.changed.Notify()
 }
 
 // close ends all present and future connections.

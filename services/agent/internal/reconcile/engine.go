@@ -44,6 +44,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
@@ -128,8 +129,8 @@ type Engine struct {
 	shared  *shared
 	watches Watches
 
-	planned    chan struct{} // one token when plan was replaced
-	generation int64         // of the newest plan that was handed out; used by adopt alone
+	planned    wake.Signal // one token when plan was replaced
+	generation int64       // of the newest plan that was handed out; used by adopt alone
 
 	mu    sync.Mutex // guards what follows
 	plan  *plan.Plan // the newest; nil before the first
@@ -163,7 +164,7 @@ func New(p Params) *Engine {
 		Owner: p.Owner, Guard: p.Settings.Guard, Logger: p.Logger,
 	})
 	s.refresh.Store(int64(p.Settings.Refresh))
-	return &Engine{shared: s, watches: p.Watches, planned: make(chan struct{}, 1), units: map[string]*unit{}}
+	return &Engine{shared: s, watches: p.Watches, planned: wake.NewSignal(), units: map[string]*unit{}}
 }
 
 // SetPlan replaces the plan. It returns at once, and may be called before Run.
@@ -171,7 +172,7 @@ func (e *Engine) SetPlan(p plan.Plan) {
 	e.mu.Lock()
 	e.plan = &p
 	e.mu.Unlock()
-	signal(e.planned)
+	e.planned.Set()
 }
 
 // Run reads the inventories and follows plans until ctx is done. Then it waits for the end of

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -69,7 +71,7 @@ func (s *shared) nextRefresh(now time.Time) time.Time {
 type unit struct {
 	shared  *shared
 	name    string
-	wake    chan struct{} // one token when something below changed
+	wake    wake.Signal // one token when something below changed
 	objects *observe.Objects
 	member  *ownership.Member // set before the unit's goroutine starts
 
@@ -94,10 +96,7 @@ type unit struct {
 // inventory, and the fingerprints of its applied objects. An object without a fingerprint is
 // applied again.
 func newUnit(s *shared, record inventory.Record, table fingerprint.Table) *unit {
-	u := &unit{
-		shared: s, name: record.Service, wake: make(chan struct{}, 1),
-		objects: observe.New(record.Objects, table, record.Once),
-	}
+	u := &unit{shared: s, name: record.Service, wake: wake.NewSignal(), objects: observe.New(record.Objects, table, record.Once)}
 	u.state = decide.New(record, entryOf(record), u.objects.HasUnknown(), s.nextRefresh(time.Now()))
 	u.setRecordLocked(record)
 	return u
@@ -215,19 +214,13 @@ func (u *unit) factsLocked(now time.Time) decide.Facts {
 	return f
 }
 
-// rest blocks until wake has a token, or until the given time unless that is zero.
-func rest(ctx context.Context, wake <-chan struct{}, until time.Time) {
-	var alarm <-chan time.Time
+// rest blocks until there is a token in wake. A zero time means until then.
+func rest(ctx context.Context, wake wake.Signal, until time.Time) {
+	wait := time.Duration(math.MaxInt64)
 	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		alarm = timer.C
+		wait = time.Until(until)
 	}
-	select {
-	case <-ctx.Done():
-	case <-wake:
-	case <-alarm:
-	}
+	_ = wake.Await(ctx, wait) // the caller sees the end of ctx itself
 }
 
 // end deletes the stored state of a service that was removed.
@@ -277,13 +270,5 @@ func headline(s report.Status) string {
 	return s.Phase.String()
 }
 
-// Wake implements execute.Progress. The unit examines everything again.
-func (u *unit) Wake() { signal(u.wake) }
-
-// signal puts a token into c unless it has one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+// Wake implements execute.Progress: the unit looks again at everything.
+func (u *unit) Wake() { u.wake.Set() }

@@ -42,6 +42,7 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
 )
 
@@ -103,15 +104,14 @@ type Uplink struct {
 	conns map[*conn]bool // open connections; false: the hub wants it to be replaced
 	// dialing is the number of connections that are being opened.
 	dialing int
-	// replicas is the hub's number of replicas in its latest message. changed is closed and
-	// replaced when it changes.
+	// replicas is how many the hub has, as it said last; changed is notified when the number changes.
 	replicas int
-	changed  chan struct{}
+	changed  wake.Broadcast
 }
 
 // New returns an Uplink that does nothing before Run.
 func New(p Params) (*Uplink, error) {
-	u := &Uplink{params: p, instance: rand.Text(), conns: map[*conn]bool{}, replicas: 1, changed: make(chan struct{})}
+	u := &Uplink{params: p, instance: rand.Text(), conns: map[*conn]bool{}, replicas: 1}
 	if p.Reconnect == (backoff.Policy{}) {
 		u.params.Reconnect = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
 	}
@@ -190,7 +190,7 @@ func (u *Uplink) hold(ctx context.Context) {
 func (u *Uplink) claim(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		u.mu.Lock()
-		have, changed := u.dialing, u.changed
+		have, changed := u.dialing, u.changed.Next()
 		for _, wanted := range u.conns {
 			if wanted {
 				have++
@@ -244,8 +244,7 @@ func (u *Uplink) setReplicaCount(replicas int) {
 	defer u.mu.Unlock()
 	if replicas > 0 && replicas != u.replicas {
 		u.replicas = replicas
-		close(u.changed)
-		u.changed = make(chan struct{})
+		u.changed.Notify()
 	}
 }
 

@@ -63,7 +63,7 @@ func NewCache(store cas.Store, upstream Upstream, t *telemetry.Telemetry) (*Cach
 		store: store, opened: opened, asked: map[digest.Digest]plan.Bundle{},
 		fills: &fills{
 			store: store, upstream: upstream, tracer: t.Tracer(scope), logger: t.Logger(), count: filled,
-			slots: semaphore.NewWeighted(maxFills), flights: map[digest.Digest]*flight{},
+			slots: semaphore.NewWeighted(maxFills), flights: map[digest.Digest]*fill{},
 		},
 	}, nil
 }
@@ -138,7 +138,7 @@ func (c *Cache) countOpened(ctx context.Context, result string) {
 }
 
 // find opens a bundle that the store has, or else returns the flight that will store it.
-func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *flight, error) {
+func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *fill, error) {
 	c.remember(bundle)
 	result := "stored"
 	// A bundle that is stored between the look and the flight is looked for again, and may be

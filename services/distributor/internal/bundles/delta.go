@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sync/singleflight"
 
+	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -45,7 +45,7 @@ type Deltas struct {
 	builder *deltaBuilder
 	results metric.Int64Counter
 	saved   metric.Int64Counter
-	flights singleflight.Group
+	builds  *flight.Group[pair, struct{}]
 	queued  atomic.Int64
 }
 
@@ -66,7 +66,7 @@ func OpenDeltas(p DeltaParams) (*Deltas, error) {
 	return &Deltas{store: store, results: results, saved: saved, builder: &deltaBuilder{
 		bundles: p.Bundles, store: store, tracer: p.Telemetry.Tracer(scope), logger: p.Telemetry.Logger(),
 		slots: semaphore.NewWeighted(maxDeltaBuilds),
-	}}, nil
+	}, builds: flight.New[pair, struct{}](deltaTimeout)}, nil
 }
 
 // Open returns the delta between two bundles. It builds it if there is none yet. The caller closes
@@ -87,22 +87,15 @@ func (d *Deltas) wait(ctx context.Context, p pair, from, to plan.Bundle) bool {
 	if d.queued.Load() >= maxDeltaQueue {
 		return false
 	}
-	done := d.flights.DoChan(p.key(), func() (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, deltaPatience)
+	defer cancel()
+	_, err := d.builds.Do(ctx, p, func(ctx context.Context) (struct{}, error) {
 		d.queued.Add(1)
 		defer d.queued.Add(-1)
-		d.count(ctx, d.builder.build(context.WithoutCancel(ctx), p, from, to))
-		return nil, nil
+		d.count(ctx, d.builder.build(ctx, p, from, to))
+		return struct{}{}, nil // the store knows the outcome
 	})
-	patience := time.NewTimer(deltaPatience)
-	defer patience.Stop()
-	select {
-	case <-done:
-		return true
-	case <-patience.C:
-		return false
-	case <-ctx.Done():
-		return false
-	}
+	return err == nil
 }
 
 // Served counts an answer that was a delta, and the bytes that it was smaller than the bundle.

@@ -54,10 +54,8 @@ type deltaBuilder struct {
 }
 
 // build builds a delta and stores it, or stores that there is none. It returns the result for the
-// metric.
+// metric. The caller bounds it by deltaTimeout.
 func (b *deltaBuilder) build(ctx context.Context, p pair, from, to plan.Bundle) (result string) {
-	ctx, cancel := context.WithTimeout(ctx, deltaTimeout)
-	defer cancel()
 	ctx, span := b.tracer.Start(ctx, "bundle.delta", trace.WithAttributes(
 		attribute.String(telemetry.KeyDigest, p.to.String()), attribute.String("leat.digest.base", p.from.String()),
 	))

@@ -5,13 +5,14 @@ package bundles
 
 import (
 	"cmp"
-	"container/list"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/leatdev/leat/internal/digest"
 )
@@ -51,13 +52,11 @@ type deltaStore struct {
 	maxBytes int64
 
 	mu      sync.Mutex
-	entries map[pair]*list.Element // of *deltaEntry
-	recency *list.List             // of *deltaEntry, most recently used first
-	used    int64
+	entries *lru.LRU[pair, deltaEntry]
+	used    int64 // bytes of all deltas
 }
 
 type deltaEntry struct {
-	pair  pair
 	delta Delta     // without a file; Size 0: there is none
 	until time.Time // when to try again; zero: never
 }
@@ -70,9 +69,10 @@ func openDeltaStore(dir string, maxBytes int64) (*deltaStore, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return &deltaStore{
-		dir: dir, maxBytes: cmp.Or(max(maxBytes, 0), defaultDeltaBytes), entries: map[pair]*list.Element{}, recency: list.New(),
-	}, nil
+	s := &deltaStore{dir: dir, maxBytes: cmp.Or(max(maxBytes, 0), defaultDeltaBytes)}
+	var err error
+	s.entries, err = lru.NewLRU(maxDeltas, s.dropped)
+	return s, err
 }
 
 func (s *deltaStore) path(p pair) string { return filepath.Join(s.dir, p.key()) }
@@ -82,34 +82,29 @@ func (s *deltaStore) path(p pair) string { return filepath.Join(s.dir, p.key()) 
 func (s *deltaStore) open(p pair) (delta *Delta, isKnown bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	element, ok := s.entries[p]
+	entry, ok := s.entries.Peek(p)
 	if !ok {
 		return nil, false
 	}
-	entry := deltaOf(element)
 	if entry.delta.Size == 0 {
 		if !entry.until.IsZero() && time.Now().After(entry.until) {
-			s.drop(element)
+			s.entries.Remove(p)
 			return nil, false
 		}
-		s.recency.MoveToFront(element)
+		s.entries.Get(p) // it was used
 		return nil, true
 	}
 	file, err := os.Open(s.path(p))
 	if err != nil { // removed, or no descriptors left: there is no delta for now
 		if errors.Is(err, os.ErrNotExist) {
-			s.drop(element)
+			s.entries.Remove(p)
 		}
 		return nil, !errors.Is(err, os.ErrNotExist)
 	}
-	s.recency.MoveToFront(element)
+	s.entries.Get(p) // it was used
 	found := entry.delta
 	found.File = file
 	return &found, true
-}
-
-func deltaOf(element *list.Element) *deltaEntry {
-	return element.Value.(*deltaEntry) //nolint:errcheck // the list holds nothing else
 }
 
 // create makes a file for a delta that is being written.
@@ -131,7 +126,7 @@ func (s *deltaStore) put(p pair, file *os.File, delta Delta) error {
 	if err := os.Rename(file.Name(), s.path(p)); err != nil {
 		return fmt.Errorf("store delta: %w", err)
 	}
-	s.add(&deltaEntry{pair: p, delta: delta})
+	s.addLocked(p, deltaEntry{delta: delta})
 	_ = file.Close() // everything has been written, and nothing is promised about a crash
 	return nil
 }
@@ -140,28 +135,23 @@ func (s *deltaStore) put(p pair, file *os.File, delta Delta) error {
 func (s *deltaStore) decline(p pair, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.add(&deltaEntry{pair: p, until: until})
+	s.addLocked(p, deltaEntry{until: until})
 }
 
-func (s *deltaStore) add(entry *deltaEntry) {
-	if old, ok := s.entries[entry.pair]; ok {
-		s.used -= deltaOf(old).delta.Size
-		s.recency.Remove(old)
-	}
-	s.entries[entry.pair] = s.recency.PushFront(entry)
-	s.used += entry.delta.Size
-	for s.used > s.maxBytes || len(s.entries) > maxDeltas {
-		s.drop(s.recency.Back())
+// addLocked takes the place of what was known of the pair, whose file has been overwritten.
+func (s *deltaStore) addLocked(p pair, entry deltaEntry) {
+	old, _ := s.entries.Peek(p)
+	s.used += entry.delta.Size - old.delta.Size
+	s.entries.Add(p, entry)
+	for s.used > s.maxBytes {
+		s.entries.RemoveOldest()
 	}
 }
 
-// drop forgets a pair and removes its file.
-func (s *deltaStore) drop(element *list.Element) {
-	entry := deltaOf(element)
-	s.recency.Remove(element)
-	delete(s.entries, entry.pair)
+// dropped removes the file of a pair that has left the entries. The caller holds the lock.
+func (s *deltaStore) dropped(p pair, entry deltaEntry) {
 	s.used -= entry.delta.Size
 	if entry.delta.Size > 0 {
-		_ = os.Remove(s.path(entry.pair)) // one that stays is overwritten, or removed at the next start
+		_ = os.Remove(s.path(p)) // one that stays is overwritten, or removed at the next start
 	}
 }

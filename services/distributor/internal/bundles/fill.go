@@ -39,8 +39,9 @@ const (
 // errClosed ends fills when the cache is closed.
 var errClosed = errors.New("bundle cache is closed")
 
-// flight is the one fill of a bundle that many callers may wait for.
-type flight struct {
+// fill is the one fill of a bundle under way, which many callers may wait for. Unlike a
+// [flight.Run] it can be read while it grows, and ended from outside.
+type fill struct {
 	draft  *cas.Draft
 	cancel context.CancelCauseFunc
 	// done is closed at the end, after err was set.
@@ -66,7 +67,7 @@ type fills struct {
 
 	mu       sync.Mutex
 	isClosed bool
-	flights  map[digest.Digest]*flight
+	flights  map[digest.Digest]*fill
 }
 
 // close ends the flights, and waits for them.
@@ -83,7 +84,7 @@ func (s *fills) close() {
 // join returns the bundle's flight. It begins one if there is none. The flight continues when ctx
 // is done. isStored is true if there is no flight because the store has received the bundle since
 // the caller looked.
-func (s *fills) join(ctx context.Context, bundle plan.Bundle) (f *flight, isStored bool, err error) {
+func (s *fills) join(ctx context.Context, bundle plan.Bundle) (f *fill, isStored bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f, ok := s.flights[bundle.Digest]; ok && !f.draft.Ended() { // one that has failed answers no further callers
@@ -96,7 +97,7 @@ func (s *fills) join(ctx context.Context, bundle plan.Bundle) (f *flight, isStor
 		return nil, true, nil
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	f = &flight{draft: s.store.Begin(bundle.Digest), cancel: cancel, done: make(chan struct{})}
+	f = &fill{draft: s.store.Begin(bundle.Digest), cancel: cancel, done: make(chan struct{})}
 	s.flights[bundle.Digest] = f
 	s.running.Go(func() {
 		defer cancel(nil)

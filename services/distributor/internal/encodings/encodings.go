@@ -10,21 +10,22 @@
 package encodings
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/flight"
 )
 
 const (
@@ -63,13 +64,12 @@ type Source func(ctx context.Context) (*cas.Blob, error)
 // Store keeps the files. It is safe for concurrent use.
 type Store struct {
 	cfg    Config
-	making singleflight.Group
+	making *flight.Group[key, struct{}]
 	slots  *semaphore.Weighted
 
-	mu      sync.Mutex
-	files   map[key]*list.Element // of *entry
-	recency *list.List            // of *entry, the last opened one in front
-	used    int64                 // bytes of files and of reservations
+	mu    sync.Mutex
+	files *lru.LRU[key, entry] // by when they were opened
+	used  int64                // bytes of files and of reservations
 }
 
 type key struct {
@@ -78,7 +78,6 @@ type key struct {
 }
 
 type entry struct {
-	key  key
 	size int64
 	sum  digest.Digest
 }
@@ -101,10 +100,8 @@ func Open(cfg Config) (*Store, error) {
 	if err := errors.Join(os.RemoveAll(cfg.Dir), os.MkdirAll(cfg.Dir, 0o700)); err != nil {
 		return nil, fmt.Errorf("empty folder of encodings: %w", err)
 	}
-	return &Store{
-		cfg: cfg, slots: semaphore.NewWeighted(makers),
-		files: make(map[key]*list.Element), recency: list.New(),
-	}, nil
+	files, err := lru.NewLRU[key, entry](math.MaxInt, nil) // bounded by their bytes
+	return &Store{cfg: cfg, making: flight.New[key, struct{}](makeTimeout), slots: semaphore.NewWeighted(makers), files: files}, err
 }
 
 // Open opens the bundle d in an encoding, and makes the file of what source opens where there is none. Callers that miss the
@@ -118,19 +115,14 @@ func (s *Store) Open(ctx context.Context, d digest.Digest, e Encoding, source So
 		if !errors.Is(err, cas.ErrNotFound) {
 			return file, err
 		}
-		made := s.making.DoChan(s.path(k), func() (any, error) {
+		_, err = s.making.Do(ctx, k, func(ctx context.Context) (struct{}, error) {
 			if s.has(k) { // the last one to make it finished between open and here
-				return nil, nil
+				return struct{}{}, nil
 			}
-			return nil, s.make(context.WithoutCancel(ctx), k, source)
+			return struct{}{}, s.make(ctx, k, source)
 		})
-		select {
-		case result := <-made:
-			if result.Err != nil {
-				return nil, result.Err
-			}
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err != nil {
+			return nil, err
 		}
 	}
 	return s.open(k)
@@ -140,27 +132,26 @@ func (s *Store) Open(ctx context.Context, d digest.Digest, e Encoding, source So
 func (s *Store) open(k key) (*File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	element, ok := s.files[k]
+	made, ok := s.files.Peek(k)
 	if !ok {
 		return nil, cas.ErrNotFound
 	}
 	file, err := os.Open(s.path(k))
 	if errors.Is(err, fs.ErrNotExist) { // somebody else cleared the folder
-		s.drop(element)
+		s.dropLocked(k, made)
 		return nil, cas.ErrNotFound
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open encoded bundle: %w", err)
 	}
-	s.recency.MoveToFront(element)
-	return &File{File: file, Size: of(element).size, Sum: of(element).sum}, nil
+	s.files.Get(k) // it was used
+	return &File{File: file, Size: made.size, Sum: made.sum}, nil
 }
 
 func (s *Store) has(k key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.files[k]
-	return ok
+	return s.files.Contains(k)
 }
 
 // reserve counts n bytes that are about to be written, and evicts the files that were opened longest ago for them.
@@ -168,10 +159,10 @@ func (s *Store) reserve(n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.used+n > s.cfg.MaxBytes {
-		if s.recency.Len() == 0 {
+		if s.files.Len() == 0 {
 			return fmt.Errorf("%w: %d of %d bytes used, %d needed", cas.ErrFull, s.used, s.cfg.MaxBytes, n)
 		}
-		if err := s.evict(s.recency.Back()); err != nil {
+		if err := s.evictLocked(); err != nil {
 			return err
 		}
 	}
@@ -187,13 +178,13 @@ func (s *Store) release(n int64) {
 }
 
 // publish moves a file to its place and lists it, instead of the reservation for it.
-func (s *Store) publish(e *entry, path string, reserved int64) error {
+func (s *Store) publish(k key, e entry, path string, reserved int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := os.Rename(path, s.path(e.key)); err != nil {
+	if err := os.Rename(path, s.path(k)); err != nil {
 		return err
 	}
-	s.files[e.key] = s.recency.PushFront(e)
+	s.files.Add(k, e)
 	s.used += e.size - reserved
 	return nil
 }
@@ -202,23 +193,23 @@ func (s *Store) publish(e *entry, path string, reserved int64) error {
 func (s *Store) shed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.recency.Len() > 0 && s.evict(s.recency.Back()) == nil {
+	for s.files.Len() > 0 && s.evictLocked() == nil {
 	}
 }
 
-// evict removes a file, which others may go on reading if they have it open. The store is locked.
-func (s *Store) evict(element *list.Element) error {
-	if err := os.Remove(s.path(of(element).key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// evictLocked removes the file that was opened longest ago. Readers that have it open can continue.
+func (s *Store) evictLocked() error {
+	k, oldest, _ := s.files.GetOldest()
+	if err := os.Remove(s.path(k)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("evict encoded bundle: %w", err)
 	}
-	s.drop(element)
+	s.dropLocked(k, oldest)
 	return nil
 }
 
-func (s *Store) drop(element *list.Element) {
-	s.recency.Remove(element)
-	delete(s.files, of(element).key)
-	s.used -= of(element).size
+func (s *Store) dropLocked(k key, e entry) {
+	s.files.Remove(k)
+	s.used -= e.size
 }
 
 // Usage returns how many bytes there are, those that are being written included.
@@ -230,8 +221,4 @@ func (s *Store) Usage() int64 {
 
 func (s *Store) path(k key) string {
 	return filepath.Join(s.cfg.Dir, k.digest.Hex()+"."+string(k.encoding))
-}
-
-func of(element *list.Element) *entry {
-	return element.Value.(*entry) //nolint:errcheck // the list holds nothing else
 }

@@ -23,8 +23,6 @@ const gzipLevel = 6
 
 // make makes a file. The room for it is taken before, so that a bound holds while it grows, too.
 func (s *Store) make(ctx context.Context, k key, source Source) error {
-	ctx, cancel := context.WithTimeout(ctx, makeTimeout)
-	defer cancel()
 	if err := s.slots.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -66,7 +64,7 @@ func (s *Store) write(k key, blob *cas.Blob, reserved int64) (err error) {
 			err = errors.Join(err, os.Remove(draft.Name()))
 		}
 	}()
-	made := entry{key: k}
+	var made entry
 	switch k.encoding {
 	case Plain:
 		made.sum = k.digest
@@ -80,7 +78,7 @@ func (s *Store) write(k key, blob *cas.Blob, reserved int64) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.publish(&made, draft.Name(), reserved)
+	return s.publish(k, made, draft.Name(), reserved)
 }
 
 // decompress writes the content of a blob, and fails unless it is what the blob's digest says: bytes that were right once

@@ -7,7 +7,11 @@
 // a slow one sees the latest and skips what was in between. What a watcher has not taken yet is a set of keys, bounded.
 package fanout
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/leatdev/leat/internal/wake"
+)
 
 // DefaultLimit is how many keys wait for one watcher at the most.
 const DefaultLimit = 10_000
@@ -97,7 +101,7 @@ func (h *Hub[K]) remove(w *Watcher[K]) {
 type Watcher[K comparable] struct {
 	hub   *Hub[K]
 	only  *K
-	ready chan struct{}
+	ready wake.Signal
 
 	mu      sync.Mutex
 	pending map[K]struct{}
@@ -106,7 +110,7 @@ type Watcher[K comparable] struct {
 }
 
 func newWatcher[K comparable](h *Hub[K]) *Watcher[K] {
-	return &Watcher[K]{hub: h, ready: make(chan struct{}, 1), pending: map[K]struct{}{}}
+	return &Watcher[K]{hub: h, ready: wake.NewSignal(), pending: map[K]struct{}{}}
 }
 
 // Ready receives a value when there is something to take.
@@ -140,8 +144,5 @@ func (w *Watcher[K]) add(key K) {
 		w.pending[key] = struct{}{}
 		w.order = append(w.order, key)
 	}
-	select {
-	case w.ready <- struct{}{}:
-	default:
-	}
+	w.ready.Set()
 }

@@ -59,6 +59,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/lookup"
@@ -111,7 +112,7 @@ type View struct {
 	// refreshes are the runs of Refresh that callers share; see Look.
 	refreshes *lookup.Flight
 	// newSources receives a value when a source may be wanted that was not wanted before.
-	newSources chan struct{}
+	newSources wake.Signal
 
 	// refreshing serialises Refresh, so that changes are taken in their order.
 	refreshing sync.Mutex
@@ -134,7 +135,7 @@ func New(p Params) *View {
 		reports:    &reports{byUID: map[string]*catalog.StoredReport{}},
 		grants:     &grants{byKey: map[grantKey]catalog.Grant{}},
 		lookups:    &lookups{byUID: map[string]*clusterLookups{}},
-		newSources: make(chan struct{}, 1),
+		newSources: wake.NewSignal(),
 		sharing:    newSharing(),
 	}
 	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
@@ -215,10 +216,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
 	v.grants.add(changes.Grants)
 	v.publish(set, v.plans.revise(ctx, set, ""))
 	if len(changes.Services)+len(changes.Repositories) > 0 {
-		select {
-		case v.newSources <- struct{}{}:
-		default:
-		}
+		v.newSources.Set()
 	}
 }
 

@@ -24,12 +24,7 @@ const (
 )
 
 // Push has the definitions compared soon, because one may have changed.
-func (s *Source) Push() {
-	select {
-	case s.pushed <- struct{}{}:
-	default:
-	}
-}
+func (s *Source) Push() { s.pushed.Set() }
 
 // MonitorDefinitions keeps gitcache's definitions equal to the catalog's until ctx is done: at once, after every Push,
 // and from time to time.
@@ -44,22 +39,9 @@ func (s *Source) MonitorDefinitions(ctx context.Context) error {
 		} else {
 			failures = 0
 		}
-		if err := s.awaitPush(ctx, wait); err != nil {
+		if err := s.pushed.Await(ctx, wait); err != nil {
 			return err
 		}
-	}
-}
-
-func (s *Source) awaitPush(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-s.pushed:
-		return nil
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
@@ -36,14 +37,14 @@ type Params struct {
 type Source struct {
 	p Params
 	// pushed receives a value when definitions may have changed.
-	pushed chan struct{}
+	pushed wake.Signal
 }
 
 var _ resolve.Upstream = (*Source)(nil)
 
 // New returns a Source.
 func New(p Params) *Source {
-	return &Source{p: p, pushed: make(chan struct{}, 1)}
+	return &Source{p: p, pushed: wake.NewSignal()}
 }
 
 // Resolve implements resolve.Upstream.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -51,7 +52,7 @@ type Params struct {
 // Queue is what reports go through. It is safe for concurrent use.
 type Queue struct {
 	p    Params
-	wake chan struct{} // one token when something waits
+	wake wake.Signal   // one token when something waits
 	done chan struct{} // closed when Run has ended
 
 	mu      sync.Mutex
@@ -76,7 +77,7 @@ func New(p Params) *Queue {
 	if p.MaxWaiting <= 0 {
 		p.MaxWaiting = DefaultMaxWaiting
 	}
-	return &Queue{p: p, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	return &Queue{p: p, wake: wake.NewSignal(), done: make(chan struct{})}
 }
 
 // Take stores a report. Without an error it is durable, unless the receipt says that it was not taken. Errors: ErrBusy;
@@ -107,9 +108,9 @@ func (q *Queue) put(e *entry) bool {
 	q.bytes += e.report.Bytes
 	switch {
 	case !patient(e.report):
-		q.signal()
+		q.wake.Set()
 	case q.patience == nil:
-		q.patience = time.AfterFunc(patience, q.signal)
+		q.patience = time.AfterFunc(patience, q.wake.Set)
 	}
 	return true
 }
@@ -117,13 +118,6 @@ func (q *Queue) put(e *entry) bool {
 // patient tells whether nobody waits for what the report says: it is of the cluster alone.
 func patient(r catalog.AgentReport) bool {
 	return r.Cluster != nil && !r.Full && len(r.Services) == 0
-}
-
-func (q *Queue) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Run stores what waits, one batch after the other, until ctx is done. It is called once.
@@ -166,7 +160,7 @@ func (q *Queue) next() []*entry {
 	}
 	clear(q.waiting[:taken])
 	if q.waiting = q.waiting[taken:]; len(q.waiting) > 0 {
-		q.signal()
+		q.wake.Set()
 	}
 	return batch
 }

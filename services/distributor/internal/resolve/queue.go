@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -22,7 +23,7 @@ type queue struct {
 	// parked are sources that were asked for while they are being worked on.
 	parked map[catalog.Source]*item
 	// wake receives a value when next may have something earlier to hand out.
-	wake chan struct{}
+	wake wake.Signal
 }
 
 // item is one source in the queue.
@@ -40,7 +41,7 @@ func newQueue() *queue {
 		items:   map[catalog.Source]*item{},
 		running: map[catalog.Source]struct{}{},
 		parked:  map[catalog.Source]*item{},
-		wake:    make(chan struct{}, 1),
+		wake:    wake.NewSignal(),
 	}
 }
 
@@ -74,7 +75,7 @@ func (q *queue) put(source catalog.Source, due time.Time, traceparent string) *i
 		it.due = due
 		if ok {
 			heap.Fix(&q.waiting, it.index)
-			q.signal()
+			q.wake.Set()
 		}
 	}
 	if traceparent != "" {
@@ -90,14 +91,7 @@ func (q *queue) enter(it *item) {
 	}
 	q.items[it.source] = it
 	heap.Push(&q.waiting, it)
-	q.signal()
-}
-
-func (q *queue) signal() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.wake.Set()
 }
 
 // next waits for the first source that is due. It is for one goroutine. The error is the context's.
@@ -107,15 +101,9 @@ func (q *queue) next(ctx context.Context) (*item, error) {
 		if it != nil {
 			return it, nil
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-q.wake:
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, context.Cause(ctx)
+		if err := q.wake.Await(ctx, wait); err != nil {
+			return nil, err
 		}
-		timer.Stop()
 	}
 }
 

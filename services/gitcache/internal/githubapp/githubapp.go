@@ -8,7 +8,6 @@ package githubapp
 import (
 	"context"
 	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -23,7 +22,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
-	"golang.org/x/sync/singleflight"
+
+	"github.com/leatdev/leat/internal/flight"
 )
 
 // DefaultAPI is the base URL of github.com's API.
@@ -64,7 +64,7 @@ func (e *RefusedError) Error() string {
 
 // Tokens caches the tokens of any number of installations. All methods may be called concurrently.
 type Tokens struct {
-	flights singleflight.Group
+	exchanges *flight.Group[App, string]
 
 	mu     sync.Mutex
 	cached map[App]token
@@ -76,7 +76,9 @@ type token struct {
 }
 
 // NewTokens returns an empty cache.
-func NewTokens() *Tokens { return &Tokens{cached: map[App]token{}} }
+func NewTokens() *Tokens {
+	return &Tokens{exchanges: flight.New[App, string](mintTimeout), cached: map[App]token{}}
+}
 
 // Token returns a token that is good for five minutes at least. Calls for one app share one exchange, made with the client
 // of the first of them, which goes on when that call is given up. Errors are the context's, *RefusedError, or the client's.
@@ -84,29 +86,17 @@ func (t *Tokens) Token(ctx context.Context, app App, client *http.Client) (strin
 	if have, ok := t.lookup(app); ok {
 		return have, nil
 	}
-	done := t.flights.DoChan(app.flight(), func() (any, error) {
+	return t.exchanges.Do(ctx, app, func(ctx context.Context) (string, error) {
 		if have, ok := t.lookup(app); ok { // another exchange ended between the look and the flight
 			return have, nil
 		}
-		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), mintTimeout)
-		defer cancel()
-		fresh, err := exchange(detached, app, client)
+		fresh, err := exchange(ctx, app, client)
 		if err != nil {
 			return "", err
 		}
 		t.keep(app, fresh)
 		return fresh.text, nil
 	})
-	select {
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	case result := <-done:
-		if result.Err != nil {
-			return "", result.Err
-		}
-		text, _ := result.Val.(string)
-		return text, nil
-	}
 }
 
 // Forget drops a token that was refused, unless a newer one has taken its place.
@@ -135,12 +125,6 @@ func (t *Tokens) keep(app App, fresh token) {
 		}
 	}
 	t.cached[app] = fresh
-}
-
-// flight is a key that holds no secret.
-func (a App) flight() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%d\x00%s\x00%s\x00%s", a.ID, a.Installation, a.PrivateKey, a.APIURL, a.Via))
-	return string(sum[:])
 }
 
 // ParseKey reads an RSA key in PEM form, PKCS #1 as GitHub hands it out or PKCS #8.

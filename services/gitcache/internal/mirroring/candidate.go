@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -32,7 +33,7 @@ type candidate struct {
 	tasks  *ownerTasks
 	tenure tenure // without what belongs to one lease
 
-	wake       signal      // the lease is worth asking for at once
+	wake       wake.Signal // the lease is worth asking for at once
 	isInvited  atomic.Bool // another replica has left the lease to this one
 	skipsDelay atomic.Bool // the next request for the lease need not let others ask first
 	successor  string      // is left the lease at the shutdown; only the goroutine of run uses it
@@ -131,8 +132,8 @@ func (c *candidate) takeOver(ctx context.Context) (epoch uint64, err error) {
 	defer cancel()
 	c.isInvited.Store(true)
 	c.skipsDelay.Store(true)
-	c.wake.set()
-	err = c.status.changes.await(waiting, func() bool {
+	c.wake.Set()
+	err = c.status.changes.Await(waiting, func() bool {
 		epoch = c.status.epoch()
 		return epoch != 0
 	})

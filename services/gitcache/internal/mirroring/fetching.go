@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/schedule"
 )
@@ -101,7 +102,7 @@ func (s *fetchState) postpone(quiet *mirror.QuietError, now time.Time) {
 
 // fetching keeps the fetch state of a repository.
 type fetching struct {
-	changes *changes
+	changes *wake.Broadcast
 
 	mu    sync.Mutex
 	state fetchState
@@ -120,7 +121,7 @@ func (f *fetching) change(apply func(s *fetchState)) (before fetchState) {
 	defer f.mu.Unlock()
 	before = f.state
 	apply(&f.state)
-	f.changes.notify()
+	f.changes.Notify()
 	return before
 }
 
@@ -132,7 +133,7 @@ func (f *fetching) request(at time.Time, cause trace.SpanContext) (before fetchS
 	before = f.state
 	if before.epoch != 0 && before.schedule.AllowsFetchAt(at) && !before.schedule.HasRequest() {
 		f.state.schedule, f.state.cause = before.schedule.Request(at), cause
-		f.changes.notify()
+		f.changes.Notify()
 	}
 	return before
 }

@@ -34,7 +34,7 @@ func (f *follower) run(ctx context.Context) {
 		if failures > 0 {
 			wait = min(wait, backoff.Policy{Initial: time.Second, Max: followRetry}.Delay(failures-1))
 		}
-		if f.status.news.await(ctx, wait) != nil {
+		if f.status.news.Await(ctx, wait) != nil {
 			return
 		}
 		err := f.followOwner(ctx)
@@ -65,7 +65,7 @@ func (f *follower) followOwner(ctx context.Context) error {
 // checkPlacement wakes the follower where this replica may have become one, and has no mirror yet.
 func (f *follower) checkPlacement() {
 	if f.status.epoch() == 0 && !f.status.holding.read().content.Exists() {
-		f.status.news.set()
+		f.status.news.Set()
 	}
 }
 

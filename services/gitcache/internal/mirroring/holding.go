@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/verify"
 )
@@ -32,7 +33,7 @@ func (m mirrored) isDelivered() bool { return m.content.Exists() && m.isVerified
 // other content of the mirror. Two changes come without the files: applyVerified, which gives way
 // to any other change, and discard.
 type holding struct {
-	changes *changes
+	changes *wake.Broadcast
 
 	mu         sync.Mutex
 	content    mirror.Content
@@ -58,7 +59,7 @@ func (h *holding) setLocked(c mirror.Content) {
 	h.content = c
 	h.version++
 	h.problem, h.heldRefs = verify.Problem(c, h.problem, time.Now())
-	h.changes.notify()
+	h.changes.Notify()
 }
 
 // load takes over what the disk holds when the process starts.
@@ -100,7 +101,7 @@ func (h *holding) setPolicy(v mirror.Verification) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.verifier = verify.New(v)
-	h.changes.notify()
+	h.changes.Notify()
 }
 
 // policy returns the policy that counts, what there is to verify, and the version of that for

@@ -3,7 +3,11 @@
 
 package mirroring
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/leatdev/leat/internal/wake"
+)
 
 // offer asks the tenure, on its own replica, to hand the repository over.
 type offer struct {
@@ -14,7 +18,7 @@ type offer struct {
 // inbox holds what others on this replica want of the tenure. An announcement that arrives while
 // this replica is not the owner waits for the next tenure. An offer is withdrawn by its maker.
 type inbox struct {
-	changes     *changes
+	changes     *wake.Broadcast
 	isAnnounced atomic.Bool           // the followers are to look at the mirror
 	offer       atomic.Pointer[offer] // nil: there is none
 }
@@ -22,11 +26,11 @@ type inbox struct {
 // announce has an event published that makes followers look, whether or not refs moved.
 func (i *inbox) announce() {
 	i.isAnnounced.Store(true)
-	i.changes.notify()
+	i.changes.Notify()
 }
 
 // setOffer makes an offer; nil withdraws it.
 func (i *inbox) setOffer(o *offer) {
 	i.offer.Store(o)
-	i.changes.notify()
+	i.changes.Notify()
 }

@@ -34,7 +34,7 @@ type janitor struct {
 // looks now and then, and at once when a fetch found the disk full.
 func (j *janitor) makeRoom(ctx context.Context) {
 	undefinedSince := map[string]time.Time{} // by UID
-	for j.shared.diskFull.await(ctx, backoff.Jitter(janitorEvery, janitorSpread)) == nil {
+	for j.shared.diskFull.Await(ctx, backoff.Jitter(janitorEvery, janitorSpread)) == nil {
 		j.removeUndefined(ctx, undefinedSince)
 		j.evict(ctx)
 	}

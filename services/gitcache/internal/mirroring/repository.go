@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -48,7 +49,7 @@ func newRepository(def mirror.Definition, s *shared) *Repository {
 			shared: s, status: of, owners: owners, local: local, tasks: tasks, inbox: inbox, follower: follower,
 		},
 		candidate: &candidate{
-			shared: s, status: of, owners: owners, copier: copier, tasks: tasks, wake: newSignal(),
+			shared: s, status: of, owners: owners, copier: copier, tasks: tasks, wake: wake.NewSignal(),
 			tenure: tenure{shared: s, status: of, local: local, copier: copier, inbox: inbox, handover: moves},
 		},
 	}
@@ -133,7 +134,7 @@ func (r *Repository) CheckCommit(ctx context.Context, reader content.Reader, id 
 // AwaitLoaded blocks until the mirror on disk, if any, has been taken over. The error is the
 // context's cause.
 func (r *Repository) AwaitLoaded(ctx context.Context) error {
-	return r.status.changes.await(ctx, func() bool { return r.status.holding.read().isLoaded })
+	return r.status.changes.Await(ctx, func() bool { return r.status.holding.read().isLoaded })
 }
 
 // DiscardContent forgets what this replica's mirror holds, because it turned out to be damaged. The
@@ -196,7 +197,7 @@ func (r *Repository) Refresh(ctx context.Context, wait bool) (mirror.State, erro
 	asked := r.status.fetching.request(at, trace.SpanContextFromContext(ctx))
 	now := asked
 	if wait && asked.epoch != 0 {
-		err := r.status.changes.await(ctx, func() bool {
+		err := r.status.changes.Await(ctx, func() bool {
 			now = r.status.fetching.read()
 			return now.epoch != asked.epoch || now.finished > asked.begun || !now.schedule.AllowsFetchAt(at)
 		})

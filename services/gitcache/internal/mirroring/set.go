@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -29,7 +30,7 @@ type Set struct {
 	mu      sync.Mutex
 	byName  map[string]*Repository
 	orphans []mirror.Definition
-	wake    signal // byName changed
+	wake    wake.Signal // byName changed
 }
 
 // NewSet returns an empty set; [Set.Apply] fills it and [Set.Run] makes it work.
@@ -38,7 +39,7 @@ func NewSet(deps Deps) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{shared: all, byName: map[string]*Repository{}, wake: newSignal()}
+	s := &Set{shared: all, byName: map[string]*Repository{}, wake: wake.NewSignal()}
 	if err := observe(deps.Meter, all, s.List); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
@@ -61,7 +62,7 @@ func (s *Set) Apply(defs []mirror.Definition) {
 		keep[def.Name] = newRepository(def, s.shared)
 	}
 	s.byName = keep
-	s.wake.set()
+	s.wake.Set()
 }
 
 // splitOrphans separates the submodules whose parent is not defined: it was deleted, and they go
@@ -217,7 +218,7 @@ func (s *Set) listen(ctx context.Context) {
 		_, token, err := s.shared.Events.States(ctx)
 		if err == nil {
 			for _, r := range s.List() {
-				r.status.news.set()
+				r.status.news.Set()
 			}
 			err = s.listenFrom(ctx, token)
 		}
@@ -237,7 +238,7 @@ func (s *Set) listenFrom(ctx context.Context, token string) error {
 		for _, logged := range batch {
 			token = logged.Token
 			if r, err := s.Get(logged.Event.Repository); err == nil {
-				r.status.news.set()
+				r.status.news.Set()
 			}
 		}
 	}

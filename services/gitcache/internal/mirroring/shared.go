@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/placement"
 )
@@ -31,13 +32,13 @@ type shared struct {
 	metrics  *metrics
 	slots    [queues]*semaphore.Weighted // by what repositories wait for; the back end spreads queueHost
 	notices  *semaphore.Weighted
-	diskFull signal // wakes what makes room
+	diskFull wake.Signal // wakes what makes room
 	outage   outage
 }
 
 func newShared(deps Deps) (*shared, error) {
 	deps.Settings = deps.Settings.WithDefaults()
-	s := &shared{Deps: deps, notices: semaphore.NewWeighted(maxNotices), diskFull: newSignal()}
+	s := &shared{Deps: deps, notices: semaphore.NewWeighted(maxNotices), diskFull: wake.NewSignal()}
 	s.slots[queueFetch] = semaphore.NewWeighted(int64(deps.Settings.Fetches))
 	s.slots[queueClone] = semaphore.NewWeighted(int64(deps.Settings.Clones))
 	s.slots[queueCopy] = semaphore.NewWeighted(maxCopies)

@@ -6,6 +6,7 @@ package mirroring
 import (
 	"time"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -22,18 +23,18 @@ type status struct {
 	name, uid    string
 	placementKey string
 	self         string // name of this replica
-	changes      *changes
+	changes      *wake.Broadcast
 	holding      *holding
 	fetching     *fetching
 	// news wakes the follower: the owner may have something new.
-	news signal
+	news wake.Signal
 }
 
 func newStatus(def mirror.Definition, interval time.Duration, self string) *status {
-	c := newChanges()
+	c := new(wake.Broadcast)
 	s := &status{
 		name: def.Name, uid: def.UID, placementKey: def.PlacementKey(), self: self, changes: c,
-		holding: &holding{changes: c}, fetching: &fetching{changes: c}, news: newSignal(),
+		holding: &holding{changes: c}, fetching: &fetching{changes: c}, news: wake.NewSignal(),
 	}
 	s.holding.setPolicy(def.Verification)
 	s.fetching.state.define(def, interval, time.Time{})
@@ -55,7 +56,7 @@ func (s *status) read() mirror.State {
 func (s *status) discard() {
 	s.holding.discard()
 	s.fetching.change(func(f *fetchState) { f.schedule = f.schedule.PollNow(time.Now()) })
-	s.news.set()
+	s.news.Set()
 }
 
 // stateOf puts the two halves together.

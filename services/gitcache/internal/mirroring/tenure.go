@@ -45,7 +45,7 @@ func (t *tenure) run(ctx context.Context) error {
 	// covers.
 	t.outbox.add(mirror.Event{All: true, Time: time.Now()})
 	for ctx.Err() == nil {
-		changed := t.status.changes.wait() // taken first: what changes during the round wakes the next one
+		changed := t.status.changes.Next() // taken first: what changes during the round wakes the next one
 		if err := t.outbox.publish(ctx); err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (t *tenure) finish(result *fetchResult, def mirror.Definition, fetched mirr
 		}
 	})
 	if result.reason == mirror.ReasonStorageFull {
-		t.shared.diskFull.set()
+		t.shared.diskFull.Set()
 	}
 }
 

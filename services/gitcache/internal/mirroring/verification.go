@@ -31,7 +31,7 @@ func (v *verification) run(ctx context.Context) {
 		now := v.status.holding.read()
 		return now.content.Exists() && !now.isVerified
 	}
-	for v.status.changes.await(ctx, needsVerification) == nil {
+	for v.status.changes.Await(ctx, needsVerification) == nil {
 		err := v.verify(ctx)
 		if ctx.Err() != nil {
 			return

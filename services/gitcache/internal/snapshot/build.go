@@ -20,52 +20,22 @@ import (
 	"github.com/leatdev/leat/internal/cas"
 )
 
-// flight is one build that several callers wait for.
-type flight struct {
-	done     chan struct{} // closed when snapshot and err are set
-	snapshot Snapshot
-	err      error
-}
-
-// flightKey names a build. With store it writes the bundle even if its digest is known: the store has lost it.
-type flightKey struct {
+// buildKey names a build. With store it writes the bundle even if its digest is known: the store has lost it.
+type buildKey struct {
 	outline treeKey
 	store   bool
 }
 
 // build joins the build of that key, or begins one. The build goes on when its first caller gives up.
-func (b *Builder) build(ctx context.Context, from Folder, key flightKey) (Snapshot, error) {
-	b.mu.Lock()
-	f, ok := b.flights[key]
-	if !ok {
-		f = &flight{done: make(chan struct{})}
-		b.flights[key] = f
-		go b.fly(context.WithoutCancel(ctx), from, key, f) // ends with the build's own time limit
-	}
-	b.mu.Unlock()
-	select {
-	case <-ctx.Done():
-		return Snapshot{}, context.Cause(ctx)
-	case <-f.done:
-		return f.snapshot, f.err
-	}
-}
-
-func (b *Builder) fly(ctx context.Context, from Folder, key flightKey, f *flight) {
-	ctx, cancel := context.WithTimeout(ctx, b.params.Timeout)
-	defer cancel()
-	f.snapshot, f.err = b.buildOnce(ctx, from, key)
-	b.mu.Lock()
-	delete(b.flights, key)
-	b.mu.Unlock()
-	close(f.done)
+func (b *Builder) build(ctx context.Context, from Folder, key buildKey) (Snapshot, error) {
+	return b.builds.Do(ctx, key, func(ctx context.Context) (Snapshot, error) { return b.buildOnce(ctx, from, key) })
 }
 
 // maxRounds bounds how often a build may find that something else has to be fetched first.
 const maxRounds = 32
 
 // buildOnce builds, and fetches between one try and the next what turned out to be kept outside the mirror.
-func (b *Builder) buildOnce(ctx context.Context, from Folder, key flightKey) (Snapshot, error) {
+func (b *Builder) buildOnce(ctx context.Context, from Folder, key buildKey) (Snapshot, error) {
 	for round := 0; ; round++ {
 		s, err := b.attempt(ctx, from, key)
 		absent, ok := errors.AsType[*absentError](err)
@@ -78,7 +48,7 @@ func (b *Builder) buildOnce(ctx context.Context, from Folder, key flightKey) (Sn
 	}
 }
 
-func (b *Builder) attempt(ctx context.Context, from Folder, key flightKey) (Snapshot, error) {
+func (b *Builder) attempt(ctx context.Context, from Folder, key buildKey) (Snapshot, error) {
 	release, err := b.slot(ctx)
 	if err != nil {
 		return Snapshot{}, err

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -24,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
@@ -111,9 +111,7 @@ type Builder struct {
 	refused  *recent[treeKey, error]
 
 	compressor bundle.Compressor
-
-	mu      sync.Mutex
-	flights map[flightKey]*flight
+	builds     *flight.Group[buildKey, Snapshot]
 }
 
 // treeKey names content of one repository by a hash. Repositories do not share answers: SHA-1 is no longer strong enough
@@ -149,8 +147,8 @@ func NewBuilder(p Params) (*Builder, error) {
 	return &Builder{
 		params: p, building: semaphore.NewWeighted(int64(p.Builds)), metrics: m,
 		outlines: newRecent[outlineKey, string](rememberOutlines), refused: newRecent[treeKey, error](rememberFaults),
-		rules:   newRecent[treeKey, *ignore.Rules](rememberRules),
-		flights: map[flightKey]*flight{},
+		rules:  newRecent[treeKey, *ignore.Rules](rememberRules),
+		builds: flight.New[buildKey, Snapshot](p.Timeout),
 	}, nil
 }
 
@@ -177,7 +175,7 @@ func (b *Builder) resolve(ctx context.Context, f Folder) (s Snapshot, result str
 	if err, ok := b.refused.get(treeKey{f.UID, id}); ok {
 		return Snapshot{}, resolveFailed, err
 	}
-	s, err = b.build(ctx, f, flightKey{outline: treeKey{f.UID, id}})
+	s, err = b.build(ctx, f, buildKey{outline: treeKey{f.UID, id}})
 	return s, resultOf(err), err
 }
 
@@ -198,7 +196,7 @@ func (b *Builder) Open(ctx context.Context, d digest.Digest, f Folder) (*cas.Blo
 	if known, ok := b.params.Index.Get(f.UID, id); ok && known.Digest != d {
 		return nil, fmt.Errorf("%w: the folder's digest is %s, want %s", ErrBundleNotFound, known.Digest, d)
 	}
-	built, err := b.build(ctx, f, flightKey{outline: treeKey{f.UID, id}, store: true})
+	built, err := b.build(ctx, f, buildKey{outline: treeKey{f.UID, id}, store: true})
 	if err != nil {
 		return nil, err
 	}

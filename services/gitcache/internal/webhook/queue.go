@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -37,11 +38,11 @@ type queue struct {
 	mu      sync.Mutex
 	order   []string
 	waiting map[string]task
-	wake    chan struct{} // holds one token when there may be a task
+	wake    wake.Signal // holds one token when there may be a task
 }
 
 func newQueue() *queue {
-	return &queue{waiting: map[string]task{}, wake: make(chan struct{}, 1)}
+	return &queue{waiting: map[string]task{}, wake: wake.NewSignal()}
 }
 
 // add queues a task, unless one for the repository waits already: that one will do for both.
@@ -53,10 +54,7 @@ func (q *queue) add(t task) {
 	}
 	q.waiting[t.repository] = t
 	q.order = append(q.order, t.repository)
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.wake.Set()
 }
 
 // next waits for a task. The error is the context's.

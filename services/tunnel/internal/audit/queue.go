@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/internal/timeouts"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // linger is how long a record without a waiting request may wait for others.
@@ -93,7 +94,7 @@ func (p QueueParams) withDefaults() QueueParams {
 type Queue struct {
 	params  QueueParams
 	metrics *queueMetrics
-	wake    chan struct{}
+	wake    wake.Signal
 	prompt  Prompt // nil: the output is none
 	overdue *timeouts.Queue
 
@@ -122,7 +123,7 @@ type entry struct {
 // NewQueue returns a queue, which writes while [Queue.Run] runs. It fails when the meter refuses
 // its instruments.
 func NewQueue(params QueueParams) (*Queue, error) {
-	q := &Queue{params: params.withDefaults(), wake: make(chan struct{}, 1)}
+	q := &Queue{params: params.withDefaults(), wake: wake.NewSignal()}
 	q.prompt, _ = params.Output.(Prompt)
 	q.overdue = timeouts.NewQueue(q.params.Timeout)
 	metrics, err := newQueueMetrics(params, q.waiting)
@@ -166,7 +167,7 @@ func (q *Queue) add(ctx context.Context, record *Record) (*entry, error) {
 	case waits && q.isPrompt():
 		e.batch, _ = q.claim()
 	case waits || q.bytes > q.params.Size/2:
-		q.rouse()
+		q.wake.Set()
 	default:
 		q.rouseSoon()
 	}
@@ -179,16 +180,7 @@ func (q *Queue) isPrompt() bool {
 	return q.prompt != nil && q.running && !q.writing && !q.failing && len(q.entries) <= maxBatch && q.prompt.Prompt(q.bytes)
 }
 
-// rouse wakes the writer.
-func (q *Queue) rouse() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-// rouseSoon wakes the writer after a moment, for records without a waiting request. Usually the
-// next decision is written before, and the records with it. The caller holds the lock.
+// rouseSoon is for records that nobody waits for: they are written with the next decision, or shortly. The caller holds the lock.
 func (q *Queue) rouseSoon() {
 	if q.lingering {
 		return
@@ -198,7 +190,7 @@ func (q *Queue) rouseSoon() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.lingering = false
-		q.rouse()
+		q.wake.Set()
 	})
 }
 
@@ -232,7 +224,7 @@ func (q *Queue) handOver() {
 	defer q.mu.Unlock()
 	if len(q.entries) > 0 || q.awaited {
 		q.awaited = false
-		q.rouse()
+		q.wake.Set()
 	}
 }
 

@@ -166,7 +166,7 @@ func (q *Queue) tellRefused(decision *Record) {
 	e := &entry{record: record, size: record.weight()}
 	q.entries = append(q.entries, e)
 	q.bytes += e.size
-	q.rouse()
+	q.wake.Set()
 }
 
 // close refuses everything from now on, and counts what is lost.

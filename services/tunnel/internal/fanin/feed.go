@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // feed is one watch of a cluster. Its fields up to mu never change.
@@ -19,7 +21,7 @@ type feed struct {
 	cancel  context.CancelFunc // ends the request to the cluster
 	ready   chan struct{}      // closed when answer is set
 	unread  chan struct{}      // closed when the feed has ended and nobody reads it any more
-	room    chan struct{}      // holds a token when viewers have read on
+	room    wake.Signal        // holds a token when viewers have read on
 
 	mu          sync.Mutex
 	answer      answer // readable without the lock once ready is closed
@@ -48,7 +50,7 @@ type answer struct {
 func newFeed(params *Params, tally *tally, q question, opener *cursor, cancel context.CancelFunc) *feed {
 	return &feed{
 		params: params, tally: tally, version: q.version, opener: opener, cancel: cancel,
-		ready: make(chan struct{}), unread: make(chan struct{}), room: make(chan struct{}, 1),
+		ready: make(chan struct{}), unread: make(chan struct{}), room: wake.NewSignal(),
 		history: history{began: q.after, cursors: map[*cursor]struct{}{opener: {}}},
 	}
 }
@@ -204,12 +206,7 @@ func (f *feed) awaitRoom(ctx context.Context) error {
 }
 
 // offerRoom makes awaitRoom look again.
-func (f *feed) offerRoom() {
-	select {
-	case f.room <- struct{}{}:
-	default:
-	}
-}
+func (f *feed) offerRoom() { f.room.Set() }
 
 // droppable appends the entries that may go to list, with their costs and ages only.
 func (f *feed) droppable(list []dropped, unread bool) []dropped {
@@ -245,10 +242,7 @@ func (f *feed) end(err error) {
 // wakeLocked makes all viewers that wait look again.
 func (f *feed) wakeLocked() {
 	for c := range f.history.cursors {
-		select {
-		case c.wake <- struct{}{}:
-		default:
-		}
+		c.wake.Set()
 	}
 }
 

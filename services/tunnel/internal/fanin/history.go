@@ -6,6 +6,8 @@ package fanin
 import (
 	"slices"
 	"sort"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // entryOverhead is what an entry costs in addition to its bytes.
@@ -43,12 +45,12 @@ func (e *entry) parse() (event, bool) {
 
 // cursor is one viewer's place in a history.
 type cursor struct {
-	next  int64         // number of the entry that it reads next
-	after uint64        // skips events up to this version, until the first later one; zero skips none
-	wake  chan struct{} // holds a token when there is something to read
+	next  int64       // number of the entry that it reads next
+	after uint64      // skips events up to this version, until the first later one; zero skips none
+	wake  wake.Signal // holds a token when there is something to read
 }
 
-func newCursor() *cursor { return &cursor{wake: make(chan struct{}, 1)} }
+func newCursor() *cursor { return &cursor{wake: wake.NewSignal()} }
 
 // skips reports whether the viewer had seen the entry before it began.
 func (c *cursor) skips(e *entry) bool {

@@ -5,11 +5,12 @@ package policy
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
+	lru "github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/leatdev/leat/internal/flight"
 )
 
 // CacheParams say how long answers live. All fields are required.
@@ -51,21 +52,22 @@ func DefaultCacheParams(access Access) CacheParams {
 // used beyond their age, and errors are not kept.
 type Cache struct {
 	params CacheParams
-	flight singleflight.Group
+	asked  *flight.Group[string, Decision]
 
 	mu      sync.Mutex
-	answers *lru // permissions
-	// refusals are kept separately: a user without access can ask about any number of clusters, and
-	// would evict the permissions of other users. Those must last while the distributor does not
-	// answer.
-	refusals *lru
+	answers *lru.LRU[string, answer] // permissions
+	// refusals are kept separately: a user without access can ask about any number of clusters, and would evict the
+	// permissions of other users. Those must last while the distributor does not answer.
+	refusals *lru.LRU[string, answer]
 }
 
 var _ Access = (*Cache)(nil)
 
 // NewCache returns an empty cache.
 func NewCache(params CacheParams) *Cache {
-	return &Cache{params: params, answers: newLRU(params.Size), refusals: newLRU(max(1, params.Size/4))}
+	answers, _ := lru.NewLRU[string, answer](max(1, params.Size), nil) // fails for sizes below one only
+	refusals, _ := lru.NewLRU[string, answer](max(1, params.Size/4), nil)
+	return &Cache{params: params, asked: flight.New[string, Decision](params.Timeout), answers: answers, refusals: refusals}
 }
 
 // answer is a decision with its age. It is never changed once it is in the cache.
@@ -89,9 +91,9 @@ func (c *Cache) Check(ctx context.Context, q Question) (Decision, error) {
 	if stale && now.Before(known.retry) {
 		return known.decision, nil
 	}
-	asked := c.flight.DoChan(key, func() (any, error) { return c.ask(context.WithoutCancel(ctx), key, q) })
+	asked := c.asked.Start(ctx, key, func(ctx context.Context) (Decision, error) { return c.ask(ctx, key, q) })
 	if !stale {
-		return await(ctx, asked)
+		return asked.Wait(ctx)
 	}
 	return c.renew(ctx, asked, key, known)
 }
@@ -104,12 +106,11 @@ func (c *Cache) outlived(known answer, q Question, now time.Time) bool {
 		!now.Before(known.given.Add(c.params.Patience))
 }
 
-// renew waits for a new decision as long as the caller's patience lasts, and uses the stale one
-// then.
-func (c *Cache) renew(ctx context.Context, asked <-chan singleflight.Result, key string, known answer) (Decision, error) {
+// renew waits for a new decision as long as the caller's patience lasts, and uses the stale one then.
+func (c *Cache) renew(ctx context.Context, asked *flight.Run[Decision], key string, known answer) (Decision, error) {
 	patience, cancel := context.WithTimeout(ctx, c.params.Patience)
 	defer cancel()
-	decision, err := await(patience, asked)
+	decision, err := asked.Wait(patience)
 	if err == nil || ctx.Err() != nil {
 		return decision, err
 	}
@@ -118,22 +119,7 @@ func (c *Cache) renew(ctx context.Context, asked <-chan singleflight.Result, key
 	return known.decision, nil
 }
 
-func await(ctx context.Context, asked <-chan singleflight.Result) (Decision, error) {
-	select {
-	case <-ctx.Done():
-		return Decision{}, fmt.Errorf("wait for access decision: %w", ctx.Err())
-	case result := <-asked:
-		if result.Err != nil {
-			return Decision{}, result.Err
-		}
-		decision, _ := result.Val.(Decision)
-		return decision, nil
-	}
-}
-
 func (c *Cache) ask(ctx context.Context, key string, q Question) (Decision, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.params.Timeout)
-	defer cancel()
 	decision, err := c.params.Access.Check(ctx, q)
 	if err != nil {
 		return Decision{}, err
@@ -145,10 +131,10 @@ func (c *Cache) ask(ctx context.Context, key string, q Question) (Decision, erro
 func (c *Cache) lookup(key string) (answer, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known, ok := c.answers.get(key); ok {
+	if known, ok := c.answers.Get(key); ok {
 		return known, true
 	}
-	return c.refusals.get(key)
+	return c.refusals.Get(key)
 }
 
 func (c *Cache) store(key string, decision Decision) {
@@ -159,16 +145,16 @@ func (c *Cache) store(key string, decision Decision) {
 	if !decision.Allowed {
 		kept, other = other, kept
 	}
-	other.remove(key)
-	kept.put(key, answer{decision: decision, given: now, fresh: now.Add(c.age(decision))})
+	other.Remove(key)
+	kept.Add(key, answer{decision: decision, given: now, fresh: now.Add(c.age(decision))})
 }
 
 // postpone notes that a stale answer could not be renewed, unless it was renewed in the meantime.
 func (c *Cache) postpone(key string, known answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if current, ok := c.answers.get(key); ok && current.given.Equal(known.given) {
-		c.answers.put(key, known)
+	if current, ok := c.answers.Get(key); ok && current.given.Equal(known.given) {
+		c.answers.Add(key, known)
 	}
 }
 

@@ -10,6 +10,8 @@ package policy
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -63,4 +65,18 @@ type Decision struct {
 	// MaxAge is for how long the one who decides lets the answer be kept. Zero means that it did
 	// not say.
 	MaxAge time.Duration
+}
+
+// key is different for different questions: every part is preceded by its length. Groups are a set, so their order
+// does not count.
+func (q Question) key() string {
+	groups := slices.Clone(q.Groups)
+	slices.Sort(groups)
+	key := make([]byte, 0, 256) // enough for most
+	for _, part := range append([]string{q.Subject, q.SubjectUID, q.Credential, q.Cluster}, slices.Compact(groups)...) {
+		key = strconv.AppendInt(key, int64(len(part)), 10)
+		key = append(key, ':')
+		key = append(key, part...)
+	}
+	return string(key)
 }

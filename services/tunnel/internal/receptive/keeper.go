@@ -18,6 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/internal/rendezvous"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // Params are what New needs.
@@ -39,6 +40,7 @@ type Params struct {
 // Keeper keeps this replica connected.
 type Keeper struct {
 	params Params
+	nudge  wake.Signal
 	leases lease.Store   // nil: this is the only replica
 	ends   *rate.Limiter // of tenures
 	dials  *rate.Limiter
@@ -60,7 +62,7 @@ type Keeper struct {
 // New returns a Keeper that does nothing before Run.
 func New(p Params) *Keeper {
 	k := &Keeper{
-		params: p, ends: rate.NewLimiter(perSecond, 1), dials: rate.NewLimiter(perSecond, 1),
+		params: p, nudge: wake.NewSignal(), ends: rate.NewLimiter(perSecond, 1), dials: rate.NewLimiter(perSecond, 1),
 		pause: backoff.Policy{Initial: firstPause, Max: maxPause}, tenures: map[string]*tenure{}, silent: map[string]bool{},
 	}
 	if p.Group == nil {
@@ -71,8 +73,11 @@ func New(p Params) *Keeper {
 	return k
 }
 
-// Run dials until ctx is done. From the end of Params.Draining on others are to dial in its place:
-// it gives its leases up, and keeps the connections that it has.
+// Look has the directory asked soon: something has changed there.
+func (k *Keeper) Look() { k.nudge.Set() }
+
+// Run dials until ctx is done. From the end of Params.Draining on others are to dial in its place: it gives its leases up, and keeps
+// the connections that it has.
 func (k *Keeper) Run(ctx context.Context) error {
 	defer k.running.Wait()
 	beats, lists := time.NewTimer(0), time.NewTimer(0)

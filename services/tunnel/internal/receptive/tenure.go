@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // Why a tenure ends.
@@ -24,8 +25,8 @@ var (
 // tenure is the time in which this replica dials one cluster.
 type tenure struct {
 	keeper *Keeper
-	uid    string        // of the cluster
-	wake   chan struct{} // one token when what is known of the cluster has changed
+	uid    string      // of the cluster
+	wake   wake.Signal // one token when what is known of the cluster has changed
 	done   chan struct{}
 
 	stopOnce sync.Once
@@ -40,7 +41,7 @@ type tenure struct {
 }
 
 func newTenure(k *Keeper, c Cluster) *tenure {
-	return &tenure{keeper: k, uid: c.UID, cluster: c, wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
+	return &tenure{keeper: k, uid: c.UID, cluster: c, wake: wake.NewSignal(), done: make(chan struct{}), stopped: make(chan struct{})}
 }
 
 // stop ends the tenure. Only the first reason counts.
@@ -69,10 +70,7 @@ func (t *tenure) update(ctx context.Context, c Cluster) {
 	if same {
 		return
 	}
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	t.wake.Set()
 	if conn != nil {
 		t.keeper.running.Go(func() { leave(ctx, conn) })
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
@@ -44,7 +45,7 @@ type announcer struct {
 	store  Store
 	self   Replica
 	logger *slog.Logger
-	wake   chan struct{} // holds a token when there is something to write
+	wake   wake.Signal // holds a token when there is something to write
 	// replicas is how many replicas there are.
 	replicas atomic.Int64
 
@@ -65,7 +66,7 @@ type row struct {
 }
 
 func newAnnouncer(store Store, self Replica, logger *slog.Logger) *announcer {
-	a := &announcer{store: store, self: self, logger: logger, wake: make(chan struct{}, 1), rows: map[*session.Session]*row{}}
+	a := &announcer{store: store, self: self, logger: logger, wake: wake.NewSignal(), rows: map[*session.Session]*row{}}
 	a.replicas.Store(1)
 	return a
 }
@@ -80,7 +81,7 @@ func (a *announcer) added(s *session.Session) {
 		Connection: info.ID, Replica: a.self,
 	}}
 	a.queue = append(a.queue, s)
-	a.nudge()
+	a.wake.Set()
 }
 
 // removed notes the end of a session. What was never written needs no withdrawal.
@@ -94,15 +95,7 @@ func (a *announcer) removed(s *session.Session) {
 	delete(a.rows, s) // from the queue it is skipped
 	if r.sent {
 		a.leave = append(a.leave, r.route)
-		a.nudge()
-	}
-}
-
-// nudge wakes the writer. The lock is held.
-func (a *announcer) nudge() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
+		a.wake.Set()
 	}
 }
 
@@ -172,7 +165,7 @@ func (a *announcer) again(which func(*row) bool) {
 			a.queue = append(a.queue, s)
 		}
 	}
-	a.nudge()
+	a.wake.Set()
 }
 
 // writeAlways writes batch after batch, as long as there is something to write, and never faster

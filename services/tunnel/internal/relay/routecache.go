@@ -12,6 +12,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
@@ -66,8 +67,8 @@ type entry struct {
 type flight struct {
 	known   *routeCache
 	begun   atomic.Bool
-	here    atomic.Bool   // the agent has connected to this replica
-	changed chan struct{} // holds a token when there is news
+	here    atomic.Bool // the agent has connected to this replica
+	changed wake.Signal // holds a token when there is news
 	done    chan struct{}
 	err     error // set before done is closed
 }
@@ -124,7 +125,7 @@ func (k *routeCache) find(target Target, tried map[string]bool) (Route, *flight,
 		return Route{}, nil, ErrUnavailable
 	}
 	if e.flight == nil {
-		e.flight = &flight{known: k, changed: make(chan struct{}, 1), done: make(chan struct{})}
+		e.flight = &flight{known: k, changed: wake.NewSignal(), done: make(chan struct{})}
 	}
 	return route, e.flight, nil
 }
@@ -309,8 +310,5 @@ func (e *entry) notify() {
 	if e.flight == nil {
 		return
 	}
-	select {
-	case e.flight.changed <- struct{}{}:
-	default:
-	}
+	e.flight.changed.Set()
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -68,7 +69,7 @@ func (i Inventories) Delete(ctx context.Context, service string) error {
 // Watches observes a Memory. Like real watches it reports changes later, and in order.
 type Watches struct {
 	memory *Memory
-	wake   chan struct{}
+	wake   wake.Signal
 
 	mu    sync.Mutex
 	kinds map[schema.GroupKind]string // with the version
@@ -83,7 +84,7 @@ type Sink interface {
 
 // Watches returns watches that observe nothing before Run.
 func (m *Memory) Watches() *Watches {
-	w := &Watches{memory: m, wake: make(chan struct{}, 1)}
+	w := &Watches{memory: m, wake: wake.NewSignal()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sinks[w] = true
@@ -136,10 +137,7 @@ func (w *Watches) push(news func(Sink)) {
 	w.mu.Lock()
 	w.queue = append(w.queue, news)
 	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	w.wake.Set()
 }
 
 // Run reports changes to the sink until ctx is done.
