@@ -18,7 +18,7 @@ import (
 
 // Events is `leat events`.
 func Events(s *session.Session) *cobra.Command {
-	name, format := "", show.Table
+	format := show.Table
 	cmd := &cobra.Command{
 		Use:   "events service/NAME",
 		Short: "Follow the events of a service's agent",
@@ -28,12 +28,7 @@ events see leat history and leat get. As JSON, each event is one line.`,
   leat events service/shop -o json | jq -r .message`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if name, err = parseService(args[0]); err != nil {
-				return err
-			}
-			return s.Fail(followEvents(cmd.Context(), s, name, format))
-		},
+		RunE:              onService(s, func(ctx context.Context, name string) error { return followEvents(ctx, s, name, format) }),
 	}
 	cmd.Flags().VarP(&format, "output", "o", "how to print them")
 	return cmd

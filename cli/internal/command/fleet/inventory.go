@@ -18,7 +18,7 @@ import (
 
 // Inventory is `leat inventory`.
 func Inventory(s *session.Session) *cobra.Command {
-	name, format := "", show.Table
+	format := show.Table
 	cmd := &cobra.Command{
 		Use:   "inventory service/NAME",
 		Short: "List the objects of a service with their health",
@@ -28,12 +28,7 @@ connected; leat get shows its last report even if it is not.`,
   leat inventory service/shop -o json | jq '.items[] | select(.health != "healthy") | .ref'`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if name, err = parseService(args[0]); err != nil {
-				return err
-			}
-			return s.Fail(printInventory(cmd.Context(), s, name, format))
-		},
+		RunE:              onService(s, func(ctx context.Context, name string) error { return printInventory(ctx, s, name, format) }),
 	}
 	cmd.Flags().VarP(&format, "output", "o", "how to print it")
 	return cmd

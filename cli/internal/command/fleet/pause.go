@@ -43,13 +43,7 @@ func Resume(s *session.Session) *cobra.Command {
 func pausing(s *session.Session, paused bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = oneService
 	cmd.ValidArgsFunction = completeServices(s)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := parseService(args[0])
-		if err != nil {
-			return err
-		}
-		return s.Fail(setPaused(cmd.Context(), s, name, paused))
-	}
+	cmd.RunE = onService(s, func(ctx context.Context, name string) error { return setPaused(ctx, s, name, paused) })
 	return cmd
 }
 

@@ -52,13 +52,7 @@ service's spec.policy.deletion allows their deletion.`,
   leat prune confirm service/shop --yes -o json`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseService(args[0])
-			if err != nil {
-				return err
-			}
-			return s.Fail(p.confirm(cmd.Context(), name))
-		},
+		RunE:              onService(s, p.confirm),
 	}
 	cmd.Flags().BoolVar(&p.yes, "yes", false, "do not ask")
 	cmd.Flags().VarP(&p.format, "output", "o", "how to print the outcome")

@@ -35,13 +35,7 @@ It fails when a repository cannot be fetched; the last known content is reconcil
   leat sync service/shop --wait --timeout=2m`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseService(args[0])
-			if err != nil {
-				return err
-			}
-			return s.Fail(w.sync(cmd.Context(), name, wait))
-		},
+		RunE:              onService(s, func(ctx context.Context, name string) error { return w.sync(ctx, name, wait) }),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")

@@ -5,6 +5,7 @@
 package fleet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -51,7 +52,18 @@ func parseService(text string) (string, error) {
 	return t.name, err
 }
 
-// oneService requires exactly one argument.
+// onService returns the action of a command whose one argument names a service.
+func onService(s *session.Session, do func(ctx context.Context, name string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		name, err := parseService(args[0])
+		if err != nil {
+			return err
+		}
+		return s.Fail(do(cmd.Context(), name))
+	}
+}
+
+// oneService wants exactly one argument.
 func oneService(_ *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:

@@ -39,13 +39,7 @@ the last state.`,
   git push && leat sync service/shop --wait`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := parseService(args[0])
-			if err != nil {
-				return err
-			}
-			return s.Fail(w.run(cmd.Context(), name))
-		},
+		RunE:              onService(s, w.run),
 	}
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")

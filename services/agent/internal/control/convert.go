@@ -12,17 +12,15 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/agent/internal/health"
-	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/render"
 	"github.com/leatdev/leat/services/agent/internal/report"
+	"github.com/leatdev/leat/services/agent/internal/report/reportwire"
 )
 
 func planOf(message *distributorv1.Plan) (plan.Plan, error) {
@@ -92,7 +90,7 @@ func rendererOf(message distributorv1.Renderer) render.Renderer {
 
 func reportOf(s report.Status) *distributorv1.ServiceReport {
 	report := &distributorv1.ServiceReport{
-		Service: s.Service, ServiceUid: s.UID, Phase: phaseOf(s.Phase), Problem: problemOf(s.Problem),
+		Service: s.Service, ServiceUid: s.UID, Phase: reportwire.Phase(s.Phase), Problem: reportwire.Problem(s.Problem),
 		ObservedSpecDigest: s.Observed.SpecDigest, AppliedDigests: s.Applied.Digests, AppliedCommits: s.Applied.Commits,
 		AppliedConfigDigest: s.Applied.ConfigDigest, Counts: countsOf(s.Counts), Objects: objectsOf(s.Objects),
 		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
@@ -102,7 +100,7 @@ func reportOf(s report.Status) *distributorv1.ServiceReport {
 	}
 	report.GuardedSpecDigest = s.Guarded.Digest
 	for _, ref := range s.Guarded.Objects {
-		report.Guarded = append(report.Guarded, refOf(ref))
+		report.Guarded = append(report.Guarded, reportwire.Ref(ref))
 	}
 	if !complete(s.Phase) {
 		report.ObservedDigests, report.ObservedCommits = s.Observed.Digests, s.Observed.Commits
@@ -140,25 +138,6 @@ func timeOf(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-func phaseOf(p report.Phase) typev1.ServicePhase {
-	return map[report.Phase]typev1.ServicePhase{
-		report.Pending:     typev1.ServicePhase_SERVICE_PHASE_PENDING,
-		report.Syncing:     typev1.ServicePhase_SERVICE_PHASE_SYNCING,
-		report.Progressing: typev1.ServicePhase_SERVICE_PHASE_PROGRESSING,
-		report.Healthy:     typev1.ServicePhase_SERVICE_PHASE_HEALTHY,
-		report.Degraded:    typev1.ServicePhase_SERVICE_PHASE_DEGRADED,
-		report.Failed:      typev1.ServicePhase_SERVICE_PHASE_FAILED,
-		report.Paused:      typev1.ServicePhase_SERVICE_PHASE_PAUSED,
-	}[p]
-}
-
-func problemOf(p *reason.Problem) *typev1.Problem {
-	if p == nil {
-		return nil
-	}
-	return &typev1.Problem{Reason: errorsv1.Reason(p.Reason), Message: p.Message}
-}
-
 func countsOf(c health.Counts) *typev1.ObjectCounts {
 	return &typev1.ObjectCounts{
 		Total: clamp(c.Total), Healthy: clamp(c.Healthy), Progressing: clamp(c.Progressing), Failed: clamp(c.Failed),
@@ -172,11 +151,7 @@ func clamp(n int) int32 {
 func objectsOf(objects []report.ObjectStatus) []*typev1.ObjectStatus {
 	var all []*typev1.ObjectStatus
 	for _, o := range objects {
-		problem := problemOf(o.Problem)
-		if problem == nil && o.Health.Message != "" {
-			problem = &typev1.Problem{Message: o.Health.Message}
-		}
-		all = append(all, &typev1.ObjectStatus{Ref: refOf(o.Ref), Health: healthOf(o.Health.State), Problem: problem})
+		all = append(all, reportwire.Object(o))
 	}
 	return all
 }
@@ -184,25 +159,11 @@ func objectsOf(objects []report.ObjectStatus) []*typev1.ObjectStatus {
 func driftOf(drift []report.ObjectDrift) []*distributorv1.ObjectDrift {
 	var all []*distributorv1.ObjectDrift
 	for _, o := range drift {
-		m := &distributorv1.ObjectDrift{Ref: refOf(o.Ref)}
+		m := &distributorv1.ObjectDrift{Ref: reportwire.Ref(o.Ref)}
 		for _, f := range o.Fields {
 			m.Fields = append(m.Fields, &distributorv1.FieldDrift{Path: f.Path, Old: f.Old, New: f.New, Manager: f.Manager})
 		}
 		all = append(all, m)
 	}
 	return all
-}
-
-func refOf(r inventory.Ref) *typev1.ObjectRef {
-	return &typev1.ObjectRef{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
-}
-
-func healthOf(s health.State) typev1.Health {
-	return map[health.State]typev1.Health{
-		health.Healthy:     typev1.Health_HEALTH_HEALTHY,
-		health.Progressing: typev1.Health_HEALTH_PROGRESSING,
-		health.Degraded:    typev1.Health_HEALTH_DEGRADED,
-		health.Terminating: typev1.Health_HEALTH_TERMINATING,
-		health.Missing:     typev1.Health_HEALTH_MISSING,
-	}[s]
 }
