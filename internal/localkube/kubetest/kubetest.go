@@ -43,19 +43,7 @@ func Start(t testing.TB, options ...func(*localkube.Params)) *localkube.ControlP
 // Binaries builds the control plane if necessary. Most tests call Start instead.
 func Binaries(ctx context.Context, t testing.TB) localkube.Binaries {
 	t.Helper()
-	return build(ctx, t, localkube.BuildParams{})
-}
-
-// Helm builds Helm if necessary, and returns its path.
-func Helm(ctx context.Context, t testing.TB) string {
-	t.Helper()
-	return build(ctx, t, localkube.BuildParams{Helm: true}).Helm
-}
-
-func build(ctx context.Context, t testing.TB, p localkube.BuildParams) localkube.Binaries {
-	t.Helper()
-	p.Progress = func(line string) { t.Log("kubetest: " + line) }
-	binaries, err := localkube.Build(ctx, p)
+	binaries, err := localkube.Build(ctx, localkube.BuildParams{Progress: func(line string) { t.Log("kubetest: " + line) }})
 	if err != nil {
 		t.Fatalf("kubetest: %v\nto build beforehand: go run ./internal/localkube/cmd/leat-kube build --helm", err)
 	}
