@@ -18,6 +18,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -46,12 +47,30 @@ type Set struct {
 	byName    map[string]*setting
 	checks    []func() error
 	bindErrs  []error
+	// completes is true for a Set that sets defaults only where a variable is zero; see [Complete].
+	completes bool
 }
 
 // New returns an empty Set. lookupEnv has the contract of [os.LookupEnv], which [FromOS] passes;
 // tests pass a map.
 func New(program string, lookupEnv func(string) (string, bool)) *Set {
 	return &Set{program: program, lookupEnv: lookupEnv, group: "Settings", byName: make(map[string]*setting)}
+}
+
+// Complete sets each zero variable that bind binds to the default of its setting, for a Config that was written as a
+// literal. Switches stay as they are: false may have been meant.
+func Complete(bind func(*Set)) {
+	s := New("", func(string) (string, bool) { return "", false })
+	s.completes = true
+	bind(s)
+}
+
+// preset sets a variable to its default.
+func preset[T comparable](s *Set, p *T, def T) {
+	if s.completes {
+		def = cmp.Or(*p, def)
+	}
+	*p = def
 }
 
 // FromOS returns an empty Set that reads the environment of the process.
@@ -73,7 +92,7 @@ func (s *Set) Check(rule func() error) {
 
 // String binds a text.
 func (s *Set) String(p *string, name, def, usage string) {
-	*p = def
+	preset(s, p, def)
 	s.bind(&setting{name: name, kind: "string", def: def, usage: usage, set: func(text string) error {
 		*p = text
 		return nil
@@ -82,7 +101,7 @@ func (s *Set) String(p *string, name, def, usage string) {
 
 // Choice binds a text that must be one of the allowed ones.
 func (s *Set) Choice(p *string, name, def, usage string, allowed ...string) {
-	*p = def
+	preset(s, p, def)
 	usage += " (" + strings.Join(allowed, ", ") + ")"
 	s.bind(&setting{name: name, kind: "string", def: def, usage: usage, set: func(text string) error {
 		return setChoice(p, text, allowed)
@@ -91,7 +110,7 @@ func (s *Set) Choice(p *string, name, def, usage string, allowed ...string) {
 
 // Duration binds a span of time, zero or more, written with units: 500ms, 90s, 2m30s.
 func (s *Set) Duration(p *time.Duration, name string, def time.Duration, usage string) {
-	*p = def
+	preset(s, p, def)
 	s.bind(&setting{name: name, kind: "duration", def: formatDuration(def), usage: usage, set: func(text string) error {
 		return setDuration(p, text)
 	}})
@@ -99,7 +118,9 @@ func (s *Set) Duration(p *time.Duration, name string, def time.Duration, usage s
 
 // Bool binds a switch. As a flag it needs no value: --name means --name=true.
 func (s *Set) Bool(p *bool, name string, def bool, usage string) {
-	*p = def
+	if !s.completes {
+		*p = def
+	}
 	s.bind(&setting{name: name, kind: "", isBool: true, def: fmt.Sprint(def), usage: usage, set: func(text string) error {
 		return setBool(p, text)
 	}})
@@ -107,7 +128,7 @@ func (s *Set) Bool(p *bool, name string, def bool, usage string) {
 
 // Int binds a whole number, zero or more.
 func (s *Set) Int(p *int, name string, def int, usage string) {
-	*p = def
+	preset(s, p, def)
 	s.bind(&setting{name: name, kind: "number", def: fmt.Sprint(def), usage: usage, set: func(text string) error {
 		return setInt(p, text)
 	}})
@@ -115,7 +136,7 @@ func (s *Set) Int(p *int, name string, def int, usage string) {
 
 // Size binds a number of bytes, written with a unit: 64KiB, 512MiB, 10GiB.
 func (s *Set) Size(p *Bytes, name string, def Bytes, usage string) {
-	*p = def
+	preset(s, p, def)
 	s.bind(&setting{name: name, kind: "size", def: def.String(), usage: usage, set: func(text string) error {
 		parsed, err := ParseBytes(text)
 		if err == nil {
@@ -127,7 +148,9 @@ func (s *Set) Size(p *Bytes, name string, def Bytes, usage string) {
 
 // Strings binds a list, written with commas between its items; blanks around an item are dropped.
 func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
-	*p = def
+	if !s.completes || len(*p) == 0 {
+		*p = def
+	}
 	s.bind(&setting{name: name, kind: "list", def: strings.Join(def, ","), usage: usage, set: func(text string) error {
 		*p = splitList(text)
 		return nil
@@ -138,7 +161,7 @@ func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
 // LEAT_NAME_FILE names. Line ends at the end of the file are dropped, and an empty file is an
 // error.
 func (s *Set) Secret(p *Secret, name string, def Secret, usage string) {
-	*p = def
+	preset(s, p, def)
 	set := func(text string) error {
 		*p = Secret(text)
 		return nil
@@ -151,7 +174,7 @@ func (s *Set) Secret(p *Secret, name string, def Secret, usage string) {
 // Env binds an environment variable that keeps its own name and has no flag, such as the standard
 // OTEL_ ones.
 func (s *Set) Env(p *string, variable, usage string) {
-	*p = ""
+	preset(s, p, "")
 	s.bind(&setting{name: variable, env: variable, kind: "string", usage: usage, set: func(text string) error {
 		*p = text
 		return nil

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -291,5 +292,32 @@ func TestFromOSReadsTheProcess(t *testing.T) {
 	c.Bind(set)
 	if err := set.Parse(nil); err != nil || c.Workers != 7 {
 		t.Errorf("got %d workers and error %v, want 7", c.Workers, err)
+	}
+}
+
+func TestCompleteFillsWhatIsZero(t *testing.T) {
+	t.Parallel()
+	type settings struct {
+		Name, Given string
+		Wait        time.Duration
+		Size        config.Bytes
+		Count, Set  int
+		Switch      bool
+		List        []string
+	}
+	got := settings{Given: "mine", Set: 7}
+	config.Complete(func(s *config.Set) {
+		s.String(&got.Name, "name", "def", "")
+		s.String(&got.Given, "given", "def", "")
+		s.Duration(&got.Wait, "wait", time.Minute, "")
+		s.Size(&got.Size, "size", config.MiB, "")
+		s.Int(&got.Count, "count", 3, "")
+		s.Int(&got.Set, "set", 3, "")
+		s.Bool(&got.Switch, "switch", true, "")
+		s.Strings(&got.List, "list", []string{"a"}, "")
+	})
+	want := settings{Name: "def", Given: "mine", Wait: time.Minute, Size: config.MiB, Count: 3, Set: 7, List: []string{"a"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v: a switch is left alone", got, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -56,6 +57,18 @@ type Client struct {
 	HTTP    *http.Client
 	BaseURL string
 	Options []connect.ClientOption
+}
+
+// ReadCA reads the PEM certificates for [ClientParams.CAPEM]. An empty path gives none, which stands for the system's.
+func ReadCA(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read certificates: %w", err)
+	}
+	return pem, nil
 }
 
 // NewClient makes the client for one service. It does not connect.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -167,9 +168,14 @@ func (t *Telemetry) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes})
 }
 
-// Shutdown sends buffered records and stops the exporters, within the context's deadline. The
-// logger continues to write to its output.
+// shutdownTimeout bounds [Telemetry.Shutdown]: a process that ends does not wait for a collector that does not answer.
+const shutdownTimeout = 5 * time.Second
+
+// Shutdown sends what is still held back and stops the exporters. It works although ctx has ended, and takes at most five
+// seconds. The logger continues to write to its output.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
 	var errs []error
 	for _, stop := range t.shutdown {
 		errs = append(errs, stop(ctx))

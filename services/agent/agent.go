@@ -12,25 +12,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/app"
-	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/kube"
-	"github.com/leatdev/leat/services/agent/internal/overview"
-	"github.com/leatdev/leat/services/agent/internal/reception"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/renderworker"
-	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
 // ServeRender makes this process a render worker, and does not return, if args ask for one. args are the program's
@@ -40,6 +31,7 @@ func ServeRender(args []string) { renderworker.Serve(args) }
 
 // Run runs the agent until ctx is done; then it returns nil. It changes no state of the process.
 func Run(ctx context.Context, cfg Config) (err error) {
+	config.Complete(cfg.bind)
 	if err := cfg.check(); err != nil {
 		return err
 	}
@@ -47,10 +39,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tel.Shutdown(context.WithoutCancel(ctx))) }()
-	if cfg.Serve.ListenAddr == "" && cfg.Serve.Listener == nil {
-		cfg.Serve.ListenAddr = defaultListenAddr
-	}
+	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
 	if err := private.Dir(cfg.DataDir); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
@@ -100,87 +89,11 @@ func work(ctx context.Context, cfg Config, tel *telemetry.Telemetry, cluster *ku
 			return err
 		}
 	}
-	parts, err := assemble(cfg, tel, cluster)
+	p, err := assemble(cfg, tel, cluster)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		parts.workers.Close()
-		err = errors.Join(err, parts.store.Close())
-	}()
-	health.Register("plan", parts.plans.Ready)
-	return parts.run(ctx)
-}
-
-// agent is all parts of a running agent.
-type agent struct {
-	cfg       Config
-	telemetry *telemetry.Telemetry
-	cluster   *kube.Client
-	watches   *kube.Watches
-	store     *casdisk.Store
-	plans     *control.Plans
-	reports   *control.Reports
-	describer *control.Describer
-	summary   *overview.Summary // nil: the cluster is not to be looked at
-	workers   *renderworker.Pool
-	engine    *reconcile.Engine
-	uplink    *uplink.Uplink
-	reception *reception.Reception // nil: the agent dials the hub
-	identity  *control.Identity
-}
-
-// run runs every part until ctx is done or one of them fails.
-func (a *agent) run(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		_ = a.store.Run(ctx, nil) // returns only why ctx ended
-		return nil
-	})
-	group.Go(func() error { return a.plans.Run(ctx) })
-	group.Go(func() error { return a.reports.Run(ctx) })
-	group.Go(func() error { return a.watches.Run(ctx, a.engine) })
-	group.Go(func() error { return a.engine.Run(ctx) })
-	group.Go(func() error { return a.connect(ctx) })
-	group.Go(func() error { return a.describer.Run(ctx) })
-	if a.summary != nil {
-		group.Go(func() error {
-			return a.cluster.Overview(ctx, kube.OverviewParams{Summary: a.summary, Back: a.describer.Back})
-		})
-	}
-	if !a.cfg.LocalIdentity {
-		group.Go(func() error { return a.identity.KeepIdentity(ctx, a.cluster.Keep()) })
-	}
-	return group.Wait()
-}
-
-// connect holds the tunnel open, whoever opens it.
-func (a *agent) connect(ctx context.Context) error {
-	if a.reception == nil {
-		return a.uplink.Run(ctx)
-	}
-	listener := a.cfg.TunnelListener
-	if listener == nil {
-		var err error
-		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", a.cfg.ListenTunnelAddr); err != nil {
-			return fmt.Errorf("listen for the hub: %w", err)
-		}
-	}
-	a.telemetry.Logger().InfoContext(ctx, "waiting for the hub to dial", slog.String("address", listener.Addr().String()))
-	return a.reception.Run(ctx, listener)
-}
-
-func (c *Config) hubCA() ([]byte, error) {
-	if c.HubCAFile == "" {
-		return nil, nil
-	}
-	content, err := os.ReadFile(c.HubCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("read certificates of the hub: %w", err)
-	}
-	return content, nil
-}
-
-func (c *Config) bundleDir() string {
-	return filepath.Join(c.DataDir, "bundles")
+	defer func() { err = errors.Join(err, p.close()) }()
+	health.Register("plan", p.plans.Ready)
+	return p.run(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,11 +17,12 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/renderworker"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// Config is what the agent can be told. A zero number or time means its default.
+// Config is what the agent can be told. A field that is zero takes the default of its flag, but for switches.
 type Config struct {
 	// Serve is for health and metrics only: nobody needs to reach the agent. Telemetry is what all services have.
 	Serve     serve.Config
@@ -81,23 +83,18 @@ type Config struct {
 	Render renderworker.Config
 }
 
-const (
-	defaultListenAddr      = ":8080"
-	defaultDataDir         = "/var/lib/leat-agent"
-	defaultWorkers         = 16
-	defaultRefreshInterval = 2 * time.Hour
-	defaultApplyTimeout    = 5 * time.Minute
-	defaultCacheSize       = 2 * config.GiB
-	defaultStallTimeout    = 2 * time.Minute
-)
-
 // Bind binds the fields.
 func (c *Config) Bind(s *config.Set) {
-	if c.Serve.ListenAddr == "" {
-		c.Serve.ListenAddr = defaultListenAddr
-	}
+	c.bind(s)
+	c.Render.Bind(s)
+	s.Check(c.check)
+}
+
+// bind binds the agent's own fields, and the listener's.
+func (c *Config) bind(s *config.Set) {
 	c.Serve.BindListener(s)
 	c.Telemetry.Bind(s)
+	work := reconcile.DefaultSettings()
 	s.Group("Agent")
 	s.String(&c.HubURL, "agent-hub-url", "", "base URL of the distributor")
 	s.String(&c.HubCAFile, "agent-hub-ca-file", "", "certificates to trust for distributor and tunnel, in PEM, instead of the system's")
@@ -106,17 +103,17 @@ func (c *Config) Bind(s *config.Set) {
 	s.Strings(&c.HubKeys, "agent-hub-keys", nil,
 		"public keys by which an agent that is dialled knows the hub, as leat cluster create prints them; needed with --agent-listen-tunnel-addr")
 	s.Secret(&c.JoinToken, "agent-join-token", "", "enrols the agent, once")
-	s.String(&c.DataDir, "agent-data-dir", defaultDataDir, "folder for key, plan and bundles, and for configurations and fingerprints, which are sealed; of this replica alone")
+	s.String(&c.DataDir, "agent-data-dir", "/var/lib/leat-agent", "folder for key, plan and bundles, and for configurations and fingerprints, which are sealed; of this replica alone")
 	s.String(&c.Kubeconfig, "agent-kubeconfig", "", "file that leads to the cluster; without it the pod's service account is used")
-	s.Int(&c.Workers, "agent-workers", defaultWorkers, "services that are worked on at once")
-	s.Duration(&c.RefreshInterval, "agent-refresh-interval", defaultRefreshInterval,
+	s.Int(&c.Workers, "agent-workers", work.Workers, "services that are worked on at once")
+	s.Duration(&c.RefreshInterval, "agent-refresh-interval", work.Refresh,
 		"how often a service that nothing happened to is looked at again, ±25 %: its bundles are compared with their digests, and objects applied only where they differ")
-	s.Duration(&c.ApplyTimeout, "agent-apply-timeout", defaultApplyTimeout, "how long one run of one service, or one wave of it, may take without waiting for health")
-	s.Size(&c.CacheSize, "agent-cache-size", defaultCacheSize, "bundles kept on disk; those of the plan are kept in any case")
+	s.Duration(&c.ApplyTimeout, "agent-apply-timeout", work.ApplyTimeout, "how long one run of one service, or one wave of it, may take without waiting for health")
+	s.Size(&c.CacheSize, "agent-cache-size", 2*config.GiB, "bundles kept on disk; those of the plan are kept in any case")
 	s.Bool(&c.LocalIdentity, "agent-local-identity", false, "keep the agent's key in its folder only, and not in Secret leat-agent-identity, too")
 	s.Bool(&c.ClusterView, "agent-cluster-view", true, "tell the hub of nodes, pods by phase and warnings, for which they are watched")
 	s.Bool(&c.LeaderElection, "agent-leader-election", false, "let one of several replicas work while the others wait")
-	s.Duration(&c.StallTimeout, "agent-stall-timeout", defaultStallTimeout,
+	s.Duration(&c.StallTimeout, "agent-stall-timeout", 2*time.Minute,
 		"how long a person may take no byte of an answer that waits before its request to the API server is ended")
 	s.Strings(&c.TunnelTransports, "agent-tunnel-transports", transportNames(),
 		"ways to open the tunnel, tried in this order; what works is remembered. HTTPS_PROXY, HTTP_PROXY and NO_PROXY are obeyed")
@@ -129,8 +126,6 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.ServiceProxyCAFile, "agent-service-proxy-ca-file", "",
 		"certificates to trust for services with TLS, in PEM, instead of the cluster's CA")
 	s.String(&c.DebugAddr, "agent-debug-addr", "", "loopback address to serve profiles on (pprof); empty means nowhere")
-	c.Render.Bind(s)
-	s.Check(c.check)
 }
 
 func (c *Config) check() error {
@@ -148,14 +143,14 @@ func (c *Config) check() error {
 		errs = append(errs, config.Missing("agent-data-dir"))
 	}
 	if c.Workers < 0 {
-		errs = append(errs, fmt.Errorf("--agent-workers is %d, want at least 1", c.Workers))
+		errs = append(errs, fmt.Errorf("--agent-workers: got %d, want at least 1", c.Workers))
 	}
 	if c.StallTimeout < 0 {
-		errs = append(errs, fmt.Errorf("--agent-stall-timeout is %v, want a time of at least 1s", c.StallTimeout))
+		errs = append(errs, fmt.Errorf("--agent-stall-timeout: got %s, want at least 1s", c.StallTimeout))
 	}
 	for _, name := range c.TunnelTransports {
 		if !slices.Contains(transportNames(), name) {
-			errs = append(errs, fmt.Errorf("--agent-tunnel-transports has %q, want some of %s", name, strings.Join(transportNames(), ", ")))
+			errs = append(errs, fmt.Errorf("--agent-tunnel-transports: got %q, want some of %s", name, strings.Join(transportNames(), ", ")))
 		}
 	}
 	if _, err := uplink.NewPeople(c.AllowedUsers, nil); err != nil {
@@ -168,13 +163,13 @@ func (c *Config) check() error {
 		errs = append(errs, fmt.Errorf("--agent-service-proxy-allow: %w", err))
 	}
 	if c.DebugAddr != "" && !loopback(c.DebugAddr) {
-		errs = append(errs, fmt.Errorf("--agent-debug-addr is %q, want a loopback address such as 127.0.0.1:6060: profiles are nobody else's", c.DebugAddr))
+		errs = append(errs, fmt.Errorf("--agent-debug-addr: got %q, want a loopback address such as 127.0.0.1:6060", c.DebugAddr))
 	}
 	if err := c.Render.Check(); err != nil {
 		errs = append(errs, err)
 	}
 	if c.LeaderElection && c.LocalIdentity {
-		errs = append(errs, errors.New("--agent-leader-election needs the identity in the cluster, so --agent-local-identity cannot be set"))
+		errs = append(errs, errors.New("--agent-local-identity: got true, want false with --agent-leader-election, which needs the identity in the cluster"))
 	}
 	return errors.Join(errs...)
 }
@@ -202,4 +197,8 @@ func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+func (c *Config) bundleDir() string {
+	return filepath.Join(c.DataDir, "bundles")
 }

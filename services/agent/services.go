@@ -28,12 +28,12 @@ func (c *Config) services() ([]uplink.Service, error) {
 }
 
 // newServices makes what answers for services of the cluster. Without a file, roots are whom to trust.
-func newServices(a *agent, roots *x509.CertPool) (http.Handler, error) {
-	allowed, err := a.cfg.services()
+func newServices(p *parts, roots *x509.CertPool) (http.Handler, error) {
+	allowed, err := p.cfg.services()
 	if err != nil {
 		return nil, err
 	}
-	if name := a.cfg.ServiceProxyCAFile; name != "" {
+	if name := p.cfg.ServiceProxyCAFile; name != "" {
 		pem, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read certificates for services: %w", err)
@@ -43,7 +43,7 @@ func newServices(a *agent, roots *x509.CertPool) (http.Handler, error) {
 		}
 	}
 	services, err := uplink.NewServices(uplink.ServiceParams{
-		Allow: allowed, Roots: roots, Logger: a.telemetry.Logger(), Meter: a.telemetry.Meter("agent"), StallTimeout: a.cfg.StallTimeout,
+		Allow: allowed, Roots: roots, Logger: p.telemetry.Logger(), Meter: p.telemetry.Meter("agent"), StallTimeout: p.cfg.StallTimeout,
 	})
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -23,7 +22,8 @@ import (
 // minAdminToken is the shortest admin token, prefix included, in bytes.
 const minAdminToken = 20
 
-// Config is everything that can be set. Fields whose zero value stands for a default take it in Run, too.
+// Config is everything that can be set. A number or time of the distributor's own that is zero takes the default that
+// Bind gives its flag.
 type Config struct {
 	Serve     serve.Config
 	Telemetry telemetry.Config
@@ -50,21 +50,21 @@ type Config struct {
 	AgentSettingsFile string
 	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only pages of the hub's own.
 	AllowedOrigins []string
-	// BundleCache bounds the bundle cache on disk. Zero: 10 GiB.
+	// BundleCache bounds the bundle cache on disk.
 	BundleCache config.Bytes
 	// EncodingCache bounds what is kept on disk of bundles in gzip and without compression, for clients that do not take
-	// zstd. It has to have room for the largest bundle. Zero: 1 GiB.
+	// zstd. It has to have room for the largest bundle.
 	EncodingCache config.Bytes
 	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain a token, and how many
-	// may enrol; others are told when to come again. Zero: 1000.
+	// may enrol; others are told when to come again.
 	AgentRate int
-	// PlanPollInterval is how often agents that hold no stream ask for their plan. Zero: 2 min.
+	// PlanPollInterval is how often agents that hold no stream ask for their plan.
 	PlanPollInterval time.Duration
-	// CatalogPollInterval is how often changes made by other replicas are looked for. Zero: 1 s.
+	// CatalogPollInterval is how often changes made by other replicas are looked for.
 	CatalogPollInterval time.Duration
-	// ResyncInterval is how often every source is resolved again, in case an event was missed. Zero: 10 min.
+	// ResyncInterval is how often every source is resolved again, in case an event was missed.
 	ResyncInterval time.Duration
-	// ReconcileInterval is how often gitcache's repository definitions are compared with the catalog. Zero: 1 min.
+	// ReconcileInterval is how often gitcache's repository definitions are compared with the catalog.
 	ReconcileInterval time.Duration
 }
 
@@ -72,6 +72,12 @@ type Config struct {
 func (c *Config) Bind(s *config.Set) {
 	c.Serve.Bind(s)
 	c.Telemetry.Bind(s)
+	c.bind(s)
+	s.Check(c.check)
+}
+
+// bind binds the distributor's own fields.
+func (c *Config) bind(s *config.Set) {
 	s.Group("Shared")
 	c.Service.Bind(s)
 	s.String(&c.GitCacheURL, "gitcache-url", "", "base URL of gitcache, such as https://gitcache:8701 (required)")
@@ -91,25 +97,9 @@ func (c *Config) Bind(s *config.Set) {
 	s.Duration(&c.CatalogPollInterval, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
 	s.Duration(&c.ResyncInterval, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")
 	s.Duration(&c.ReconcileInterval, "distributor-reconcile-interval", time.Minute, "how often repository definitions in gitcache are compared with the catalog, give or take a quarter")
-	s.Check(func() error {
-		_, err := c.complete()
-		return err
-	})
 }
 
-func (c *Config) gitCacheCA() ([]byte, error) {
-	if c.GitCacheCAFile == "" {
-		return nil, nil
-	}
-	ca, err := os.ReadFile(c.GitCacheCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("read gitcache's CA: %w", err)
-	}
-	return ca, nil
-}
-
-// complete returns the settings with their defaults, or what is wrong with them.
-func (c Config) complete() (Config, error) {
+func (c *Config) check() error {
 	var errs []error
 	if c.DataDir == "" {
 		errs = append(errs, config.Missing("distributor-data-dir"))
@@ -121,28 +111,19 @@ func (c Config) complete() (Config, error) {
 		errs = append(errs, err)
 	}
 	if token := c.AdminToken.Reveal(); token != "" && (len(token) < minAdminToken || !strings.HasPrefix(token, admission.APITokenPrefix)) {
-		errs = append(errs, fmt.Errorf("admin token must begin with %s and have at least %d bytes", admission.APITokenPrefix, minAdminToken))
-	}
-	if c.DatabaseURL == "" {
-		c.DatabaseURL = "sqlite:" + filepath.ToSlash(filepath.Join(c.DataDir, "leat.db"))
+		errs = append(errs, fmt.Errorf("--distributor-admin-token: got %d bytes, want at least %d that begin with %s",
+			len(token), minAdminToken, admission.APITokenPrefix))
 	}
 	if _, err := crossorigin.New(c.AllowedOrigins); err != nil {
-		errs = append(errs, fmt.Errorf("allowed origins: %w", err))
+		errs = append(errs, fmt.Errorf("--distributor-allowed-origins: %w", err))
 	}
 	if c.AgentRate < 0 {
-		errs = append(errs, errors.New("agent rate must not be negative"))
+		errs = append(errs, fmt.Errorf("--distributor-agent-rate: got %d, want 0 or more", c.AgentRate))
 	}
-	c.AgentRate = cmp.Or(c.AgentRate, 1000)
-	c.PlanPollInterval = orDefault(c.PlanPollInterval, 2*time.Minute)
-	c.CatalogPollInterval = orDefault(c.CatalogPollInterval, time.Second)
-	c.ResyncInterval = orDefault(c.ResyncInterval, 10*time.Minute)
-	c.ReconcileInterval = orDefault(c.ReconcileInterval, time.Minute)
-	return c, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
-func orDefault(d, def time.Duration) time.Duration {
-	if d <= 0 {
-		return def
-	}
-	return d
+// databaseURL returns the database: the given one, or the file in the data folder.
+func (c *Config) databaseURL() string {
+	return cmp.Or(c.DatabaseURL, "sqlite:"+filepath.ToSlash(filepath.Join(c.DataDir, "leat.db")))
 }

@@ -16,15 +16,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/private"
@@ -69,14 +66,13 @@ const (
 	// streamStallTimeout is how long a watcher may take nothing of its stream.
 	streamStallTimeout = 30 * time.Second
 	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
-	rememberTokens  = 20_000
-	shutdownTimeout = 5 * time.Second
+	rememberTokens = 20_000
 )
 
 // Run runs one replica until ctx is done, then lets running calls finish.
 func Run(ctx context.Context, cfg Config) (err error) {
-	cfg, err = cfg.complete()
-	if err != nil {
+	config.Complete(cfg.bind)
+	if err := cfg.check(); err != nil {
 		return err
 	}
 	settings, err := readSettings(cfg.AgentSettingsFile)
@@ -87,7 +83,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, shutdown(ctx, tel)) }()
+	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
 	logger := tel.Logger()
 
 	if err := private.Dir(cfg.DataDir); err != nil {
@@ -122,7 +118,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := view.Load(ctx); err != nil {
 		return fmt.Errorf("load catalog: %w", err)
 	}
-	ca, err := cfg.gitCacheCA()
+	ca, err := rpc.ReadCA(cfg.GitCacheCAFile)
 	if err != nil {
 		return err
 	}
@@ -196,9 +192,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	return run(ctx, cfg, pages.Wrap(handler), parts{
-		view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, logger: logger,
-		internal: newInternal(tel), meter: tel.Meter(scope),
+	p := parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache}
+	return p.run(ctx, serve.Params{
+		Config: cfg.Serve, Public: pages.Wrap(handler), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
 	})
 }
 
@@ -228,7 +224,7 @@ func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.
 }
 
 func openOnce(ctx context.Context, cfg Config) (*sqlstore.Store, error) {
-	store, err := sqlstore.Open(ctx, cfg.DatabaseURL, []byte(cfg.Service.Secret.Reveal()))
+	store, err := sqlstore.Open(ctx, cfg.databaseURL(), []byte(cfg.Service.Secret.Reveal()))
 	if err != nil || cfg.AdminToken.Reveal() == "" {
 		return store, err
 	}
@@ -237,55 +233,6 @@ func openOnce(ctx context.Context, cfg Config) (*sqlstore.Store, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
-}
-
-// parts are what runs beside the server.
-type parts struct {
-	view    *fleet.View
-	source  *gitsource.Source
-	loop    *resolve.Loop
-	reports *intake.Queue
-	disk    *casdisk.Store
-	cache   *bundles.Cache
-	logger  *slog.Logger
-
-	internal http.Handler
-	meter    metric.Meter
-}
-
-// run serves until ctx is done or a part fails. The parts go on during the drain, for the calls that are finishing.
-func run(ctx context.Context, cfg Config, handler http.Handler, p parts) error {
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	group, work := errgroup.WithContext(work)
-	// A part that fails ends the server, too.
-	serving, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(work, cancel)()
-	defer cancel()
-	group.Go(func() error { return p.view.MonitorCatalog(work) })
-	group.Go(func() error { return p.view.MonitorPresence(work) })
-	group.Go(func() error { return p.reports.Run(work) })
-	group.Go(func() error { return p.loop.Run(work) })
-	group.Go(func() error { return p.source.MonitorDefinitions(work) })
-	group.Go(func() error { return p.source.MonitorRepositories(work, p.loop.Observe) })
-	group.Go(func() error { return keepDisk(work, p.disk, p.cache, p.view) })
-	served := serve.Run(serving, serve.Params{
-		Config: cfg.Serve, Public: handler, Internal: p.internal, Logger: p.logger, Meter: p.meter,
-	})
-	if err := p.view.StorePresence(work); err != nil {
-		p.logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
-	}
-	stop()
-	if err := group.Wait(); !errors.Is(err, context.Canceled) {
-		served = errors.Join(served, err)
-	}
-	return served
-}
-
-func shutdown(ctx context.Context, tel *telemetry.Telemetry) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer cancel()
-	return tel.Shutdown(ctx)
 }
 
 // handlerParams are what newHandler mounts.

@@ -16,22 +16,20 @@ import (
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
 const (
-	defaultCache   = 10 * config.GiB
-	defaultReaders = 8
-	defaultBuilds  = 2
-	maxFollowers   = 2
-	defaultWebhook = 512 * config.KiB
-	maxWebhook     = 25 * config.MiB
+	maxFollowers = 2
+	maxWebhook   = 25 * config.MiB
 	// minWebhookSecret keeps the secret from being guessed from a signature, which anybody on the way may see.
 	minWebhookSecret = 16
 )
 
-// Config is everything that can be set. A field that is zero takes the default that its flag has.
+// Config is everything that can be set. A field that is zero takes the default of its flag, but for switches and
+// Followers.
 type Config struct {
 	Serve     serve.Config
 	Telemetry telemetry.Config
@@ -51,32 +49,32 @@ type Config struct {
 	// WebhookSecret is what the webhooks of repositories without a secret of their own are signed with, or carry; at least
 	// 16 bytes. Empty: those repositories take no webhooks.
 	WebhookSecret config.Secret
-	// MaxWebhook bounds the body of a webhook: at most 25 MiB, and 512 KiB by default. At most sixteen bodies of that
+	// MaxWebhook bounds the body of a webhook: at most 25 MiB. At most sixteen bodies of that
 	// size are held at once.
 	MaxWebhook config.Bytes
 
-	PollInterval time.Duration // of repositories that name none; 2 min
-	LeaseTTL     time.Duration // how long a dead owner's repositories wait for another; 15 s
-	LeaseRenew   time.Duration // LeaseTTL/3
-	FetchTimeout time.Duration // 5 min
-	CloneTimeout time.Duration // 30 min
-	Debounce     time.Duration // from a refresh call to its fetch; 1 s
-	Fetches      int           // at once; 16
-	Clones       int           // at once; 8
+	PollInterval time.Duration // of repositories that name none
+	LeaseTTL     time.Duration // how long a dead owner's repositories wait for another
+	LeaseRenew   time.Duration // zero: LeaseTTL/3
+	FetchTimeout time.Duration
+	CloneTimeout time.Duration
+	Debounce     time.Duration // from a refresh call to its fetch
+	Fetches      int           // at once
+	Clones       int           // at once
 	Memory       config.Bytes  // of all clones and large fetches together; zero: memory.Default
 	MirrorDisk   config.Bytes  // of all mirrors; zero: only the disk bounds them
-	Readers      int           // of mirrors, at once; 8
-	Builds       int           // of bundles, at once; 2
-	Rebalance    time.Duration // between looks at who should own what; 30 s
-	// Followers is how many replicas keep a copy of each mirror besides its owner, 0 to 2. The flag's default is 1.
+	Readers      int           // of mirrors, at once
+	Builds       int           // of bundles, at once
+	Rebalance    time.Duration // between looks at who should own what
+	// Followers is how many replicas keep a copy of each mirror besides its owner, 0 to 2. Zero: none.
 	Followers int
 
 	// Backend keeps the mirrors: BackendGoGit or BackendGit. Empty: BackendGoGit.
 	Backend string
 
-	HostSessions int // conversations with one upstream host at once; 8
-	HostRequests int // to one upstream host per second; 20
-	HostBurst    int // requests to one upstream host after a rest; 40
+	HostSessions int // conversations with one upstream host at once
+	HostRequests int // to one upstream host per second
+	HostBurst    int // requests to one upstream host after a rest
 	// CredentialsFile holds credentials by URL prefix, for repositories that have none. Empty: there is none.
 	CredentialsFile string
 	// AllowLocalUpstreams allows URLs that no administrator wrote to lead to this machine and its link.
@@ -86,10 +84,10 @@ type Config struct {
 	// SubmoduleCredentials are URL prefixes below which submodules get the credential of the repository that they belong to.
 	SubmoduleCredentials []string
 
-	BundleCache    config.Bytes // 10 GiB
-	MaxBundleBytes config.Bytes // of a bundle, unpacked; 256 MiB
-	MaxBundleFiles int          // 20 000
-	MaxFileBytes   config.Bytes // 32 MiB
+	BundleCache    config.Bytes
+	MaxBundleBytes config.Bytes // of a bundle, unpacked
+	MaxBundleFiles int
+	MaxFileBytes   config.Bytes
 	// Heartbeat is the longest silence of a stream of events; 20 s. Not a flag.
 	Heartbeat time.Duration
 }
@@ -98,6 +96,13 @@ type Config struct {
 func (c *Config) Bind(s *config.Set) {
 	c.Serve.Bind(s)
 	c.Telemetry.Bind(s)
+	c.bind(s)
+	s.Check(c.check)
+}
+
+// bind binds gitcache's own fields. Each default is here alone, but for those that a package has for its own settings.
+func (c *Config) bind(s *config.Set) {
+	times, hosts, limits := mirroring.DefaultSettings(), hostgate.DefaultConfig(), bundle.DefaultLimits()
 	s.Group("Shared")
 	s.String(&c.RedisURL, "redis-url", "", "Redis that all replicas share: redis://…, or redis+sentinel://…, redis+cluster://… (required)")
 	s.String(&c.RedisCAFile, "redis-ca-file", "", "PEM certificates to trust for a Redis with TLS (rediss://…) instead of the system's")
@@ -106,26 +111,26 @@ func (c *Config) Bind(s *config.Set) {
 	s.String(&c.DataDir, "gitcache-data-dir", "", "folder for mirrors and bundles, of this replica alone (required)")
 	s.String(&c.AdvertiseURL, "gitcache-advertise-url", "", "URL under which other replicas reach this one; empty: from the listener")
 	s.String(&c.PeerCAFile, "gitcache-peer-ca-file", "", "certificates to trust for other replicas at https, in PEM")
-	s.Duration(&c.PollInterval, "gitcache-poll-interval", 2*time.Minute, "mean time between polls of a repository that names none")
-	s.Duration(&c.LeaseTTL, "gitcache-lease-ttl", 15*time.Second, "how long the repositories of a dead replica wait for another one")
+	s.Duration(&c.PollInterval, "gitcache-poll-interval", times.PollInterval, "mean time between polls of a repository that names none")
+	s.Duration(&c.LeaseTTL, "gitcache-lease-ttl", times.LeaseTTL, "how long the repositories of a dead replica wait for another one")
 	s.Duration(&c.LeaseRenew, "gitcache-lease-renew", 0, "time between renewals of a lease; 0: a third of the lease's life")
-	s.Duration(&c.Rebalance, "gitcache-rebalance", 30*time.Second, "mean time between looks for repositories that another replica should own")
+	s.Duration(&c.Rebalance, "gitcache-rebalance", times.Rebalance, "mean time between looks for repositories that another replica should own")
 	s.Int(&c.Followers, "gitcache-followers", 1, "replicas that keep a copy of each mirror besides its owner, 0 to 2")
 	s.Secret(&c.WebhookSecret, "gitcache-webhook-secret", "", "secret of the webhooks of repositories that have none of their own; empty: those take no webhooks")
-	s.Size(&c.MaxWebhook, "gitcache-max-webhook", defaultWebhook, "largest body of a webhook, at most 25 MiB; a push that needs more is found by the next poll")
-	s.Duration(&c.FetchTimeout, "gitcache-fetch-timeout", 5*time.Minute, "longest fetch into an existing mirror")
-	s.Duration(&c.CloneTimeout, "gitcache-clone-timeout", 30*time.Minute, "longest first fetch")
-	s.Duration(&c.Debounce, "gitcache-debounce", time.Second, "time in which requests to refresh a repository share one fetch")
-	s.Int(&c.Fetches, "gitcache-fetches", 16, "fetches at once")
-	s.Int(&c.Clones, "gitcache-clones", 8, "first fetches at once; how many of them are indexed at once is a matter of memory")
+	s.Size(&c.MaxWebhook, "gitcache-max-webhook", 512*config.KiB, "largest body of a webhook, at most 25 MiB; a push that needs more is found by the next poll")
+	s.Duration(&c.FetchTimeout, "gitcache-fetch-timeout", times.FetchTimeout, "longest fetch into an existing mirror")
+	s.Duration(&c.CloneTimeout, "gitcache-clone-timeout", times.CloneTimeout, "longest first fetch")
+	s.Duration(&c.Debounce, "gitcache-debounce", times.Debounce, "time in which requests to refresh a repository share one fetch")
+	s.Int(&c.Fetches, "gitcache-fetches", times.Fetches, "fetches at once")
+	s.Int(&c.Clones, "gitcache-clones", times.Clones, "first fetches at once; how many of them are indexed at once is a matter of memory")
 	s.Size(&c.Memory, "gitcache-memory", 0, "memory for indexing what was fetched, all repositories together; 0: half of GOMEMLIMIT or of the container's limit, 1 GiB without either")
 	s.Size(&c.MirrorDisk, "gitcache-mirror-disk", 0, "disk for mirrors; 0: no bound but the disk's own")
-	s.Int(&c.Readers, "gitcache-readers", defaultReaders, "mirrors open for reading at once; each takes about 16 MiB")
-	s.Int(&c.Builds, "gitcache-builds", defaultBuilds, "bundles built at once")
+	s.Int(&c.Readers, "gitcache-readers", 8, "mirrors open for reading at once; each takes about 16 MiB")
+	s.Int(&c.Builds, "gitcache-builds", 2, "bundles built at once")
 	s.String(&c.Backend, "gitcache-backend", BackendGoGit, "what stores and reads mirrors: gogit, which is built in, or git, the executable in PATH")
-	s.Int(&c.HostSessions, "gitcache-host-sessions", 8, "conversations with one upstream host at once")
-	s.Int(&c.HostRequests, "gitcache-host-requests", 20, "requests to one upstream host per second")
-	s.Int(&c.HostBurst, "gitcache-host-burst", 40, "requests to one upstream host that may come at once after a rest")
+	s.Int(&c.HostSessions, "gitcache-host-sessions", hosts.Sessions, "conversations with one upstream host at once")
+	s.Int(&c.HostRequests, "gitcache-host-requests", hosts.Requests, "requests to one upstream host per second")
+	s.Int(&c.HostBurst, "gitcache-host-burst", hosts.Burst, "requests to one upstream host that may come at once after a rest")
 	s.String(&c.CredentialsFile, "gitcache-credentials-file", "", "YAML or JSON file with credentials by URL prefix; read again when it changes")
 	s.Bool(&c.AllowLocalUpstreams, "gitcache-allow-local-upstreams", false,
 		"let URLs of submodules, redirects and LFS servers lead to loopback and link-local addresses; for tests and development only")
@@ -133,12 +138,18 @@ func (c *Config) Bind(s *config.Set) {
 		"keep URLs of submodules, redirects and LFS servers from leading to private networks")
 	s.Strings(&c.SubmoduleCredentials, "gitcache-submodule-credentials", nil,
 		"URL prefixes below which submodules get the credential of their repository at the same host; empty: only in its own folder")
-	s.Size(&c.BundleCache, "gitcache-bundle-cache", defaultCache, "disk for bundles")
-	limits := bundle.DefaultLimits()
+	s.Size(&c.BundleCache, "gitcache-bundle-cache", 10*config.GiB, "disk for bundles")
 	s.Size(&c.MaxBundleBytes, "gitcache-max-bundle", config.Bytes(limits.Bytes), "largest bundle, unpacked")
 	s.Int(&c.MaxBundleFiles, "gitcache-max-files", limits.Files, "most files of a bundle")
 	s.Size(&c.MaxFileBytes, "gitcache-max-file", config.Bytes(limits.FileBytes), "largest file of a bundle")
-	s.Check(c.check)
+}
+
+// completed returns a Config whose zero fields have the defaults of their flags. No followers is a choice.
+func (c Config) completed() Config {
+	followers := c.Followers
+	config.Complete(c.bind)
+	c.Followers = followers
+	return c
 }
 
 func (c *Config) check() error {
@@ -151,19 +162,19 @@ func (c *Config) check() error {
 	}
 	errs = append(errs, c.Service.Check())
 	if n := len(c.WebhookSecret.Reveal()); n != 0 && n < minWebhookSecret {
-		errs = append(errs, fmt.Errorf("gitcache-webhook-secret has %d bytes: want at least %d", n, minWebhookSecret))
+		errs = append(errs, fmt.Errorf("--gitcache-webhook-secret: got %d bytes, want at least %d", n, minWebhookSecret))
 	}
 	if c.MaxWebhook > maxWebhook {
-		errs = append(errs, fmt.Errorf("gitcache-max-webhook is %d bytes: want at most %d", c.MaxWebhook, maxWebhook))
+		errs = append(errs, fmt.Errorf("--gitcache-max-webhook: got %s, want at most %s", c.MaxWebhook, maxWebhook))
 	}
 	if c.LeaseRenew > 0 && c.LeaseTTL > 0 && c.LeaseRenew > c.LeaseTTL/2 {
-		errs = append(errs, fmt.Errorf("gitcache-lease-renew is %s: want at most half of the lease's %s", c.LeaseRenew, c.LeaseTTL))
+		errs = append(errs, fmt.Errorf("--gitcache-lease-renew: got %s, want at most half of --gitcache-lease-ttl, which is %s", c.LeaseRenew, c.LeaseTTL))
 	}
 	if c.Followers < 0 || c.Followers > maxFollowers {
-		errs = append(errs, fmt.Errorf("gitcache-followers is %d: want 0 to %d", c.Followers, maxFollowers))
+		errs = append(errs, fmt.Errorf("--gitcache-followers: got %d, want 0 to %d", c.Followers, maxFollowers))
 	}
 	if c.Backend != "" && c.Backend != BackendGoGit && c.Backend != BackendGit {
-		errs = append(errs, fmt.Errorf("gitcache-backend is %q: want %s or %s", c.Backend, BackendGoGit, BackendGit))
+		errs = append(errs, fmt.Errorf("--gitcache-backend: got %q, want %s or %s", c.Backend, BackendGoGit, BackendGit))
 	}
 	if _, err := c.submodulePrefixes(); err != nil {
 		errs = append(errs, err)
@@ -176,7 +187,7 @@ func (c *Config) submodulePrefixes() ([]submodule.Prefix, error) {
 	for _, text := range c.SubmoduleCredentials {
 		p, err := submodule.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("gitcache-submodule-credentials has %q: %w", text, err)
+			return nil, fmt.Errorf("--gitcache-submodule-credentials: got %q: %w", text, err)
 		}
 		prefixes = append(prefixes, p)
 	}
@@ -192,7 +203,7 @@ func (c *Config) settings() mirroring.Settings {
 		PollInterval: c.PollInterval, LeaseTTL: c.LeaseTTL, LeaseRenew: c.LeaseRenew, FetchTimeout: c.FetchTimeout,
 		CloneTimeout: c.CloneTimeout, Debounce: c.Debounce, Fetches: c.Fetches, Clones: c.Clones,
 		Rebalance: c.Rebalance, Followers: c.Followers,
-	}.WithDefaults()
+	}
 }
 
 func (c *Config) limits() bundle.Limits {

@@ -5,7 +5,6 @@ package gitcache
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
@@ -36,10 +35,8 @@ func openTrust(cfg Config, url string, tel *telemetry.Telemetry) (*trust, error)
 	if t.names, err = replicas.NewNames(t.secret); err != nil {
 		return nil, err
 	}
-	if cfg.PeerCAFile != "" {
-		if t.ca, err = os.ReadFile(cfg.PeerCAFile); err != nil {
-			return nil, fmt.Errorf("read replicas' CA: %w", err)
-		}
+	if t.ca, err = rpc.ReadCA(cfg.PeerCAFile); err != nil {
+		return nil, err
 	}
 	t.self = t.names.Of(url)
 	t.verifier = identity.Chain(

@@ -47,9 +47,7 @@ type PlanParams struct {
 	// Hub is a client that sends the agent's token.
 	Hub      distributorv1connect.DistributorServiceClient
 	Identity *Identity
-	// Deliver receives each new plan. It returns at once.
-	Deliver func(plan.Plan)
-	Logger  *slog.Logger
+	Logger   *slog.Logger
 	// Reconnect spaces attempts. Zero: 0.5 s doubling to 30 s.
 	Reconnect backoff.Policy
 }
@@ -58,8 +56,9 @@ type PlanParams struct {
 type Plans struct {
 	params PlanParams
 
-	// held is the latest plan in wire format, to which deltas apply, or nil before the first. Only
-	// Run uses it.
+	// receive takes each new plan, and returns at once. It is Run's alone.
+	receive func(plan.Plan)
+	// held is the plan as it came, to which deltas apply; nil before the first. It is Run's alone.
 	held *distributorv1.Plan
 	// isDoubted is set from the first message that does not match until the next whole plan. The
 	// agent accepts no deltas meanwhile. Only Run uses it.
@@ -80,14 +79,7 @@ func NewPlans(p PlanParams) *Plans {
 	return &Plans{params: p}
 }
 
-// Version returns the version of the last delivered plan, or "" before the first.
-func (p *Plans) Version() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.version
-}
-
-// Pinned reports whether the plan names a bundle, which must then stay on disk.
+// Pinned tells whether the plan names a bundle, which must then stay on disk.
 func (p *Plans) Pinned(d digest.Digest) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,8 +96,10 @@ func (p *Plans) Ready(context.Context) error {
 	return nil
 }
 
-// Run delivers the stored plan, then every new one, until ctx is done; then it returns nil.
-func (p *Plans) Run(ctx context.Context) error {
+// Run passes the plan kept on disk to receive, then every new one, until ctx is done; then it returns nil. receive must
+// return at once.
+func (p *Plans) Run(ctx context.Context, receive func(plan.Plan)) error {
+	p.receive = receive
 	p.restore(ctx)
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		outcome := p.watch(ctx)
@@ -312,7 +306,7 @@ func (p *Plans) deliver(plan plan.Plan) {
 	p.mu.Lock()
 	p.version, p.ready, p.pinned = plan.Version, true, pinned
 	p.mu.Unlock()
-	p.params.Deliver(plan)
+	p.receive(plan)
 }
 
 func (p *Plans) keep(message *distributorv1.Plan) error {

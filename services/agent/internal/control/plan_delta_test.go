@@ -240,14 +240,16 @@ func follow(t *testing.T, client *http.Client, dir string) *followed {
 		t.Fatal(err)
 	}
 	f := &followed{dir: dir, done: make(chan error, 1)}
-	plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: hub, Identity: me, Logger: logger, Deliver: func(p plan.Plan) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.last = p
-	}})
+	plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: hub, Identity: me, Logger: logger})
 	ctx, cancel := context.WithCancel(t.Context())
 	f.cancel = cancel
-	go func() { f.done <- plans.Run(ctx) }()
+	go func() {
+		f.done <- plans.Run(ctx, func(p plan.Plan) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.last = p
+		})
+	}()
 	return f
 }
 

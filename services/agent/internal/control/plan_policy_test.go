@@ -55,9 +55,9 @@ func first(t *testing.T, dir string, message *distributorv1.Plan) plan.Plan {
 	}
 	got := make(chan plan.Plan, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: client, Identity: me, Logger: logger, Deliver: func(p plan.Plan) { got <- p }})
+	plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: client, Identity: me, Logger: logger})
 	done := make(chan error)
-	go func() { done <- plans.Run(ctx) }()
+	go func() { done <- plans.Run(ctx, func(p plan.Plan) { got <- p }) }()
 	plan := <-got
 	cancel()
 	if err := <-done; err != nil {

@@ -87,17 +87,16 @@ func withPlans(t *testing.T, h *planHub, test func(t *testing.T, versions func()
 		}
 		var mu sync.Mutex
 		var versions []string
-		plans := control.NewPlans(control.PlanParams{
-			Dir: dir, Hub: client, Identity: me, Logger: logger,
-			Deliver: func(p plan.Plan) {
+		plans := control.NewPlans(control.PlanParams{Dir: dir, Hub: client, Identity: me, Logger: logger})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- plans.Run(ctx, func(p plan.Plan) {
 				mu.Lock()
 				defer mu.Unlock()
 				versions = append(versions, p.Version)
-			},
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- plans.Run(ctx) }()
+			})
+		}()
 		test(t, func() []string {
 			mu.Lock()
 			defer mu.Unlock()

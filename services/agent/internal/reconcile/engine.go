@@ -28,6 +28,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,43 +85,36 @@ type Params struct {
 // Observer receives how long each run took. A nil Observer is not called.
 type Observer func(ctx context.Context, took time.Duration, problem *reason.Problem)
 
-// Settings bound the work.
+// Settings bound the work. A field that is zero takes the value that it has in [DefaultSettings].
 type Settings struct {
-	// Workers is how many services are worked on at once. Zero: 16.
+	// Workers is how many services are worked on at once.
 	Workers int
-	// Refresh is how often an unchanged service is examined again, ±25 %. Zero: 2 h.
+	// Refresh is how often an unchanged service is looked at again, ±25 %.
 	Refresh time.Duration
-	// ApplyTimeout bounds a run, and each of its stages if it has several. Waiting for health does
-	// not count. Zero: 5 min.
+	// ApplyTimeout bounds a run, and each of its stages if it has several. Waiting for health does not
+	// count.
 	ApplyTimeout time.Duration
-	// Guard stops prunes inside a service. Zero: inventory.DefaultGuard.
+	// Guard stops prunes inside a service.
 	Guard inventory.Guard
-	// ServiceGuard stops a plan from which too many services vanish at once. Zero:
-	// inventory.DefaultGuard.
+	// ServiceGuard stops a plan from which too many services vanish at once.
 	ServiceGuard inventory.Guard
-	// Retry spaces runs of a failing service. Zero: 1 s doubling to 5 min.
+	// Retry spaces runs of a failing service.
 	Retry backoff.Policy
 }
 
+// DefaultSettings returns the settings of an agent that is given none.
+func DefaultSettings() Settings {
+	return Settings{
+		Workers: 16, Refresh: 2 * time.Hour, ApplyTimeout: 5 * time.Minute,
+		Guard: inventory.DefaultGuard(), ServiceGuard: inventory.DefaultGuard(),
+		Retry: backoff.Policy{Initial: time.Second, Max: 5 * time.Minute, Multiplier: 2},
+	}
+}
+
 func (s Settings) withDefaults() Settings {
-	if s.Workers <= 0 {
-		s.Workers = 16
-	}
-	if s.Refresh <= 0 {
-		s.Refresh = 2 * time.Hour
-	}
-	if s.ApplyTimeout <= 0 {
-		s.ApplyTimeout = 5 * time.Minute
-	}
-	if s.Guard == (inventory.Guard{}) {
-		s.Guard = inventory.DefaultGuard()
-	}
-	if s.ServiceGuard == (inventory.Guard{}) {
-		s.ServiceGuard = inventory.DefaultGuard()
-	}
-	if s.Retry == (backoff.Policy{}) {
-		s.Retry = backoff.Policy{Initial: time.Second, Max: 5 * time.Minute, Multiplier: 2}
-	}
+	d := DefaultSettings()
+	s.Workers, s.Refresh, s.ApplyTimeout = cmp.Or(s.Workers, d.Workers), cmp.Or(s.Refresh, d.Refresh), cmp.Or(s.ApplyTimeout, d.ApplyTimeout)
+	s.Guard, s.ServiceGuard, s.Retry = cmp.Or(s.Guard, d.Guard), cmp.Or(s.ServiceGuard, d.ServiceGuard), cmp.Or(s.Retry, d.Retry)
 	return s
 }
 

@@ -6,6 +6,7 @@
 package hostgate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -30,23 +31,19 @@ const (
 	manyHosts = 1024
 )
 
-// Config are the bounds of every single host. A field that is zero takes its default.
+// Config are the bounds of every single host. A field that is zero takes the value that it has in [DefaultConfig].
 type Config struct {
-	Sessions int // conversations at once; 8
-	Requests int // per second; 20
-	Burst    int // requests that may come at once after a rest; 40
+	Sessions int // conversations at once
+	Requests int // per second
+	Burst    int // requests that may come at once after a rest
 }
 
+// DefaultConfig returns bounds that public hosts tolerate.
+func DefaultConfig() Config { return Config{Sessions: 8, Requests: 20, Burst: 40} }
+
 func (c Config) withDefaults() Config {
-	fill := func(field *int, fallback int) {
-		if *field <= 0 {
-			*field = fallback
-		}
-	}
-	fill(&c.Sessions, 8)
-	fill(&c.Requests, 20)
-	fill(&c.Burst, 40)
-	return c
+	d := DefaultConfig()
+	return Config{Sessions: cmp.Or(c.Sessions, d.Sessions), Requests: cmp.Or(c.Requests, d.Requests), Burst: cmp.Or(c.Burst, d.Burst)}
 }
 
 // Gate keeps the bounds. All methods may be called concurrently.

@@ -64,31 +64,40 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Settings are the times and bounds of all repositories. A field that is zero takes its default.
+// Settings are the times and bounds of all repositories. A field that is zero takes the value that it has in
+// [DefaultSettings].
 type Settings struct {
-	PollInterval time.Duration // where a definition has none; 2 min
-	LeaseTTL     time.Duration // 15 s
-	LeaseRenew   time.Duration // a third of LeaseTTL
-	FetchTimeout time.Duration // 5 min
-	CloneTimeout time.Duration // 30 min
-	Debounce     time.Duration // from a refresh request to its fetch; 1 s
-	Fetches      int           // at once on this replica; 16
-	Clones       int           // at once on this replica; 8
-	Rebalance    time.Duration // mean time between looks at who should own what; 30 s
+	PollInterval time.Duration // where a definition has none
+	LeaseTTL     time.Duration
+	LeaseRenew   time.Duration // zero: a third of LeaseTTL
+	FetchTimeout time.Duration
+	CloneTimeout time.Duration
+	Debounce     time.Duration // from a refresh request to its fetch
+	Fetches      int           // at once on this replica
+	Clones       int           // at once on this replica
+	Rebalance    time.Duration // mean time between looks at who should own what
 	Followers    int           // replicas besides the owner that keep a copy; zero: none
 }
 
-// WithDefaults fills in what is zero.
-func (s Settings) WithDefaults() Settings {
-	s.PollInterval = positive(s.PollInterval, 2*time.Minute)
-	s.LeaseTTL = positive(s.LeaseTTL, 15*time.Second)
+// DefaultSettings returns the settings of a replica that is given none.
+func DefaultSettings() Settings {
+	return Settings{
+		PollInterval: 2 * time.Minute, LeaseTTL: 15 * time.Second, FetchTimeout: 5 * time.Minute, CloneTimeout: 30 * time.Minute,
+		Debounce: time.Second, Fetches: 16, Clones: 8, Rebalance: 30 * time.Second,
+	}
+}
+
+func (s Settings) withDefaults() Settings {
+	d := DefaultSettings()
+	s.PollInterval = positive(s.PollInterval, d.PollInterval)
+	s.LeaseTTL = positive(s.LeaseTTL, d.LeaseTTL)
 	s.LeaseRenew = positive(s.LeaseRenew, s.LeaseTTL/3)
-	s.FetchTimeout = positive(s.FetchTimeout, 5*time.Minute)
-	s.CloneTimeout = positive(s.CloneTimeout, 30*time.Minute)
-	s.Debounce = positive(s.Debounce, time.Second)
-	s.Rebalance = positive(s.Rebalance, 30*time.Second)
-	s.Fetches = positive(s.Fetches, 16)
-	s.Clones = positive(s.Clones, 8)
+	s.FetchTimeout = positive(s.FetchTimeout, d.FetchTimeout)
+	s.CloneTimeout = positive(s.CloneTimeout, d.CloneTimeout)
+	s.Debounce = positive(s.Debounce, d.Debounce)
+	s.Rebalance = positive(s.Rebalance, d.Rebalance)
+	s.Fetches = positive(s.Fetches, d.Fetches)
+	s.Clones = positive(s.Clones, d.Clones)
 	return s
 }
 

@@ -37,7 +37,7 @@ type shared struct {
 }
 
 func newShared(deps Deps) (*shared, error) {
-	deps.Settings = deps.Settings.WithDefaults()
+	deps.Settings = deps.Settings.withDefaults()
 	s := &shared{Deps: deps, notices: semaphore.NewWeighted(maxNotices), diskFull: wake.NewSignal()}
 	s.slots[queueFetch] = semaphore.NewWeighted(int64(deps.Settings.Fetches))
 	s.slots[queueClone] = semaphore.NewWeighted(int64(deps.Settings.Clones))

@@ -45,9 +45,9 @@ func TestNamedIsSureOnlyOfWhatRedisHolds(t *testing.T) {
 	}
 	other := redisregistry.New(redisregistry.Params{
 		Client: server.Client(t), Prefix: "leat:{gitcache}:test:", Sealer: sealer, Path: filepath.Join(t.TempDir(), "o.json"),
-		Logger: slog.New(slog.DiscardHandler), Apply: func([]mirror.Definition) {},
+		Logger: slog.New(slog.DiscardHandler),
 	})
-	if err := other.Start(t.Context()); err != nil {
+	if err := other.Start(t.Context(), func([]mirror.Definition) {}); err != nil {
 		t.Fatal(err)
 	}
 	wantNamed(t, other, true, "uid-1")

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -70,8 +71,6 @@ type Params struct {
 	Path string
 	// Reload is the mean time between two readings of the whole hash. Zero: 30 s.
 	Reload time.Duration
-	// Apply is told all definitions whenever they may have changed. It is not called concurrently.
-	Apply  func([]mirror.Definition)
 	Logger *slog.Logger
 }
 
@@ -80,7 +79,10 @@ type Registry struct {
 	params      Params
 	put, delete *redis.Script
 
-	mu     sync.Mutex // also orders readings of the hash and calls of Apply
+	urls atomic.Pointer[map[string]string] // of all definitions, by UID; replaced as a whole
+
+	mu     sync.Mutex // also orders readings of the hash and calls of apply
+	apply  func([]mirror.Definition)
 	known  copyOnDisk
 	loaded bool
 	missed time.Time // when the hash was last read for an unknown name
@@ -100,14 +102,25 @@ func New(p Params) *Registry {
 	return &Registry{params: p, put: redis.NewScript(putLua), delete: redis.NewScript(deleteLua)}
 }
 
+// URL returns the URL of the repository with that UID, or false while the repository is unknown. It does not block.
+func (r *Registry) URL(uid string) (string, bool) {
+	urls := r.urls.Load()
+	if urls == nil {
+		return "", false
+	}
+	url, ok := (*urls)[uid]
+	return url, ok
+}
+
 func (r *Registry) definitions() string { return r.params.Prefix + "repositories" }
 func (r *Registry) meta() string        { return r.params.Prefix + "repositories:meta" }
 func (r *Registry) channel() string     { return r.params.Prefix + "repositories:changed" }
 
-// Start takes over the copy on disk, and then what Redis knows. While Redis does not answer the copy alone counts. The
-// error is the disk's.
-func (r *Registry) Start(ctx context.Context) error {
-	if err := r.loadDisk(ctx); err != nil {
+// Start takes over the copy on disk, and then what Redis knows. While Redis does not answer the copy alone counts. From
+// then on apply is given all definitions whenever they may have changed; it is not called concurrently. The error is the
+// disk's.
+func (r *Registry) Start(ctx context.Context, apply func([]mirror.Definition)) error {
+	if err := r.loadDisk(ctx, apply); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)

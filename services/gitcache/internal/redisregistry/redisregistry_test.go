@@ -39,13 +39,13 @@ func newReplica(t *testing.T, server *redistest.Server, path string) *replica {
 	r.Registry = redisregistry.New(redisregistry.Params{
 		Client: server.Client(t), Prefix: "leat:{gitcache}:test:", Sealer: sealer, Path: path,
 		Logger: slog.New(slog.DiscardHandler),
-		Apply: func(defs []mirror.Definition) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.defs = defs
-		},
 	})
-	if err := r.Start(t.Context()); err != nil {
+	apply := func(defs []mirror.Definition) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.defs = defs
+	}
+	if err := r.Start(t.Context(), apply); err != nil {
 		t.Fatal(err)
 	}
 	return r

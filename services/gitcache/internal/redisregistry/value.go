@@ -133,9 +133,19 @@ func (r *Registry) adopt(ctx context.Context, fetched copyOnDisk) error {
 		// Serving goes on from memory; only a restart without Redis would miss the change.
 		r.params.Logger.WarnContext(ctx, "copy of definitions not written", slog.Any("error", err))
 	}
-	r.known, r.loaded = fetched, true
-	r.params.Apply(r.decodeAll(ctx, fetched.Values))
+	r.replaceLocked(ctx, fetched)
 	return nil
+}
+
+// replaceLocked takes over other definitions. Their URLs are known before apply is called: whatever it begins may ask.
+func (r *Registry) replaceLocked(ctx context.Context, next copyOnDisk) {
+	r.known, r.loaded = next, true
+	defs, urls := r.decodeAll(ctx, next.Values), map[string]string{}
+	for _, def := range defs {
+		urls[def.UID] = def.URL
+	}
+	r.urls.Store(&urls)
+	r.apply(defs)
 }
 
 // decodeAll leaves out what does not open: somebody uses another secret, and the log says so.
@@ -153,9 +163,10 @@ func (r *Registry) decodeAll(ctx context.Context, values map[string]string) []mi
 	return defs
 }
 
-func (r *Registry) loadDisk(ctx context.Context) error {
+func (r *Registry) loadDisk(ctx context.Context, apply func([]mirror.Definition)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.apply = apply
 	data, err := os.ReadFile(r.params.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -168,8 +179,7 @@ func (r *Registry) loadDisk(ctx context.Context) error {
 		r.params.Logger.WarnContext(ctx, "copy of definitions not readable", slog.Any("error", err))
 		return nil
 	}
-	r.known, r.loaded = onDisk, true
-	r.params.Apply(r.decodeAll(ctx, onDisk.Values))
+	r.replaceLocked(ctx, onDisk)
 	return nil
 }
 

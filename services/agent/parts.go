@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
@@ -37,10 +39,83 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
+// parts are what runs, and what the parts of the tunnel are made of.
+type parts struct {
+	cfg       Config
+	telemetry *telemetry.Telemetry
+	cluster   *kube.Client
+	watches   *kube.Watches
+	store     *casdisk.Store
+	plans     *control.Plans
+	reports   *control.Reports
+	describer *control.Describer
+	summary   *overview.Summary // nil: the cluster is not to be looked at
+	workers   *renderworker.Pool
+	engine    *reconcile.Engine
+	uplink    *uplink.Uplink
+	reception *reception.Reception // nil: the agent dials the hub
+	identity  *control.Identity
+	configs   *control.Configs
+}
+
+// run runs every part until ctx is done or one of them fails.
+func (p *parts) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		_ = p.store.Run(ctx, nil) // returns only why ctx ended
+		return nil
+	})
+	group.Go(func() error { return p.plans.Run(ctx, func(plan plan.Plan) { p.adopt(ctx, plan) }) })
+	group.Go(func() error { return p.watches.Run(ctx, p.engine) })
+	for _, part := range []func(context.Context) error{p.reports.Run, p.engine.Run, p.connect, p.describer.Run} {
+		group.Go(func() error { return part(ctx) })
+	}
+	if p.summary != nil {
+		group.Go(func() error {
+			return p.cluster.Overview(ctx, kube.OverviewParams{Summary: p.summary, Back: p.describer.Back})
+		})
+	}
+	if !p.cfg.LocalIdentity {
+		group.Go(func() error { return p.identity.KeepIdentity(ctx, p.cluster.Keep()) })
+	}
+	return group.Wait()
+}
+
+// adopt has everything work on a new plan. It returns at once.
+func (p *parts) adopt(ctx context.Context, plan plan.Plan) {
+	p.configs.Retain(ctx, plan)
+	if err := p.telemetry.SetLevel(plan.Settings.LogLevel); err != nil {
+		p.telemetry.Logger().WarnContext(ctx, "ignoring unknown log level from hub", slog.Any("error", err))
+	}
+	p.engine.SetPlan(plan)
+}
+
+// close ends what holds the disk or other processes. It is called after run.
+func (p *parts) close() error {
+	p.workers.Close()
+	return p.store.Close()
+}
+
+// connect holds the tunnel open, whoever opens it.
+func (p *parts) connect(ctx context.Context) error {
+	if p.reception == nil {
+		return p.uplink.Run(ctx)
+	}
+	listener := p.cfg.TunnelListener
+	if listener == nil {
+		var err error
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", p.cfg.ListenTunnelAddr); err != nil {
+			return fmt.Errorf("listen for the hub: %w", err)
+		}
+	}
+	p.telemetry.Logger().InfoContext(ctx, "waiting for the hub to dial", slog.String("address", listener.Addr().String()))
+	return p.reception.Run(ctx, listener)
+}
+
 // assemble makes every part and connects them. Nothing runs yet.
-func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*agent, error) {
+func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*parts, error) {
 	logger := tel.Logger()
-	caPEM, err := cfg.hubCA()
+	caPEM, err := rpc.ReadCA(cfg.HubCAFile)
 	if err != nil {
 		return nil, err
 	}
@@ -62,62 +137,51 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*agen
 	if err != nil {
 		return nil, err
 	}
-	// The parts refer to each other in a ring: plans → engine → bundles → store → plans. Deliver closes it; it is called
-	// only once everything runs.
-	a := &agent{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches(), identity: me}
-	a.plans = control.NewPlans(control.PlanParams{
-		Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger,
-		Deliver: func(plan plan.Plan) {
-			configs.Retain(context.Background(), plan)
-			if err := tel.SetLevel(plan.Settings.LogLevel); err != nil {
-				logger.WarnContext(context.Background(), "hub asks for a log level that is none", slog.Any("error", err))
-			}
-			a.engine.SetPlan(plan)
-		},
-	})
-	a.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
+	p := &parts{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches(), identity: me, configs: configs}
+	p.plans = control.NewPlans(control.PlanParams{Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger})
+	p.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
 	if cfg.ClusterView {
-		a.summary = overview.NewSummary()
+		p.summary = overview.NewSummary()
 	}
-	a.describer = control.NewDescriber(control.DescriberParams{
-		Reports: a.reports, Summary: a.summary, Version: cluster.Version, AgentVersion: app.Version(), Capabilities: capabilities(cfg), Logger: logger,
+	p.describer = control.NewDescriber(control.DescriberParams{
+		Reports: p.reports, Summary: p.summary, Version: cluster.Version, AgentVersion: app.Version(), Capabilities: capabilities(cfg), Logger: logger,
 	})
-	lastGood := control.NewLastGood(a.reports)
+	lastGood := control.NewLastGood(p.reports)
 	observer, err := observe(tel)
 	if err != nil {
 		return nil, err
 	}
-	a.store, err = casdisk.Open(casdisk.Config{
+	p.store, err = casdisk.Open(casdisk.Config{
 		Dir: cfg.bundleDir(), MaxBytes: int64(cfg.CacheSize), Logger: logger,
-		Pinned: func(d digest.Digest) bool { return a.plans.Pinned(d) || lastGood.Pinned(d) },
+		Pinned: func(d digest.Digest) bool { return p.plans.Pinned(d) || lastGood.Pinned(d) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open bundle store: %w", err)
 	}
 	bundles, err := control.OpenBundles(control.BundleParams{
-		Dir: cfg.DataDir, BaseURL: hub.BaseURL, HTTP: hub.HTTP, Store: a.store, Yield: lastGood.Yield, Telemetry: tel,
+		Dir: cfg.DataDir, BaseURL: hub.BaseURL, HTTP: hub.HTTP, Store: p.store, Yield: lastGood.Yield, Telemetry: tel,
 		Recheck: cfg.RefreshInterval / 2, // each refresh, which comes after three quarters of it at least, is to look
 	})
 	if err != nil {
-		return nil, errors.Join(err, a.store.Close())
+		return nil, errors.Join(err, p.store.Close())
 	}
 	limits := render.LimitsWithin(renderworker.Container())
-	a.workers = renderworker.NewPool(cfg.Render, limits)
-	a.engine = reconcile.New(reconcile.Params{
-		Render:  render.Engine{Builder: render.NewMemo(a.workers), Limits: limits},
-		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: a.watches,
+	p.workers = renderworker.NewPool(cfg.Render, limits)
+	p.engine = reconcile.New(reconcile.Params{
+		Render:  render.Engine{Builder: render.NewMemo(p.workers), Limits: limits},
+		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: p.watches,
 		Fingerprints: fingerprints,
 		Owner:        me.ClusterUID, Observer: observer, Logger: logger,
 		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),
 		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},
 	})
-	if a.uplink, err = newUplink(a, me, caPEM); err != nil {
-		return nil, errors.Join(err, a.store.Close())
+	if p.uplink, err = newUplink(p, me, caPEM); err != nil {
+		return nil, errors.Join(err, p.store.Close())
 	}
 	if home != nil {
-		a.reception = reception.New(reception.Params{Identity: me, Tunnel: a.uplink, Home: home, Logger: logger})
+		p.reception = reception.New(reception.Params{Identity: me, Tunnel: p.uplink, Home: home, Logger: logger})
 	}
-	return a, nil
+	return p, nil
 }
 
 // connectHub makes the agent's identity and the client that uses it. Where there is a home, all calls go over it.
@@ -174,29 +238,29 @@ func fetchHubKeys(ctx context.Context, hub rpc.Client) ([]ed25519.PublicKey, err
 }
 
 // newUplink makes the tunnel connection and what answers on it.
-func newUplink(a *agent, me *control.Identity, caPEM []byte) (*uplink.Uplink, error) {
-	logger := a.telemetry.Logger()
+func newUplink(p *parts, me *control.Identity, caPEM []byte) (*uplink.Uplink, error) {
+	logger := p.telemetry.Logger()
 	server, err := rpc.NewServer(rpc.ServerParams{
-		Telemetry: a.telemetry, Logger: logger, Trusted: true,
+		Telemetry: p.telemetry, Logger: logger, Trusted: true,
 	})
 	if err != nil {
 		return nil, err
 	}
 	agents := http.NewServeMux()
-	agents.Handle(agentv1connect.NewAgentServiceHandler(api.New(a.engine, logger), server.Options()...))
-	handler, err := newHandler(a, api.Subjects(agents))
+	agents.Handle(agentv1connect.NewAgentServiceHandler(api.New(p.engine, logger), server.Options()...))
+	handler, err := newHandler(p, api.Subjects(agents))
 	if err != nil {
 		return nil, err
 	}
 	return uplink.New(uplink.Params{
-		URL: me.TunnelURL, Tokens: me.ForTunnel(), CAPEM: caPEM, Transports: a.cfg.transports(), Version: app.Version(), Logger: logger,
-		Handler: uplink.Traced(handler, uplink.TraceParams{Tracer: a.telemetry.Tracer("agent"), Propagator: a.telemetry.Propagator()}),
+		URL: me.TunnelURL, Tokens: me.ForTunnel(), CAPEM: caPEM, Transports: p.cfg.transports(), Version: app.Version(), Logger: logger,
+		Handler: uplink.Traced(handler, uplink.TraceParams{Tracer: p.telemetry.Tracer("agent"), Propagator: p.telemetry.Propagator()}),
 	})
 }
 
 // newHandler makes what answers people's requests.
-func newHandler(a *agent, agents http.Handler) (http.Handler, error) {
-	server, err := a.cluster.Endpoint()
+func newHandler(p *parts, agents http.Handler) (http.Handler, error) {
+	server, err := p.cluster.Endpoint()
 	if err != nil {
 		return nil, err
 	}
@@ -206,17 +270,17 @@ func newHandler(a *agent, agents http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authenticate upgrades: %w", err)
 	}
-	services, err := newServices(a, server.Roots)
+	services, err := newServices(p, server.Roots)
 	if err != nil {
 		return nil, err
 	}
-	people, err := uplink.NewPeople(a.cfg.AllowedUsers, a.cfg.AllowedGroups)
+	people, err := uplink.NewPeople(p.cfg.AllowedUsers, p.cfg.AllowedGroups)
 	if err != nil {
 		return nil, err
 	}
 	return uplink.NewHandler(uplink.HandlerParams{
 		APIServer: server.Base, Transport: server.Transport, Watches: server.Watches, Upgrades: upgrades, Services: services,
-		Agent: agents, Logger: a.telemetry.Logger(), Meter: a.telemetry.Meter("agent"), StallTimeout: a.cfg.StallTimeout,
+		Agent: agents, Logger: p.telemetry.Logger(), Meter: p.telemetry.Meter("agent"), StallTimeout: p.cfg.StallTimeout,
 		People: people,
 	})
 }

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/services/distributor/internal/bundles"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/gitsource"
+	"github.com/leatdev/leat/services/distributor/internal/intake"
+	"github.com/leatdev/leat/services/distributor/internal/resolve"
+)
+
+// parts are what runs beside the server.
+type parts struct {
+	view    *fleet.View
+	source  *gitsource.Source
+	loop    *resolve.Loop
+	reports *intake.Queue
+	disk    *casdisk.Store
+	cache   *bundles.Cache
+}
+
+// run serves until ctx is done or a part fails. The parts continue during the drain, for the calls that are finishing:
+// they end after the server, and presence is stored between the two.
+func (p *parts) run(ctx context.Context, server serve.Params) error {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, work := errgroup.WithContext(work)
+	// A part that fails ends the server, too.
+	serving, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(work, cancel)()
+	defer cancel()
+	for _, part := range []func(context.Context) error{
+		p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions,
+		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
+		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
+	} {
+		group.Go(func() error { return part(work) })
+	}
+	served := serve.Run(serving, server)
+	if err := p.view.StorePresence(work); err != nil {
+		server.Logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
+	}
+	stop()
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+		served = errors.Join(served, err)
+	}
+	return served
+}

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/private"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/gitcache/internal/credfile"
+	"github.com/leatdev/leat/services/gitcache/internal/lfs"
+	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
+)
+
+// disk is everything below the data folder but the registry's copy. It is opened as a whole, before anything that could
+// change it runs.
+type disk struct {
+	git backend
+	// credentials are those by URL prefix; nil where no file is set.
+	credentials *credfile.File
+	objects     *lfs.Store
+	bundles     *casdisk.Store
+	index       *snapshot.Index
+	temporary   string
+}
+
+// openDisk opens the folders. root returns the URL of the repository with a UID, and is asked when one is fetched.
+func openDisk(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (*disk, error) {
+	temporary := filepath.Join(cfg.DataDir, "tmp")
+	if err := private.Dir(cfg.DataDir); err != nil {
+		return nil, fmt.Errorf("make data folder: %w", err)
+	}
+	d := &disk{temporary: temporary}
+	var err error
+	// First, because it is what keeps two processes from using one folder.
+	d.bundles, err = casdisk.Open(casdisk.Config{
+		Dir: filepath.Join(cfg.DataDir, "bundles"), MaxBytes: int64(cfg.BundleCache), MaxContentBytes: int64(cfg.MaxBundleBytes),
+		Logger: tel.Logger(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(os.RemoveAll(temporary), os.MkdirAll(temporary, 0o700)); err != nil {
+		return nil, errors.Join(fmt.Errorf("make temporary folder: %w", err), d.Close())
+	}
+	if d.index, err = snapshot.OpenIndex(filepath.Join(cfg.DataDir, "digests.log")); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if d.objects, err = lfs.OpenStore(filepath.Join(cfg.DataDir, "lfs")); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if err := errors.Join(d.openGit(cfg, root, tel), observeStore(tel.Meter(scope), d.bundles)); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *disk) newBuilder(
+	cfg Config, blobs snapshot.Blobs, objects snapshot.Objects, submodules snapshot.Submodules, tel *telemetry.Telemetry,
+) (*snapshot.Builder, error) {
+	return snapshot.NewBuilder(snapshot.Params{
+		Mirrors: d.git, Blobs: blobs, Objects: objects, Submodules: submodules, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
+		Builds: cfg.Builds, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+	})
+}
+
+// openGit opens mirrors and upstreams, with the credentials that are shared by prefix.
+func (d *disk) openGit(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) error {
+	var credentials uploadpack.Credentials
+	if cfg.CredentialsFile != "" {
+		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())
+		credentials = d.credentials
+	}
+	var err error
+	d.git, err = newBackend(cfg, filepath.Join(cfg.DataDir, "mirrors"), credentials, root, tel.Logger())
+	if err != nil || d.credentials == nil {
+		return err
+	}
+	return d.credentials.Load(d.git.Check)
+}
+
+// run looks after the bundles, and reads the file of credentials again when it changes, until ctx is done.
+func (d *disk) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	if d.credentials != nil {
+		group.Go(func() error { return d.credentials.Run(ctx) })
+	}
+	group.Go(func() error {
+		_ = d.bundles.Run(ctx, nil) // returns only why ctx ended
+		return nil
+	})
+	return group.Wait()
+}
+
+// Close closes what was opened.
+func (d *disk) Close() error {
+	var err error
+	if d.index != nil {
+		err = d.index.Close()
+	}
+	return errors.Join(err, d.bundles.Close())
+}
+
+// observeStore shows how full the store for bundles is.
+func observeStore(meter metric.Meter, store cas.Store) error {
+	used, err := meter.Int64ObservableGauge("leat.cas.usage", metric.WithUnit("By"), metric.WithDescription("Bytes of stored bundles."))
+	limit, err2 := meter.Int64ObservableGauge("leat.cas.limit", metric.WithUnit("By"), metric.WithDescription("Bound of leat.cas.usage."))
+	_, err3 := meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		usage, err := store.Usage(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(used, usage.Bytes)
+		o.ObserveInt64(limit, usage.MaxBytes)
+		return nil
+	}, used, limit)
+	if err := errors.Join(err, err2, err3); err != nil {
+		return fmt.Errorf("make metrics: %w", err)
+	}
+	return nil
+}

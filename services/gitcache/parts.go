@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gitcache
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/gitcache/internal/api"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
+	"github.com/leatdev/leat/services/gitcache/internal/redispeers"
+	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
+	"github.com/leatdev/leat/services/gitcache/internal/submodule"
+	"github.com/leatdev/leat/services/gitcache/internal/webhook"
+)
+
+// parts are what runs.
+type parts struct {
+	registry   *redisregistry.Registry
+	members    *redispeers.Peers
+	set        *mirroring.Set
+	submodules *submodule.Keeper
+	webhooks   *webhook.Handler
+	disk       *disk
+}
+
+// run serves until ctx is done or a part fails. All parts end at once: leases are given back while the server drains.
+func (p *parts) run(ctx context.Context, server serve.Params) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, part := range []func(context.Context) error{
+		p.registry.Run, p.members.Run, p.set.Run, p.submodules.Run, p.webhooks.Run, p.disk.run,
+		func(ctx context.Context) error { return serve.Run(ctx, server) },
+	} {
+		group.Go(func() error { return part(ctx) })
+	}
+	return group.Wait()
+}
+
+// newInternal returns the handler for probes and scrapes.
+func newInternal(registry *redisregistry.Registry, tel *telemetry.Telemetry) http.Handler {
+	health := serve.NewHealth()
+	health.Register("definitions", registry.Loaded)
+	return serve.NewInternal(serve.InternalParams{
+		Health: health, Telemetry: tel,
+		Services: []string{gitcachev1connect.GitCacheServiceName, gitcachev1connect.ReplicaServiceName},
+	})
+}
+
+// newHandler returns the handler for webhooks and for calls of other services.
+func newHandler(
+	service *api.Service, replica *api.Replica, webhooks *webhook.Handler, verifier identity.Verifier, tel *telemetry.Telemetry,
+) (http.Handler, error) {
+	server, err := rpc.NewServer(rpc.ServerParams{Telemetry: tel, Logger: tel.Logger(), Verifier: verifier})
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	path, handler := gitcachev1connect.NewGitCacheServiceHandler(service, slices.Concat(server.Options(), api.Options())...)
+	mux.Handle(path, server.Guard(handler))
+	path, handler = gitcachev1connect.NewReplicaServiceHandler(replica, slices.Concat(server.Options(), api.ReplicaOptions())...)
+	mux.Handle(path, server.Guard(handler))
+	mux.Handle(webhook.Pattern, webhooks)
+	mux.Handle(webhook.RepositoryPattern, webhooks)
+	return mux, nil
+}
+
+// newWebhooks returns the handler of webhooks. One may arrive at any replica; the set finds the
+// owner.
+func newWebhooks(
+	cfg Config, set *mirroring.Set, deliveries webhook.Deliveries, tel *telemetry.Telemetry,
+) (*webhook.Handler, error) {
+	return webhook.New(webhook.Params{
+		Deliveries:   deliveries,
+		Repositories: set.Definitions,
+		Refresh: func(ctx context.Context, name string) error {
+			_, err := set.Refresh(ctx, name, false)
+			return err
+		},
+		DefaultSecret: mirror.Secret(cfg.WebhookSecret.Reveal()), MaxBody: int64(cfg.MaxWebhook),
+		Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
+	})
+}
