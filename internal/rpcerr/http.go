@@ -171,8 +171,3 @@ func codeOfStatus(status int) connect.Code {
 	}
 	return connect.CodeUnknown
 }
-
-// As returns Leat's error in err's chain, for callers that need its code and details.
-func As(err error) (*connect.Error, bool) {
-	return errors.AsType[*connect.Error](err)
-}

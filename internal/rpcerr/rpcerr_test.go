@@ -141,14 +141,3 @@ func TestDetailThatCannotBeEncodedIsDropped(t *testing.T) {
 		t.Errorf("got %v, want code and message kept", err)
 	}
 }
-
-func TestAs(t *testing.T) {
-	t.Parallel()
-	want := rpcerr.NotFound("cluster", "demo")
-	if got, found := rpcerr.As(fmt.Errorf("x: %w", want)); got != want || !found {
-		t.Errorf("got %v, %t, want the error in the chain", got, found)
-	}
-	if _, found := rpcerr.As(errors.New("x")); found {
-		t.Error("plain error: got one")
-	}
-}
