@@ -50,7 +50,7 @@ type HandlerParams struct {
 // bundles that its plan names, or named lately. All others are not found, whether they exist or
 // not: only the caller's own plans decide that.
 func NewHandler(p HandlerParams) http.Handler {
-	return identity.Authenticate(p.Verifier, &handler{p: p})
+	return identity.Authenticate(identity.Logged(p.Verifier, p.Logger), &handler{p: p})
 }
 
 type handler struct {
