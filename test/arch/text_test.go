@@ -18,7 +18,7 @@ type plainWord struct {
 	pattern *regexp.Regexp
 	// except spares a match, together with the text that follows it.
 	except *regexp.Regexp
-	// instead tells the writer why the words are refused, and what to write.
+	// instead says why the words are refused, and what to write.
 	instead string
 }
 
