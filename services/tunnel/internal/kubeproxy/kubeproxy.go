@@ -19,7 +19,8 @@
 // connection and that stream.
 //
 // An exchange belongs to the goroutine of its handler. Another goroutine reads the upload and
-// counts its bytes; counters that both use are atomic. No lock is held while another one is taken.
+// counts its bytes; counters that both use are atomic. The lock of rechecks is taken before that of
+// its queue of timers. No other lock is held while another one is taken.
 //
 // The package does not know how agents are connected, decide access, or keep audit records.
 package kubeproxy

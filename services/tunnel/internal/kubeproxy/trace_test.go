@@ -18,6 +18,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
@@ -150,6 +151,32 @@ func TestSpanOfWhatBrokeOff(t *testing.T) {
 	if got := attributes(span); got["http.response.status_code"] != "200" || got["http.response.body.size"] != "5" {
 		t.Errorf("got %v, want what was written", got)
 	}
+}
+
+// TestSpanOfASessionThatCannotBeRecorded expects the reason of the refusal in the span.
+func TestSpanOfASessionThatCannotBeRecorded(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewSpanRecorder()
+	handler := newHandler(t, func(deps *kubeproxy.Deps) {
+		deps.Tracer = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")
+		deps.Router, deps.Recorder = connected(t, answer), fullRecorder{}
+	})
+	req := httptest.NewRequest(http.MethodGet, "/clusters/demo/api/v1/namespaces/n/pods/p/exec", nil)
+	req.Header = http.Header{"Authorization": {"Bearer token"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, req)
+	if got := attributes(spans.Ended()[0]); recorder.Code != http.StatusServiceUnavailable || got["error.type"] != "DEPENDENCY_UNAVAILABLE" {
+		t.Errorf("got %d and %v, want 503 and its reason", recorder.Code, got)
+	}
+}
+
+// fullRecorder has no room for recordings.
+type fullRecorder struct{}
+
+func (fullRecorder) Evades(string, kubeapi.Attributes, bool) bool { return false }
+
+func (fullRecorder) Begin(context.Context, kubeproxy.Session) (kubeproxy.Recording, error) {
+	return nil, errors.New("disk full")
 }
 
 type broken struct{}
