@@ -9,65 +9,123 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"time"
 )
 
-// defaultGCPercent is the Go runtime's default for GOGC.
-const defaultGCPercent = 100
+const (
+	// defaultGCPercent is GOGC's value where nobody set it.
+	defaultGCPercent = 100
+	// collectorShare is how much of one core the garbage collector may use.
+	collectorShare = 0.025
+	// leastHeadroom is the smallest headroom. A part of a large heap is added, so that a sudden
+	// load does not outrun the first collection.
+	leastHeadroom       = 8 << 20
+	leastHeadroomFactor = 1.0 / 8
+	// headroomInterval is how soon a process whose work has ended gives memory back.
+	headroomInterval = 5 * time.Second
+)
 
-// KeepHeadroom makes the heap grow by at least low and at most high bytes between two collections,
-// instead of by its own size. Otherwise a small heap that serves many requests would be collected
-// many times a second, and a large heap that hardly changes would take twice its size. It does
-// nothing if GOGC is set. The returned function ends it.
+// KeepHeadroom lets the heap of the process grow between two collections by as much as keeps the
+// collector at a fortieth of one core, instead of by its own size. A busy process collects seldom,
+// though its heap is small. A process with a large heap and little to do needs little more memory
+// than is alive. The heap never grows by more than most bytes between two collections.
 //
-// It is for main functions, since a process has one heap.
-func KeepHeadroom(low, high uint64) (stop func()) {
+// KeepHeadroom does nothing if GOGC is set. The returned function ends it. It is for main
+// functions, since a process has one heap.
+func KeepHeadroom(most uint64) (stop func()) {
 	if given := debug.SetGCPercent(defaultGCPercent); given != defaultGCPercent {
 		debug.SetGCPercent(given)
 		return func() {}
 	}
-	h := &headroom{low: low, high: high, percent: defaultGCPercent}
-	h.adjust()
-	return h.stop
+	stopped, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		keepHeadroom(stopped, most)
+	}()
+	return sync.OnceFunc(func() {
+		close(stopped)
+		<-ended
+		debug.SetGCPercent(defaultGCPercent)
+	})
 }
 
-// headroom sets GOGC again after each collection.
-type headroom struct {
-	low, high uint64
-
-	mu      sync.Mutex
-	percent int
-	stopped bool
-}
-
-// collected is an unreachable object. Its finalizer runs after the next collection and adjusts
-// GOGC.
-type collected struct{ h *headroom }
-
-func (h *headroom) adjust() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.stopped {
-		return
+// keepHeadroom sets GOGC after each collection, and every few seconds: a process that was busy is
+// not to keep its memory until it has allocated as much again.
+func keepHeadroom(stopped <-chan struct{}, most uint64) {
+	collections := make(chan struct{}, 1)
+	notifyCollection(collections)
+	tick := time.NewTicker(headroomInterval)
+	defer tick.Stop()
+	percent := defaultGCPercent
+	last, lastAt, cost := readHeap(), time.Now(), 0.0
+	for {
+		isCollected := false
+		select {
+		case <-stopped:
+			return
+		case <-collections:
+			isCollected = true
+			notifyCollection(collections)
+		case <-tick.C:
+		}
+		now, at := readHeap(), time.Now()
+		if isCollected {
+			cost = now.collector - last.collector
+		}
+		rate := float64(now.allocated-last.allocated) / max(at.Sub(lastAt).Seconds(), 1e-3)
+		last, lastAt = now, at
+		// Setting it stops the world for a moment, so small differences are left alone.
+		next := percentFor(now.live, headroomFor(now.live, rate, cost, most))
+		if math.Abs(float64(next-percent)) > float64(percent)/10 {
+			debug.SetGCPercent(next)
+			percent = next
+		}
 	}
-	// Setting the percentage stops the world for a moment, so small differences are ignored.
-	if next := h.wanted(); math.Abs(float64(next-h.percent)) > float64(h.percent)/10 {
-		debug.SetGCPercent(next)
-		h.percent = next
+}
+
+// notifyCollection sends to the channel after the next collection, unless it is full: that runs the
+// finalizer of an object without references.
+func notifyCollection(collections chan<- struct{}) {
+	runtime.SetFinalizer(&collected{collections}, func(c *collected) {
+		select {
+		case c.collections <- struct{}{}:
+		default:
+		}
+	})
+}
+
+type collected struct{ collections chan<- struct{} }
+
+// heap is the state of the heap after a collection.
+type heap struct {
+	live      uint64
+	allocated uint64  // bytes since the process began
+	collector float64 // seconds of processor time since the process began
+}
+
+// readHeap returns the state of the heap. Marking by processors that have nothing else to do costs
+// nobody anything, and is left out.
+func readHeap() heap {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"},
+		{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/idle:cpu-seconds"},
 	}
-	runtime.SetFinalizer(&collected{h}, func(c *collected) { c.h.adjust() })
+	metrics.Read(samples)
+	return heap{
+		live: samples[0].Value.Uint64(), allocated: samples[1].Value.Uint64(),
+		collector: samples[2].Value.Float64() - samples[3].Value.Float64(),
+	}
 }
 
-// wanted returns by how many percent of the live heap the heap may grow.
-func (h *headroom) wanted() int {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	live := max(sample[0].Value.Uint64(), 1<<20)
-	return int(min(max(live, h.low), h.high) * 100 / live)
+// headroomFor returns by how many bytes the heap may grow until the next collection. The process
+// allocates rate bytes a second, and a collection costs the given seconds of processor time. If one
+// follows after each h bytes, the collector uses cost×rate/h of a core.
+func headroomFor(live uint64, rate, cost float64, most uint64) uint64 {
+	least := leastHeadroom + float64(live)*leastHeadroomFactor
+	return uint64(min(max(rate*cost/collectorShare, least), float64(most)))
 }
 
-func (h *headroom) stop() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stopped = true
-	debug.SetGCPercent(defaultGCPercent)
+// percentFor returns the GOGC that lets the heap grow by the given bytes.
+func percentFor(live, headroom uint64) int {
+	return int(max(headroom*100/max(live, 1<<20), 1))
 }

@@ -1,52 +1,61 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package app_test
+package app
 
 import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
-
-	"github.com/leatdev/leat/internal/app"
 )
 
-// garbage allocates 256 MiB and returns how many collections ran.
-func garbage() uint32 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range 256 {
-		runtime.KeepAlive(make([]byte, 1<<20))
+func TestHeadroomFor(t *testing.T) {
+	t.Parallel()
+	const most, mib = 256 << 20, 1 << 20
+	tests := []struct {
+		name string
+		live uint64
+		rate float64
+		cost float64
+		want uint64 // MiB
+	}{
+		{"an idle process with a small heap gets the least", 16 * mib, mib, 0.002, 10},
+		{"a busy process with a small heap is collected twice a second", 16 * mib, 200 * mib, 0.0125, 100},
+		{"an idle process with a large heap gets a part of it", 512 * mib, mib, 0.3, 72},
+		{"heartbeats of a large fleet need more", 512 * mib, 10 * mib, 0.3, 120},
+		{"nothing gets more than the most", 512 * mib, 100 * mib, 0.3, 256},
+		{"a huge heap does not, either", 16 << 30, 0, 3, 256},
 	}
-	runtime.ReadMemStats(&after)
-	return after.NumGC - before.NumGC
+	for _, test := range tests {
+		if got := headroomFor(test.live, test.rate, test.cost, most); got+mib/2 < test.want*mib || got > test.want*mib+mib/2 {
+			t.Errorf("%s: got %d bytes, want %d MiB", test.name, got, test.want)
+		}
+	}
 }
 
-// gcPercent returns the current GOGC.
+func TestPercentFor(t *testing.T) {
+	t.Parallel()
+	if got := percentFor(512<<20, 64<<20); got != 12 {
+		t.Errorf("64 MiB beside 512 MiB: got GOGC %d, want 12", got)
+	}
+	if got := percentFor(64<<30, 64<<20); got != 1 {
+		t.Errorf("64 MiB beside 64 GiB: got GOGC %d, want 1: zero would collect without a pause", got)
+	}
+}
+
+// gcPercent returns the value of GOGC.
 func gcPercent() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-func TestKeepHeadroom(t *testing.T) {
-	stop := app.KeepHeadroom(64<<20, 128<<20)
-	runtime.GC()
-	// Finalizers run one after another, so headroom's has run when this one runs.
-	done := make(chan struct{})
-	runtime.SetFinalizer(&struct{ pointer *int }{new(int)}, func(any) { close(done) })
-	runtime.GC()
-	<-done
-	if got := garbage(); got > 12 {
-		t.Errorf("a small heap was collected %d times in 256 MiB, want about every 64 MiB", got)
-	}
+func TestKeepHeadroomFollowsTheHeap(t *testing.T) { //nolint:paralleltest // A process has one heap.
+	stop := KeepHeadroom(64 << 20)
 	alive := make([]byte, 512<<20)
-	for range 3 {
+	for gcPercent() >= 50 { // until a collection was noticed
 		runtime.GC()
-	}
-	for gcPercent() >= 50 { // until its finalizer has run
-		runtime.Gosched()
 	}
 	runtime.KeepAlive(alive)
 	stop()
@@ -57,7 +66,7 @@ func TestKeepHeadroom(t *testing.T) {
 
 func TestKeepHeadroomLeavesAGivenValueAlone(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(250))
-	defer app.KeepHeadroom(64<<20, 128<<20)()
+	defer KeepHeadroom(128 << 20)()
 	if got := gcPercent(); got != 250 {
 		t.Errorf("got GOGC %d, want the configured one", got)
 	}

@@ -6,20 +6,18 @@ package main
 
 import (
 	"context"
-	"math"
 	"os"
 
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/services/agent"
 )
 
-// leastHeadroom is how much the heap grows between collections at least: people's requests, which pass through, would else have the
-// small heap of a small cluster collected many times a second. A larger heap grows as it always does.
-const leastHeadroom = 16 << 20
+// mostHeadroom bounds how much memory a busy agent takes beside what it needs.
+const mostHeadroom = 32 << 20
 
 func main() {
 	agent.ServeRender(os.Args[1:])
-	app.KeepHeadroom(leastHeadroom, math.MaxUint64)
+	app.KeepHeadroom(mostHeadroom)
 	cfg := &agent.Config{}
 	app.Main("agent", cfg, func(ctx context.Context) error { return agent.Run(ctx, *cfg) })
 }

@@ -11,15 +11,11 @@ import (
 	"github.com/leatdev/leat/services/distributor"
 )
 
-// The heap grows by this much between collections. A small hub answers half as many questions again per core with the
-// lower bound; the upper one is what ten thousand connected agents take beside what they need.
-const (
-	leastHeadroom = 64 << 20
-	mostHeadroom  = 256 << 20
-)
+// mostHeadroom bounds how much memory a busy hub takes beside what it needs.
+const mostHeadroom = 256 << 20
 
 func main() {
-	app.KeepHeadroom(leastHeadroom, mostHeadroom)
+	app.KeepHeadroom(mostHeadroom)
 	var cfg distributor.Config
 	app.Main("distributor", &cfg, func(ctx context.Context) error { return distributor.Run(ctx, cfg) })
 }
