@@ -4,6 +4,7 @@
 package bench_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,13 +20,17 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
 )
 
 // agent is one simulated agent with a connection of its own.
 type agent struct {
-	cluster  string
-	token    string
+	cluster string
+	// token is for the distributor, tunnelToken for the tunnel.
+	token, tunnelToken string
+
 	http     *http.Client
 	url      string
 	service  distributorv1connect.DistributorServiceClient
@@ -80,12 +85,26 @@ func (a *agent) start(ctx context.Context, watching *sync.WaitGroup) error {
 	if err := a.obtainToken(ctx); err != nil {
 		return err
 	}
-	first := make(chan error, 1)
-	watching.Go(func() { a.watch(ctx, first) })
-	if err := <-first; err != nil {
+	err := patiently(ctx, func(context.Context) error {
+		first := make(chan error, 1)
+		watching.Go(func() { a.watch(ctx, first) })
+		return <-first
+	})
+	if err != nil {
 		return err
 	}
-	return a.report(ctx)
+	return patiently(ctx, a.report)
+}
+
+// patiently repeats a call for as long as the hub asks the agent to come back later, as agents do.
+func patiently(ctx context.Context, call func(context.Context) error) error {
+	return backoff.Retry(ctx, backoff.Default(), func(ctx context.Context) error {
+		err := call(ctx)
+		if _, later := rpcerr.RetryDelay(err); later {
+			return rpcerr.Paced(err)
+		}
+		return backoff.Permanent(err)
+	})
 }
 
 func (a *agent) obtainToken(ctx context.Context) error {
@@ -93,12 +112,11 @@ func (a *agent) obtainToken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := a.service.RefreshToken(ctx, &distributorv1.RefreshTokenRequest{Assertion: assertion})
-	if err != nil {
+	return patiently(ctx, func(ctx context.Context) error {
+		answer, err := a.service.RefreshToken(ctx, &distributorv1.RefreshTokenRequest{Assertion: assertion})
+		a.token, a.tunnelToken = answer.GetAccessToken(), answer.GetTunnelToken()
 		return err
-	}
-	a.token = answer.GetAccessToken()
-	return nil
+	})
 }
 
 // as adds the token below Connect, so that streams have it too.
@@ -130,7 +148,8 @@ func (a *agent) watch(ctx context.Context, first chan<- error) {
 		}
 	}
 	if a.plan == nil {
-		first <- fmt.Errorf("the stream ended: %w", stream.Err())
+		first <- fmt.Errorf("the stream ended: %w", cmp.Or(stream.Err(), io.ErrUnexpectedEOF))
+		return
 	}
 	close(a.changes)
 }

@@ -4,6 +4,7 @@
 package bench_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"fmt"
@@ -90,8 +91,10 @@ func (h *hub) enrol(b *testing.B, fleet fleetv1connect.FleetServiceClient) {
 			return err
 		}
 		public, _ := keyOf(cluster).Public().(ed25519.PublicKey)
-		_, err = agents.Enroll(b.Context(), &distributorv1.EnrollRequest{JoinToken: joined.GetJoinToken(), PublicKey: public})
-		return err
+		return patiently(b.Context(), func(ctx context.Context) error {
+			_, err := agents.Enroll(ctx, &distributorv1.EnrollRequest{JoinToken: joined.GetJoinToken(), PublicKey: public})
+			return err
+		})
 	}
 	var group errgroup.Group
 	group.SetLimit(joining)

@@ -91,8 +91,7 @@ func startHub(b *testing.B) *hub {
 	h.distributor = startService(b, "distributor",
 		"LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+filepath.Join(dir, fmt.Sprintf("fleet-%d.db", *fleetClusters)),
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
-		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_LOG_LEVEL=error",
-		"LEAT_DISTRIBUTOR_AGENT_RATE=100000") // these agents do not retry when they are asked to wait
+		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_TUNNEL_URL=http://tunnel.invalid", "LEAT_LOG_LEVEL=error")
 	h.seed(b)
 	return h
 }

@@ -59,7 +59,7 @@ func (a *agent) serveTunnel(b *testing.B, address string) (net.Conn, error) {
 		return nil, err
 	}
 	_, err = fmt.Fprintf(conn, "GET /tunnel/v1/connect HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: leat-tunnel/1\r\n"+
-		"Authorization: Bearer %s\r\nLeat-Connection-Id: %s\r\n\r\n", a.token, a.cluster)
+		"Authorization: Bearer %s\r\nLeat-Connection-Id: %s\r\n\r\n", a.tunnelToken, a.cluster)
 	if err != nil {
 		return nil, err
 	}
