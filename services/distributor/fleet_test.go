@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -190,6 +191,63 @@ func TestListInPages(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "c0 c1 c2 c3 c4 c5 c6" {
 		t.Errorf("got %s, want each cluster once, by name", got)
+	}
+}
+
+// TestMirrorsAreShownAsTheyAre has a mirror polled over and over without an event, as happens while nothing changes: readers
+// are shown when it was checked last, and that costs one question a page, and nothing where nobody reads.
+func TestMirrorsAreShownAsTheyAre(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.apply(t, repositoryDocument("demo"), repositoryDocument("other"), repositoryDocument("unowned"))
+	eventually(t, "the distributor to watch", func() bool { return h.git.watching() > 0 })
+	for _, name := range []string{"demo", "other", "unowned"} {
+		h.git.announce(name, "")
+	}
+	admin := h.fleet(t, adminToken)
+	get := func(name string) *gitcachev1.RepositoryState {
+		t.Helper()
+		res, err := admin.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.GetRepository().GetStatus()
+	}
+	eventually(t, "the events", func() bool { return get("unowned") != nil })
+
+	checked := time.Now().UTC().Truncate(time.Second)
+	for _, moment := range []time.Time{checked, checked.Add(time.Minute)} {
+		polled := &gitcachev1.RepositoryState{
+			Phase: gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY, Epoch: 1,
+			FreshAt: timestamppb.New(moment), NextPollAt: timestamppb.New(moment.Add(time.Hour)),
+		}
+		before := proto.CloneOf(polled)
+		before.Epoch = 0 // an owner that has been replaced
+		h.git.setStates(map[string]*gitcachev1.RepositoryState{"demo": polled, "other": before})
+		if diff := cmp.Diff(polled, get("demo"), protocmp.Transform()); diff != "" {
+			t.Errorf("state differs (-want +got):\n%s", diff)
+		}
+		asked := h.git.count(&h.git.asked)
+		res, err := admin.ListRepositories(t.Context(), &fleetv1.ListRepositoriesRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range res.GetRepositories() {
+			want := time.Unix(0, 0).UTC()
+			if r.GetMetadata().GetName() == "demo" {
+				want = moment
+			}
+			if got := r.GetStatus().GetFreshAt().AsTime(); !got.Equal(want) || r.GetStatus().GetEpoch() != 1 {
+				t.Errorf("%s: got %v, want it fresh at %s", r.GetMetadata().GetName(), r.GetStatus(), want)
+			}
+		}
+		if got := h.git.count(&h.git.asked) - asked; got != 1 {
+			t.Errorf("got %d questions for a page, want 1", got)
+		}
+	}
+	h.git.stop()
+	if got := get("demo"); got.GetPhase() != gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY {
+		t.Errorf("got %v without a gitcache, want what was last reported", got)
 	}
 }
 

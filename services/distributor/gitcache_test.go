@@ -52,6 +52,9 @@ type fakeGit struct {
 	// trace is the W3C trace context of the latest download.
 	trace     string
 	refreshes int
+	// states are those of mirrors; asked counts the calls for them.
+	states map[string]*gitcachev1.RepositoryState
+	asked  int
 	// gate holds downloads up until it is closed; nil lets them pass.
 	gate     chan struct{}
 	watchers map[chan *gitcachev1.WatchRepositoriesResponse]struct{}
@@ -158,6 +161,13 @@ func (f *fakeGit) refuse(repository string, err *connect.Error) {
 	f.refused[repository] = err
 }
 
+// setStates changes what mirrors are like, without an event.
+func (f *fakeGit) setStates(states map[string]*gitcachev1.RepositoryState) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.states = states
+}
+
 // announce tells watchers that refs moved.
 func (f *fakeGit) announce(repository, traceparent string, refs ...string) {
 	f.mu.Lock()
@@ -219,6 +229,19 @@ func (f *fakeGit) RefreshRepository(context.Context, *gitcachev1.RefreshReposito
 	defer f.mu.Unlock()
 	f.refreshes++
 	return &gitcachev1.RefreshRepositoryResponse{State: &gitcachev1.RepositoryState{Problem: f.upstream}}, nil
+}
+
+func (f *fakeGit) GetRepositoryStates(_ context.Context, req *gitcachev1.GetRepositoryStatesRequest) (*gitcachev1.GetRepositoryStatesResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	res := &gitcachev1.GetRepositoryStatesResponse{States: map[string]*gitcachev1.RepositoryState{}}
+	for _, name := range req.GetNames() {
+		if state, ok := f.states[name]; ok {
+			res.States[name] = proto.CloneOf(state)
+		}
+	}
+	return res, nil
 }
 
 func (f *fakeGit) ResolveSnapshot(_ context.Context, req *gitcachev1.ResolveSnapshotRequest) (*gitcachev1.ResolveSnapshotResponse, error) {

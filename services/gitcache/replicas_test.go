@@ -6,6 +6,7 @@ package gitcache_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"testing"
@@ -68,6 +69,55 @@ func TestOtherReplicaForwards(t *testing.T) {
 	info.RequestHeader().Set("Leat-Forwarded", "1")
 	_, err = forged.ListRefs(ctx, &gitcachev1.ListRefsRequest{Repository: "demo"})
 	wantReason(t, err, errorsv1.Reason_REASON_OWNERSHIP_LOST)
+}
+
+// TestStatesOfManyRepositories polls without changes: whichever replica is asked, it returns when each owner last looked.
+func TestStatesOfManyRepositories(t *testing.T) {
+	t.Parallel()
+	server, redis := gittest.New(t), redistest.Start(t)
+	a, b := start(t, redis.URL(), t.TempDir()), start(t, redis.URL(), t.TempDir())
+	var names []string
+	owners := map[string]bool{}
+	for i := 0; len(owners) < 2 && i < 32; i++ {
+		name := fmt.Sprintf("repo-%d", i)
+		repo := server.Repo(t, name)
+		repo.Commit(t, "main", map[string]string{"a.yaml": "a: 1\n"})
+		a.put(t, definition(name, repo.URL()))
+		owners[a.state(t, name, ready).GetOwner()] = true
+		names = append(names, name)
+	}
+	if len(owners) != 2 {
+		t.Fatalf("got owners %v of %d repositories, want both replicas", owners, len(names))
+	}
+	for _, r := range []*replica{a, b} {
+		before := map[string]time.Time{}
+		for range 2 {
+			eventually(t, func(ctx context.Context) error {
+				resp, err := r.GetRepositoryStates(ctx, &gitcachev1.GetRepositoryStatesRequest{Names: append(names, "unknown")})
+				if err != nil {
+					return err
+				}
+				if got := len(resp.GetStates()); got != len(names) {
+					return fmt.Errorf("got states of %d repositories, want %d", got, len(names))
+				}
+				for name, state := range resp.GetStates() {
+					fresh := state.GetFreshAt().AsTime()
+					if !ready(state) || state.GetNextPollAt() == nil || !fresh.After(before[name]) {
+						return fmt.Errorf("%s: got %v, want it fresh after %s", name, state, before[name])
+					}
+				}
+				for name, state := range resp.GetStates() {
+					before[name] = state.GetFreshAt().AsTime()
+				}
+				return nil
+			})
+			for _, name := range names {
+				r.refresh(t, name) // finds nothing
+			}
+		}
+	}
+	_, err := a.GetRepositoryStates(t.Context(), &gitcachev1.GetRepositoryStatesRequest{Names: make([]string, 1001)})
+	wantReason(t, err, errorsv1.Reason_REASON_FIELD_INVALID)
 }
 
 func TestTakeover(t *testing.T) {

@@ -75,6 +75,20 @@ func (s *Source) Refresh(ctx context.Context, repository string) error {
 	return nil
 }
 
+// States returns the states of those repositories, as the owners of their mirrors see them now. Repositories that nobody
+// owns are missing.
+func (s *Source) States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error) {
+	res, err := s.p.Client.GetRepositoryStates(ctx, &gitcachev1.GetRepositoryStatesRequest{Names: repositories})
+	if err != nil {
+		return nil, failure(ctx, err)
+	}
+	states := make(map[string]catalog.Mirror, len(res.GetStates()))
+	for name, state := range res.GetStates() {
+		states[name] = *mirrorOf(state)
+	}
+	return states, nil
+}
+
 // failure turns the error of a call into a *resolve.Failure. When the caller gave up, it is the context's error.
 func failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

@@ -113,6 +113,9 @@ func (s *Set) Find(uid string) (*Repository, error) {
 	return nil, mirror.ErrUnknownRepository
 }
 
+// OtherReplicas returns the names of the other live replicas.
+func (s *Set) OtherReplicas() []string { return s.shared.view().Others("") }
+
 // List returns all repositories by name.
 func (s *Set) List() []*Repository {
 	s.mu.Lock()

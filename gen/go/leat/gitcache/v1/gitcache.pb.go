@@ -474,6 +474,98 @@ func (x *ListRepositoriesResponse) GetNextPageToken() string {
 	return ""
 }
 
+// GetRepositoryStatesRequest names the repositories.
+type GetRepositoryStatesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Their names, at most 1000. Unknown ones are ignored.
+	Names         []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRepositoryStatesRequest) Reset() {
+	*x = GetRepositoryStatesRequest{}
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRepositoryStatesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRepositoryStatesRequest) ProtoMessage() {}
+
+func (x *GetRepositoryStatesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRepositoryStatesRequest.ProtoReflect.Descriptor instead.
+func (*GetRepositoryStatesRequest) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GetRepositoryStatesRequest) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+// GetRepositoryStatesResponse carries the states.
+type GetRepositoryStatesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By the repository's name.
+	States        map[string]*RepositoryState `protobuf:"bytes,1,rep,name=states,proto3" json:"states,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRepositoryStatesResponse) Reset() {
+	*x = GetRepositoryStatesResponse{}
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRepositoryStatesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRepositoryStatesResponse) ProtoMessage() {}
+
+func (x *GetRepositoryStatesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRepositoryStatesResponse.ProtoReflect.Descriptor instead.
+func (*GetRepositoryStatesResponse) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetRepositoryStatesResponse) GetStates() map[string]*RepositoryState {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
 // RefreshRepositoryRequest asks for a fetch.
 type RefreshRepositoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -487,7 +579,7 @@ type RefreshRepositoryRequest struct {
 
 func (x *RefreshRepositoryRequest) Reset() {
 	*x = RefreshRepositoryRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -499,7 +591,7 @@ func (x *RefreshRepositoryRequest) String() string {
 func (*RefreshRepositoryRequest) ProtoMessage() {}
 
 func (x *RefreshRepositoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -512,7 +604,7 @@ func (x *RefreshRepositoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRepositoryRequest.ProtoReflect.Descriptor instead.
 func (*RefreshRepositoryRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{8}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RefreshRepositoryRequest) GetName() string {
@@ -540,7 +632,7 @@ type RefreshRepositoryResponse struct {
 
 func (x *RefreshRepositoryResponse) Reset() {
 	*x = RefreshRepositoryResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[9]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +644,7 @@ func (x *RefreshRepositoryResponse) String() string {
 func (*RefreshRepositoryResponse) ProtoMessage() {}
 
 func (x *RefreshRepositoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[9]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,7 +657,7 @@ func (x *RefreshRepositoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshRepositoryResponse.ProtoReflect.Descriptor instead.
 func (*RefreshRepositoryResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{9}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RefreshRepositoryResponse) GetState() *RepositoryState {
@@ -586,7 +678,7 @@ type ResolveSnapshotRequest struct {
 
 func (x *ResolveSnapshotRequest) Reset() {
 	*x = ResolveSnapshotRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[10]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +690,7 @@ func (x *ResolveSnapshotRequest) String() string {
 func (*ResolveSnapshotRequest) ProtoMessage() {}
 
 func (x *ResolveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[10]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +703,7 @@ func (x *ResolveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{10}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResolveSnapshotRequest) GetSource() *v1.Source {
@@ -636,7 +728,7 @@ type ResolveSnapshotResponse struct {
 
 func (x *ResolveSnapshotResponse) Reset() {
 	*x = ResolveSnapshotResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[11]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +740,7 @@ func (x *ResolveSnapshotResponse) String() string {
 func (*ResolveSnapshotResponse) ProtoMessage() {}
 
 func (x *ResolveSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[11]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +753,7 @@ func (x *ResolveSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{11}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResolveSnapshotResponse) GetSnapshot() *v1.Snapshot {
@@ -708,7 +800,7 @@ type DownloadBundleRequest struct {
 
 func (x *DownloadBundleRequest) Reset() {
 	*x = DownloadBundleRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[12]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +812,7 @@ func (x *DownloadBundleRequest) String() string {
 func (*DownloadBundleRequest) ProtoMessage() {}
 
 func (x *DownloadBundleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[12]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +825,7 @@ func (x *DownloadBundleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadBundleRequest.ProtoReflect.Descriptor instead.
 func (*DownloadBundleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{12}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DownloadBundleRequest) GetRepository() string {
@@ -787,7 +879,7 @@ type DownloadBundleResponse struct {
 
 func (x *DownloadBundleResponse) Reset() {
 	*x = DownloadBundleResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[13]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +891,7 @@ func (x *DownloadBundleResponse) String() string {
 func (*DownloadBundleResponse) ProtoMessage() {}
 
 func (x *DownloadBundleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[13]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +904,7 @@ func (x *DownloadBundleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadBundleResponse.ProtoReflect.Descriptor instead.
 func (*DownloadBundleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{13}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DownloadBundleResponse) GetFrame() isDownloadBundleResponse_Frame {
@@ -875,7 +967,7 @@ type BundleHeader struct {
 
 func (x *BundleHeader) Reset() {
 	*x = BundleHeader{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[14]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +979,7 @@ func (x *BundleHeader) String() string {
 func (*BundleHeader) ProtoMessage() {}
 
 func (x *BundleHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[14]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +992,7 @@ func (x *BundleHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BundleHeader.ProtoReflect.Descriptor instead.
 func (*BundleHeader) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{14}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BundleHeader) GetDigest() string {
@@ -946,7 +1038,7 @@ type ListRefsRequest struct {
 
 func (x *ListRefsRequest) Reset() {
 	*x = ListRefsRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[15]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1050,7 @@ func (x *ListRefsRequest) String() string {
 func (*ListRefsRequest) ProtoMessage() {}
 
 func (x *ListRefsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[15]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1063,7 @@ func (x *ListRefsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefsRequest.ProtoReflect.Descriptor instead.
 func (*ListRefsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{15}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListRefsRequest) GetRepository() string {
@@ -1008,7 +1100,7 @@ type ListRefsResponse struct {
 
 func (x *ListRefsResponse) Reset() {
 	*x = ListRefsResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[16]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1112,7 @@ func (x *ListRefsResponse) String() string {
 func (*ListRefsResponse) ProtoMessage() {}
 
 func (x *ListRefsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[16]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1125,7 @@ func (x *ListRefsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRefsResponse.ProtoReflect.Descriptor instead.
 func (*ListRefsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{16}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListRefsResponse) GetRefs() []*Ref {
@@ -1063,7 +1155,7 @@ type ListCommitsRequest struct {
 
 func (x *ListCommitsRequest) Reset() {
 	*x = ListCommitsRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[17]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1075,7 +1167,7 @@ func (x *ListCommitsRequest) String() string {
 func (*ListCommitsRequest) ProtoMessage() {}
 
 func (x *ListCommitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[17]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1088,7 +1180,7 @@ func (x *ListCommitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCommitsRequest.ProtoReflect.Descriptor instead.
 func (*ListCommitsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{17}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListCommitsRequest) GetSource() *v1.Source {
@@ -1118,7 +1210,7 @@ type ListCommitsResponse struct {
 
 func (x *ListCommitsResponse) Reset() {
 	*x = ListCommitsResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[18]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1222,7 @@ func (x *ListCommitsResponse) String() string {
 func (*ListCommitsResponse) ProtoMessage() {}
 
 func (x *ListCommitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[18]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1235,7 @@ func (x *ListCommitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCommitsResponse.ProtoReflect.Descriptor instead.
 func (*ListCommitsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{18}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListCommitsResponse) GetCommits() []*Commit {
@@ -1183,7 +1275,7 @@ type Commit struct {
 
 func (x *Commit) Reset() {
 	*x = Commit{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[19]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1287,7 @@ func (x *Commit) String() string {
 func (*Commit) ProtoMessage() {}
 
 func (x *Commit) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[19]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1300,7 @@ func (x *Commit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Commit.ProtoReflect.Descriptor instead.
 func (*Commit) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{19}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Commit) GetId() string {
@@ -1275,7 +1367,7 @@ type ReadFileRequest struct {
 
 func (x *ReadFileRequest) Reset() {
 	*x = ReadFileRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[20]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1379,7 @@ func (x *ReadFileRequest) String() string {
 func (*ReadFileRequest) ProtoMessage() {}
 
 func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[20]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1392,7 @@ func (x *ReadFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFileRequest.ProtoReflect.Descriptor instead.
 func (*ReadFileRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{20}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReadFileRequest) GetSource() *v1.Source {
@@ -1339,7 +1431,7 @@ type ReadFileResponse struct {
 
 func (x *ReadFileResponse) Reset() {
 	*x = ReadFileResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[21]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1443,7 @@ func (x *ReadFileResponse) String() string {
 func (*ReadFileResponse) ProtoMessage() {}
 
 func (x *ReadFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[21]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1456,7 @@ func (x *ReadFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFileResponse.ProtoReflect.Descriptor instead.
 func (*ReadFileResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{21}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReadFileResponse) GetContent() []byte {
@@ -1407,7 +1499,7 @@ type CompareCommitsRequest struct {
 
 func (x *CompareCommitsRequest) Reset() {
 	*x = CompareCommitsRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[22]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1511,7 @@ func (x *CompareCommitsRequest) String() string {
 func (*CompareCommitsRequest) ProtoMessage() {}
 
 func (x *CompareCommitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[22]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1524,7 @@ func (x *CompareCommitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareCommitsRequest.ProtoReflect.Descriptor instead.
 func (*CompareCommitsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{22}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CompareCommitsRequest) GetRepository() string {
@@ -1483,7 +1575,7 @@ type CompareCommitsResponse struct {
 
 func (x *CompareCommitsResponse) Reset() {
 	*x = CompareCommitsResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[23]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +1587,7 @@ func (x *CompareCommitsResponse) String() string {
 func (*CompareCommitsResponse) ProtoMessage() {}
 
 func (x *CompareCommitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[23]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,7 +1600,7 @@ func (x *CompareCommitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareCommitsResponse.ProtoReflect.Descriptor instead.
 func (*CompareCommitsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{23}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CompareCommitsResponse) GetChanges() []*PathChange {
@@ -1538,7 +1630,7 @@ type PathChange struct {
 
 func (x *PathChange) Reset() {
 	*x = PathChange{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[24]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1642,7 @@ func (x *PathChange) String() string {
 func (*PathChange) ProtoMessage() {}
 
 func (x *PathChange) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[24]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1655,7 @@ func (x *PathChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathChange.ProtoReflect.Descriptor instead.
 func (*PathChange) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{24}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PathChange) GetPath() string {
@@ -1594,7 +1686,7 @@ type WatchRepositoriesRequest struct {
 
 func (x *WatchRepositoriesRequest) Reset() {
 	*x = WatchRepositoriesRequest{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[25]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1698,7 @@ func (x *WatchRepositoriesRequest) String() string {
 func (*WatchRepositoriesRequest) ProtoMessage() {}
 
 func (x *WatchRepositoriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[25]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1711,7 @@ func (x *WatchRepositoriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRepositoriesRequest.ProtoReflect.Descriptor instead.
 func (*WatchRepositoriesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{25}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchRepositoriesRequest) GetResumeToken() string {
@@ -1651,7 +1743,7 @@ type WatchRepositoriesResponse struct {
 
 func (x *WatchRepositoriesResponse) Reset() {
 	*x = WatchRepositoriesResponse{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[26]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1755,7 @@ func (x *WatchRepositoriesResponse) String() string {
 func (*WatchRepositoriesResponse) ProtoMessage() {}
 
 func (x *WatchRepositoriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[26]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1768,7 @@ func (x *WatchRepositoriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRepositoriesResponse.ProtoReflect.Descriptor instead.
 func (*WatchRepositoriesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{26}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WatchRepositoriesResponse) GetResumeToken() string {
@@ -1730,7 +1822,7 @@ type RepositoryEvent struct {
 
 func (x *RepositoryEvent) Reset() {
 	*x = RepositoryEvent{}
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[27]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1834,7 @@ func (x *RepositoryEvent) String() string {
 func (*RepositoryEvent) ProtoMessage() {}
 
 func (x *RepositoryEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[27]
+	mi := &file_leat_gitcache_v1_gitcache_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1847,7 @@ func (x *RepositoryEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepositoryEvent.ProtoReflect.Descriptor instead.
 func (*RepositoryEvent) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{27}
+	return file_leat_gitcache_v1_gitcache_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RepositoryEvent) GetRepository() string {
@@ -1854,7 +1946,14 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\x12include_submodules\x18\x02 \x01(\bR\x11includeSubmodules\"\x8e\x01\n" +
 	"\x18ListRepositoriesResponse\x12J\n" +
 	"\frepositories\x18\x01 \x03(\v2&.leat.gitcache.v1.RepositoryDefinitionR\frepositories\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"B\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +
+	"\x1aGetRepositoryStatesRequest\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"\xce\x01\n" +
+	"\x1bGetRepositoryStatesResponse\x12Q\n" +
+	"\x06states\x18\x01 \x03(\v29.leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntryR\x06states\x1a\\\n" +
+	"\vStatesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x127\n" +
+	"\x05value\x18\x02 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x05value:\x028\x01\"B\n" +
 	"\x18RefreshRepositoryRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\bR\x04wait\"T\n" +
@@ -1960,12 +2059,14 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x18\n" +
 	"\x14CHANGE_KIND_MODIFIED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_DELETED\x10\x032\xf6\t\n" +
+	"\x13CHANGE_KIND_DELETED\x10\x032\xef\n" +
+	"\n" +
 	"\x0fGitCacheService\x12e\n" +
 	"\rPutRepository\x12&.leat.gitcache.v1.PutRepositoryRequest\x1a'.leat.gitcache.v1.PutRepositoryResponse\"\x03\x90\x02\x02\x12n\n" +
 	"\x10DeleteRepository\x12).leat.gitcache.v1.DeleteRepositoryRequest\x1a*.leat.gitcache.v1.DeleteRepositoryResponse\"\x03\x90\x02\x02\x12e\n" +
 	"\rGetRepository\x12&.leat.gitcache.v1.GetRepositoryRequest\x1a'.leat.gitcache.v1.GetRepositoryResponse\"\x03\x90\x02\x01\x12n\n" +
-	"\x10ListRepositories\x12).leat.gitcache.v1.ListRepositoriesRequest\x1a*.leat.gitcache.v1.ListRepositoriesResponse\"\x03\x90\x02\x01\x12l\n" +
+	"\x10ListRepositories\x12).leat.gitcache.v1.ListRepositoriesRequest\x1a*.leat.gitcache.v1.ListRepositoriesResponse\"\x03\x90\x02\x01\x12w\n" +
+	"\x13GetRepositoryStates\x12,.leat.gitcache.v1.GetRepositoryStatesRequest\x1a-.leat.gitcache.v1.GetRepositoryStatesResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\x11RefreshRepository\x12*.leat.gitcache.v1.RefreshRepositoryRequest\x1a+.leat.gitcache.v1.RefreshRepositoryResponse\x12k\n" +
 	"\x0fResolveSnapshot\x12(.leat.gitcache.v1.ResolveSnapshotRequest\x1a).leat.gitcache.v1.ResolveSnapshotResponse\"\x03\x90\x02\x01\x12j\n" +
 	"\x0eDownloadBundle\x12'.leat.gitcache.v1.DownloadBundleRequest\x1a(.leat.gitcache.v1.DownloadBundleResponse\"\x03\x90\x02\x010\x01\x12V\n" +
@@ -1989,105 +2090,112 @@ func file_leat_gitcache_v1_gitcache_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_gitcache_v1_gitcache_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_gitcache_v1_gitcache_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_leat_gitcache_v1_gitcache_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_leat_gitcache_v1_gitcache_proto_goTypes = []any{
-	(ChangeKind)(0),                   // 0: leat.gitcache.v1.ChangeKind
-	(*PutRepositoryRequest)(nil),      // 1: leat.gitcache.v1.PutRepositoryRequest
-	(*PutRepositoryResponse)(nil),     // 2: leat.gitcache.v1.PutRepositoryResponse
-	(*DeleteRepositoryRequest)(nil),   // 3: leat.gitcache.v1.DeleteRepositoryRequest
-	(*DeleteRepositoryResponse)(nil),  // 4: leat.gitcache.v1.DeleteRepositoryResponse
-	(*GetRepositoryRequest)(nil),      // 5: leat.gitcache.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),     // 6: leat.gitcache.v1.GetRepositoryResponse
-	(*ListRepositoriesRequest)(nil),   // 7: leat.gitcache.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),  // 8: leat.gitcache.v1.ListRepositoriesResponse
-	(*RefreshRepositoryRequest)(nil),  // 9: leat.gitcache.v1.RefreshRepositoryRequest
-	(*RefreshRepositoryResponse)(nil), // 10: leat.gitcache.v1.RefreshRepositoryResponse
-	(*ResolveSnapshotRequest)(nil),    // 11: leat.gitcache.v1.ResolveSnapshotRequest
-	(*ResolveSnapshotResponse)(nil),   // 12: leat.gitcache.v1.ResolveSnapshotResponse
-	(*DownloadBundleRequest)(nil),     // 13: leat.gitcache.v1.DownloadBundleRequest
-	(*DownloadBundleResponse)(nil),    // 14: leat.gitcache.v1.DownloadBundleResponse
-	(*BundleHeader)(nil),              // 15: leat.gitcache.v1.BundleHeader
-	(*ListRefsRequest)(nil),           // 16: leat.gitcache.v1.ListRefsRequest
-	(*ListRefsResponse)(nil),          // 17: leat.gitcache.v1.ListRefsResponse
-	(*ListCommitsRequest)(nil),        // 18: leat.gitcache.v1.ListCommitsRequest
-	(*ListCommitsResponse)(nil),       // 19: leat.gitcache.v1.ListCommitsResponse
-	(*Commit)(nil),                    // 20: leat.gitcache.v1.Commit
-	(*ReadFileRequest)(nil),           // 21: leat.gitcache.v1.ReadFileRequest
-	(*ReadFileResponse)(nil),          // 22: leat.gitcache.v1.ReadFileResponse
-	(*CompareCommitsRequest)(nil),     // 23: leat.gitcache.v1.CompareCommitsRequest
-	(*CompareCommitsResponse)(nil),    // 24: leat.gitcache.v1.CompareCommitsResponse
-	(*PathChange)(nil),                // 25: leat.gitcache.v1.PathChange
-	(*WatchRepositoriesRequest)(nil),  // 26: leat.gitcache.v1.WatchRepositoriesRequest
-	(*WatchRepositoriesResponse)(nil), // 27: leat.gitcache.v1.WatchRepositoriesResponse
-	(*RepositoryEvent)(nil),           // 28: leat.gitcache.v1.RepositoryEvent
-	(*RepositoryDefinition)(nil),      // 29: leat.gitcache.v1.RepositoryDefinition
-	(*RepositoryState)(nil),           // 30: leat.gitcache.v1.RepositoryState
-	(*v1.Page)(nil),                   // 31: leat.type.v1.Page
-	(*v1.Source)(nil),                 // 32: leat.type.v1.Source
-	(*v1.Snapshot)(nil),               // 33: leat.type.v1.Snapshot
-	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
-	(*Ref)(nil),                       // 35: leat.gitcache.v1.Ref
-	(*v1.GitRef)(nil),                 // 36: leat.type.v1.GitRef
-	(*durationpb.Duration)(nil),       // 37: google.protobuf.Duration
+	(ChangeKind)(0),                     // 0: leat.gitcache.v1.ChangeKind
+	(*PutRepositoryRequest)(nil),        // 1: leat.gitcache.v1.PutRepositoryRequest
+	(*PutRepositoryResponse)(nil),       // 2: leat.gitcache.v1.PutRepositoryResponse
+	(*DeleteRepositoryRequest)(nil),     // 3: leat.gitcache.v1.DeleteRepositoryRequest
+	(*DeleteRepositoryResponse)(nil),    // 4: leat.gitcache.v1.DeleteRepositoryResponse
+	(*GetRepositoryRequest)(nil),        // 5: leat.gitcache.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),       // 6: leat.gitcache.v1.GetRepositoryResponse
+	(*ListRepositoriesRequest)(nil),     // 7: leat.gitcache.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),    // 8: leat.gitcache.v1.ListRepositoriesResponse
+	(*GetRepositoryStatesRequest)(nil),  // 9: leat.gitcache.v1.GetRepositoryStatesRequest
+	(*GetRepositoryStatesResponse)(nil), // 10: leat.gitcache.v1.GetRepositoryStatesResponse
+	(*RefreshRepositoryRequest)(nil),    // 11: leat.gitcache.v1.RefreshRepositoryRequest
+	(*RefreshRepositoryResponse)(nil),   // 12: leat.gitcache.v1.RefreshRepositoryResponse
+	(*ResolveSnapshotRequest)(nil),      // 13: leat.gitcache.v1.ResolveSnapshotRequest
+	(*ResolveSnapshotResponse)(nil),     // 14: leat.gitcache.v1.ResolveSnapshotResponse
+	(*DownloadBundleRequest)(nil),       // 15: leat.gitcache.v1.DownloadBundleRequest
+	(*DownloadBundleResponse)(nil),      // 16: leat.gitcache.v1.DownloadBundleResponse
+	(*BundleHeader)(nil),                // 17: leat.gitcache.v1.BundleHeader
+	(*ListRefsRequest)(nil),             // 18: leat.gitcache.v1.ListRefsRequest
+	(*ListRefsResponse)(nil),            // 19: leat.gitcache.v1.ListRefsResponse
+	(*ListCommitsRequest)(nil),          // 20: leat.gitcache.v1.ListCommitsRequest
+	(*ListCommitsResponse)(nil),         // 21: leat.gitcache.v1.ListCommitsResponse
+	(*Commit)(nil),                      // 22: leat.gitcache.v1.Commit
+	(*ReadFileRequest)(nil),             // 23: leat.gitcache.v1.ReadFileRequest
+	(*ReadFileResponse)(nil),            // 24: leat.gitcache.v1.ReadFileResponse
+	(*CompareCommitsRequest)(nil),       // 25: leat.gitcache.v1.CompareCommitsRequest
+	(*CompareCommitsResponse)(nil),      // 26: leat.gitcache.v1.CompareCommitsResponse
+	(*PathChange)(nil),                  // 27: leat.gitcache.v1.PathChange
+	(*WatchRepositoriesRequest)(nil),    // 28: leat.gitcache.v1.WatchRepositoriesRequest
+	(*WatchRepositoriesResponse)(nil),   // 29: leat.gitcache.v1.WatchRepositoriesResponse
+	(*RepositoryEvent)(nil),             // 30: leat.gitcache.v1.RepositoryEvent
+	nil,                                 // 31: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
+	(*RepositoryDefinition)(nil),        // 32: leat.gitcache.v1.RepositoryDefinition
+	(*RepositoryState)(nil),             // 33: leat.gitcache.v1.RepositoryState
+	(*v1.Page)(nil),                     // 34: leat.type.v1.Page
+	(*v1.Source)(nil),                   // 35: leat.type.v1.Source
+	(*v1.Snapshot)(nil),                 // 36: leat.type.v1.Snapshot
+	(*timestamppb.Timestamp)(nil),       // 37: google.protobuf.Timestamp
+	(*Ref)(nil),                         // 38: leat.gitcache.v1.Ref
+	(*v1.GitRef)(nil),                   // 39: leat.type.v1.GitRef
+	(*durationpb.Duration)(nil),         // 40: google.protobuf.Duration
 }
 var file_leat_gitcache_v1_gitcache_proto_depIdxs = []int32{
-	29, // 0: leat.gitcache.v1.PutRepositoryRequest.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
-	29, // 1: leat.gitcache.v1.GetRepositoryResponse.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
-	30, // 2: leat.gitcache.v1.GetRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
-	31, // 3: leat.gitcache.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	29, // 4: leat.gitcache.v1.ListRepositoriesResponse.repositories:type_name -> leat.gitcache.v1.RepositoryDefinition
-	30, // 5: leat.gitcache.v1.RefreshRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
-	32, // 6: leat.gitcache.v1.ResolveSnapshotRequest.source:type_name -> leat.type.v1.Source
-	33, // 7: leat.gitcache.v1.ResolveSnapshotResponse.snapshot:type_name -> leat.type.v1.Snapshot
-	34, // 8: leat.gitcache.v1.ResolveSnapshotResponse.fresh_at:type_name -> google.protobuf.Timestamp
-	32, // 9: leat.gitcache.v1.DownloadBundleRequest.source:type_name -> leat.type.v1.Source
-	15, // 10: leat.gitcache.v1.DownloadBundleResponse.header:type_name -> leat.gitcache.v1.BundleHeader
-	31, // 11: leat.gitcache.v1.ListRefsRequest.page:type_name -> leat.type.v1.Page
-	35, // 12: leat.gitcache.v1.ListRefsResponse.refs:type_name -> leat.gitcache.v1.Ref
-	32, // 13: leat.gitcache.v1.ListCommitsRequest.source:type_name -> leat.type.v1.Source
-	31, // 14: leat.gitcache.v1.ListCommitsRequest.page:type_name -> leat.type.v1.Page
-	20, // 15: leat.gitcache.v1.ListCommitsResponse.commits:type_name -> leat.gitcache.v1.Commit
-	34, // 16: leat.gitcache.v1.Commit.author_time:type_name -> google.protobuf.Timestamp
-	34, // 17: leat.gitcache.v1.Commit.commit_time:type_name -> google.protobuf.Timestamp
-	32, // 18: leat.gitcache.v1.ReadFileRequest.source:type_name -> leat.type.v1.Source
-	36, // 19: leat.gitcache.v1.CompareCommitsRequest.base:type_name -> leat.type.v1.GitRef
-	36, // 20: leat.gitcache.v1.CompareCommitsRequest.head:type_name -> leat.type.v1.GitRef
-	31, // 21: leat.gitcache.v1.CompareCommitsRequest.page:type_name -> leat.type.v1.Page
-	25, // 22: leat.gitcache.v1.CompareCommitsResponse.changes:type_name -> leat.gitcache.v1.PathChange
-	0,  // 23: leat.gitcache.v1.PathChange.kind:type_name -> leat.gitcache.v1.ChangeKind
-	28, // 24: leat.gitcache.v1.WatchRepositoriesResponse.event:type_name -> leat.gitcache.v1.RepositoryEvent
-	30, // 25: leat.gitcache.v1.RepositoryEvent.state:type_name -> leat.gitcache.v1.RepositoryState
-	34, // 26: leat.gitcache.v1.RepositoryEvent.time:type_name -> google.protobuf.Timestamp
-	37, // 27: leat.gitcache.v1.RepositoryEvent.fetch_duration:type_name -> google.protobuf.Duration
-	1,  // 28: leat.gitcache.v1.GitCacheService.PutRepository:input_type -> leat.gitcache.v1.PutRepositoryRequest
-	3,  // 29: leat.gitcache.v1.GitCacheService.DeleteRepository:input_type -> leat.gitcache.v1.DeleteRepositoryRequest
-	5,  // 30: leat.gitcache.v1.GitCacheService.GetRepository:input_type -> leat.gitcache.v1.GetRepositoryRequest
-	7,  // 31: leat.gitcache.v1.GitCacheService.ListRepositories:input_type -> leat.gitcache.v1.ListRepositoriesRequest
-	9,  // 32: leat.gitcache.v1.GitCacheService.RefreshRepository:input_type -> leat.gitcache.v1.RefreshRepositoryRequest
-	11, // 33: leat.gitcache.v1.GitCacheService.ResolveSnapshot:input_type -> leat.gitcache.v1.ResolveSnapshotRequest
-	13, // 34: leat.gitcache.v1.GitCacheService.DownloadBundle:input_type -> leat.gitcache.v1.DownloadBundleRequest
-	16, // 35: leat.gitcache.v1.GitCacheService.ListRefs:input_type -> leat.gitcache.v1.ListRefsRequest
-	18, // 36: leat.gitcache.v1.GitCacheService.ListCommits:input_type -> leat.gitcache.v1.ListCommitsRequest
-	21, // 37: leat.gitcache.v1.GitCacheService.ReadFile:input_type -> leat.gitcache.v1.ReadFileRequest
-	23, // 38: leat.gitcache.v1.GitCacheService.CompareCommits:input_type -> leat.gitcache.v1.CompareCommitsRequest
-	26, // 39: leat.gitcache.v1.GitCacheService.WatchRepositories:input_type -> leat.gitcache.v1.WatchRepositoriesRequest
-	2,  // 40: leat.gitcache.v1.GitCacheService.PutRepository:output_type -> leat.gitcache.v1.PutRepositoryResponse
-	4,  // 41: leat.gitcache.v1.GitCacheService.DeleteRepository:output_type -> leat.gitcache.v1.DeleteRepositoryResponse
-	6,  // 42: leat.gitcache.v1.GitCacheService.GetRepository:output_type -> leat.gitcache.v1.GetRepositoryResponse
-	8,  // 43: leat.gitcache.v1.GitCacheService.ListRepositories:output_type -> leat.gitcache.v1.ListRepositoriesResponse
-	10, // 44: leat.gitcache.v1.GitCacheService.RefreshRepository:output_type -> leat.gitcache.v1.RefreshRepositoryResponse
-	12, // 45: leat.gitcache.v1.GitCacheService.ResolveSnapshot:output_type -> leat.gitcache.v1.ResolveSnapshotResponse
-	14, // 46: leat.gitcache.v1.GitCacheService.DownloadBundle:output_type -> leat.gitcache.v1.DownloadBundleResponse
-	17, // 47: leat.gitcache.v1.GitCacheService.ListRefs:output_type -> leat.gitcache.v1.ListRefsResponse
-	19, // 48: leat.gitcache.v1.GitCacheService.ListCommits:output_type -> leat.gitcache.v1.ListCommitsResponse
-	22, // 49: leat.gitcache.v1.GitCacheService.ReadFile:output_type -> leat.gitcache.v1.ReadFileResponse
-	24, // 50: leat.gitcache.v1.GitCacheService.CompareCommits:output_type -> leat.gitcache.v1.CompareCommitsResponse
-	27, // 51: leat.gitcache.v1.GitCacheService.WatchRepositories:output_type -> leat.gitcache.v1.WatchRepositoriesResponse
-	40, // [40:52] is the sub-list for method output_type
-	28, // [28:40] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	32, // 0: leat.gitcache.v1.PutRepositoryRequest.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
+	32, // 1: leat.gitcache.v1.GetRepositoryResponse.repository:type_name -> leat.gitcache.v1.RepositoryDefinition
+	33, // 2: leat.gitcache.v1.GetRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
+	34, // 3: leat.gitcache.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	32, // 4: leat.gitcache.v1.ListRepositoriesResponse.repositories:type_name -> leat.gitcache.v1.RepositoryDefinition
+	31, // 5: leat.gitcache.v1.GetRepositoryStatesResponse.states:type_name -> leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry
+	33, // 6: leat.gitcache.v1.RefreshRepositoryResponse.state:type_name -> leat.gitcache.v1.RepositoryState
+	35, // 7: leat.gitcache.v1.ResolveSnapshotRequest.source:type_name -> leat.type.v1.Source
+	36, // 8: leat.gitcache.v1.ResolveSnapshotResponse.snapshot:type_name -> leat.type.v1.Snapshot
+	37, // 9: leat.gitcache.v1.ResolveSnapshotResponse.fresh_at:type_name -> google.protobuf.Timestamp
+	35, // 10: leat.gitcache.v1.DownloadBundleRequest.source:type_name -> leat.type.v1.Source
+	17, // 11: leat.gitcache.v1.DownloadBundleResponse.header:type_name -> leat.gitcache.v1.BundleHeader
+	34, // 12: leat.gitcache.v1.ListRefsRequest.page:type_name -> leat.type.v1.Page
+	38, // 13: leat.gitcache.v1.ListRefsResponse.refs:type_name -> leat.gitcache.v1.Ref
+	35, // 14: leat.gitcache.v1.ListCommitsRequest.source:type_name -> leat.type.v1.Source
+	34, // 15: leat.gitcache.v1.ListCommitsRequest.page:type_name -> leat.type.v1.Page
+	22, // 16: leat.gitcache.v1.ListCommitsResponse.commits:type_name -> leat.gitcache.v1.Commit
+	37, // 17: leat.gitcache.v1.Commit.author_time:type_name -> google.protobuf.Timestamp
+	37, // 18: leat.gitcache.v1.Commit.commit_time:type_name -> google.protobuf.Timestamp
+	35, // 19: leat.gitcache.v1.ReadFileRequest.source:type_name -> leat.type.v1.Source
+	39, // 20: leat.gitcache.v1.CompareCommitsRequest.base:type_name -> leat.type.v1.GitRef
+	39, // 21: leat.gitcache.v1.CompareCommitsRequest.head:type_name -> leat.type.v1.GitRef
+	34, // 22: leat.gitcache.v1.CompareCommitsRequest.page:type_name -> leat.type.v1.Page
+	27, // 23: leat.gitcache.v1.CompareCommitsResponse.changes:type_name -> leat.gitcache.v1.PathChange
+	0,  // 24: leat.gitcache.v1.PathChange.kind:type_name -> leat.gitcache.v1.ChangeKind
+	30, // 25: leat.gitcache.v1.WatchRepositoriesResponse.event:type_name -> leat.gitcache.v1.RepositoryEvent
+	33, // 26: leat.gitcache.v1.RepositoryEvent.state:type_name -> leat.gitcache.v1.RepositoryState
+	37, // 27: leat.gitcache.v1.RepositoryEvent.time:type_name -> google.protobuf.Timestamp
+	40, // 28: leat.gitcache.v1.RepositoryEvent.fetch_duration:type_name -> google.protobuf.Duration
+	33, // 29: leat.gitcache.v1.GetRepositoryStatesResponse.StatesEntry.value:type_name -> leat.gitcache.v1.RepositoryState
+	1,  // 30: leat.gitcache.v1.GitCacheService.PutRepository:input_type -> leat.gitcache.v1.PutRepositoryRequest
+	3,  // 31: leat.gitcache.v1.GitCacheService.DeleteRepository:input_type -> leat.gitcache.v1.DeleteRepositoryRequest
+	5,  // 32: leat.gitcache.v1.GitCacheService.GetRepository:input_type -> leat.gitcache.v1.GetRepositoryRequest
+	7,  // 33: leat.gitcache.v1.GitCacheService.ListRepositories:input_type -> leat.gitcache.v1.ListRepositoriesRequest
+	9,  // 34: leat.gitcache.v1.GitCacheService.GetRepositoryStates:input_type -> leat.gitcache.v1.GetRepositoryStatesRequest
+	11, // 35: leat.gitcache.v1.GitCacheService.RefreshRepository:input_type -> leat.gitcache.v1.RefreshRepositoryRequest
+	13, // 36: leat.gitcache.v1.GitCacheService.ResolveSnapshot:input_type -> leat.gitcache.v1.ResolveSnapshotRequest
+	15, // 37: leat.gitcache.v1.GitCacheService.DownloadBundle:input_type -> leat.gitcache.v1.DownloadBundleRequest
+	18, // 38: leat.gitcache.v1.GitCacheService.ListRefs:input_type -> leat.gitcache.v1.ListRefsRequest
+	20, // 39: leat.gitcache.v1.GitCacheService.ListCommits:input_type -> leat.gitcache.v1.ListCommitsRequest
+	23, // 40: leat.gitcache.v1.GitCacheService.ReadFile:input_type -> leat.gitcache.v1.ReadFileRequest
+	25, // 41: leat.gitcache.v1.GitCacheService.CompareCommits:input_type -> leat.gitcache.v1.CompareCommitsRequest
+	28, // 42: leat.gitcache.v1.GitCacheService.WatchRepositories:input_type -> leat.gitcache.v1.WatchRepositoriesRequest
+	2,  // 43: leat.gitcache.v1.GitCacheService.PutRepository:output_type -> leat.gitcache.v1.PutRepositoryResponse
+	4,  // 44: leat.gitcache.v1.GitCacheService.DeleteRepository:output_type -> leat.gitcache.v1.DeleteRepositoryResponse
+	6,  // 45: leat.gitcache.v1.GitCacheService.GetRepository:output_type -> leat.gitcache.v1.GetRepositoryResponse
+	8,  // 46: leat.gitcache.v1.GitCacheService.ListRepositories:output_type -> leat.gitcache.v1.ListRepositoriesResponse
+	10, // 47: leat.gitcache.v1.GitCacheService.GetRepositoryStates:output_type -> leat.gitcache.v1.GetRepositoryStatesResponse
+	12, // 48: leat.gitcache.v1.GitCacheService.RefreshRepository:output_type -> leat.gitcache.v1.RefreshRepositoryResponse
+	14, // 49: leat.gitcache.v1.GitCacheService.ResolveSnapshot:output_type -> leat.gitcache.v1.ResolveSnapshotResponse
+	16, // 50: leat.gitcache.v1.GitCacheService.DownloadBundle:output_type -> leat.gitcache.v1.DownloadBundleResponse
+	19, // 51: leat.gitcache.v1.GitCacheService.ListRefs:output_type -> leat.gitcache.v1.ListRefsResponse
+	21, // 52: leat.gitcache.v1.GitCacheService.ListCommits:output_type -> leat.gitcache.v1.ListCommitsResponse
+	24, // 53: leat.gitcache.v1.GitCacheService.ReadFile:output_type -> leat.gitcache.v1.ReadFileResponse
+	26, // 54: leat.gitcache.v1.GitCacheService.CompareCommits:output_type -> leat.gitcache.v1.CompareCommitsResponse
+	29, // 55: leat.gitcache.v1.GitCacheService.WatchRepositories:output_type -> leat.gitcache.v1.WatchRepositoriesResponse
+	43, // [43:56] is the sub-list for method output_type
+	30, // [30:43] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_gitcache_proto_init() }
@@ -2096,7 +2204,7 @@ func file_leat_gitcache_v1_gitcache_proto_init() {
 		return
 	}
 	file_leat_gitcache_v1_repository_proto_init()
-	file_leat_gitcache_v1_gitcache_proto_msgTypes[13].OneofWrappers = []any{
+	file_leat_gitcache_v1_gitcache_proto_msgTypes[15].OneofWrappers = []any{
 		(*DownloadBundleResponse_Header)(nil),
 		(*DownloadBundleResponse_Chunk)(nil),
 	}
@@ -2106,7 +2214,7 @@ func file_leat_gitcache_v1_gitcache_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_gitcache_proto_rawDesc), len(file_leat_gitcache_v1_gitcache_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,10 @@ import (
 // refreshTimeout bounds the wait for upstreams in SyncService.
 const refreshTimeout = time.Minute
 
+// statesTimeout bounds the wait for the states of mirrors. Past it, readers are shown what was last
+// reported.
+const statesTimeout = 2 * time.Second
+
 // Resolver has sources resolved now; resolve.Loop implements it.
 type Resolver interface {
 	// Sync has the sources resolved and waits for the answers, good or bad. The error is the
@@ -38,6 +42,9 @@ type Resolver interface {
 type Mirrors interface {
 	// Refresh has a repository fetched now, and waits for it.
 	Refresh(ctx context.Context, repository string) error
+	// States returns the states of repositories as the owners of their mirrors see them now, without
+	// those that nobody owns. It keeps nothing.
+	States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error)
 	// Push has changed definitions handed over soon.
 	Push()
 	// Resolve returns what a source holds, whether a service names it or not. Its error is a

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"log/slog"
 	"slices"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -43,7 +44,12 @@ func (s *Service) GetCluster(ctx context.Context, req *fleetv1.GetClusterRequest
 // GetRepository implements FleetService.
 func (s *Service) GetRepository(ctx context.Context, req *fleetv1.GetRepositoryRequest) (*fleetv1.GetRepositoryResponse, error) {
 	record, err := s.get(ctx, catalog.KindRepository, req.GetName())
-	return &fleetv1.GetRepositoryResponse{Repository: repositoryMessage(record)}, err
+	if err != nil {
+		return nil, err
+	}
+	records := []fleet.Record{record}
+	s.updateMirrors(ctx, records)
+	return &fleetv1.GetRepositoryResponse{Repository: repositoryMessage(records[0])}, nil
 }
 
 // GetService implements FleetService.
@@ -79,7 +85,33 @@ func (s *Service) ListClusters(ctx context.Context, req *fleetv1.ListClustersReq
 // ListRepositories implements FleetService.
 func (s *Service) ListRepositories(ctx context.Context, req *fleetv1.ListRepositoriesRequest) (*fleetv1.ListRepositoriesResponse, error) {
 	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindRepository}, req.GetPage())
+	s.updateMirrors(ctx, records)
 	return &fleetv1.ListRepositoriesResponse{Repositories: wire.Each(records, repositoryMessage), NextPageToken: next}, err
+}
+
+// updateMirrors puts the present states of mirrors into the records of repositories. The view only
+// hears of changes, so that polls that find nothing cost nothing; when the last one was, and when
+// the next one is due, is asked of the mirrors' owners here.
+func (s *Service) updateMirrors(ctx context.Context, records []fleet.Record) {
+	if len(records) == 0 {
+		return
+	}
+	names := make([]string, len(records))
+	for i, record := range records {
+		names[i] = record.Object.Key().Name
+	}
+	ctx, cancel := context.WithTimeout(ctx, statesTimeout)
+	defer cancel()
+	states, err := s.d.Mirrors.States(ctx, names)
+	if err != nil {
+		s.d.Logger.DebugContext(ctx, "showing mirrors as last reported", slog.Any("error", err))
+	}
+	for i, name := range names {
+		known := records[i].Mirror
+		if state, ok := states[name]; ok && (known == nil || known.Epoch <= state.Epoch) {
+			records[i].Mirror = &state
+		}
+	}
 }
 
 // ListServices implements FleetService.

@@ -192,8 +192,8 @@ type FleetServiceClient interface {
 	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
 	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
-	// WatchFleet streams every change of a catalogued object or its status, beginning with the
-	// current objects.
+	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there. A poll of a repository
+	// that finds nothing new is not a change: GetRepository and ListRepositories return when it was.
 	WatchFleet(context.Context, *v1.WatchFleetRequest) (*connect.ServerStreamForClient[v1.WatchFleetResponse], error)
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
@@ -926,8 +926,8 @@ type FleetServiceHandler interface {
 	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
 	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
-	// WatchFleet streams every change of a catalogued object or its status, beginning with the
-	// current objects.
+	// WatchFleet streams every change of a catalogued object or its status, beginning with what is there. A poll of a repository
+	// that finds nothing new is not a change: GetRepository and ListRepositories return when it was.
 	WatchFleet(context.Context, *v1.WatchFleetRequest, *connect.ServerStream[v1.WatchFleetResponse]) error
 	// CreateJoinToken returns a token with which one agent can enrol for the cluster, once, within 24 h.
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)

@@ -50,6 +50,9 @@ const (
 	// GitCacheServiceListRepositoriesProcedure is the fully-qualified name of the GitCacheService's
 	// ListRepositories RPC.
 	GitCacheServiceListRepositoriesProcedure = "/leat.gitcache.v1.GitCacheService/ListRepositories"
+	// GitCacheServiceGetRepositoryStatesProcedure is the fully-qualified name of the GitCacheService's
+	// GetRepositoryStates RPC.
+	GitCacheServiceGetRepositoryStatesProcedure = "/leat.gitcache.v1.GitCacheService/GetRepositoryStates"
 	// GitCacheServiceRefreshRepositoryProcedure is the fully-qualified name of the GitCacheService's
 	// RefreshRepository RPC.
 	GitCacheServiceRefreshRepositoryProcedure = "/leat.gitcache.v1.GitCacheService/RefreshRepository"
@@ -86,6 +89,9 @@ type GitCacheServiceClient interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns all repositories, by name, in pages.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
+	// GetRepositoryStates returns the states of many repositories as their owners see them now. Events report changes only, and
+	// a poll that finds nothing is not one. Repositories that nobody owns, or whose owner does not answer in time, are left out.
+	GetRepositoryStates(context.Context, *v1.GetRepositoryStatesRequest) (*v1.GetRepositoryStatesResponse, error)
 	// RefreshRepository fetches now instead of at the next poll. Calls within the debounce time share one fetch.
 	RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error)
 	// ResolveSnapshot returns the commit that a ref points to, and the digest of a folder in it.
@@ -142,6 +148,13 @@ func NewGitCacheServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			httpClient,
 			baseURL+GitCacheServiceListRepositoriesProcedure,
 			connect.WithSchema(gitCacheServiceMethods.ByName("ListRepositories")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getRepositoryStates: connect.NewClient[v1.GetRepositoryStatesRequest, v1.GetRepositoryStatesResponse](
+			httpClient,
+			baseURL+GitCacheServiceGetRepositoryStatesProcedure,
+			connect.WithSchema(gitCacheServiceMethods.ByName("GetRepositoryStates")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
@@ -205,18 +218,19 @@ func NewGitCacheServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 
 // gitCacheServiceClient implements GitCacheServiceClient.
 type gitCacheServiceClient struct {
-	putRepository     *connect.Client[v1.PutRepositoryRequest, v1.PutRepositoryResponse]
-	deleteRepository  *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
-	getRepository     *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
-	listRepositories  *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
-	refreshRepository *connect.Client[v1.RefreshRepositoryRequest, v1.RefreshRepositoryResponse]
-	resolveSnapshot   *connect.Client[v1.ResolveSnapshotRequest, v1.ResolveSnapshotResponse]
-	downloadBundle    *connect.Client[v1.DownloadBundleRequest, v1.DownloadBundleResponse]
-	listRefs          *connect.Client[v1.ListRefsRequest, v1.ListRefsResponse]
-	listCommits       *connect.Client[v1.ListCommitsRequest, v1.ListCommitsResponse]
-	readFile          *connect.Client[v1.ReadFileRequest, v1.ReadFileResponse]
-	compareCommits    *connect.Client[v1.CompareCommitsRequest, v1.CompareCommitsResponse]
-	watchRepositories *connect.Client[v1.WatchRepositoriesRequest, v1.WatchRepositoriesResponse]
+	putRepository       *connect.Client[v1.PutRepositoryRequest, v1.PutRepositoryResponse]
+	deleteRepository    *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
+	getRepository       *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
+	listRepositories    *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
+	getRepositoryStates *connect.Client[v1.GetRepositoryStatesRequest, v1.GetRepositoryStatesResponse]
+	refreshRepository   *connect.Client[v1.RefreshRepositoryRequest, v1.RefreshRepositoryResponse]
+	resolveSnapshot     *connect.Client[v1.ResolveSnapshotRequest, v1.ResolveSnapshotResponse]
+	downloadBundle      *connect.Client[v1.DownloadBundleRequest, v1.DownloadBundleResponse]
+	listRefs            *connect.Client[v1.ListRefsRequest, v1.ListRefsResponse]
+	listCommits         *connect.Client[v1.ListCommitsRequest, v1.ListCommitsResponse]
+	readFile            *connect.Client[v1.ReadFileRequest, v1.ReadFileResponse]
+	compareCommits      *connect.Client[v1.CompareCommitsRequest, v1.CompareCommitsResponse]
+	watchRepositories   *connect.Client[v1.WatchRepositoriesRequest, v1.WatchRepositoriesResponse]
 }
 
 // PutRepository calls leat.gitcache.v1.GitCacheService.PutRepository.
@@ -249,6 +263,15 @@ func (c *gitCacheServiceClient) GetRepository(ctx context.Context, req *v1.GetRe
 // ListRepositories calls leat.gitcache.v1.GitCacheService.ListRepositories.
 func (c *gitCacheServiceClient) ListRepositories(ctx context.Context, req *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error) {
 	response, err := c.listRepositories.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetRepositoryStates calls leat.gitcache.v1.GitCacheService.GetRepositoryStates.
+func (c *gitCacheServiceClient) GetRepositoryStates(ctx context.Context, req *v1.GetRepositoryStatesRequest) (*v1.GetRepositoryStatesResponse, error) {
+	response, err := c.getRepositoryStates.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -329,6 +352,9 @@ type GitCacheServiceHandler interface {
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns all repositories, by name, in pages.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
+	// GetRepositoryStates returns the states of many repositories as their owners see them now. Events report changes only, and
+	// a poll that finds nothing is not one. Repositories that nobody owns, or whose owner does not answer in time, are left out.
+	GetRepositoryStates(context.Context, *v1.GetRepositoryStatesRequest) (*v1.GetRepositoryStatesResponse, error)
 	// RefreshRepository fetches now instead of at the next poll. Calls within the debounce time share one fetch.
 	RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error)
 	// ResolveSnapshot returns the commit that a ref points to, and the digest of a folder in it.
@@ -381,6 +407,13 @@ func NewGitCacheServiceHandler(svc GitCacheServiceHandler, opts ...connect.Handl
 		GitCacheServiceListRepositoriesProcedure,
 		svc.ListRepositories,
 		connect.WithSchema(gitCacheServiceMethods.ByName("ListRepositories")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	gitCacheServiceGetRepositoryStatesHandler := connect.NewUnaryHandlerSimple(
+		GitCacheServiceGetRepositoryStatesProcedure,
+		svc.GetRepositoryStates,
+		connect.WithSchema(gitCacheServiceMethods.ByName("GetRepositoryStates")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -449,6 +482,8 @@ func NewGitCacheServiceHandler(svc GitCacheServiceHandler, opts ...connect.Handl
 			gitCacheServiceGetRepositoryHandler.ServeHTTP(w, r)
 		case GitCacheServiceListRepositoriesProcedure:
 			gitCacheServiceListRepositoriesHandler.ServeHTTP(w, r)
+		case GitCacheServiceGetRepositoryStatesProcedure:
+			gitCacheServiceGetRepositoryStatesHandler.ServeHTTP(w, r)
 		case GitCacheServiceRefreshRepositoryProcedure:
 			gitCacheServiceRefreshRepositoryHandler.ServeHTTP(w, r)
 		case GitCacheServiceResolveSnapshotProcedure:
@@ -488,6 +523,10 @@ func (UnimplementedGitCacheServiceHandler) GetRepository(context.Context, *v1.Ge
 
 func (UnimplementedGitCacheServiceHandler) ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.GitCacheService.ListRepositories is not implemented"))
+}
+
+func (UnimplementedGitCacheServiceHandler) GetRepositoryStates(context.Context, *v1.GetRepositoryStatesRequest) (*v1.GetRepositoryStatesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.gitcache.v1.GitCacheService.GetRepositoryStates is not implemented"))
 }
 
 func (UnimplementedGitCacheServiceHandler) RefreshRepository(context.Context, *v1.RefreshRepositoryRequest) (*v1.RefreshRepositoryResponse, error) {
