@@ -78,6 +78,9 @@ func (cp *ControlPlane) apiServer(p Params, keys pki, port int) (command, error)
 		// Without a controller that makes service accounts, no pod would be admitted.
 		args = append(args, "--disable-admission-plugins", "ServiceAccount")
 	}
+	if p.Simulated { // it proves itself to the API of metrics
+		args = append(args, "--proxy-client-cert-file", keys.path(adminCert), "--proxy-client-key-file", keys.path(adminKey))
+	}
 	if p.Audit {
 		policy := cp.path("audit-policy.yaml")
 		if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
@@ -89,10 +92,14 @@ func (cp *ControlPlane) apiServer(p Params, keys pki, port int) (command, error)
 }
 
 func (cp *ControlPlane) controllerManager(p Params, keys pki) command {
-	return cp.command("kube-controller-manager", p.Binaries.ControllerManager, append(cp.clientFlags(),
+	args := append(cp.clientFlags(),
 		"--service-account-private-key-file", keys.path(accountKey),
 		"--root-ca-file", keys.path(caCert),
-	)...)
+	)
+	if p.Simulated { // so that an autoscaler settles while somebody looks
+		args = append(args, "--horizontal-pod-autoscaler-sync-period", "3s")
+	}
+	return cp.command("kube-controller-manager", p.Binaries.ControllerManager, args...)
 }
 
 func (cp *ControlPlane) scheduler(p Params) command {
@@ -120,6 +127,13 @@ func (cp *ControlPlane) kwok(ctx context.Context, p Params) (command, error) {
 		"--node-ip", "127.0.0.1",
 		"--cidr", podRange,
 		"--node-lease-duration-seconds", "40",
+	}
+	if p.Simulated {
+		stages := cp.path("simulated.yaml")
+		if err := os.WriteFile(stages, simulatedStages, 0o600); err != nil {
+			return command{}, fmt.Errorf("write stages: %w", err)
+		}
+		args = append(args, "--config", stages)
 	}
 	if p.Kubelet != "" {
 		more, err := cp.kubelet(ctx, p)

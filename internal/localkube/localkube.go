@@ -42,7 +42,10 @@ type Params struct {
 	Name          string // of the kubeconfig's cluster, user and context; empty means "leat-local"
 	Nodes         int    // how many nodes to make, unless earlier starts made them; 0 means 1
 	APIServerOnly bool   // no controllers, no scheduler, no nodes: objects stay as they are written
-	Audit         bool   // record every request's metadata, see AuditLogPath
+	// Simulated: the control plane gives what a cloud would give. Load balancers and ingresses get addresses, at which nothing
+	// answers, and pods and nodes have metrics, by which they idle. Without it they wait for both.
+	Simulated bool
+	Audit     bool // record every request's metadata, see AuditLogPath
 
 	// Kubelet is a configuration for kwok, in YAML: what exec, attach, logs and port-forward do to
 	// its pods (ClusterExec, ClusterAttach, ClusterLogs, ClusterPortForward). With it kwok serves
@@ -60,7 +63,8 @@ type ControlPlane struct {
 	audit      bool
 	client     *client
 	unlock     func()
-	processes  []*process    // in the order in which they were started; only Start and StartAPIServer write it
+	metrics    *http.Server  // nil unless Params.Simulated
+	processes  []*process    // in the order in which they were started; Start and StartAPIServer alone write it
 	failed     chan struct{} // closed when err is set
 
 	restarting sync.Mutex // held while the API server is started or stopped; before mu
@@ -131,6 +135,11 @@ func (cp *ControlPlane) start(ctx context.Context, p Params) error {
 	}
 	if err := cp.releaseNodes(ctx); err != nil {
 		return err
+	}
+	if p.Simulated {
+		if err := cp.serveMetrics(ctx, keys); err != nil {
+			return err
+		}
 	}
 	nodes, err := cp.kwok(ctx, p)
 	if err != nil {

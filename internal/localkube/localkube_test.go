@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,15 +81,23 @@ type watched struct {
 		Phase         string
 		ReadyReplicas int
 		Succeeded     int
+
+		DesiredReplicas int
+		Conditions      []condition
+		LoadBalancer    struct{ Ingress []struct{ IP string } }
 	}
 }
 
-// await watches the collection at path until want returns true for an object.
+type condition struct{ Type, Status string }
+
+// await watches the objects at path, a collection, until want likes one.
 func await(t *testing.T, cp *localkube.ControlPlane, path string, want func(watched) bool) {
 	t.Helper()
 	const patience = 30 // seconds; less than a node's lease
 	var last watched
-	events := json.NewDecoder(send(t, cp, http.MethodGet, fmt.Sprintf("%s?watch=true&timeoutSeconds=%d", path, patience), "").Body)
+	body := send(t, cp, http.MethodGet, fmt.Sprintf("%s?watch=true&timeoutSeconds=%d", path, patience), "").Body
+	defer func() { _ = body.Close() }() // an open watch holds up the API server's end
+	events := json.NewDecoder(body)
 	for {
 		var event struct{ Object watched }
 		if err := events.Decode(&event); err != nil {
@@ -305,5 +314,57 @@ func TestStartBroken(t *testing.T) {
 	}
 	if left := processesIn(t, p.DataDir); len(left) != 0 {
 		t.Errorf("processes after a broken start: %v", left)
+	}
+}
+
+// TestSimulatedCloud asks for what a cloud gives: addresses, and metrics by which an autoscaler can scale.
+func TestSimulatedCloud(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cp := start(t, localkube.Params{DataDir: dir, Simulated: true})
+	send(t, cp, http.MethodPost, "/api/v1/namespaces/default/services", `{
+		"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+		"spec": {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": [{"port": 80}]}}`)
+	send(t, cp, http.MethodPost, "/apis/networking.k8s.io/v1/namespaces/default/ingresses", `{
+		"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "web"},
+		"spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}}`)
+	send(t, cp, http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", `{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+		"spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
+			"metadata": {"labels": {"app": "web"}},
+			"spec": {"containers": [{"name": "web", "image": "example.test/web:1", "resources": {"requests": {"cpu": "100m"}}}]}}}}`)
+	send(t, cp, http.MethodPost, "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", `{
+		"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+		"spec": {"minReplicas": 2, "maxReplicas": 4, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+			"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 99}}}]}}`)
+	for _, path := range []string{"/api/v1/namespaces/default/services", "/apis/networking.k8s.io/v1/namespaces/default/ingresses"} {
+		await(t, cp, path, func(o watched) bool {
+			return len(o.Status.LoadBalancer.Ingress) == 1 && strings.HasPrefix(o.Status.LoadBalancer.Ingress[0].IP, "198.18.")
+		})
+	}
+	isScaled := func(o watched) bool {
+		return o.Status.DesiredReplicas == 2 && slices.ContainsFunc(o.Status.Conditions, func(c condition) bool {
+			return c.Type == "ScalingActive" && c.Status == "True"
+		})
+	}
+	const autoscalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+	await(t, cp, autoscalers, isScaled)
+	await(t, cp, "/apis/apps/v1/namespaces/default/deployments", func(o watched) bool { return o.Status.ReadyReplicas == 2 })
+
+	stop(t, cp)
+	again := start(t, localkube.Params{DataDir: dir, Simulated: true})
+	await(t, again, "/apis/apiregistration.k8s.io/v1/apiservices", func(o watched) bool {
+		return o.Metadata.Name == "v1beta1.metrics.k8s.io" && slices.Contains(o.Status.Conditions, condition{"Available", "True"})
+	})
+	var pods, nodes struct {
+		Items []struct {
+			Metadata   struct{ Name string }
+			Containers []struct{ Usage struct{ CPU string } }
+		}
+	}
+	read(t, again, "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods?labelSelector=app%3Dweb", &pods)
+	read(t, again, "/apis/metrics.k8s.io/v1beta1/nodes", &nodes)
+	if len(pods.Items) != 2 || len(pods.Items[0].Containers) != 1 || pods.Items[0].Containers[0].Usage.CPU == "" || len(nodes.Items) != 1 {
+		t.Errorf("got metrics of pods %+v and of nodes %+v, want those of 2 and of 1", pods, nodes)
 	}
 }

@@ -25,6 +25,7 @@ func (cp *ControlPlane) Stop(ctx context.Context) error {
 	const servers = apiServerPlace + 1
 	users := cp.processes[servers:]
 	errs := make([]error, len(users))
+	defer cp.stopMetrics()
 	var group sync.WaitGroup
 	for i, p := range users {
 		group.Go(func() { errs[i] = p.stop(ctx) })
@@ -43,11 +44,18 @@ func (cp *ControlPlane) kill() {
 	for _, p := range cp.processes {
 		_ = p.stop(ctx) // the error only reports that it was killed
 	}
+	cp.stopMetrics()
 	cp.unlock()
 }
 
-// expectEnd makes the end of components expected from now on. It reports whether this call was the
-// first.
+func (cp *ControlPlane) stopMetrics() {
+	if cp.metrics != nil {
+		_ = cp.metrics.Close() // the listener's error helps nobody
+	}
+}
+
+// expectEnd makes the end of components no failure from now on. It reports
+// whether this call was the first.
 func (cp *ControlPlane) expectEnd() bool {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

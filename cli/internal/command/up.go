@@ -23,7 +23,7 @@ import (
 
 const upText = `Run a whole hub on this machine: its three services, a Kubernetes cluster with an agent, and a repository that is
 delivered to it. Everything is real except Redis and the database, which are embedded, and the cluster's nodes, which
-pretend to run pods.
+pretend to run pods: they are Ready and use next to nothing, and load balancers get addresses at which nothing answers.
 
 Without flags it delivers a demo from a Git repository that it serves itself, and that you can clone and push to. With
 --repo it delivers your own repository. The first start builds a Kubernetes control plane from source, which takes

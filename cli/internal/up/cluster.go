@@ -79,7 +79,9 @@ func (u *up) buildKube(ctx context.Context) (localkube.Binaries, error) {
 func (u *up) startKube(ctx context.Context, name string, binaries localkube.Binaries) (string, error) {
 	part := "cluster " + name
 	u.tell(part, "starting a Kubernetes control plane")
-	cp, err := localkube.Start(ctx, localkube.Params{Binaries: binaries, DataDir: u.dir.Path("kube", name), Name: name})
+	cp, err := localkube.Start(ctx, localkube.Params{
+		Binaries: binaries, DataDir: u.dir.Path("kube", name), Name: name, Simulated: true,
+	})
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", part, err)
 	}

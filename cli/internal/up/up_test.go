@@ -10,10 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +24,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/up/report"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/testkit/gittest"
 )
 
 // patience bounds every wait. A wait takes seconds, unless the machine is very busy.
@@ -42,6 +46,7 @@ type process struct {
 	cmd    *exec.Cmd
 	events chan report.Event
 	stderr *strings.Builder
+	rest   []report.Event // that stop has read
 }
 
 func startUp(t *testing.T, leat, dataDir string, args ...string) *process {
@@ -111,7 +116,10 @@ func (p *process) stop(t *testing.T) {
 	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	p.wait(t, "stopped event", func(e report.Event) bool { return e.Kind == report.Stopped })
+	p.wait(t, "stopped event", func(e report.Event) bool {
+		p.rest = append(p.rest, e)
+		return e.Kind == report.Stopped
+	})
 	for range p.events { // its end
 	}
 	if err := p.cmd.Wait(); err != nil {
@@ -182,7 +190,69 @@ func TestUp(t *testing.T) {
 	second.stop(t)
 }
 
-// A repository that cannot be fetched is reported with its reason, and leat up continues.
+// TestUpDeliversItsExamples delivers what the examples of `leat up --help` name, from copies of those repositories, until
+// nothing moves any more: autoscalers have scaled by then.
+func TestUpDeliversItsExamples(t *testing.T) {
+	t.Parallel()
+	leat := buildLeat(t)
+	help, err := exec.CommandContext(t.Context(), leat, "up", "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile(`(?m)^ +leat up --repo (\S+)(.*)$`).FindAllStringSubmatch(string(help), -1)
+	if len(examples) == 0 {
+		t.Fatalf("got help without an example of a repository:\n%s", help)
+	}
+	server := gittest.New(t)
+	for _, example := range examples {
+		name := path.Base(example[1])
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			repo := server.Repo(t, name)
+			repo.Commit(t, "main", filesBelow(t, filepath.Join("testdata", "examples", name)))
+			p := startUp(t, leat, filepath.Join(t.TempDir(), "up"), append([]string{"--repo", repo.URL()}, strings.Fields(example[2])...)...)
+			summary := p.ready(t)
+			for _, service := range summary.Services {
+				if !service.Delivered || service.Phase != "healthy" {
+					t.Errorf("got %+v, want it healthy", service)
+				}
+			}
+			if strings.Contains(kubectl(t, summary, "get", "hpa", "-o", "name"), "/") {
+				kubectl(t, summary, "wait", "hpa", "--all", "--for=condition=ScalingActive", "--timeout=2m")
+			}
+			kubectl(t, summary, "wait", "deployments", "--all", "--for=condition=Available", "--timeout=2m")
+			for _, service := range summary.Services {
+				run(t, leat, summary, "wait", "service/"+service.Name, "--for=healthy", "--timeout=2m")
+			}
+			p.stop(t)
+			for _, e := range p.rest {
+				if e.Service != nil && (e.Service.Failed || e.Service.Phase == "degraded") {
+					t.Errorf("got %+v after the delivery, want it to stay healthy", e.Service)
+				}
+			}
+		})
+	}
+}
+
+// filesBelow returns the content of every file below a folder.
+func filesBelow(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		files[name] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// A repository that cannot be fetched is told with its reason, and leat up goes on.
 func TestUpWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	leat := buildLeat(t)

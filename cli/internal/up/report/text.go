@@ -88,7 +88,8 @@ func (t *text) summary(s *Summary) {
 	t.print("\n  hub         %s\n  tunnel      %s\n  repository  %s\n  data, logs  %s\n\n", s.Server, s.Tunnel, s.Repository, s.DataDir)
 	t.commands("Try this in another terminal:", Commands(s))
 	if slices.ContainsFunc(s.Clusters, func(c Cluster) bool { return c.Simulated }) {
-		t.print("The cluster's nodes only pretend to run pods: kubectl logs and exec do not work there.\n\n")
+		t.print("The cluster's nodes only pretend to run pods: kubectl logs and exec find nobody there,\n" +
+			"and metrics and the addresses of load balancers are made up.\n\n")
 	}
 	if s.Pushable {
 		t.commands("Change something, and see it arrive within seconds:", PushCommands(s))
