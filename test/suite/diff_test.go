@@ -10,13 +10,16 @@ import (
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
@@ -27,7 +30,17 @@ import (
 // agentClient calls the cluster's agent through the tunnel, like leat.
 func (h *hub) agentClient(t *testing.T) agentv1connect.AgentServiceClient {
 	t.Helper()
-	token := h.tunnelToken(t)
+	return h.agentClientOf(t, h.fleet)
+}
+
+// agentClientOf does the same as the person whose client for the catalog it is given.
+func (h *hub) agentClientOf(t *testing.T, fleet fleetv1connect.FleetServiceClient) agentv1connect.AgentServiceClient {
+	t.Helper()
+	access, err := fleet.CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{Audience: identity.ServiceTunnel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := access.GetAccessToken()
 	client, err := rpc.NewClient(rpc.ClientParams{
 		BaseURL: h.tunnel.url() + "/clusters/demo", Tokens: identity.StaticToken(token), Telemetry: telemetry.Noop(),
 	})
@@ -138,6 +151,7 @@ func TestDiff(t *testing.T) {
 		}
 	}
 	t.Run("another branch", func(t *testing.T) { testDiffOfBranch(t, h, repo, client, second) })
+	t.Run("by role", func(t *testing.T) { testRoles(t, h) })
 	t.Run("inventory and events", func(t *testing.T) { testInventoryAndEvents(t, h, client, web, second) })
 }
 
@@ -200,4 +214,73 @@ func testInventoryAndEvents(t *testing.T, h *hub, client agentv1connect.AgentSer
 		}
 	}
 	t.Errorf("events ended before the service was healthy: %v", stream.Err())
+}
+
+// person returns the client of a new user with a role in the cluster; an empty one is none.
+func (h *hub) person(t *testing.T, name string, role typev1.AccessRole, rules ...*typev1.AccessRule) fleetv1connect.FleetServiceClient {
+	t.Helper()
+	h.apply(t, &fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: name}}}})
+	if role != typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED {
+		h.apply(t, &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: &fleetv1.AccessBinding{
+			Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.AccessBindingSpec{
+				Users: []string{name}, Role: role, Clusters: &fleetv1.ClusterSelection{Names: []string{"demo"}}, Rules: rules,
+			},
+		}}})
+	}
+	token, err := h.fleet.CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: name, Label: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rpc.NewClient(rpc.ClientParams{
+		BaseURL: h.distributor.url(), Tokens: identity.StaticToken(token.GetSecret()), Telemetry: telemetry.Noop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
+}
+
+// testRoles makes the calls of leat inventory and leat diff as people with each role: the hub first names the service's
+// cluster, and then the agent is asked.
+func testRoles(t *testing.T, h *hub) {
+	pods := &typev1.AccessRule{Verbs: []string{"get"}, Resources: []string{"pods"}}
+	for name, test := range map[string]struct {
+		role            typev1.AccessRole
+		rules           []*typev1.AccessRule
+		inspect, differ bool
+	}{
+		"nobody":   {},
+		"narrow":   {role: typev1.AccessRole_ACCESS_ROLE_ADMIN, rules: []*typev1.AccessRule{pods}},
+		"viewer":   {role: typev1.AccessRole_ACCESS_ROLE_VIEWER, inspect: true},
+		"operator": {role: typev1.AccessRole_ACCESS_ROLE_OPERATOR, inspect: true, differ: true},
+	} {
+		fleet := h.person(t, name, test.role, test.rules...)
+		found, err := fleet.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web"})
+		if !test.inspect {
+			if connect.CodeOf(err) != connect.CodePermissionDenied {
+				t.Errorf("%s: got %v (%v), want the service refused", name, found, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		want := &fleetv1.ServiceSpec{Cluster: "demo", Namespace: "web", Paused: true}
+		if d := cmp.Diff(want, found.GetService().GetSpec(), protocmp.Transform()); d != "" || found.GetService().GetStatus() == nil {
+			t.Errorf("%s: got %v, want where it runs and how it fares (-want +got):\n%s", name, found, d)
+		}
+		agent := h.agentClientOf(t, fleet)
+		inventory, err := agent.GetInventory(t.Context(), &agentv1.GetInventoryRequest{Service: "web"})
+		if err != nil || len(inventory.GetObjects()) == 0 {
+			t.Errorf("%s: got inventory %v (%v), want objects", name, inventory, err)
+		}
+		if _, err := agent.Diff(t.Context(), &agentv1.DiffRequest{Service: "web"}); (err == nil) != test.differ {
+			t.Errorf("%s: got %v from a diff, want it allowed: %t", name, err, test.differ)
+		}
+		_, err = fleet.PreviewService(t.Context(), &fleetv1.PreviewServiceRequest{Name: "web"})
+		if connect.CodeOf(err) != connect.CodePermissionDenied {
+			t.Errorf("%s: got %v from a preview, want it refused", name, err)
+		}
+	}
 }

@@ -33,8 +33,8 @@ func Diff(s *session.Session) *cobra.Command {
 		Use:   "diff service/NAME",
 		Short: "Show what a run of a service would change in its cluster",
 		Long: `Show what the next run of a service would change in its cluster, or, with --ref, what it would change if the service
-followed that branch, tag or commit. The cluster's API server is queried, and nothing is changed. The values of Secrets, and of
-the service's secrets, are masked.
+followed that branch, tag or commit. The cluster's API server is asked, and nothing is kept. The values of Secrets, and of
+the service's secrets, are masked. It needs the role operator in the cluster, and --ref an administrator.
 
 With --ref the cluster's agent may download what the repository holds there for 15 minutes. A repository that demands
 signatures demands them here, too. Hooks are not shown.`,

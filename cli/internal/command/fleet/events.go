@@ -21,9 +21,10 @@ func Events(s *session.Session) *cobra.Command {
 	format := show.Table
 	cmd := &cobra.Command{
 		Use:   "events service/NAME",
-		Short: "Follow the events of a service's agent",
-		Long: `Print the events of a service, as its cluster's agent reports them, until interrupted. For earlier
-events see leat history and leat get. As JSON, each event is one line.`,
+		Short: "Follow what a service's agent does and sees",
+		Long: `Print what the agent of a service's cluster does and sees of the service, as it happens, until interrupted. What happened
+before is told by leat history and leat get. As JSON that is one event a line. The role viewer in the cluster
+suffices.`,
 		Example: `  leat events service/shop
   leat events service/shop -o json | jq -r .message`,
 		Args:              oneService,

@@ -10,8 +10,10 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
@@ -54,7 +56,7 @@ func (s *Service) GetRepository(ctx context.Context, req *fleetv1.GetRepositoryR
 
 // GetService implements FleetService.
 func (s *Service) GetService(ctx context.Context, req *fleetv1.GetServiceRequest) (*fleetv1.GetServiceResponse, error) {
-	record, err := s.get(ctx, catalog.KindService, req.GetName())
+	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindService, Name: req.GetName()})
 	return &fleetv1.GetServiceResponse{Service: serviceMessage(record)}, err
 }
 
@@ -121,13 +123,17 @@ func (s *Service) ListServices(ctx context.Context, req *fleetv1.ListServicesReq
 }
 
 // concerns returns a function that reports whether a person who is not an administrator may see an
-// object: clusters that they may reach, bindings that name them, and themselves.
+// object: clusters that they may reach, services of whose objects the cluster's agent tells them,
+// bindings that name them, and themselves. Queries may use the function for all kinds but services,
+// for which it calls the view.
 func (s *Service) concerns(id identity.Identity) func(catalog.Object) bool {
 	reachable := s.d.View.Reachable(id.Name, id.Groups)
 	return func(object catalog.Object) bool {
 		switch o := object.(type) {
 		case *catalog.Cluster:
 			return reachable(o)
+		case *catalog.Service:
+			return s.mayInspect(id, o.Spec.Cluster)
 		case *catalog.User:
 			return o.Name == id.Name
 		case *catalog.AccessBinding:
@@ -135,6 +141,15 @@ func (s *Service) concerns(id identity.Identity) func(catalog.Object) bool {
 		}
 		return false
 	}
+}
+
+// mayInspect reports whether the tunnel lets the person ask the cluster's agent for the inventories
+// of its services, which is what every role may do there.
+func (s *Service) mayInspect(id identity.Identity, cluster string) bool {
+	access, _ := s.d.View.Access(id.Name, id.Groups, cluster)
+	return slices.ContainsFunc(access.Reasons, func(r fleet.AccessReason) bool {
+		return r.Allows(accessrule.Request{Verb: "post", Path: agentv1connect.AgentServiceGetInventoryProcedure})
+	})
 }
 
 // means reports whether the binding names the person or one of its groups.
@@ -176,9 +191,15 @@ func (s *Service) listOwn(ctx context.Context, kind catalog.Kind, page *typev1.P
 	return records, next, err
 }
 
-// onlyOwn removes a binding's subjects that the caller is not. Other people's access is not for
-// them to see.
+// onlyOwn removes what is not for the caller to see: of a binding other people, and of a service how
+// it is made, its configuration included. Where it runs and how it fares remains.
 func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
+	if service, ok := record.Object.(*catalog.Service); ok {
+		record.Object = &catalog.Service{
+			Metadata: service.Metadata,
+			Spec:     catalog.ServiceSpec{Cluster: service.Spec.Cluster, Namespace: service.Spec.Namespace, Paused: service.Spec.Paused},
+		}
+	}
 	binding, ok := record.Object.(*catalog.AccessBinding)
 	if !ok {
 		return record

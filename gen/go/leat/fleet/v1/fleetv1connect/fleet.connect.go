@@ -173,7 +173,8 @@ type FleetServiceClient interface {
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
 	// CreateService adds a service.
 	CreateService(context.Context, *v1.CreateServiceRequest) (*v1.CreateServiceResponse, error)
-	// GetService returns one service.
+	// GetService returns one service. Everybody may call it for services of clusters whose agents they may ask for inventories, and
+	// gets name, cluster, namespace, whether it is paused, and status.
 	GetService(context.Context, *v1.GetServiceRequest) (*v1.GetServiceResponse, error)
 	// ListServices returns services by name, in pages.
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
@@ -907,7 +908,8 @@ type FleetServiceHandler interface {
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
 	// CreateService adds a service.
 	CreateService(context.Context, *v1.CreateServiceRequest) (*v1.CreateServiceResponse, error)
-	// GetService returns one service.
+	// GetService returns one service. Everybody may call it for services of clusters whose agents they may ask for inventories, and
+	// gets name, cluster, namespace, whether it is paused, and status.
 	GetService(context.Context, *v1.GetServiceRequest) (*v1.GetServiceResponse, error)
 	// ListServices returns services by name, in pages.
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
