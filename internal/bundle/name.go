@@ -35,8 +35,11 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckTarget returns nil if the symbolic link called name, itself a valid name, may point to
-// target. The error is an [*EntryError] or a [*LimitError].
+// ReasonOutside is the reason of the [*EntryError] of a symbolic link that leads out of the bundle.
+const ReasonOutside = "links to outside the bundle"
+
+// CheckTarget tells whether the symbolic link called name, itself a valid name, may point to target; the error is an
+// [*EntryError] or a [*LimitError].
 //
 // A target is relative, and ".." comes only before every other element and never climbs above the
 // bundle's folder. A ".." after an element is refused even where it looks harmless, because that
@@ -67,7 +70,7 @@ func checkClimb(name, target string) error {
 		case descended:
 			return &EntryError{Name: name, Reason: "links to a target with .. after another element"}
 		case depth == 0:
-			return &EntryError{Name: name, Reason: "links to outside the bundle"}
+			return &EntryError{Name: name, Reason: ReasonOutside}
 		default:
 			depth--
 		}

@@ -165,7 +165,7 @@ func checkMetadata(object *unstructured.Unstructured) error {
 func missing(object *unstructured.Unstructured) error {
 	if object.GetKind() == "" {
 		return errors.New("has no kind; in a folder without a kustomization every .yaml, .yml and .json file is a manifest, " +
-			"so move other files elsewhere, or name the manifests in a kustomization.yaml")
+			"so leave out what is not one with the source's exclude, or name the manifests in a kustomization.yaml")
 	}
 	return fmt.Errorf("%s has no apiVersion", object.GetKind())
 }

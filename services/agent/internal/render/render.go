@@ -141,7 +141,7 @@ func plain(files *Files, folder string, p parser) ([]Object, error) {
 	for _, name := range files.manifests(folder) {
 		objects, err := p.parse(name, files.content[name])
 		if err != nil {
-			return nil, err
+			return nil, files.recognize(name, err)
 		}
 		all = append(all, objects...)
 	}

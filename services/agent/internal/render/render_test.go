@@ -131,10 +131,33 @@ func TestErrors(t *testing.T) {
 		renderer render.Renderer
 		want     []string // parts of the message
 	}{
-		"no YAML":            {files: map[string]string{"a.yaml": configMap("a") + "---\nkind: [\n"}, want: []string{"a.yaml: document 2:", "line"}},
-		"key stands twice":   {files: map[string]string{"a.yaml": "kind: A\nkind: B\n"}, want: []string{"a.yaml: document 1:", "kind"}},
-		"not an object":      {files: map[string]string{"a.yaml": "- 1\n"}, want: []string{"a.yaml: document 1: is a list, want an object"}},
-		"no kind":            {files: map[string]string{"a.yaml": "apiVersion: v1\n"}, want: []string{"has no kind"}},
+		"no YAML":          {files: map[string]string{"a.yaml": configMap("a") + "---\nkind: [\n"}, want: []string{"a.yaml: document 2:", "line"}},
+		"key stands twice": {files: map[string]string{"a.yaml": "kind: A\nkind: B\n"}, want: []string{"a.yaml: document 1:", "kind"}},
+		"not an object":    {files: map[string]string{"a.yaml": "- 1\n"}, want: []string{"a.yaml: document 1: is a list, want an object"}},
+		"no kind":          {files: map[string]string{"a.yaml": "apiVersion: v1\n"}, want: []string{"has no kind"}},
+		"no manifest":      {files: map[string]string{"values.yaml": "a: 1\n"}, want: []string{"values.yaml", "has no kind", "exclude"}},
+		"Helm chart": {
+			files: map[string]string{
+				"web/Chart.yaml": "apiVersion: v2\nname: web\n", "web/templates/a.yaml": "kind: A\nmetadata:\n  name: {{ .Release.Name }}\n",
+			},
+			want: []string{"web/Chart.yaml: document 1: is part of the Helm chart in web", "helm template", "exclude"},
+		},
+		"template of a Helm chart": {
+			files:  map[string]string{"web/Chart.yaml": "", "web/templates/a.yaml": "kind: A\nmetadata:\n  name: {{ .Release.Name }}\n"},
+			folder: "web/templates", want: []string{"web/templates/a.yaml: document 1: is part of the Helm chart in web,"},
+		},
+		"template": {
+			files: map[string]string{"a.yaml": "kind: A\nmetadata:\n  name: {{ .Name }}\n"},
+			want:  []string{"a.yaml: document 1: looks like a template", "invalid map key"},
+		},
+		"kustomization below": {
+			files: map[string]string{"web/kustomization.yaml": "resources: [a.yaml]\n", "web/a.yaml": configMap("a")},
+			want:  []string{"web/kustomization.yaml: document 1: is a kustomization", "make web the path", "resources", "exclude"},
+		},
+		"kustomization with a kind below": {
+			files: map[string]string{"web/kustomization.yaml": kustomization + "resources: [a.yaml]\n", "web/a.yaml": configMap("a")},
+			want:  []string{"web/kustomization.yaml: document 1: is a kustomization"},
+		},
 		"no apiVersion":      {files: map[string]string{"a.yaml": "kind: ConfigMap\n"}, want: []string{"ConfigMap has no apiVersion"}},
 		"no name":            {files: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\n"}, want: []string{"ConfigMap has no metadata.name"}},
 		"generated name":     {files: map[string]string{"a.yaml": "apiVersion: v1\nkind: Job\nmetadata: {generateName: 1.0}\n"}, want: []string{"generateName"}},

@@ -43,7 +43,12 @@ func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
 
 // refine turns what a bundle refuses into what the repository's owner has to change.
 func refine(l leaf, err error) error {
-	if entry, ok := errors.AsType[*bundle.EntryError](err); ok {
+	entry, ok := errors.AsType[*bundle.EntryError](err)
+	switch {
+	case ok && entry.Reason == bundle.ReasonOutside:
+		return &UnsupportedError{Path: l.path, Reason: entry.Reason + "; set the source's root to a folder that holds the link and its target, " +
+			"such as \".\", or leave the link out with exclude"}
+	case ok:
 		return &UnsupportedError{Path: l.path, Reason: entry.Reason}
 	}
 	return err

@@ -190,20 +190,29 @@ func (s *httpSession) do(ctx context.Context, method, address string, body io.Re
 	return resp, nil
 }
 
+// maxSaid bounds what is read of the words beside an HTTP status.
+const maxSaid = 1 << 10
+
 // statusError is an HTTP status that is not success.
 type statusError struct {
 	status     int
 	host       string
 	retryAfter time.Duration
+	said       string // what the server says for people, if it does
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("HTTP status %d from %s", e.status, e.host) }
 
 func checkResponse(resp *http.Response, want string) error {
 	if resp.StatusCode != http.StatusOK {
-		return &statusError{
+		failed := &statusError{
 			status: resp.StatusCode, host: resp.Request.URL.Host, retryAfter: retryAfter(resp.Header.Get("Retry-After")),
 		}
+		if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") { // Git servers write it for people who use git
+			said, _ := io.ReadAll(io.LimitReader(resp.Body, maxSaid)) // what has arrived is enough
+			failed.said = string(said)
+		}
+		return failed
 	}
 	if got := resp.Header.Get("Content-Type"); !strings.HasPrefix(got, want) {
 		return &contentError{host: resp.Request.URL.Host, got: printable(got), dumb: isDumb(resp.Body)}

@@ -129,7 +129,7 @@ func parseAck(line []byte) (ack, error) {
 	case len(words) == 3 && words[0] == "ACK" && plumbing.IsHash(words[1]):
 		return ack{hash: plumbing.NewHash(words[1]), ready: words[2] == "ready"}, nil
 	}
-	return ack{}, fmt.Errorf("%w: %q instead of an acknowledgement", ErrBroken, printable(string(line)))
+	return ack{}, &strayError{string(line), "an acknowledgement"}
 }
 
 // decodePack reads past the acknowledgements and returns the pack that follows. Closing it closes body.

@@ -44,7 +44,7 @@ func readHeader(r io.Reader) (int, mark, error) {
 	n, err := strconv.ParseUint(string(header[:]), 16, 16)
 	switch {
 	case err != nil || n == 2 || n == 3 || n > maxPacket:
-		return 0, noMark, fmt.Errorf("%w: packet length %q", ErrBroken, header[:])
+		return 0, noMark, &strayError{string(header[:]), "the length of a packet"}
 	case n == 0:
 		return 0, flush, nil
 	case n == 1:

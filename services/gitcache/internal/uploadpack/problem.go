@@ -31,7 +31,7 @@ func explain(err error, def mirror.Definition) error {
 		return already
 	}
 	e := &mirror.UpstreamError{Cause: err}
-	e.Reason, e.Message = classify(err)
+	e.Reason, e.Message = classify(err, def)
 	if status, ok := errors.AsType[*statusError](err); ok {
 		e.Reason, e.Message = classifyStatus(status)
 		e.RetryAfter = status.retryAfter
@@ -46,6 +46,7 @@ func explain(err error, def mirror.Definition) error {
 				"operator can add one to gitcache-credentials-file, or name the folder in gitcache-submodule-credentials."
 		}
 	}
+	e.Message += quoted(err, def)
 	return e
 }
 
@@ -73,7 +74,7 @@ func classifyStatus(s *statusError) (mirror.Reason, string) {
 
 const proxyMessage = "The proxy does not lead to the upstream; check proxy_url, its credentials and its rules. Leat retries by itself."
 
-func classify(err error) (mirror.Reason, string) {
+func classify(err error, def mirror.Definition) (mirror.Reason, string) {
 	if field, ok := errors.AsType[*mirror.FieldError](err); ok {
 		return mirror.ReasonProtocol, "The definition cannot be used: " + field.Error()
 	}
@@ -121,7 +122,7 @@ func classify(err error) (mirror.Reason, string) {
 	if said, ok := upstreamSaid(err); ok {
 		return classifySaid(said)
 	}
-	return classifyNetwork(err)
+	return classifyNetwork(err, def)
 }
 
 func classifyApp(e *githubapp.RefusedError) (mirror.Reason, string) {
@@ -147,17 +148,6 @@ func (e *contentError) message() string {
 	}
 }
 
-// upstreamSaid returns the words of the upstream's own error message, if the protocol carried one.
-func upstreamSaid(err error) (string, bool) {
-	if remote, ok := errors.AsType[*remoteError](err); ok {
-		return remote.said, true
-	}
-	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
-		return line.Text, true
-	}
-	return "", false
-}
-
 // classifySaid goes by words: hosts have no codes for this, neither over SSH nor in ERR lines.
 func classifySaid(said string) (mirror.Reason, string) {
 	lower := strings.ToLower(said)
@@ -175,15 +165,10 @@ func classifySaid(said string) (mirror.Reason, string) {
 			return mirror.ReasonAuthRejected, "The upstream refused the credential; replace it in the repository's spec."
 		}
 	}
-	return mirror.ReasonProtocol, fmt.Sprintf("The upstream refused to serve the repository: %q.", printable(said))
+	return mirror.ReasonProtocol, "The upstream refused to serve the repository."
 }
 
-func printable(said string) string {
-	const enough = 200
-	return strings.ToValidUTF8(said[:min(len(said), enough)], "")
-}
-
-func classifyNetwork(err error) (mirror.Reason, string) {
+func classifyNetwork(err error, def mirror.Definition) (mirror.Reason, string) {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok || isUnknownAuthority(err) {
 		return mirror.ReasonUnreachable,
 			"The upstream's certificate is not trusted; put the certificate of its authority into the repository's spec."
@@ -196,8 +181,19 @@ func classifyNetwork(err error) (mirror.Reason, string) {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return mirror.ReasonProtocol, "The upstream broke off in the middle of its answer; Leat retries by itself."
 	}
-	if _, ok := errors.AsType[net.Error](err); ok {
-		return mirror.ReasonUnreachable, "The upstream does not answer; check the URL and the network. Leat retries by itself."
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return mirror.ReasonUnreachable, fmt.Sprintf("There is no host %s: DNS does not know it; check the URL, and the hub's DNS. Leat retries by itself.", dns.Name)
+	}
+	failed, isNetwork := errors.AsType[net.Error](err)
+	host := hostOf(err, def)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return mirror.ReasonUnreachable, host + " refuses the connection: nothing listens there, or a firewall rejects it; check the URL and its port. " +
+			"Leat retries by itself."
+	case isNetwork && failed.Timeout():
+		return mirror.ReasonUnreachable, host + " does not answer in time; check the URL, the network and its firewalls. Leat retries by itself."
+	case isNetwork:
+		return mirror.ReasonUnreachable, host + " does not answer; check the URL and the network. Leat retries by itself."
 	}
 	return mirror.ReasonProtocol, "The upstream's answer cannot be used; the log of the owning replica has details. Leat retries by itself."
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -179,6 +180,77 @@ func TestAnswersThatAreNotGit(t *testing.T) {
 		err := wantReason(t, newFixture(t, repo.URL()).try(t.Context()), mirror.ReasonProtocol)
 		if !strings.Contains(err.Message, test.want) {
 			t.Errorf("%s: got %q, want it to say %q", name, err.Message, test.want)
+		}
+	}
+}
+
+// TestUpstreamsOwnWords wants messages to repeat what the upstream sent: bounded, on one line, and without credentials.
+func TestUpstreamsOwnWords(t *testing.T) {
+	t.Parallel()
+	server := gittest.New(t)
+	repo := server.Repo(t, "demo")
+	commit := repo.Commit(t, "main", map[string]string{"a": "1"})
+	advertise := func(line string) string {
+		return fmt.Sprintf("001e# service=git-upload-pack\n0000%04x%s0000", len(line)+4, line)
+	}
+	const plain, git = "text/plain; charset=utf-8", "application/x-git-upload-pack-advertisement"
+	for name, test := range map[string]struct {
+		status     int
+		kind, body string
+		reason     mirror.Reason
+		want, not  []string
+	}{
+		"gone for good": {
+			http.StatusNotFound, plain, "project moved to\x1b[31m\r\nnew/place\n", mirror.ReasonNotFound, []string{"check the URL", "project moved to [31m new/place"}, []string{"\x1b", "\n"},
+		},
+		"own credential":     {http.StatusForbidden, plain, "leat:sesame may not", mirror.ReasonAuthRejected, []string{"leat:*** may not"}, []string{"sesame"}},
+		"credential in URL":  {http.StatusBadRequest, plain, "see https://u:hunter2@git.example/x", mirror.ReasonProtocol, []string{"https://***@git.example/x"}, []string{"hunter2"}},
+		"a person's words":   {http.StatusForbidden, plain, "HTTP Basic: Access denied. The password or token is wrong", mirror.ReasonAuthRejected, []string{"HTTP Basic: Access denied. The password or token is wrong"}, nil},
+		"assigned":           {http.StatusForbidden, plain, `see ?token=hunter2&x=1 or {"password": "hunter3"}`, mirror.ReasonAuthRejected, []string{"?token=***&x=1"}, []string{"hunter2", "hunter3"}},
+		"named credential":   {http.StatusForbidden, plain, "bad header Authorization: Basic bGVhdA==", mirror.ReasonAuthRejected, []string{"bad header"}, []string{"bGVhdA"}},
+		"token":              {http.StatusForbidden, plain, "ghp_0123456789abcdefghij is revoked at " + commit, mirror.ReasonAuthRejected, []string{"*** is revoked at " + commit}, []string{"ghp_"}},
+		"endless":            {http.StatusForbidden, plain, strings.Repeat("word ", 10000), mirror.ReasonAuthRejected, []string{"word word"}, []string{strings.Repeat("word ", 100)}},
+		"page":               {http.StatusForbidden, "text/html", "<html>no</html>", mirror.ReasonAuthRejected, nil, []string{"html"}},
+		"error line":         {http.StatusOK, git, advertise("ERR quota of acme is used up\n"), mirror.ReasonProtocol, []string{"refused to serve", "quota of acme is used up"}, nil},
+		"error line of auth": {http.StatusOK, git, advertise("ERR access denied: ask ada\n"), mirror.ReasonAuthRejected, []string{"access denied: ask ada"}, nil},
+	} {
+		server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", test.kind)
+			w.WriteHeader(test.status)
+			_, _ = io.WriteString(w, test.body)
+			return true
+		})
+		f := newFixture(t, repo.URL())
+		f.def.Credential = mirror.Credential{Method: mirror.MethodBasic, Username: "leat", Password: "sesame", AllowPlainHTTP: true}
+		err := wantReason(t, f.try(t.Context()), test.reason)
+		for _, want := range test.want {
+			if !strings.Contains(err.Message, want) {
+				t.Errorf("%s: got %q, want it to say %q", name, err.Message, want)
+			}
+		}
+		for _, not := range test.not {
+			if strings.Contains(err.Message, not) {
+				t.Errorf("%s: got %q, want it not to say %q", name, err.Message, not)
+			}
+		}
+	}
+}
+
+// TestUnreachableUpstreams wants to be told which host cannot be reached, and how. Resolvers ask nobody about onion.
+func TestUnreachableUpstreams(t *testing.T) {
+	t.Parallel()
+	closed := loopback.Addr(t)
+	for address, want := range map[string][]string{
+		"http://" + closed + "/x.git":       {closed + " refuses the connection"},
+		"http://nowhere.onion:8080/x.git":   {"no host nowhere.onion"},
+		"https://nowhere.onion/demo/x.git/": {"no host nowhere.onion"},
+	} {
+		f := newFixture(t, address)
+		err := wantReason(t, f.try(t.Context()), mirror.ReasonUnreachable)
+		for _, part := range want {
+			if !strings.Contains(err.Message, part) {
+				t.Errorf("%s: got %q, want it to say %q", address, err.Message, part)
+			}
 		}
 	}
 }

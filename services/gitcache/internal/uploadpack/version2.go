@@ -171,7 +171,7 @@ func (v *version2) listRefs(ctx context.Context) (_ *Offer, err error) {
 func parseListed(line string) (ref mirror.Ref, target string, err error) {
 	words := strings.Split(line, " ")
 	if len(words) < 2 || !idForm.MatchString(words[0]) {
-		return ref, "", fmt.Errorf("%w: %q instead of a ref", ErrBroken, printable(line))
+		return ref, "", &strayError{line, "a ref"}
 	}
 	ref = mirror.Ref{Name: words[1], Object: words[0], Commit: words[0]}
 	for _, word := range words[2:] {
@@ -207,7 +207,7 @@ func (v *version2) fetch(ctx context.Context, req Request) (io.ReadCloser, error
 	r := bufio.NewReader(body)
 	if line, _, err := readLine(r); err != nil || line != "packfile" {
 		if err == nil {
-			err = fmt.Errorf("%w: %q instead of a pack", ErrBroken, printable(line))
+			err = &strayError{line, "a pack"}
 		}
 		return nil, errors.Join(err, body.Close())
 	}

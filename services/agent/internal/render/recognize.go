@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"sigs.k8s.io/kustomize/api/konfig"
+)
+
+// recognize returns the error of a file that was read as a manifest and is not one. If the file belongs to a Helm chart
+// or is a kustomization, the error says so, and what to do, instead of how its text is no manifest.
+func (f *Files) recognize(name string, err error) error {
+	invalid, ok := errors.AsType[*Error](err)
+	if _, isVariable := errors.AsType[*VariableError](err); !ok || isVariable {
+		return err
+	}
+	recognized := *invalid
+	folder := path.Dir(name)
+	if slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
+		recognized.Cause = fmt.Errorf("is a kustomization, and the service's folder above it holds none; make %s the path of the source, "+
+			"list it under resources of a kustomization.yaml in the service's folder, or leave it out with the source's exclude", folder)
+		return &recognized
+	}
+	for ; ; folder = path.Dir(folder) {
+		if _, isChart := f.content[path.Join(folder, "Chart.yaml")]; isChart {
+			recognized.Cause = fmt.Errorf("is part of the Helm chart in %s, and charts are not rendered; put what helm template makes of it "+
+				"into the repository, or leave the chart out with the source's exclude", folder)
+			return &recognized
+		}
+		if folder == "." {
+			break
+		}
+	}
+	if bytes.Contains(f.content[name], []byte("{{")) {
+		recognized.Cause = fmt.Errorf("looks like a template, and templates are not rendered; put what they make into the repository, "+
+			"or leave the file out with the source's exclude: %w", invalid.Cause)
+		return &recognized
+	}
+	return err
+}
