@@ -202,7 +202,9 @@ func putHistory(ts *testscript.TestScript, _ bool, args []string) {
 		&fleetv1.Revision{
 			Number: 3, Commits: commits("c"), PlannedAt: timestamppb.New(planned), Outcome: fleetv1.RevisionOutcome_REVISION_OUTCOME_FAILED,
 			Problem: &typev1.Problem{Reason: errorsv1.Reason_REASON_APPLY_REJECTED, Message: "Deployment web: no"},
-			Timings: &distributorv1.Timings{Download: durationpb.New(1234 * time.Millisecond), Render: durationpb.New(3456 * time.Microsecond)},
+			Timings: &distributorv1.Timings{
+				Download: durationpb.New(1234 * time.Millisecond), Render: durationpb.New(3456 * time.Microsecond), RenderWait: durationpb.New(4 * time.Second),
+			},
 		},
 		&fleetv1.Revision{
 			Number: 2, Commits: commits("b"), PlannedAt: timestamppb.New(planned.Add(-time.Hour)), Outcome: fleetv1.RevisionOutcome_REVISION_OUTCOME_SUPERSEDED,
@@ -210,7 +212,7 @@ func putHistory(ts *testscript.TestScript, _ bool, args []string) {
 		&fleetv1.Revision{
 			Number: 1, Commits: commits("a"), PlannedAt: timestamppb.New(planned.Add(-72 * time.Hour)), Outcome: fleetv1.RevisionOutcome_REVISION_OUTCOME_HEALTHY,
 			Timings: &distributorv1.Timings{
-				Download: durationpb.New(20 * time.Millisecond), Render: durationpb.New(2 * time.Millisecond), Apply: durationpb.New(12345 * time.Millisecond),
+				Download: durationpb.New(20 * time.Millisecond), Render: durationpb.New(2 * time.Millisecond), RenderWait: durationpb.New(time.Millisecond), Apply: durationpb.New(12345 * time.Millisecond),
 				Healthy: durationpb.New(83 * time.Second),
 			},
 		})

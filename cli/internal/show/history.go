@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/delivery"
 	"github.com/leatdev/leat/cli/internal/document"
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
@@ -37,7 +38,7 @@ func revisionTable(w io.Writer, style Style, now time.Time, revisions []*fleetv1
 		timings := r.GetTimings()
 		rows[i] = []cell{
 			plain(fmt.Sprint(r.GetNumber())), outcome(r.GetOutcome()), plain(delivery.ShortCommits(r.GetCommits())), ago(r.GetPlannedAt(), now),
-			took(timings.GetDownload()), took(timings.GetRender()), took(timings.GetApply()), took(timings.GetHealthy()), problem(r.GetProblem()),
+			took(timings.GetDownload()), rendered(timings), took(timings.GetApply()), took(timings.GetHealthy()), problem(r.GetProblem()),
 		}
 	}
 	return newRows(style, columns).write(w, rows)
@@ -58,7 +59,19 @@ func outcome(o fleetv1.RevisionOutcome) cell {
 	return c
 }
 
-// took formats a duration to about three digits.
+// took is a duration to about three digits.
+// noticeable is the shortest wait that is shown.
+const noticeable = 100 * time.Millisecond
+
+// rendered shows the time to render and, beside it, how long that waited for its turn, if anybody would notice.
+func rendered(timings *distributorv1.Timings) cell {
+	c := took(timings.GetRender())
+	if wait := timings.GetRenderWait(); wait.AsDuration() >= noticeable {
+		c.text += " +" + took(wait).text + " wait"
+	}
+	return c
+}
+
 func took(d *durationpb.Duration) cell {
 	if d == nil {
 		return plain("")

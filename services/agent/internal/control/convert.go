@@ -120,6 +120,7 @@ func timingsOf(t report.Timings) *distributorv1.Timings {
 	}
 	return &distributorv1.Timings{
 		ArrivedAt: timeOf(t.Arrived), Download: spanOf(t.Download), Render: spanOf(t.Render), Apply: spanOf(t.Apply), Healthy: spanOf(t.Healthy),
+		RenderWait: spanOf(t.RenderWait),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,8 +69,53 @@ func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 	})
 }
 
-// TestProblemOfALimit checks that a problem keeps the message of a limit, also if an *Error around
-// it names the file.
+// inTurn is a Builder that builds one object at a time, each for buildTime.
+type inTurn struct {
+	turns chan struct{}
+	text  string
+}
+
+// Build implements render.Builder.
+func (b inTurn) Build(ctx context.Context, _ *render.Files, _ string) ([]byte, error) {
+	began := time.Now()
+	b.turns <- struct{}{}
+	defer func() { <-b.turns }()
+	render.AddWait(ctx, time.Since(began))
+	time.Sleep(buildTime)
+	return []byte(b.text), nil
+}
+
+// TestRenderWait has builds wait for one another: how long each takes, and how long it waits, are told apart.
+func TestRenderWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(reconcile.Settings{Workers: 3})
+		w.builder = inTurn{turns: make(chan struct{}, 1), text: manifest("built", "1")}
+		w.run(t)
+		var services []plan.Service
+		for i := range 3 {
+			s := w.service(t, fmt.Sprint("s", i))
+			s.Spec.Namespace = s.Name
+			s.Bundles[0].Digest = w.pack(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": manifest(s.Name, "1")})
+			services = append(services, s)
+		}
+		w.plan(services...)
+		time.Sleep(4 * buildTime)
+		waits := map[time.Duration]bool{}
+		for _, s := range services {
+			timings := w.status(s.Name).Timings
+			waits[timings.RenderWait] = true
+			if timings.Render != buildTime {
+				t.Errorf("%s: got %+v, want render to take %s", s.Name, timings, buildTime)
+			}
+		}
+		if want := map[time.Duration]bool{0: true, buildTime: true, 2 * buildTime: true}; !maps.Equal(waits, want) {
+			t.Errorf("got waits %v, want one after the other: %v", waits, want)
+		}
+	})
+}
+
+// TestProblemOfALimit checks that a problem keeps the message of a limit, also if an *Error around it names the file.
 func TestProblemOfALimit(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("read: %w", &render.Error{Path: "a.yaml", Document: 2, Cause: &render.LimitError{Limit: render.LimitDepth, Message: "too deep"}})

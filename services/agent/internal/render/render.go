@@ -15,6 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -68,6 +70,20 @@ type Builder interface {
 	// returns an *Error if only other content helps, a *LimitError if the build exceeded a limit,
 	// and the context's cause if ctx ended. Other errors are of the machine, and worth a retry.
 	Build(ctx context.Context, files *Files, folder string) ([]byte, error)
+}
+
+type waitKey struct{}
+
+// WithWait returns a context for builds that adds to waited how long they wait for their turn, in nanoseconds.
+func WithWait(ctx context.Context, waited *atomic.Int64) context.Context {
+	return context.WithValue(ctx, waitKey{}, waited)
+}
+
+// AddWait records that a build has waited for its turn. Contexts without WithWait drop it.
+func AddWait(ctx context.Context, wait time.Duration) {
+	if waited, ok := ctx.Value(waitKey{}).(*atomic.Int64); ok {
+		waited.Add(int64(wait))
+	}
 }
 
 // Engine renders bundles. It is safe for concurrent use.

@@ -99,6 +99,8 @@ type Timings struct {
 	// Download is the time until the bundles were there, Render the time to turn them into objects,
 	// Apply the time until the cluster had accepted them.
 	Download, Render, Apply time.Duration
+	// RenderWait is how long the builds of kustomizations waited for their turn. Render is without it.
+	RenderWait time.Duration
 	// Healthy is the time from the arrival until everything was healthy for the first time.
 	Healthy time.Duration
 }

@@ -108,6 +108,8 @@ type Timings struct {
 	Render    time.Duration `json:"render,omitempty"`
 	Apply     time.Duration `json:"apply,omitempty"`
 	Healthy   time.Duration `json:"healthy,omitempty"`
+	// RenderWait is how long Render waited for its turn, which is not part of it.
+	RenderWait time.Duration `json:"renderWait,omitempty"`
 }
 
 // Content is what a service was made of.

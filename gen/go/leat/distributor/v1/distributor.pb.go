@@ -1821,12 +1821,14 @@ type Timings struct {
 	ArrivedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=arrived_at,json=arrivedAt,proto3" json:"arrived_at,omitempty"`
 	// How long the bundles took to arrive; almost nothing if they are on the agent's disk.
 	Download *durationpb.Duration `protobuf:"bytes,2,opt,name=download,proto3" json:"download,omitempty"`
-	// How long rendering took.
+	// How long it took to make objects of them, without render_wait.
 	Render *durationpb.Duration `protobuf:"bytes,3,opt,name=render,proto3" json:"render,omitempty"`
 	// How long the cluster took to accept the objects, and to delete those no longer wanted.
 	Apply *durationpb.Duration `protobuf:"bytes,4,opt,name=apply,proto3" json:"apply,omitempty"`
 	// From the arrival until everything was healthy for the first time.
-	Healthy       *durationpb.Duration `protobuf:"bytes,5,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	Healthy *durationpb.Duration `protobuf:"bytes,5,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	// How long builds of kustomizations waited for their turn. Unset where there was nothing to build.
+	RenderWait    *durationpb.Duration `protobuf:"bytes,6,opt,name=render_wait,json=renderWait,proto3" json:"render_wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1892,6 +1894,13 @@ func (x *Timings) GetApply() *durationpb.Duration {
 func (x *Timings) GetHealthy() *durationpb.Duration {
 	if x != nil {
 		return x.Healthy
+	}
+	return nil
+}
+
+func (x *Timings) GetRenderWait() *durationpb.Duration {
+	if x != nil {
+		return x.RenderWait
 	}
 	return nil
 }
@@ -3207,14 +3216,16 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x10\n" +
 	"\x03old\x18\x02 \x01(\tR\x03old\x12\x10\n" +
 	"\x03new\x18\x03 \x01(\tR\x03new\x12\x18\n" +
-	"\amanager\x18\x04 \x01(\tR\amanager\"\x94\x02\n" +
+	"\amanager\x18\x04 \x01(\tR\amanager\"\xd0\x02\n" +
 	"\aTimings\x129\n" +
 	"\n" +
 	"arrived_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tarrivedAt\x125\n" +
 	"\bdownload\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bdownload\x121\n" +
 	"\x06render\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06render\x12/\n" +
 	"\x05apply\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05apply\x123\n" +
-	"\ahealthy\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ahealthy\"\x9a\x02\n" +
+	"\ahealthy\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\ahealthy\x12:\n" +
+	"\vrender_wait\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"renderWait\"\x9a\x02\n" +
 	"\rClusterReport\x12#\n" +
 	"\ragent_version\x18\x01 \x01(\tR\fagentVersion\x12-\n" +
 	"\x12kubernetes_version\x18\x02 \x01(\tR\x11kubernetesVersion\x12\x14\n" +
@@ -3434,46 +3445,47 @@ var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
 	45, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
 	45, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
 	45, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	43, // 39: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	25, // 40: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
-	26, // 41: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
-	28, // 42: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
-	29, // 43: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
-	27, // 44: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
-	27, // 45: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
-	42, // 46: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
-	30, // 47: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
-	43, // 48: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
-	45, // 49: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	33, // 50: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
-	34, // 51: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
-	52, // 52: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
-	37, // 53: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
-	1,  // 54: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 55: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 56: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 57: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 58: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 59: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 60: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	31, // 61: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	35, // 62: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
-	38, // 63: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
-	2,  // 64: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 65: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 66: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 67: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 68: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 69: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 70: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	32, // 71: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	36, // 72: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
-	39, // 73: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
-	64, // [64:74] is the sub-list for method output_type
-	54, // [54:64] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	45, // 39: leat.distributor.v1.Timings.render_wait:type_name -> google.protobuf.Duration
+	43, // 40: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	25, // 41: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
+	26, // 42: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
+	28, // 43: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
+	29, // 44: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
+	27, // 45: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
+	27, // 46: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
+	42, // 47: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	30, // 48: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
+	43, // 49: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
+	45, // 50: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	33, // 51: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
+	34, // 52: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
+	52, // 53: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
+	37, // 54: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
+	1,  // 55: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 56: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 57: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 58: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 59: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 60: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 61: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	31, // 62: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	35, // 63: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
+	38, // 64: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
+	2,  // 65: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 66: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 67: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 68: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 69: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 70: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 71: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	32, // 72: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	36, // 73: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
+	39, // 74: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
+	65, // [65:75] is the sub-list for method output_type
+	55, // [55:65] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }

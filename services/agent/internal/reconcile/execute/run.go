@@ -97,9 +97,11 @@ func (r *run) render(ctx context.Context) error {
 		renderer.Engine.Builder = &unslottedBuilder{builder: renderer.Engine.Builder, run: r}
 	}
 	var err error
-	r.manifests, err = renderer.Render(ctx, r.Service, r.record.Applied)
+	var waited atomic.Int64
+	r.manifests, err = renderer.Render(render.WithWait(ctx, &waited), r.Service, r.record.Applied)
 	r.rendered = time.Now()
-	r.Timings.Download, r.Timings.Render = r.manifests.Download, r.rendered.Sub(started)-r.manifests.Download
+	r.Timings.Download, r.Timings.RenderWait = r.manifests.Download, time.Duration(waited.Load())
+	r.Timings.Render = r.rendered.Sub(started) - r.Timings.Download - r.Timings.RenderWait
 	if err != nil {
 		return err
 	}
@@ -125,10 +127,13 @@ func (b *unslottedBuilder) Build(ctx context.Context, files *render.Files, folde
 	if waiting.Add(bytes) > maxWaiting {
 		return b.builder.Build(ctx, files, folder)
 	}
+	var built time.Time
 	err = b.run.withoutSlot(ctx, func() error {
 		text, err = b.builder.Build(ctx, files, folder)
+		built = time.Now()
 		return err
 	})
+	render.AddWait(ctx, time.Since(built)) // for the slot
 	return text, err
 }
 

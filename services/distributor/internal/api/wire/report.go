@@ -51,6 +51,7 @@ func TimingsMessage(t catalog.Timings) *distributorv1.Timings {
 	}
 	return &distributorv1.Timings{
 		ArrivedAt: Timestamp(t.ArrivedAt), Download: Duration(t.Download), Render: Duration(t.Render), Apply: Duration(t.Apply), Healthy: Duration(t.Healthy),
+		RenderWait: Duration(t.RenderWait),
 	}
 }
 
@@ -61,6 +62,8 @@ func timingsOf(m *distributorv1.Timings) catalog.Timings {
 		Render:    m.GetRender().AsDuration(),
 		Apply:     m.GetApply().AsDuration(),
 		Healthy:   m.GetHealthy().AsDuration(),
+
+		RenderWait: m.GetRenderWait().AsDuration(),
 	}
 }
 
