@@ -17,19 +17,11 @@ const (
 	maxWorkers = 256
 )
 
-// Zero tells whether everything is left to its default.
-func (p *Policy) Zero() bool { return p == nil || reflect.ValueOf(*p).IsZero() }
+// IsZero reports whether everything is left to its default.
+func (p Policy) IsZero() bool { return reflect.ValueOf(p).IsZero() }
 
-// Equal tells whether two policies say the same.
-func (p *Policy) Equal(other *Policy) bool {
-	if p.Zero() || other.Zero() {
-		return p.Zero() && other.Zero()
-	}
-	return reflect.DeepEqual(p, other)
-}
-
-// Zero tells whether everything is left to its default.
-func (s AgentSettings) Zero() bool { return reflect.ValueOf(s).IsZero() }
+// IsZero reports whether everything is left to its default.
+func (s AgentSettings) IsZero() bool { return reflect.ValueOf(s).IsZero() }
 
 // Equal tells whether two settings say the same.
 func (s AgentSettings) Equal(other AgentSettings) bool { return reflect.DeepEqual(s, other) }

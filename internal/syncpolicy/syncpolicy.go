@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package syncpolicy holds what a service's owner may say about how its objects are kept: drift, conflicts, deletion,
-// dependencies, windows, tests, health. The hub checks and stores it, the agent follows it.
+// Package syncpolicy holds the options by which a service's owner controls how its manifests are applied
+// and its objects are kept: namespace, pruning, drift, conflicts, deletion, dependencies, windows, tests,
+// health. The hub checks and stores them, and sends them to the agent, which follows them. Package
+// policywire converts them.
 package syncpolicy
 
 import "time"

@@ -5,6 +5,7 @@ package syncpolicy
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,14 @@ func invalid(path, format string, args ...any) error {
 }
 
 func indexed(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+
+// Within puts the path of a message before that of the field that err is about.
+func Within(path string, err error) error {
+	if e, ok := errors.AsType[*FieldError](err); ok {
+		return &FieldError{Path: strings.TrimSuffix(path+"."+e.Path, "."), Message: e.Message}
+	}
+	return err
+}
 
 // first returns the first error there is.
 func first(errs ...error) error {
@@ -87,11 +96,8 @@ func between(path string, d, least, most time.Duration) error {
 }
 
 // Validate checks everything that can be checked without looking at other objects. Service is the name of the one that the
-// policy is for. The error is a *FieldError. A nil Policy is valid.
-func (p *Policy) Validate(service string) error {
-	if p == nil {
-		return nil
-	}
+// policy is for. The error is a *FieldError.
+func (p Policy) Validate(service string) error {
 	if err := p.validateSize(); err != nil {
 		return err // before anything of it is compiled
 	}
@@ -110,7 +116,7 @@ func (p *Policy) Validate(service string) error {
 }
 
 // validateSize bounds what each plan of the cluster carries.
-func (p *Policy) validateSize() error {
+func (p Policy) validateSize() error {
 	text, err := json.Marshal(p)
 	if err != nil || len(text) > maxPolicyBytes {
 		return invalid("", "has %d bytes; at most %d are allowed", len(text), maxPolicyBytes)

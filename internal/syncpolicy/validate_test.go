@@ -38,7 +38,7 @@ func full() *syncpolicy.Policy {
 
 func TestValidPolicies(t *testing.T) {
 	t.Parallel()
-	for name, p := range map[string]*syncpolicy.Policy{"none": nil, "empty": {}, "full": full()} {
+	for name, p := range map[string]*syncpolicy.Policy{"empty": {}, "full": full()} {
 		if err := p.Validate("shop"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -46,8 +46,8 @@ func propagations() map[typev1.DeletePropagation]syncpolicy.Propagation {
 }
 
 // PolicyMessage returns what the policy is on the wire; nil where it says nothing.
-func PolicyMessage(p *syncpolicy.Policy) *typev1.SyncPolicy {
-	if p.Zero() {
+func PolicyMessage(p syncpolicy.Policy) *typev1.SyncPolicy {
+	if p.IsZero() {
 		return nil
 	}
 	return &typev1.SyncPolicy{
@@ -67,7 +67,7 @@ func PolicyMessage(p *syncpolicy.Policy) *typev1.SyncPolicy {
 
 // SettingsMessage returns what the settings are on the wire; nil where they say nothing.
 func SettingsMessage(s syncpolicy.AgentSettings) *typev1.AgentSettings {
-	if s.Zero() {
+	if s.IsZero() {
 		return nil
 	}
 	return &typev1.AgentSettings{

@@ -20,12 +20,12 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Policy returns what the message says; nil where it says nothing. The error is a *syncpolicy.FieldError.
-func Policy(m *typev1.SyncPolicy) (*syncpolicy.Policy, error) {
+// Policy returns the policy of a message. The error is a *syncpolicy.FieldError.
+func Policy(m *typev1.SyncPolicy) (syncpolicy.Policy, error) {
 	if err := understood(m.ProtoReflect(), ""); err != nil {
-		return nil, err
+		return syncpolicy.Policy{}, err
 	}
-	p := &syncpolicy.Policy{
+	return syncpolicy.Policy{
 		Drift:          choice(driftModes(), m.GetDrift()),
 		Ignore:         list(m.GetIgnore(), ignoreRule),
 		Conflicts:      list(m.GetConflicts(), conflictRule),
@@ -37,11 +37,7 @@ func Policy(m *typev1.SyncPolicy) (*syncpolicy.Policy, error) {
 		Tests:          tests(m.GetTests()),
 		ServiceAccount: m.GetServiceAccount(),
 		HealthRules:    list(m.GetHealthRules(), healthRule),
-	}
-	if p.Zero() {
-		return nil, nil
-	}
-	return p, nil
+	}, nil
 }
 
 // Settings returns what the message says. Beside an error, which is a *syncpolicy.FieldError, stands what could be understood.

@@ -18,7 +18,6 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
-	"github.com/leatdev/leat/services/agent/internal/render"
 	"github.com/leatdev/leat/services/agent/internal/report"
 	"github.com/leatdev/leat/services/agent/internal/report/reportwire"
 )
@@ -45,15 +44,14 @@ func planOf(message *distributorv1.Plan) (plan.Plan, error) {
 }
 
 func serviceOf(message *distributorv1.PlanService) (plan.Service, error) {
+	spec, err := policywire.Planned(message.GetApply())
 	service := plan.Service{
 		Name: message.GetName(), UID: message.GetUid(), SpecDigest: message.GetSpecDigest(),
-		ConfigDigest: message.GetConfigDigest(), SyncRequest: message.GetSyncRequest(), Spec: specOf(message.GetApply()),
+		ConfigDigest: message.GetConfigDigest(), SyncRequest: message.GetSyncRequest(), Spec: spec,
 		Traceparent: message.GetTraceparent(),
 	}
-	if policy, err := policywire.Policy(message.GetApply().GetPolicy()); err != nil {
+	if err != nil {
 		service.Refused = reconcile.Refuse(err)
-	} else if policy != nil {
-		service.Spec.Policy = *policy
 	}
 	for _, b := range message.GetBundles() {
 		parsed, err := digest.Parse(b.GetDigest())
@@ -65,27 +63,6 @@ func serviceOf(message *distributorv1.PlanService) (plan.Service, error) {
 		})
 	}
 	return service, nil
-}
-
-func specOf(message *distributorv1.ApplySpec) plan.Spec {
-	return plan.Spec{
-		Namespace: message.GetNamespace(), CreateNamespace: message.GetCreateNamespace(), Prune: message.GetPrune(),
-		HealthTimeout: message.GetHealthTimeout().AsDuration(), Paused: message.GetPaused(),
-		ForceConflicts: message.GetForceConflicts(), Renderer: rendererOf(message.GetRenderer()),
-		PruneConfirmation: message.GetPruneConfirmation(), DryRun: message.GetDryRun(),
-	}
-}
-
-func rendererOf(message distributorv1.Renderer) render.Renderer {
-	switch message {
-	case distributorv1.Renderer_RENDERER_PLAIN:
-		return render.Plain
-	case distributorv1.Renderer_RENDERER_KUSTOMIZE:
-		return render.Kustomize
-	case distributorv1.Renderer_RENDERER_UNSPECIFIED:
-		return render.Auto
-	}
-	return render.Auto
 }
 
 func reportOf(s report.Status) *distributorv1.ServiceReport {

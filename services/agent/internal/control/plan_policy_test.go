@@ -75,7 +75,11 @@ func TestPolicyAndSettingsReachTheEngine(t *testing.T) {
 			{Name: "careful", Apply: &distributorv1.ApplySpec{DryRun: true, Policy: &typev1.SyncPolicy{Drift: typev1.DriftMode_DRIFT_MODE_REPORT, Recreate: true}}},
 		},
 	})
-	specs := []plan.Spec{{}, {DryRun: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftReport, Recreate: true}}}
+	no := new(false) // a plan leaves nothing to defaults
+	specs := []plan.Spec{
+		{CreateNamespace: no, Prune: no},
+		{CreateNamespace: no, Prune: no, DryRun: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftReport, Recreate: true}},
+	}
 	for _, plan := range plans {
 		if want := (syncpolicy.AgentSettings{LockDown: true, Workers: 3}); !plan.Settings.Equal(want) {
 			t.Errorf("settings: got %+v, want %+v", plan.Settings, want)

@@ -188,7 +188,7 @@ var adoptions = map[string]encounter{
 	},
 	"not wanted, and not there": {ours: ours, spec: never(plan.Spec{}), values: map[string]any{"data.a": "2"}},
 	"not wanted, and made by the service": {
-		first: theirs, ours: ours, spec: never(plan.Spec{Prune: true}), values: map[string]any{"data.a": "2", "data.b": nil},
+		first: theirs, ours: ours, spec: never(plan.Spec{Prune: new(true)}), values: map[string]any{"data.a": "2", "data.b": nil},
 	},
 	"of another agent's service": {
 		others: func(t *testing.T, c *cluster, path, name string) {
@@ -239,7 +239,7 @@ func testAdoptionIsForOnce(t *testing.T, c *cluster) {
 // testAdoptedNamespace has a namespace that the agent created before the service's manifests
 // contain it, in a service that adopts nothing.
 func testAdoptedNamespace(t *testing.T, c *cluster) {
-	spec := never(plan.Spec{Namespace: "own", CreateNamespace: true})
+	spec := never(plan.Spec{Namespace: "own", CreateNamespace: new(true)})
 	c.carriedOut(t, c.put(t, "own", map[string]string{"a.yaml": configMap("a", "1")}, spec))
 	namespace := "apiVersion: v1\nkind: Namespace\nmetadata: {name: own, labels: {tier: x}}\n"
 	c.carriedOut(t, c.put(t, "own", map[string]string{"a.yaml": configMap("a", "1"), "n.yaml": namespace}, spec))

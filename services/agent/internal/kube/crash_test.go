@@ -121,7 +121,7 @@ func (h *crash) create(name string) {
 // crashing is a service of the history.
 func (c *cluster) crashing(t *testing.T, service, namespace string, files map[string]string) plan.Service {
 	t.Helper()
-	spec := plan.Spec{Prune: true, Namespace: namespace, ForceConflicts: true}
+	spec := plan.Spec{Prune: new(true), Namespace: namespace, ForceConflicts: true}
 	spec.Policy.Drift = syncpolicy.DriftOff
 	d := c.bundles.add(t, files)
 	return plan.Service{

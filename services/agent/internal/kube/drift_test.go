@@ -49,7 +49,7 @@ func (c *cluster) enter(t *testing.T, name string, mode syncpolicy.DriftMode, ma
 	g.events, stop = c.engine.Subscribe(name)
 	t.Cleanup(stop)
 	g.s = c.put(t, name, files, plan.Spec{
-		Namespace: name, CreateNamespace: true, Prune: true, Policy: syncpolicy.Policy{Drift: mode},
+		Namespace: name, CreateNamespace: new(true), Prune: new(true), Policy: syncpolicy.Policy{Drift: mode},
 	})
 	c.await(t, name, func(got report.Status) bool { return got.Applied.SpecDigest == g.s.SpecDigest })
 	return g

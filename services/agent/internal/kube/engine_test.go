@@ -66,7 +66,7 @@ func testVersion(t *testing.T, c *cluster) {
 }
 
 func testLifecycle(t *testing.T, c *cluster) {
-	spec := plan.Spec{Prune: true}
+	spec := plan.Spec{Prune: new(true)}
 	s := c.put(t, "life", map[string]string{"a.yaml": configMap("life-a", "1"), "b/c.yaml": configMap("life-b", "1")}, spec)
 	got := c.settled(t, s, report.Healthy)
 	if want := (health.Counts{Total: 2, Healthy: 2}); got.Counts != want {
@@ -92,9 +92,9 @@ func testLifecycle(t *testing.T, c *cluster) {
 }
 
 func testInvalidManifest(t *testing.T, c *cluster) {
-	s := c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "1")}, plan.Spec{Prune: true})
+	s := c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "1")}, plan.Spec{Prune: new(true)})
 	c.settled(t, s, report.Healthy)
-	s = c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "2"), "x.yaml": "kind: [\n"}, plan.Spec{Prune: true, Namespace: "default"})
+	s = c.put(t, "invalid", map[string]string{"a.yaml": configMap("invalid-a", "2"), "x.yaml": "kind: [\n"}, plan.Spec{Prune: new(true), Namespace: "default"})
 	got := c.settled(t, s, report.Failed)
 	if got.Problem.Reason != reason.ManifestInvalid || !strings.Contains(got.Problem.Message, "x.yaml: document 1") {
 		t.Errorf("problem: got %+v, want MANIFEST_INVALID naming x.yaml: document 1", got.Problem)
@@ -127,7 +127,7 @@ func testRejected(t *testing.T, c *cluster) {
 	}
 	c.mustExist(t, configMaps+"rejected-a", configMaps+"rejected-d") // applied in spite of the failure
 
-	s = c.put(t, "rejected", map[string]string{"a.yaml": configMap("rejected-a", "1")}, plan.Spec{Prune: true})
+	s = c.put(t, "rejected", map[string]string{"a.yaml": configMap("rejected-a", "1")}, plan.Spec{Prune: new(true)})
 	c.settled(t, s, report.Healthy)
 	c.mustNotExist(t, configMaps+"rejected-d")
 }
@@ -153,13 +153,12 @@ func testDefinition(t *testing.T, c *cluster) {
 		"spec:\n  group: example.test\n  scope: Namespaced\n  names: {kind: Mill, plural: mills}\n  versions:\n" +
 		"  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}\n"
 	object := "apiVersion: example.test/v1\nkind: Mill\nmetadata: {name: wind}\nspec: {blades: 4}\n"
-	s := c.put(t, "definition", map[string]string{"a-object.yaml": object, "z-definition.yaml": definition}, plan.Spec{Prune: true})
+	s := c.put(t, "definition", map[string]string{"a-object.yaml": object, "z-definition.yaml": definition}, plan.Spec{Prune: new(true)})
 	c.settled(t, s, report.Healthy)
 	c.mustExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
 
-	// A definition that leaves the bundle stays, and so do all objects of its kind that are not
-	// pruned. This API server has no garbage collector.
-	background := plan.Spec{Prune: true, Policy: syncpolicy.Policy{Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteBackground}}}
+	// A definition that leaves the bundle stays, and everything of its kind that is not pruned itself. Nobody collects garbage here.
+	background := plan.Spec{Prune: new(true), Policy: syncpolicy.Policy{Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteBackground}}}
 	s = c.put(t, "definition", map[string]string{"b.yaml": configMap("definition-b", "1")}, background)
 	c.settled(t, s, report.Healthy)
 	c.mustExist(t, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/mills.example.test")
@@ -168,12 +167,12 @@ func testDefinition(t *testing.T, c *cluster) {
 
 func testNamespace(t *testing.T, c *cluster) {
 	files := map[string]string{"a.yaml": configMap("a", "1")}
-	s := c.put(t, "namespace", files, plan.Spec{Namespace: "made", Prune: true})
+	s := c.put(t, "namespace", files, plan.Spec{Namespace: "made", Prune: new(true)})
 	got := c.settled(t, s, report.Failed)
 	if got.Problem.Reason != reason.ApplyRejected || !strings.Contains(got.Problem.Message, "made") {
 		t.Errorf("problem: got %+v, want APPLY_REJECTED that names the namespace", got.Problem)
 	}
-	s = c.put(t, "namespace", files, plan.Spec{Namespace: "made", Prune: true, CreateNamespace: true})
+	s = c.put(t, "namespace", files, plan.Spec{Namespace: "made", Prune: new(true), CreateNamespace: new(true)})
 	c.settled(t, s, report.Healthy)
 	c.mustExist(t, "/api/v1/namespaces/made/configmaps/a")
 	c.drop("namespace")
@@ -183,9 +182,9 @@ func testNamespace(t *testing.T, c *cluster) {
 }
 
 func testClaimed(t *testing.T, c *cluster) {
-	s := c.put(t, "claim-first", map[string]string{"a.yaml": configMap("claimed", "first")}, plan.Spec{Prune: true})
+	s := c.put(t, "claim-first", map[string]string{"a.yaml": configMap("claimed", "first")}, plan.Spec{Prune: new(true)})
 	c.settled(t, s, report.Healthy)
-	second := c.put(t, "claim-second", map[string]string{"a.yaml": configMap("claimed", "second"), "b.yaml": configMap("claim-b", "1")}, plan.Spec{Prune: true})
+	second := c.put(t, "claim-second", map[string]string{"a.yaml": configMap("claimed", "second"), "b.yaml": configMap("claim-b", "1")}, plan.Spec{Prune: new(true)})
 	got := c.settled(t, second, report.Failed)
 	if got.Problem.Reason != reason.ObjectClaimed || !strings.Contains(got.Problem.Message, "claim-first") {
 		t.Errorf("problem: got %+v, want OBJECT_CLAIMED that names claim-first", got.Problem)
@@ -209,11 +208,11 @@ func testGuard(t *testing.T, c *cluster) {
 		many[name+".yaml"] = configMap(name, "1")
 		paths = append(paths, configMaps+name)
 	}
-	s := c.put(t, "guard", many, plan.Spec{Prune: true})
+	s := c.put(t, "guard", many, plan.Spec{Prune: new(true)})
 	c.settled(t, s, report.Healthy)
 
 	few := map[string]string{"guard-0.yaml": configMap("guard-0", "1")}
-	s = c.put(t, "guard", few, plan.Spec{Prune: true, Namespace: "default"})
+	s = c.put(t, "guard", few, plan.Spec{Prune: new(true), Namespace: "default"})
 	got := c.settled(t, s, report.Failed)
 	if got.Problem.Reason != reason.PruneGuarded || !strings.Contains(got.Problem.Message, got.Guarded.Digest) || len(got.Guarded.Objects) != 9 {
 		t.Errorf("problem: got %+v, guarded %+v, want PRUNE_GUARDED that names the digest of nine objects", got.Problem, got.Guarded)
@@ -226,7 +225,7 @@ func testGuard(t *testing.T, c *cluster) {
 		name := fmt.Sprintf("guard-more-%d", i)
 		more[name+".yaml"] = configMap(name, "1")
 	}
-	s = c.put(t, "guard", more, plan.Spec{Prune: true, Namespace: "default", HealthTimeout: 1})
+	s = c.put(t, "guard", more, plan.Spec{Prune: new(true), Namespace: "default", HealthTimeout: 1})
 	c.settled(t, s, report.Failed)
 	if err := c.engine.Reconcile("guard"); err != nil {
 		t.Fatal(err)
@@ -234,9 +233,9 @@ func testGuard(t *testing.T, c *cluster) {
 	c.settled(t, s, report.Failed)
 	c.mustExist(t, paths...)
 
-	s = c.put(t, "guard", few, plan.Spec{Prune: true, PruneConfirmation: got.Guarded.Digest})
+	s = c.put(t, "guard", few, plan.Spec{Prune: new(true), PruneConfirmation: got.Guarded.Digest})
 	got = c.settled(t, s, report.Failed) // thirty more would go than that person has seen
-	s = c.put(t, "guard", few, plan.Spec{Prune: true, PruneConfirmation: got.Guarded.Digest})
+	s = c.put(t, "guard", few, plan.Spec{Prune: new(true), PruneConfirmation: got.Guarded.Digest})
 	c.settled(t, s, report.Healthy)
 	c.mustExist(t, paths[0])
 	c.mustNotExist(t, paths[1:]...)
@@ -245,7 +244,7 @@ func testGuard(t *testing.T, c *cluster) {
 func testRemoval(t *testing.T, c *cluster) {
 	claim := "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: removal-data}\n" +
 		"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n"
-	s := c.put(t, "removal", map[string]string{"a.yaml": configMap("removal-a", "1"), "b.yaml": claim}, plan.Spec{Prune: true})
+	s := c.put(t, "removal", map[string]string{"a.yaml": configMap("removal-a", "1"), "b.yaml": claim}, plan.Spec{Prune: new(true)})
 	c.await(t, s.Name, func(got report.Status) bool { return got.Phase >= report.Progressing })
 	kept := c.put(t, "removal-kept", map[string]string{"a.yaml": configMap("removal-kept", "1")}, plan.Spec{})
 	c.settled(t, kept, report.Healthy)
@@ -265,7 +264,7 @@ func testRemoval(t *testing.T, c *cluster) {
 }
 
 func testDrift(t *testing.T, c *cluster) {
-	spec := plan.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}}
+	spec := plan.Spec{Prune: new(true), Policy: syncpolicy.Policy{Drift: syncpolicy.DriftOff}}
 	s := c.put(t, "drift", map[string]string{"a.yaml": configMap("drift-a", "1"), "b.yaml": configMap("drift-b", "1")}, spec)
 	c.settled(t, s, report.Healthy)
 	c.request(t, http.MethodDelete, configMaps+"drift-a", "", "")
@@ -369,9 +368,9 @@ func testPaused(t *testing.T, c *cluster) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
-	s := c.put(t, "again", map[string]string{"a.yaml": configMap("again-a", "1"), "b.yaml": configMap("again-b", "1")}, plan.Spec{Prune: true})
+	s := c.put(t, "again", map[string]string{"a.yaml": configMap("again-a", "1"), "b.yaml": configMap("again-b", "1")}, plan.Spec{Prune: new(true)})
 	c.settled(t, s, report.Healthy)
-	gone := c.put(t, "gone", map[string]string{"a.yaml": configMap("gone-a", "1")}, plan.Spec{Prune: true})
+	gone := c.put(t, "gone", map[string]string{"a.yaml": configMap("gone-a", "1")}, plan.Spec{Prune: new(true)})
 	c.settled(t, gone, report.Healthy)
 	c.stop()
 	c.request(t, http.MethodPatch, configMaps+"again-a", mergePatch, `{"data":{"value":"while away"}}`)

@@ -29,9 +29,9 @@ const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\
 func TestDeploymentHealth(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
-	good := c.put(t, "web", map[string]string{"a.yaml": fmt.Sprintf(deployment, "web", "")}, plan.Spec{Prune: true})
+	good := c.put(t, "web", map[string]string{"a.yaml": fmt.Sprintf(deployment, "web", "")}, plan.Spec{Prune: new(true)})
 	stuck := c.put(t, "stuck", map[string]string{"a.yaml": fmt.Sprintf(deployment, "stuck", "      nodeSelector: {no: where}\n")},
-		plan.Spec{Prune: true, HealthTimeout: 2 * time.Second})
+		plan.Spec{Prune: new(true), HealthTimeout: 2 * time.Second})
 	c.settled(t, stuck, report.Progressing)
 	c.settled(t, good, report.Healthy)
 	got := c.settled(t, stuck, report.Degraded)

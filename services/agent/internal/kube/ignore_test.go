@@ -15,7 +15,7 @@ import (
 )
 
 func ignoring(rules ...syncpolicy.IgnoreRule) plan.Spec {
-	return plan.Spec{Prune: true, Policy: syncpolicy.Policy{Ignore: rules}}
+	return plan.Spec{Prune: new(true), Policy: syncpolicy.Policy{Ignore: rules}}
 }
 
 func pointers(texts ...string) plan.Spec {

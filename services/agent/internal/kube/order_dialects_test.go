@@ -92,7 +92,7 @@ func argoScenarios() map[string]func(*scenario) {
 			s.present("ConfigMap/a", "Job/pre")
 		},
 		"a service that does not prune says no farewell": func(s *scenario) {
-			s.spec.Prune = false
+			s.spec.Prune = new(false)
 			s.healthy(s.sync(config("a", "1"), job("before", hook("PreDelete"))))
 			s.drop(s.name)
 			s.gone(s.t, s.name)

@@ -76,7 +76,7 @@ func newScenario(t *testing.T, c *cluster, title string) *scenario {
 		}
 		return '-'
 	}, title), "-"))
-	return &scenario{cluster: c, t: t, name: name, spec: plan.Spec{Namespace: name, CreateNamespace: true, Prune: true}}
+	return &scenario{cluster: c, t: t, name: name, spec: plan.Spec{Namespace: name, CreateNamespace: new(true), Prune: new(true)}}
 }
 
 // sync sets the service's manifests.

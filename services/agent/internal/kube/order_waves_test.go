@@ -226,12 +226,12 @@ func definitionScenarios() map[string]func(*scenario) {
 			exists(s, "limes", "a")
 		},
 		"hooks in a namespace that the service brings": func(s *scenario) {
-			s.spec.CreateNamespace = false
+			s.spec.CreateNamespace = new(false)
 			s.healthy(s.sync(job("first", "leat.dev/phase=PreSync"), namespace(s.name)))
 			s.present("Job/first")
 		},
 		"a namespace in a wave": func(s *scenario) {
-			s.spec.CreateNamespace = false
+			s.spec.CreateNamespace = new(false)
 			s.healthy(s.sync(config("a", "1", "leat.dev/wave=2"), namespace(s.name, "leat.dev/wave=1")))
 			s.present("ConfigMap/a")
 		},

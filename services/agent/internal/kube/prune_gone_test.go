@@ -169,7 +169,7 @@ func removalScenarios() map[string]func(*scenario) {
 			s.leaves("/api/v1/namespaces/leat-system/configmaps/leat-inventory." + s.name)
 		},
 		"a service that does not prune leaves its objects": func(s *scenario) {
-			s.spec.Prune = false
+			s.spec.Prune = new(false)
 			s.healthy(s.sync(config("a", "1")))
 			s.drop(s.name)
 			s.gone(s.t, s.name)

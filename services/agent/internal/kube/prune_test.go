@@ -63,21 +63,21 @@ func pruneScenarios() map[string]func(*scenario) {
 			s.absent("ConfigMap/b")
 		},
 		"without pruning it stays": func(s *scenario) {
-			s.spec.Prune = false
+			s.spec.Prune = new(false)
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
 			s.healthy(s.sync(config("a", "1")))
 			s.released("ConfigMap", "b")
 		},
 		"what was let go is not pruned later": func(s *scenario) {
-			s.spec.Prune = false
+			s.spec.Prune = new(false)
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
 			s.healthy(s.sync(config("a", "1")))
-			s.spec.Prune = true
+			s.spec.Prune = new(true)
 			s.healthy(s.sync(config("a", "2")))
 			s.released("ConfigMap", "b")
 		},
 		"what was let go is taken back": func(s *scenario) {
-			s.spec.Prune = false
+			s.spec.Prune = new(false)
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
 			uid := s.uid("ConfigMap", "b")
 			s.healthy(s.sync(config("a", "1")))
@@ -368,7 +368,7 @@ func guardScenarios() map[string]func(*scenario) {
 			}
 		},
 		"without pruning nobody is asked": func(s *scenario) {
-			s.spec.Prune = false
+			s.spec.Prune = new(false)
 			s.healthy(s.sync(configs(10)...))
 			s.healthy(s.sync(configs(1)...))
 			s.released("ConfigMap", "c9")

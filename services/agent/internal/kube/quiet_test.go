@@ -33,7 +33,7 @@ func TestZeroCostSteadyState(t *testing.T) {
 	c := startCluster(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })
 	for i := range quietServices {
 		name := fmt.Sprintf("quiet-%d", i)
-		c.put(t, name, quietFiles(), plan.Spec{Namespace: name, CreateNamespace: true, Prune: true})
+		c.put(t, name, quietFiles(), plan.Spec{Namespace: name, CreateNamespace: new(true), Prune: new(true)})
 	}
 	c.allHealthy(t)
 	c.stop()

@@ -134,7 +134,7 @@ func dryRunScenarios() map[string]func(*scenario) {
 			s.absent("ConfigMap/gone")
 		},
 		"dry run without pruning": func(s *scenario) {
-			s.spec.Prune = false
+			s.spec.Prune = new(false)
 			s.healthy(s.sync(config("a", "1"), config("b", "1")))
 			s.spec.DryRun = true
 			s.compared(s.sync(config("a", "1")), report.DryRun{Unchanged: 1})

@@ -54,7 +54,7 @@ func TestSecRightsOfTenants(t *testing.T) {
 	c.configureAgent(t, syncpolicy.AgentSettings{LockDown: true})
 
 	t.Run("a service comes, changes and goes", func(t *testing.T) {
-		spec := plan.Spec{Namespace: "team-a", Prune: true, Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
+		spec := plan.Spec{Namespace: "team-a", Prune: new(true), Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
 		s := c.put(t, "web", map[string]string{"a.yaml": configMap("web-a", "1"), "b.yaml": configMap("web-b", "1")}, spec)
 		c.settled(t, s, report.Healthy)
 		s = c.put(t, "web", map[string]string{"a.yaml": configMap("web-a", "2")}, spec)

@@ -75,7 +75,7 @@ func (c *cluster) says(t *testing.T, s plan.Service, phase report.Phase, words s
 }
 
 func withRules(rules ...syncpolicy.HealthRule) plan.Spec {
-	return plan.Spec{Prune: true, Policy: syncpolicy.Policy{HealthRules: rules}}
+	return plan.Spec{Prune: new(true), Policy: syncpolicy.Policy{HealthRules: rules}}
 }
 
 func pump(name string) map[string]string {
@@ -104,11 +104,11 @@ func testOwnRule(t *testing.T, c *cluster) {
 
 // The object stays unchanged; only the verdict on it changes.
 func testRulesChange(t *testing.T, c *cluster) {
-	s := c.put(t, "rules-change", pump("changing"), plan.Spec{Prune: true})
+	s := c.put(t, "rules-change", pump("changing"), plan.Spec{Prune: new(true)})
 	c.says(t, s, report.Healthy, "")
 	s = c.put(t, "rules-change", pump("changing"), withRules(syncpolicy.HealthRule{Kind: "Pump", Degraded: "true", Message: "'we want no pumps'"}))
 	c.says(t, s, report.Degraded, "we want no pumps")
-	s = c.put(t, "rules-change", pump("changing"), plan.Spec{Prune: true})
+	s = c.put(t, "rules-change", pump("changing"), plan.Spec{Prune: new(true)})
 	c.says(t, s, report.Healthy, "")
 }
 
@@ -122,7 +122,7 @@ func testLibraryKind(t *testing.T, c *cluster) {
 	const certificate = "/apis/cert-manager.io/v1/namespaces/default/certificates/web"
 	s := c.put(t, "library", map[string]string{
 		"a.yaml": "apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata: {name: web}\nspec: {secretName: web}\n",
-	}, plan.Spec{Prune: true})
+	}, plan.Spec{Prune: new(true)})
 	c.says(t, s, report.Progressing, "")
 	c.tells(t, certificate, `{"conditions":[{"type":"Ready","status":"True"}]}`)
 	c.says(t, s, report.Healthy, "")
@@ -134,7 +134,7 @@ func testFailedJob(t *testing.T, c *cluster) {
 	s := c.put(t, "failed-job", map[string]string{
 		"a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n" +
 			"      containers: [{name: x, image: example.test/x}]\n",
-	}, plan.Spec{Prune: true})
+	}, plan.Spec{Prune: new(true)})
 	c.says(t, s, report.Progressing, "")
 	const at = `"2026-01-01T00:00:00Z"`
 	c.tells(t, "/apis/batch/v1/namespaces/default/jobs/migrate", `{"startTime":`+at+`,"failed":7,"conditions":[`+
@@ -144,7 +144,7 @@ func testFailedJob(t *testing.T, c *cluster) {
 }
 
 func testPastDeadline(t *testing.T, c *cluster) {
-	s := c.put(t, "past-deadline", map[string]string{"a.yaml": fmt.Sprintf(deployment, "slow", "")}, plan.Spec{Prune: true})
+	s := c.put(t, "past-deadline", map[string]string{"a.yaml": fmt.Sprintf(deployment, "slow", "")}, plan.Spec{Prune: new(true)})
 	c.says(t, s, report.Progressing, "")
 	c.tells(t, "/apis/apps/v1/namespaces/default/deployments/slow", `{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"conditions":[`+
 		`{"type":"Progressing","status":"False","reason":"ProgressDeadlineExceeded","message":"timed out"}]}`)
@@ -157,9 +157,9 @@ func testIgnored(t *testing.T, c *cluster) {
 	ours := func(annotation string) map[string]string {
 		return map[string]string{"a.yaml": fmt.Sprintf(balancer, "ours", annotation), "b.yaml": theirs}
 	}
-	s := c.put(t, "ignored", ours("leat.dev/health: ignore"), plan.Spec{Prune: true})
+	s := c.put(t, "ignored", ours("leat.dev/health: ignore"), plan.Spec{Prune: new(true)})
 	c.says(t, s, report.Healthy, "")
-	s = c.put(t, "ignored", ours(""), plan.Spec{Prune: true})
+	s = c.put(t, "ignored", ours(""), plan.Spec{Prune: new(true)})
 	c.says(t, s, report.Progressing, "")
 	c.tells(t, "/api/v1/namespaces/default/services/ours", `{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}`)
 	c.says(t, s, report.Healthy, "")
@@ -168,7 +168,7 @@ func testIgnored(t *testing.T, c *cluster) {
 func testSuspended(t *testing.T, c *cluster) {
 	s := c.put(t, "suspended", map[string]string{
 		"a.yaml": "apiVersion: mill.test/v1\nkind: Pump\nmetadata: {name: resting}\nspec: {suspend: true}\n",
-	}, plan.Spec{Prune: true})
+	}, plan.Spec{Prune: new(true)})
 	c.says(t, s, report.Healthy, "")
 	c.tells(t, pumps+"resting", `{"conditions":[{"type":"Ready","status":"False","reason":"Calm"}]}`)
 	all, err := c.engine.Objects(s.Name)

@@ -47,7 +47,7 @@ func TestTenancy(t *testing.T) {
 	c.must(t, http.MethodPatch, roles+"roles/deployer?fieldManager=admin", applyPatch, tenantRights)
 	c.must(t, http.MethodPatch, roles+"rolebindings/deployer?fieldManager=admin", applyPatch, tenantBinding)
 	tenant := func(change func(*plan.Spec)) plan.Spec {
-		spec := plan.Spec{Namespace: "tenant", CreateNamespace: true, Prune: true, Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
+		spec := plan.Spec{Namespace: "tenant", CreateNamespace: new(true), Prune: new(true), Policy: syncpolicy.Policy{ServiceAccount: "deployer"}}
 		if change != nil {
 			change(&spec)
 		}
@@ -129,7 +129,7 @@ func TestTenancy(t *testing.T) {
 	})
 	t.Run("a locked cluster wants an account", func(t *testing.T) {
 		c.configureAgent(t, syncpolicy.AgentSettings{LockDown: true})
-		s := c.put(t, "nobody", map[string]string{"a.yaml": inNamespace(configMap("nobody", "1"), "tenant")}, plan.Spec{Prune: true})
+		s := c.put(t, "nobody", map[string]string{"a.yaml": inNamespace(configMap("nobody", "1"), "tenant")}, plan.Spec{Prune: new(true)})
 		refused(t, s, "serviceAccount")
 		c.mustNotExist(t, inTenant+"nobody")
 		s = c.put(t, "nobody", map[string]string{"a.yaml": inNamespace(configMap("nobody", "1"), "tenant")}, tenant(nil))

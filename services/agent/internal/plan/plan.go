@@ -5,15 +5,12 @@
 package plan
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // Plan is everything that the cluster should run.
@@ -64,70 +61,8 @@ type Bundle struct {
 	Subpath string
 }
 
-// Spec controls how a service's manifests are applied.
-type Spec struct {
-	// Namespace is the namespace of objects that name none. Empty: "default".
-	Namespace string
-	// CreateNamespace creates that namespace if it does not exist.
-	CreateNamespace bool
-	// Prune deletes objects that left the manifests.
-	Prune bool
-	// HealthTimeout is how long objects may take to become healthy. Zero: 10 min.
-	HealthTimeout time.Duration
-	// Paused leaves the service unchanged.
-	Paused bool
-	// ForceConflicts takes fields from other field managers.
-	ForceConflicts bool
-	// Renderer turns files into objects.
-	Renderer render.Renderer
-	// PruneConfirmation is the digest of the objects that the guard kept and whose deletion a person
-	// confirmed. Empty: none.
-	PruneConfirmation string
-	// Policy controls how objects are kept.
-	Policy syncpolicy.Policy
-	// DryRun reports what would change, and changes nothing.
-	DryRun bool
-}
-
-const (
-	defaultNamespace     = "default"
-	defaultHealthTimeout = 10 * time.Minute
-	defaultTestsTimeout  = 5 * time.Minute
-)
-
-// NamespaceOrDefault returns the namespace of objects that name none.
-func (s Spec) NamespaceOrDefault() string {
-	return cmp.Or(s.Namespace, defaultNamespace)
-}
-
-// HealthTimeoutOrDefault returns how long objects may take to become healthy.
-func (s Spec) HealthTimeoutOrDefault() time.Duration {
-	return orDefault(s.HealthTimeout, defaultHealthTimeout)
-}
-
-// TestsTimeoutOrDefault returns how long all tests together may take.
-func (s Spec) TestsTimeoutOrDefault() time.Duration {
-	if s.Policy.Tests == nil {
-		return defaultTestsTimeout
-	}
-	return orDefault(s.Policy.Tests.Timeout, defaultTestsTimeout)
-}
-
-// HasTestsDisabled reports whether the policy turns the service's tests off.
-func (s Spec) HasTestsDisabled() bool {
-	return s.Policy.Tests != nil && s.Policy.Tests.Disabled
-}
-
-// ServicesNeeded returns the names of the services that the service depends on, each once.
-func (s Spec) ServicesNeeded() []string {
-	var names []string
-	for _, d := range s.Policy.DependsOn {
-		if d.Service != "" && !slices.Contains(names, d.Service) {
-			names = append(names, d.Service)
-		}
-	}
-	return names
-}
+// Spec controls how a service's manifests are applied. The hub has filled in every default.
+type Spec = syncpolicy.Options
 
 // Inputs returns what a run of s works on.
 func (s Service) Inputs() inventory.Applied {
@@ -149,12 +84,4 @@ func (b Bundle) Origin() string {
 	default:
 		return b.Repository + ":" + b.Path
 	}
-}
-
-// orDefault returns d, or fallback unless d is positive.
-func orDefault(d, fallback time.Duration) time.Duration {
-	if d <= 0 {
-		return fallback
-	}
-	return d
 }

@@ -36,7 +36,7 @@ func (w *world) follow(t *testing.T, mode syncpolicy.DriftMode, objects ...strin
 		files[name+".yaml"] = manifest(name, "1")
 	}
 	s := plan.Service{
-		Name: "s", UID: "uid-s", SpecDigest: "spec", Spec: plan.Spec{Prune: true, Policy: syncpolicy.Policy{Drift: mode}},
+		Name: "s", UID: "uid-s", SpecDigest: "spec", Spec: plan.Spec{Prune: new(true), Policy: syncpolicy.Policy{Drift: mode}},
 		Bundles: []plan.Bundle{{Digest: w.pack(t, files), Commit: "c1"}},
 	}
 	w.plan(s)

@@ -138,7 +138,7 @@ func (w *world) service(t *testing.T, name string, objects ...string) plan.Servi
 		files[kind+object+".yaml"] = fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s}\n", kind, object)
 	}
 	return plan.Service{
-		Name: name, UID: "uid-" + name, SpecDigest: "spec-" + name, Spec: plan.Spec{Prune: true},
+		Name: name, UID: "uid-" + name, SpecDigest: "spec-" + name, Spec: plan.Spec{Prune: new(true)},
 		Bundles: []plan.Bundle{{Digest: w.pack(t, files), Commit: "c1"}},
 	}
 }

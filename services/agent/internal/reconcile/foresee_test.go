@@ -88,7 +88,7 @@ func TestDiffWithACandidate(t *testing.T) {
 			}
 		},
 		"without prune nothing is deleted": func(t *testing.T, w *world) {
-			w.settled(t, func(s *plan.Spec) { s.Prune = false }, "a", "b")
+			w.settled(t, func(s *plan.Spec) { s.Prune = new(false) }, "a", "b")
 			w.foresees(t, manifests("1", "a"))
 		},
 		"the guard": func(t *testing.T, w *world) {

@@ -170,7 +170,7 @@ func (h *history) hand() {
 	var services []plan.Service
 	for _, name := range slices.Sorted(maps.Keys(h.plan)) {
 		i := h.plan[name]
-		spec := plan.Spec{Prune: i.prune, PruneConfirmation: i.confirmation}
+		spec := plan.Spec{Prune: new(i.prune), PruneConfirmation: i.confirmation}
 		spec.Policy.Deletion.Detach = i.detach
 		services = append(services, plan.Service{
 			Name: name, UID: "uid-" + name, SpecDigest: fmt.Sprint(name, i.edits), Spec: spec,

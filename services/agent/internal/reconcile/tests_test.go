@@ -213,7 +213,7 @@ func TestTests(t *testing.T) {
 		},
 		"they go with the service": func(t *testing.T, w *world) {
 			s := w.tested(t, two)
-			s.Spec.Prune = false
+			s.Spec.Prune = new(false)
 			w.plan(s, w.service(t, "other", "other"))
 			w.finish(t, "a", "Complete")
 			w.plan(w.service(t, "other", "other"))

@@ -21,16 +21,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Renderer is a way to turn a folder into objects.
-type Renderer int
+// Renderer is a way to make objects from a folder.
+type Renderer = syncpolicy.Renderer
 
 // The renderers.
 const (
-	Auto      Renderer = iota // Kustomize if the folder has a kustomization file, else Plain
-	Plain                     // every .yaml, .yml and .json file below the folder
-	Kustomize                 // kustomize build of the folder
+	Auto      = syncpolicy.RenderAuto
+	Plain     = syncpolicy.RenderPlain
+	Kustomize = syncpolicy.RenderKustomize
 )
 
 // Error describes an unusable document of a file. Only a change of the content can repair it, so a

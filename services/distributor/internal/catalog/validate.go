@@ -7,11 +7,8 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/Masterminds/semver/v3"
-
-	"github.com/leatdev/leat/internal/digest"
 )
 
 // Limits of single fields.
@@ -22,7 +19,6 @@ const (
 	maxFolderBytes     = 4096
 	maxRefBytes        = 1024
 	maxRangeBytes      = 256
-	maxHealthTimeout   = 24 * time.Hour
 )
 
 var (
@@ -119,28 +115,10 @@ func (s *Service) Validate() error {
 	if err := ValidateName("spec.cluster", s.Spec.Cluster); err != nil {
 		return err
 	}
-	if s.Spec.Namespace != "" {
-		if err := ValidateName("spec.namespace", s.Spec.Namespace); err != nil {
-			return err
-		}
-	}
-	switch s.Spec.Renderer {
-	case RenderAuto, RenderPlain, RenderKustomize:
-	default:
-		return invalid("spec.renderer", "%q is not known", s.Spec.Renderer)
-	}
-	if t := s.Spec.Sync.HealthTimeout; t < 0 || t > maxHealthTimeout {
-		return invalid("spec.sync.health_timeout", "is %s; it must be between 0 and %s", t, maxHealthTimeout)
-	}
-	if confirmed := s.Spec.Sync.PruneConfirmation; confirmed != "" {
-		if _, err := digest.Parse(confirmed); err != nil {
-			return invalid("spec.sync.prune_confirmation", "is not a digest; copy it from the message of the stopped prune")
-		}
-	}
-	if err := s.Spec.Config.validate(); err != nil {
+	if err := Within("spec", s.Spec.Options.Validate(s.Name)); err != nil {
 		return err
 	}
-	if err := Within("spec.policy", s.Spec.Policy.Validate(s.Name)); err != nil {
+	if err := s.Spec.Config.validate(); err != nil {
 		return err
 	}
 	return validateSources(s.Spec.Sources)

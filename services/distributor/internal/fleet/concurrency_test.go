@@ -71,7 +71,7 @@ func editOf(edit int, extra catalog.Source) catalog.Changes {
 	trio := func(edit int) []*catalog.Service {
 		services := []*catalog.Service{service("a", "one", app), service("b", "one", extra), service("c", "one", app)}
 		for _, s := range services {
-			s.UID, s.Spec.Namespace = fmt.Sprintf("uid-%s-%d", s.Name, edit/10), namespaceOf(edit)
+			s.UID, s.Spec.Options.Namespace = fmt.Sprintf("uid-%s-%d", s.Name, edit/10), namespaceOf(edit)
 		}
 		return services
 	}

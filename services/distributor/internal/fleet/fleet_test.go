@@ -266,7 +266,7 @@ func TestStatus(t *testing.T) {
 			t.Parallel()
 			v, l, _ := newView(t)
 			s := service("app", "one", app)
-			s.Spec.Paused = test.paused
+			s.Spec.Options.Paused = test.paused
 			l.add(catalog.Changes{Services: []*catalog.Service{s}})
 			if err := v.Refresh(t.Context()); err != nil {
 				t.Fatal(err)

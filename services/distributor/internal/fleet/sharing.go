@@ -38,13 +38,13 @@ type sharing struct {
 	lists   interned[string, []string]
 	sources interned[catalog.Source, []catalog.Source]
 	// policies are by their JSON. A fleet has few of them, and they may be large.
-	policies interned[string, *syncpolicy.Policy]
+	policies interned[string, syncpolicy.Policy]
 }
 
 func newSharing() *sharing {
 	return &sharing{
 		texts: interned[string, string]{}, lists: interned[string, []string]{},
-		sources: interned[catalog.Source, []catalog.Source]{}, policies: interned[string, *syncpolicy.Policy]{},
+		sources: interned[catalog.Source, []catalog.Source]{}, policies: interned[string, syncpolicy.Policy]{},
 	}
 }
 
@@ -61,14 +61,14 @@ func (s *sharing) list(texts []string) []string {
 func (s *sharing) service(given *catalog.Service) *catalog.Service {
 	next := *given
 	next.Spec.Cluster = s.text(given.Spec.Cluster)
-	next.Spec.Namespace = s.text(given.Spec.Namespace)
+	options := &next.Spec.Options
+	options.Namespace = s.text(options.Namespace)
 	if sources := given.Spec.Sources; len(sources) == 1 {
 		next.Spec.Sources = s.sources.share(sources[0], sources)
 	}
-	if next.Spec.Policy = nil; !given.Spec.Policy.Zero() {
-		next.Spec.Policy = given.Spec.Policy
-		if key, err := json.Marshal(given.Spec.Policy); err == nil {
-			next.Spec.Policy = s.policies.share(string(key), given.Spec.Policy)
+	if !options.Policy.IsZero() {
+		if key, err := json.Marshal(options.Policy); err == nil {
+			options.Policy = s.policies.share(string(key), options.Policy)
 		}
 	}
 	return &next

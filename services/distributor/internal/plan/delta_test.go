@@ -41,7 +41,7 @@ func edited(t *rapid.T, inputs []plan.Input) []plan.Input {
 		case 3:
 			service.Name += "renamed"
 		case 4:
-			service.Spec.Paused = !service.Spec.Paused
+			service.Spec.Options.Paused = !service.Spec.Options.Paused
 		case 5:
 			next[i].Snapshots = slices.Clone(next[i].Snapshots)
 			next[i].Snapshots[0] = &catalog.Snapshot{

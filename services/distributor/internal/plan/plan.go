@@ -17,12 +17,6 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// Defaults of what a service's spec may leave open.
-const (
-	DefaultNamespace     = "default"
-	DefaultHealthTimeout = 10 * time.Minute
-)
-
 // Plan is everything a cluster should run. It is immutable.
 type Plan struct {
 	Cluster string
@@ -47,7 +41,8 @@ type Entry struct {
 	ConfigDigest string
 	// Bundles are in the order of the sources; empty while one of them was never resolved.
 	Bundles []Bundle
-	Apply   Apply
+	// Apply are the options, with their defaults.
+	Apply syncpolicy.Options
 	// Digest names what the entry wants applied: its spec, its configuration and its content, but not the request to sync
 	// it now.
 	Digest string
@@ -66,23 +61,6 @@ type Bundle struct {
 	Source catalog.Source
 	// Subpath is where the manifests are inside the bundle; "" is the bundle's root.
 	Subpath string
-}
-
-// Apply says how a service's manifests are applied. Nothing is left open.
-type Apply struct {
-	Namespace       string
-	CreateNamespace bool
-	Prune           bool
-	HealthTimeout   time.Duration
-	Paused          bool
-	ForceConflicts  bool
-	Renderer        catalog.Renderer
-	// PruneConfirmation is the digest of the objects that the guard kept and a person agreed to part with; "" is none.
-	PruneConfirmation string
-	// Policy says how objects are kept. Nil means every default.
-	Policy *syncpolicy.Policy
-	// DryRun reports what would change, and changes nothing.
-	DryRun bool
 }
 
 // Input is one service with what its sources hold.
@@ -124,7 +102,7 @@ func (c Cause) trace(next *Entry) string {
 
 func entryOf(input Input) *Entry {
 	service := input.Service
-	apply := applyOf(service.Spec)
+	apply := service.Spec.Options.WithDefaults()
 	entry := &Entry{
 		Name:         service.Name,
 		UID:          service.UID,
@@ -136,22 +114,6 @@ func entryOf(input Input) *Entry {
 	}
 	entry.Digest = contentDigest(entry)
 	return entry
-}
-
-func applyOf(spec catalog.ServiceSpec) Apply {
-	return Apply{
-		Namespace:       cmp.Or(spec.Namespace, DefaultNamespace),
-		CreateNamespace: spec.Sync.CreateNamespace == nil || *spec.Sync.CreateNamespace,
-		Prune:           spec.Sync.Prune == nil || *spec.Sync.Prune,
-		HealthTimeout:   cmp.Or(spec.Sync.HealthTimeout, DefaultHealthTimeout),
-		Paused:          spec.Paused,
-		ForceConflicts:  spec.Sync.ForceConflicts,
-		Renderer:        spec.Renderer,
-
-		PruneConfirmation: spec.Sync.PruneConfirmation,
-		Policy:            spec.Policy,
-		DryRun:            spec.DryRun,
-	}
 }
 
 func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle {

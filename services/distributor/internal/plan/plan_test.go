@@ -22,10 +22,9 @@ import (
 // small draws from few values, so that collisions are common.
 var small = rapid.StringMatching("[ab]{0,2}")
 
-// policies are some that differ in one thing each, and two that say nothing.
-func policies() []*syncpolicy.Policy {
-	return []*syncpolicy.Policy{
-		nil,
+// policies are some that differ in one thing each, and one that says nothing.
+func policies() []syncpolicy.Policy {
+	return []syncpolicy.Policy{
 		{},
 		{Drift: syncpolicy.DriftReport},
 		{Drift: syncpolicy.DriftOff},
@@ -35,16 +34,15 @@ func policies() []*syncpolicy.Policy {
 	}
 }
 
-// policyOf is the policy itself.
-func policyOf(e plan.Entry) syncpolicy.Policy {
-	if e.Apply.Policy == nil {
-		return syncpolicy.Policy{}
+// optionsOf is the entry's options as text, behind all pointers.
+func optionsOf(e plan.Entry) string {
+	o := e.Apply
+	text := fmt.Sprint(o.Prunes(), o.CreatesNamespace())
+	if o.Policy.Tests != nil {
+		text += fmt.Sprint(*o.Policy.Tests)
 	}
-	p := *e.Apply.Policy
-	if p.Tests != nil { // another pointer
-		p.ServiceAccount, p.Tests = fmt.Sprint(*p.Tests), nil
-	}
-	return p
+	o.Prune, o.CreateNamespace, o.Policy.Tests = nil, nil, nil
+	return text + fmt.Sprintf("%+v\n", o)
 }
 
 func drawSettings(t *rapid.T) syncpolicy.AgentSettings {
@@ -60,13 +58,13 @@ func drawService(t *rapid.T, name string) *catalog.Service {
 		Metadata: catalog.Metadata{Name: name, UID: draw("uid")}, SyncRequest: draw("sync"), ConfigDigest: draw("config"),
 	}
 	s.Spec = catalog.ServiceSpec{
-		Cluster: "one", Namespace: draw("namespace"), Paused: rapid.Bool().Draw(t, "paused"),
-		Renderer: rapid.SampledFrom([]catalog.Renderer{catalog.RenderAuto, catalog.RenderPlain, catalog.RenderKustomize}).Draw(t, "renderer"),
-		Sync: catalog.SyncOptions{
-			Prune: optional.Draw(t, "prune"), CreateNamespace: optional.Draw(t, "create"),
+		Cluster: "one", Options: syncpolicy.Options{
+			Namespace: draw("namespace"), Paused: rapid.Bool().Draw(t, "paused"),
+			Renderer: rapid.SampledFrom([]syncpolicy.Renderer{syncpolicy.RenderAuto, syncpolicy.RenderPlain, syncpolicy.RenderKustomize}).Draw(t, "renderer"),
+			Prune:    optional.Draw(t, "prune"), CreateNamespace: optional.Draw(t, "create"),
 			HealthTimeout: time.Duration(rapid.IntRange(0, 2).Draw(t, "timeout")) * 10 * time.Minute,
+			Policy:        rapid.SampledFrom(policies()).Draw(t, "policy"), DryRun: rapid.Bool().Draw(t, "dry run"),
 		},
-		Policy: rapid.SampledFrom(policies()).Draw(t, "policy"), DryRun: rapid.Bool().Draw(t, "dry run"),
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "sources") {
 		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{
@@ -98,8 +96,8 @@ func content(p *plan.Plan) string {
 	for i, entry := range p.Entries {
 		entries[i] = *entry
 		entries[i].Traceparent, entries[i].SpecDigest, entries[i].Digest = "", "", ""
-		text += fmt.Sprintf("%+v\n", policyOf(entries[i]))
-		entries[i].Apply.Policy = nil // a pointer, which tells nothing
+		text += optionsOf(entries[i])
+		entries[i].Apply = syncpolicy.Options{} // holds pointers, which tell nothing
 		entries[i].Bundles = slices.Clone(entries[i].Bundles)
 		for j := range entries[i].Bundles {
 			entries[i].Bundles[j].Commit = ""

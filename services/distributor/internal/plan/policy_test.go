@@ -31,7 +31,7 @@ func TestServicesWithoutAPolicyKeepTheirDigests(t *testing.T) {
 	)
 	for name, p := range map[string]*plan.Plan{
 		"none":        simple(func(*catalog.ServiceSpec) {}),
-		"empty":       simple(func(s *catalog.ServiceSpec) { s.Policy = &syncpolicy.Policy{} }),
+		"empty":       simple(func(s *catalog.ServiceSpec) { s.Options.Policy = syncpolicy.Policy{} }),
 		"no settings": simple(func(*catalog.ServiceSpec) {}).With(syncpolicy.AgentSettings{}, plan.Cause{}),
 	} {
 		if p.Version != version || p.Entries[0].SpecDigest != spec {
@@ -44,9 +44,11 @@ func TestPolicyDryRunAndSettingsCount(t *testing.T) {
 	t.Parallel()
 	plans := []*plan.Plan{
 		simple(func(*catalog.ServiceSpec) {}),
-		simple(func(s *catalog.ServiceSpec) { s.DryRun = true }),
-		simple(func(s *catalog.ServiceSpec) { s.Policy = &syncpolicy.Policy{Recreate: true} }),
-		simple(func(s *catalog.ServiceSpec) { s.Policy, s.DryRun = &syncpolicy.Policy{Recreate: true}, true }),
+		simple(func(s *catalog.ServiceSpec) { s.Options.DryRun = true }),
+		simple(func(s *catalog.ServiceSpec) { s.Options.Policy = syncpolicy.Policy{Recreate: true} }),
+		simple(func(s *catalog.ServiceSpec) {
+			s.Options.Policy, s.Options.DryRun = syncpolicy.Policy{Recreate: true}, true
+		}),
 	}
 	specs, versions := map[string]bool{}, map[string]bool{}
 	for _, p := range plans {

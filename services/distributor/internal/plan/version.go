@@ -60,11 +60,11 @@ func (e *encoder) value(v any) {
 
 func (e *encoder) sum() string { return e.hasher.Digest().String() }
 
-func specDigest(apply Apply, sources []catalog.Source) string {
+func specDigest(apply syncpolicy.Options, sources []catalog.Source) string {
 	e := newEncoder("spec")
 	e.text(apply.Namespace)
-	e.flag(apply.CreateNamespace)
-	e.flag(apply.Prune)
+	e.flag(apply.CreatesNamespace())
+	e.flag(apply.Prunes())
 	e.number(int64(apply.HealthTimeout))
 	e.flag(apply.Paused)
 	e.flag(apply.ForceConflicts)
@@ -78,14 +78,28 @@ func specDigest(apply Apply, sources []catalog.Source) string {
 	}
 	// The number of sources tells where they end. Services that use none of what follows keep the digests that they had before
 	// it was there, so that nothing is applied again because the hub was upgraded.
-	if !apply.Policy.Zero() {
+	if !apply.Policy.IsZero() {
 		e.text("policy")
 		e.value(apply.Policy)
 	}
 	if apply.DryRun {
 		e.text("dry run")
 	}
+	if younger := optionsSince(apply); !younger.IsZero() {
+		e.text("options")
+		e.value(younger)
+	}
 	return e.sum()
+}
+
+// optionsSince returns the options without those that specDigest writes one by one. Any option that is
+// added later is in the digest by its JSON, and does not change the digests of services that do not
+// use it.
+func optionsSince(apply syncpolicy.Options) syncpolicy.Options {
+	apply.Namespace, apply.CreateNamespace, apply.Prune, apply.HealthTimeout = "", nil, nil, 0
+	apply.Paused, apply.ForceConflicts, apply.Renderer, apply.PruneConfirmation = false, false, "", ""
+	apply.Policy, apply.DryRun = syncpolicy.Policy{}, false
+	return apply
 }
 
 func versionOf(cluster string, settings syncpolicy.AgentSettings, entries []*Entry) string {
@@ -98,7 +112,7 @@ func versionOf(cluster string, settings syncpolicy.AgentSettings, entries []*Ent
 		e.text(entry.Digest)
 		e.text(entry.SyncRequest)
 	}
-	if !settings.Zero() { // as for a service's policy
+	if !settings.IsZero() { // as for a service's policy
 		e.value(settings)
 	}
 	return e.sum()

@@ -135,7 +135,7 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) error {
 
 func (t *tx) putCluster(ctx context.Context, meta metaColumns, c *catalog.Cluster) error {
 	row := &clusterRow{metaColumns: meta, Description: c.Spec.Description, AgentEndpoint: c.Spec.AgentEndpoint, Report: "{}"}
-	if !c.Spec.Settings.Zero() {
+	if !c.Spec.Settings.IsZero() {
 		settings, err := encode(c.Spec.Settings)
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func verificationColumn(v catalog.Verification) (string, error) {
 }
 
 func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.Service) error {
-	spec, err := encode(service.Spec)
+	spec, err := encodeSpec(service.Spec)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -217,11 +218,36 @@ func (r *serviceRow) service() (*catalog.Service, error) {
 		return nil, err
 	}
 	s := &catalog.Service{Metadata: meta, SyncRequest: r.SyncRequest}
-	if err := decode("spec", r.Spec, &s.Spec); err != nil {
+	if s.Spec, err = decodeSpec(r.Spec); err != nil {
 		return nil, err
 	}
 	s.Spec.Config, s.ConfigDigest, err = decodeConfig(r.Config)
 	return s, err
+}
+
+// specColumn is the stored form of a catalog.ServiceSpec.
+type specColumn struct {
+	Cluster string           `json:"cluster"`
+	Sources []catalog.Source `json:"sources"`
+	syncpolicy.Options
+	// Sync holds five of the options a second time. Replicas of earlier versions know them in no other
+	// place, and would prune where an owner turned that off.
+	Sync *syncpolicy.Options `json:"sync"`
+}
+
+func encodeSpec(spec catalog.ServiceSpec) (string, error) {
+	o := spec.Options
+	return encode(specColumn{Cluster: spec.Cluster, Sources: spec.Sources, Options: o, Sync: &syncpolicy.Options{
+		Prune: o.Prune, CreateNamespace: o.CreateNamespace, HealthTimeout: o.HealthTimeout,
+		ForceConflicts: o.ForceConflicts, PruneConfirmation: o.PruneConfirmation,
+	}})
+}
+
+func decodeSpec(text string) (catalog.ServiceSpec, error) {
+	var column specColumn
+	column.Sync = &column.Options // an earlier version wrote these five options there alone
+	err := decode("spec", text, &column)
+	return catalog.ServiceSpec{Cluster: column.Cluster, Sources: column.Sources, Options: column.Options}, err
 }
 
 func (r *reportRow) stored() (catalog.StoredReport, error) {

@@ -122,12 +122,13 @@ func repository(name string) *catalog.Repository {
 }
 
 func service(name, cluster string, repositories ...string) *catalog.Service {
-	no := false
 	s := &catalog.Service{Metadata: catalog.Metadata{Name: name, Annotations: map[string]string{"a": "b"}}, Spec: catalog.ServiceSpec{
-		Cluster: cluster, Namespace: "ns", Renderer: catalog.RenderPlain, Sync: catalog.SyncOptions{Prune: &no, HealthTimeout: time.Minute},
-		DryRun: true, Policy: &syncpolicy.Policy{
-			Drift: syncpolicy.DriftReport, Deletion: syncpolicy.Deletion{Timeout: time.Minute}, Tests: &syncpolicy.Tests{Path: "t"},
-			DependsOn: []syncpolicy.Dependency{{Object: &syncpolicy.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "x"}}},
+		Cluster: cluster, Options: syncpolicy.Options{
+			Namespace: "ns", Renderer: syncpolicy.RenderPlain, Prune: new(false), HealthTimeout: time.Minute, DryRun: true,
+			Policy: syncpolicy.Policy{
+				Drift: syncpolicy.DriftReport, Deletion: syncpolicy.Deletion{Timeout: time.Minute}, Tests: &syncpolicy.Tests{Path: "t"},
+				DependsOn: []syncpolicy.Dependency{{Object: &syncpolicy.ObjectReference{APIVersion: "v1", Kind: "Secret", Name: "x"}}},
+			},
 		},
 	}}
 	for _, r := range repositories {
@@ -182,7 +183,7 @@ func testEdits(t *testing.T, s subject) {
 	}
 	stored := changes(t, s, 0)
 	next := *stored.Services[0]
-	next.Spec.Paused = true
+	next.Spec.Options.Paused = true
 	updated, err := editor.Update(ctx, &next)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +202,7 @@ func testEdits(t *testing.T, s subject) {
 	}
 	plain := *stored.Clusters[0]
 	plain.Spec.Settings = syncpolicy.AgentSettings{}
-	if _, err := editor.Update(ctx, &plain); err != nil || !changes(t, s, 2).Clusters[0].Spec.Settings.Zero() {
+	if _, err := editor.Update(ctx, &plain); err != nil || !changes(t, s, 2).Clusters[0].Spec.Settings.IsZero() {
 		t.Errorf("got %v and settings %+v, want none", err, changes(t, s, 2).Clusters)
 	}
 }

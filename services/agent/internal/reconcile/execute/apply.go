@@ -225,7 +225,7 @@ func (a *applier) applyOne(ctx context.Context, o *unstructured.Unstructured) er
 // once, before a watch reports it: a run that follows immediately must not apply the object again.
 func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, isRepair bool) error {
 	r := a.r
-	if r.Service.Spec.CreateNamespace && o.GetNamespace() == r.Service.Spec.NamespaceOrDefault() {
+	if r.Service.Spec.CreatesNamespace() && o.GetNamespace() == r.Service.Spec.NamespaceOrDefault() {
 		if err := a.ensureNamespace(ctx); err != nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func (r *run) submitter() submit.Submitter {
 // createNamespace creates the service's namespace if the run brings a change. Any other run creates
 // it with its first object.
 func (a *applier) createNamespace(ctx context.Context) error {
-	if !a.r.Service.Spec.CreateNamespace || !a.r.IsChange {
+	if !a.r.Service.Spec.CreatesNamespace() || !a.r.IsChange {
 		return nil
 	}
 	return a.ensureNamespace(ctx)

@@ -216,7 +216,7 @@ func (r *run) checkClaim(ctx context.Context, k inventory.Key, live *unstructure
 // addDeletions adds the objects that the run would delete.
 func (d *differ) addDeletions(ctx context.Context) error {
 	spec := d.r.Service.Spec
-	if !spec.Prune {
+	if !spec.Prunes() {
 		return nil
 	}
 	for _, o := range d.r.record.Objects.Minus(d.desired) {

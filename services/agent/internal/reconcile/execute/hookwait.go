@@ -150,7 +150,7 @@ func (h *hookRunner) discard(ctx context.Context, o inventory.Object) error {
 // sweep deletes hooks of earlier runs that left the manifests, or have new names.
 func (h *hookRunner) sweep(ctx context.Context) error {
 	r := h.r
-	if !r.IsChange || !r.Service.Spec.Prune || len(r.record.Hooks.Objects) == 0 {
+	if !r.IsChange || !r.Service.Spec.Prunes() || len(r.record.Hooks.Objects) == 0 {
 		return nil
 	}
 	current := inventory.Set{}

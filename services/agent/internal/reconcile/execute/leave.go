@@ -63,7 +63,7 @@ func (r *run) markRemoval(ctx context.Context) error {
 	}
 	prune, deletion := record.Prune, record.Deletion
 	if r.Service.Name != "" {
-		prune, deletion = r.Service.Spec.Prune, r.Service.Spec.Policy.Deletion
+		prune, deletion = r.Service.Spec.Prunes(), r.Service.Spec.Policy.Deletion
 	}
 	if record.Touched && prune == record.Prune && deletion == record.Deletion {
 		return nil

@@ -33,7 +33,7 @@ func (p *pruner) prune(ctx context.Context) error {
 		return err
 	}
 	deletion := p.r.Service.Spec.Policy.Deletion
-	if !p.r.Service.Spec.Prune {
+	if !p.r.Service.Spec.Prunes() {
 		return p.r.newRemoval(deletion, true).removeAll(ctx, gone)
 	}
 	if gone, err = p.confirm(ctx, gone); err != nil {

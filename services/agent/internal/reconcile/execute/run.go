@@ -183,7 +183,7 @@ func (r *run) store(ctx context.Context) error {
 // save stores the record with what the spec says about the service's removal.
 func (r *run) save(ctx context.Context) error {
 	r.record.Service, r.record.ServiceUID = r.Service.Name, r.Service.UID
-	r.record.Prune, r.record.Deletion = r.Service.Spec.Prune, r.Service.Spec.Policy.Deletion
+	r.record.Prune, r.record.Deletion = r.Service.Spec.Prunes(), r.Service.Spec.Policy.Deletion
 	r.record.DependsOn, r.record.Account = r.Service.Spec.ServicesNeeded(), r.account.String()
 	if owner := r.x.params.Owner(); owner != "" {
 		r.record.Owner = owner

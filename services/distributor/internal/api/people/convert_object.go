@@ -98,35 +98,13 @@ func credentialOf(m *gitcachev1.Credential) *catalog.Credential {
 
 func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 	spec := m.GetSpec()
-	timeout, err := durationOf("spec.sync.health_timeout", spec.GetSync().GetHealthTimeout())
+	options, err := policywire.Wanted(spec)
 	if err != nil {
-		return nil, err
+		return nil, catalog.Within("spec", err)
 	}
-	policy, err := policywire.Policy(spec.GetPolicy())
-	if err != nil {
-		return nil, catalog.Within("spec.policy", err)
-	}
-	s := &catalog.Service{
-		Metadata: metadataOf(m.GetMetadata()),
-		Spec: catalog.ServiceSpec{
-			Cluster:   spec.GetCluster(),
-			Namespace: spec.GetNamespace(),
-			Renderer:  wire.RendererOf(spec.GetRenderer()),
-			Paused:    spec.GetPaused(),
-			Config:    configOf(spec.GetConfig()),
-			Policy:    policy,
-			DryRun:    spec.GetDryRun(),
-			Sync: catalog.SyncOptions{
-				HealthTimeout: timeout, ForceConflicts: spec.GetSync().GetForceConflicts(),
-				PruneConfirmation: spec.GetSync().GetPruneConfirmation(),
-			},
-		},
-	}
-	if sync := spec.GetSync(); sync != nil {
-		s.Spec.Sync.Prune, s.Spec.Sync.CreateNamespace = sync.Prune, sync.CreateNamespace
-	}
-	s.Spec.Sources = wire.Each(spec.GetSources(), sourceOf)
-	return s, nil
+	return &catalog.Service{Metadata: metadataOf(m.GetMetadata()), Spec: catalog.ServiceSpec{
+		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), sourceOf), Options: options, Config: configOf(spec.GetConfig()),
+	}}, nil
 }
 
 func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {

@@ -130,26 +130,8 @@ func serviceMessage(r fleet.Record) *fleetv1.Service {
 }
 
 func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
-	m := &fleetv1.ServiceSpec{
-		Cluster:   spec.Cluster,
-		Namespace: spec.Namespace,
-		Renderer:  wire.RendererMessage(spec.Renderer),
-		Paused:    spec.Paused,
-		Config:    configMessage(spec.Config),
-		Policy:    policywire.PolicyMessage(spec.Policy),
-		DryRun:    spec.DryRun,
-	}
-	if spec.Sync != (catalog.SyncOptions{}) {
-		m.Sync = &fleetv1.SyncOptions{
-			Prune:           spec.Sync.Prune,
-			CreateNamespace: spec.Sync.CreateNamespace,
-			HealthTimeout:   wire.Duration(spec.Sync.HealthTimeout),
-			ForceConflicts:  spec.Sync.ForceConflicts,
-
-			PruneConfirmation: spec.Sync.PruneConfirmation,
-		}
-	}
-	m.Sources = wire.Each(spec.Sources, sourceMessage)
+	m := &fleetv1.ServiceSpec{Cluster: spec.Cluster, Sources: wire.Each(spec.Sources, sourceMessage), Config: configMessage(spec.Config)}
+	policywire.SetWanted(m, spec.Options)
 	return m
 }
 
