@@ -26,10 +26,19 @@ type Service struct {
 type ServiceSpec struct {
 	Cluster string
 	Sources []Source
-	// Options are how the manifests are applied, as the owner wrote them.
-	Options syncpolicy.Options
+	// Options are how the manifests are applied, as the owner wrote them. Nil: every default. They are
+	// never changed once they are set, so services share equal ones.
+	Options *syncpolicy.Options
 	// Config is nil where none is given: none for a new service, the stored one in an update. The store keeps it apart.
 	Config *Config
+}
+
+// Wanted returns the options, which are zero where none are given.
+func (s ServiceSpec) Wanted() syncpolicy.Options {
+	if s.Options == nil {
+		return syncpolicy.Options{}
+	}
+	return *s.Options
 }
 
 // Key implements Object.
@@ -44,7 +53,7 @@ func (s *Service) sameSpec(other Object) bool {
 		return false
 	}
 	a, b := s.Spec, o.Spec
-	return a.Cluster == b.Cluster && slices.Equal(a.Sources, b.Sources) && a.Options.Equal(b.Options) && a.Config.equal(b.Config)
+	return a.Cluster == b.Cluster && slices.Equal(a.Sources, b.Sources) && a.Wanted().Equal(b.Wanted()) && a.Config.equal(b.Config)
 }
 
 func (s *Service) clone() Object {

@@ -115,7 +115,7 @@ func (s *Service) Validate() error {
 	if err := ValidateName("spec.cluster", s.Spec.Cluster); err != nil {
 		return err
 	}
-	if err := Within("spec", s.Spec.Options.Validate(s.Name)); err != nil {
+	if err := Within("spec", s.Spec.Wanted().Validate(s.Name)); err != nil {
 		return err
 	}
 	if err := s.Spec.Config.validate(); err != nil {

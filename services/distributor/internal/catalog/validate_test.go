@@ -48,7 +48,7 @@ func url(text string) *catalog.Repository {
 }
 
 func policy(p syncpolicy.Policy) *catalog.Service {
-	return service(func(s *catalog.Service) { s.Spec.Options.Policy = p })
+	return service(func(s *catalog.Service) { s.Spec.Options = &syncpolicy.Options{Policy: p} })
 }
 
 func credential(address string, c catalog.Credential) *catalog.Repository {
@@ -148,10 +148,10 @@ func TestValidate(t *testing.T) {
 		{policy(syncpolicy.Policy{Drift: "x"}), "spec.policy.drift"},
 		{policy(syncpolicy.Policy{DependsOn: []syncpolicy.Dependency{{Service: "app"}}}), "spec.policy.depends_on[0].service"},
 		{service(func(s *catalog.Service) { s.Spec.Cluster = "" }), "spec.cluster"},
-		{service(func(s *catalog.Service) { s.Spec.Options.Namespace = "Up" }), "spec.namespace"},
-		{service(func(s *catalog.Service) { s.Spec.Options.HealthTimeout = -time.Second }), "spec.sync.health_timeout"},
-		{service(func(s *catalog.Service) { s.Spec.Options.PruneConfirmation = "yes" }), "spec.sync.prune_confirmation"},
-		{service(func(s *catalog.Service) { s.Spec.Options.Renderer = "helm" }), "spec.renderer"},
+		{service(func(s *catalog.Service) { s.Spec.Options = &syncpolicy.Options{Namespace: "Up"} }), "spec.namespace"},
+		{service(func(s *catalog.Service) { s.Spec.Options = &syncpolicy.Options{HealthTimeout: -time.Second} }), "spec.sync.health_timeout"},
+		{service(func(s *catalog.Service) { s.Spec.Options = &syncpolicy.Options{PruneConfirmation: "yes"} }), "spec.sync.prune_confirmation"},
+		{service(func(s *catalog.Service) { s.Spec.Options = &syncpolicy.Options{Renderer: "helm"} }), "spec.renderer"},
 		{service(func(s *catalog.Service) { s.Spec.Sources = nil }), "spec.sources"},
 		{service(func(s *catalog.Service) { s.Spec.Sources = make([]catalog.Source, 17) }), "spec.sources"},
 		{source(func(s *catalog.Source) { s.Repository = "" }), "spec.sources[0].repository"},

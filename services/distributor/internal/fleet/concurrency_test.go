@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
@@ -59,7 +60,7 @@ func TestReadersSeeEditsWhole(t *testing.T) {
 	close(done)
 	reading.Wait()
 	last := checkWhole(t, v)
-	if want := good(fmt.Sprint(commits - 1)).Snapshot.Digest; last.Apply.Namespace != namespaceOf(edits-1) || last.Bundles[0].Digest != want {
+	if want := good(fmt.Sprint(commits - 1)).Snapshot.Digest; last.Apply().Namespace != namespaceOf(edits-1) || last.Bundles[0].Digest != want {
 		t.Errorf("got %+v, want the plan of the last edit and the last commit", last)
 	}
 }
@@ -71,7 +72,7 @@ func editOf(edit int, extra catalog.Source) catalog.Changes {
 	trio := func(edit int) []*catalog.Service {
 		services := []*catalog.Service{service("a", "one", app), service("b", "one", extra), service("c", "one", app)}
 		for _, s := range services {
-			s.UID, s.Spec.Options.Namespace = fmt.Sprintf("uid-%s-%d", s.Name, edit/10), namespaceOf(edit)
+			s.UID, s.Spec.Options = fmt.Sprintf("uid-%s-%d", s.Name, edit/10), &syncpolicy.Options{Namespace: namespaceOf(edit)}
 		}
 		return services
 	}
@@ -104,7 +105,7 @@ func checkWhole(t *testing.T, v *fleet.View) plan.Entry {
 	b, _ := p.Entry("b")
 	c, _ := p.Entry("c")
 	uid := func(e plan.Entry) string { return strings.TrimPrefix(e.UID, "uid-"+e.Name) }
-	if a.Apply.Namespace != b.Apply.Namespace || a.Apply.Namespace != c.Apply.Namespace || uid(a) != uid(b) || uid(a) != uid(c) {
+	if a.Apply().Namespace != b.Apply().Namespace || a.Apply().Namespace != c.Apply().Namespace || uid(a) != uid(b) || uid(a) != uid(c) {
 		t.Errorf("got %+v, %+v and %+v, want all of one edit", a, b, c)
 	}
 	if !slices.Equal(a.Bundles, c.Bundles) {

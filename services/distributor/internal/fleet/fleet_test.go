@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
@@ -266,7 +267,7 @@ func TestStatus(t *testing.T) {
 			t.Parallel()
 			v, l, _ := newView(t)
 			s := service("app", "one", app)
-			s.Spec.Options.Paused = test.paused
+			s.Spec.Options = &syncpolicy.Options{Paused: test.paused}
 			l.add(catalog.Changes{Services: []*catalog.Service{s}})
 			if err := v.Refresh(t.Context()); err != nil {
 				t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -119,7 +120,7 @@ func (m *machine) putService(t *rapid.T) {
 		t.Skip("a service needs its cluster")
 	}
 	s.Spec.Sources = rapid.SliceOfN(sources, 1, 2).Draw(t, "sources")
-	s.Spec.Options.Paused = rapid.Bool().Draw(t, "paused")
+	s.Spec.Options = &syncpolicy.Options{Paused: rapid.Bool().Draw(t, "paused")}
 	m.model.services[name] = s
 	m.refresh(t, catalog.Changes{Services: []*catalog.Service{s}})
 	m.check(t)
@@ -252,7 +253,7 @@ func (m *machine) status(t *rapid.T) {
 		want := catalog.PhasePending
 		if slices.ContainsFunc(s.Spec.Sources, func(source catalog.Source) bool { return m.model.resolutions[source.Normal()].Problem != nil }) {
 			want = catalog.PhaseFailed
-		} else if s.Spec.Options.Paused && len(entry.Bundles) > 0 {
+		} else if s.Spec.Wanted().Paused && len(entry.Bundles) > 0 {
 			want = catalog.PhasePaused
 		}
 		if !ok || record.Service.Phase != want {

@@ -21,7 +21,7 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 	read := func(name string) (*catalog.Service, catalog.StoredReport) {
 		own := func(text string) string { return strings.Clone(text) }
 		s := service(name, own("one"), catalog.Source{Repository: own("demo"), Path: own("shared")})
-		s.Spec.Options.Policy = syncpolicy.Policy{Conflicts: []syncpolicy.ConflictRule{{Manager: own("tuner")}}}
+		s.Spec.Options = &syncpolicy.Options{Policy: syncpolicy.Policy{ServiceAccount: own("tenant")}}
 		return s, catalog.StoredReport{
 			Service: own(name), ServiceUID: own(s.UID), Entry: own("entry"),
 			Report: &catalog.ServiceReport{Phase: catalog.PhaseHealthy, AppliedDigests: []string{own("sha256:1")}, Counts: catalog.Counts{Total: 3}},
@@ -56,7 +56,7 @@ func TestEqualPartsAreHeldOnce(t *testing.T) {
 	if &reports[0].AppliedDigests[0] != &reports[1].AppliedDigests[0] {
 		t.Error("equal lists of digests are held twice")
 	}
-	if &got[0].Spec.Options.Policy.Conflicts[0] != &got[1].Spec.Options.Policy.Conflicts[0] {
-		t.Error("equal policies are held twice")
+	if got[0].Spec.Options != got[1].Spec.Options {
+		t.Error("equal options are held twice")
 	}
 }

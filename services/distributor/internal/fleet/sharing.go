@@ -37,14 +37,14 @@ type sharing struct {
 	// lists and sources are lists of one item, which most services have.
 	lists   interned[string, []string]
 	sources interned[catalog.Source, []catalog.Source]
-	// policies are by their JSON. A fleet has few of them, and they may be large.
-	policies interned[string, syncpolicy.Policy]
+	// options are by their JSON. A fleet has few of them, and they may be large.
+	options interned[string, *syncpolicy.Options]
 }
 
 func newSharing() *sharing {
 	return &sharing{
 		texts: interned[string, string]{}, lists: interned[string, []string]{},
-		sources: interned[catalog.Source, []catalog.Source]{}, policies: interned[string, syncpolicy.Policy]{},
+		sources: interned[catalog.Source, []catalog.Source]{}, options: interned[string, *syncpolicy.Options]{},
 	}
 }
 
@@ -61,15 +61,11 @@ func (s *sharing) list(texts []string) []string {
 func (s *sharing) service(given *catalog.Service) *catalog.Service {
 	next := *given
 	next.Spec.Cluster = s.text(given.Spec.Cluster)
-	options := &next.Spec.Options
-	options.Namespace = s.text(options.Namespace)
 	if sources := given.Spec.Sources; len(sources) == 1 {
 		next.Spec.Sources = s.sources.share(sources[0], sources)
 	}
-	if !options.Policy.IsZero() {
-		if key, err := json.Marshal(options.Policy); err == nil {
-			options.Policy = s.policies.share(string(key), options.Policy)
-		}
+	if key, err := json.Marshal(given.Spec.Options); err == nil {
+		next.Spec.Options = s.options.share(string(key), given.Spec.Options)
 	}
 	return &next
 }

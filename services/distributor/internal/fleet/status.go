@@ -65,7 +65,7 @@ func (f serviceFacts) status() ServiceStatus {
 	case len(f.entry.Bundles) == 0:
 	case f.isCurrent(), f.isDryRun():
 		s.Phase, s.Problem = f.report.Report.Phase, f.report.Report.Problem
-	case f.service.Spec.Options.Paused:
+	case f.service.Spec.Wanted().Paused:
 		s.Phase = catalog.PhasePaused
 	case f.report.Report != nil:
 		s.Phase = catalog.PhaseSyncing

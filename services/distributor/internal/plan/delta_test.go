@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -41,7 +42,7 @@ func edited(t *rapid.T, inputs []plan.Input) []plan.Input {
 		case 3:
 			service.Name += "renamed"
 		case 4:
-			service.Spec.Options.Paused = !service.Spec.Options.Paused
+			service.Spec.Options = &syncpolicy.Options{Paused: !service.Spec.Wanted().Paused}
 		case 5:
 			next[i].Snapshots = slices.Clone(next[i].Snapshots)
 			next[i].Snapshots[0] = &catalog.Snapshot{

@@ -41,8 +41,8 @@ type Entry struct {
 	ConfigDigest string
 	// Bundles are in the order of the sources; empty while one of them was never resolved.
 	Bundles []Bundle
-	// Apply are the options, with their defaults.
-	Apply syncpolicy.Options
+	// Options are the service's own, shared with the catalog: see Apply.
+	Options *syncpolicy.Options
 	// Digest names what the entry wants applied: its spec, its configuration and its content, but not the request to sync
 	// it now.
 	Digest string
@@ -102,16 +102,15 @@ func (c Cause) trace(next *Entry) string {
 
 func entryOf(input Input) *Entry {
 	service := input.Service
-	apply := service.Spec.Options.WithDefaults()
 	entry := &Entry{
 		Name:         service.Name,
 		UID:          service.UID,
-		SpecDigest:   specDigest(apply, service.Spec.Sources),
 		ConfigDigest: service.ConfigDigest,
 		Bundles:      bundlesOf(service.Spec.Sources, input.Snapshots),
-		Apply:        apply,
+		Options:      service.Spec.Options,
 		SyncRequest:  service.SyncRequest,
 	}
+	entry.SpecDigest = specDigest(entry.Apply(), service.Spec.Sources)
 	entry.Digest = contentDigest(entry)
 	return entry
 }
@@ -159,6 +158,11 @@ func (p *Plan) Bundle(d digest.Digest) (Bundle, bool) {
 		}
 	}
 	return Bundle{}, false
+}
+
+// Apply returns how the manifests are applied, with every default filled in.
+func (e *Entry) Apply() syncpolicy.Options {
+	return catalog.ServiceSpec{Options: e.Options}.Wanted().WithDefaults()
 }
 
 // Digests returns the digests of the entry's bundles as text, in the order of the sources.

@@ -36,7 +36,7 @@ func policies() []syncpolicy.Policy {
 
 // optionsOf is the entry's options as text, behind all pointers.
 func optionsOf(e plan.Entry) string {
-	o := e.Apply
+	o := e.Apply()
 	text := fmt.Sprint(o.Prunes(), o.CreatesNamespace())
 	if o.Policy.Tests != nil {
 		text += fmt.Sprint(*o.Policy.Tests)
@@ -58,7 +58,7 @@ func drawService(t *rapid.T, name string) *catalog.Service {
 		Metadata: catalog.Metadata{Name: name, UID: draw("uid")}, SyncRequest: draw("sync"), ConfigDigest: draw("config"),
 	}
 	s.Spec = catalog.ServiceSpec{
-		Cluster: "one", Options: syncpolicy.Options{
+		Cluster: "one", Options: &syncpolicy.Options{
 			Namespace: draw("namespace"), Paused: rapid.Bool().Draw(t, "paused"),
 			Renderer: rapid.SampledFrom([]syncpolicy.Renderer{syncpolicy.RenderAuto, syncpolicy.RenderPlain, syncpolicy.RenderKustomize}).Draw(t, "renderer"),
 			Prune:    optional.Draw(t, "prune"), CreateNamespace: optional.Draw(t, "create"),
@@ -97,7 +97,7 @@ func content(p *plan.Plan) string {
 		entries[i] = *entry
 		entries[i].Traceparent, entries[i].SpecDigest, entries[i].Digest = "", "", ""
 		text += optionsOf(entries[i])
-		entries[i].Apply = syncpolicy.Options{} // holds pointers, which tell nothing
+		entries[i].Options = nil // a pointer, which tells nothing
 		entries[i].Bundles = slices.Clone(entries[i].Bundles)
 		for j := range entries[i].Bundles {
 			entries[i].Bundles[j].Commit = ""

@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -31,7 +32,7 @@ func TestServicesWithoutAPolicyKeepTheirDigests(t *testing.T) {
 	)
 	for name, p := range map[string]*plan.Plan{
 		"none":        simple(func(*catalog.ServiceSpec) {}),
-		"empty":       simple(func(s *catalog.ServiceSpec) { s.Options.Policy = syncpolicy.Policy{} }),
+		"empty":       simple(func(s *catalog.ServiceSpec) { s.Options = &syncpolicy.Options{} }),
 		"no settings": simple(func(*catalog.ServiceSpec) {}).With(syncpolicy.AgentSettings{}, plan.Cause{}),
 	} {
 		if p.Version != version || p.Entries[0].SpecDigest != spec {
@@ -44,10 +45,12 @@ func TestPolicyDryRunAndSettingsCount(t *testing.T) {
 	t.Parallel()
 	plans := []*plan.Plan{
 		simple(func(*catalog.ServiceSpec) {}),
-		simple(func(s *catalog.ServiceSpec) { s.Options.DryRun = true }),
-		simple(func(s *catalog.ServiceSpec) { s.Options.Policy = syncpolicy.Policy{Recreate: true} }),
+		simple(func(s *catalog.ServiceSpec) { s.Options = &syncpolicy.Options{DryRun: true} }),
 		simple(func(s *catalog.ServiceSpec) {
-			s.Options.Policy, s.Options.DryRun = syncpolicy.Policy{Recreate: true}, true
+			s.Options = &syncpolicy.Options{Policy: syncpolicy.Policy{Recreate: true}}
+		}),
+		simple(func(s *catalog.ServiceSpec) {
+			s.Options = &syncpolicy.Options{Policy: syncpolicy.Policy{Recreate: true}, DryRun: true}
 		}),
 	}
 	specs, versions := map[string]bool{}, map[string]bool{}
@@ -58,6 +61,33 @@ func TestPolicyDryRunAndSettingsCount(t *testing.T) {
 	}
 	if len(specs) != len(plans) || len(versions) != 2*len(plans) {
 		t.Errorf("got %d spec digests and %d versions, want %d and %d", len(specs), len(versions), len(plans), 2*len(plans))
+	}
+}
+
+// TestEveryOptionCounts sets one field of the options after the other: agents apply a service again when its
+// spec's digest changes, so an option that the digest forgets would have no effect.
+func TestEveryOptionCounts(t *testing.T) {
+	t.Parallel()
+	digests := map[string]string{simple(func(*catalog.ServiceSpec) {}).Entries[0].SpecDigest: "none"}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[syncpolicy.Options]()) {
+		options := &syncpolicy.Options{}
+		switch value := reflect.ValueOf(options).Elem().FieldByIndex(field.Index); value.Kind() {
+		case reflect.String:
+			value.SetString("other")
+		case reflect.Bool:
+			value.SetBool(true)
+		case reflect.Pointer:
+			value.Set(reflect.ValueOf(new(false)))
+		case reflect.Struct:
+			value.Set(reflect.ValueOf(syncpolicy.Policy{Recreate: true}))
+		default:
+			value.SetInt(1)
+		}
+		got := simple(func(s *catalog.ServiceSpec) { s.Options = options }).Entries[0].SpecDigest
+		if same, known := digests[got]; known {
+			t.Errorf("%s: got the digest of %s", field.Name, same)
+		}
+		digests[got] = field.Name
 	}
 }
 

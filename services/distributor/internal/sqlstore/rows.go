@@ -236,7 +236,7 @@ type specColumn struct {
 }
 
 func encodeSpec(spec catalog.ServiceSpec) (string, error) {
-	o := spec.Options
+	o := spec.Wanted()
 	return encode(specColumn{Cluster: spec.Cluster, Sources: spec.Sources, Options: o, Sync: &syncpolicy.Options{
 		Prune: o.Prune, CreateNamespace: o.CreateNamespace, HealthTimeout: o.HealthTimeout,
 		ForceConflicts: o.ForceConflicts, PruneConfirmation: o.PruneConfirmation,
@@ -247,7 +247,7 @@ func decodeSpec(text string) (catalog.ServiceSpec, error) {
 	var column specColumn
 	column.Sync = &column.Options // an earlier version wrote these five options there alone
 	err := decode("spec", text, &column)
-	return catalog.ServiceSpec{Cluster: column.Cluster, Sources: column.Sources, Options: column.Options}, err
+	return catalog.ServiceSpec{Cluster: column.Cluster, Sources: column.Sources, Options: &column.Options}, err
 }
 
 func (r *reportRow) stored() (catalog.StoredReport, error) {

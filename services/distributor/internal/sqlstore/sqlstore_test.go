@@ -95,6 +95,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"open at once":  testOpenAtOnce,
 		"closed":        testClosed,
 
+		"specs of earlier versions": testSpecsOfEarlierVersions,
+
 		"grants": testGrants,
 
 		"config":         testConfig,
@@ -123,7 +125,7 @@ func repository(name string) *catalog.Repository {
 
 func service(name, cluster string, repositories ...string) *catalog.Service {
 	s := &catalog.Service{Metadata: catalog.Metadata{Name: name, Annotations: map[string]string{"a": "b"}}, Spec: catalog.ServiceSpec{
-		Cluster: cluster, Options: syncpolicy.Options{
+		Cluster: cluster, Options: &syncpolicy.Options{
 			Namespace: "ns", Renderer: syncpolicy.RenderPlain, Prune: new(false), HealthTimeout: time.Minute, DryRun: true,
 			Policy: syncpolicy.Policy{
 				Drift: syncpolicy.DriftReport, Deletion: syncpolicy.Deletion{Timeout: time.Minute}, Tests: &syncpolicy.Tests{Path: "t"},
@@ -183,7 +185,9 @@ func testEdits(t *testing.T, s subject) {
 	}
 	stored := changes(t, s, 0)
 	next := *stored.Services[0]
-	next.Spec.Options.Paused = true
+	paused := next.Spec.Wanted()
+	paused.Paused = true
+	next.Spec.Options = &paused
 	updated, err := editor.Update(ctx, &next)
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 		return nil, catalog.Within("spec", err)
 	}
 	return &catalog.Service{Metadata: metadataOf(m.GetMetadata()), Spec: catalog.ServiceSpec{
-		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), sourceOf), Options: options, Config: configOf(spec.GetConfig()),
+		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), sourceOf), Options: &options, Config: configOf(spec.GetConfig()),
 	}}, nil
 }
 

@@ -131,7 +131,7 @@ func serviceMessage(r fleet.Record) *fleetv1.Service {
 
 func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
 	m := &fleetv1.ServiceSpec{Cluster: spec.Cluster, Sources: wire.Each(spec.Sources, sourceMessage), Config: configMessage(spec.Config)}
-	policywire.SetWanted(m, spec.Options)
+	policywire.SetWanted(m, spec.Wanted())
 	return m
 }
 

@@ -16,7 +16,7 @@ func EntryMessage(e *plan.Entry) *distributorv1.PlanService {
 		Uid:          e.UID,
 		SpecDigest:   e.SpecDigest,
 		ConfigDigest: e.ConfigDigest,
-		Apply:        policywire.PlanMessage(e.Apply),
+		Apply:        policywire.PlanMessage(e.Apply()),
 		SyncRequest:  e.SyncRequest,
 		Traceparent:  e.Traceparent,
 	}
