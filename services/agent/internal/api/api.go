@@ -27,7 +27,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/report"
-	"github.com/leatdev/leat/services/agent/internal/report/reportwire"
+	"github.com/leatdev/leat/services/agent/internal/wire"
 )
 
 const (
@@ -92,7 +92,7 @@ func (s *Server) Diff(ctx context.Context, request *agentv1.DiffRequest) (*agent
 	response := &agentv1.DiffResponse{}
 	for _, d := range found {
 		response.Objects = append(response.Objects, &agentv1.ObjectDiff{
-			Ref: reportwire.Ref(d.Ref), Action: actionOf(d.Change), Unified: d.Unified, Problem: reportwire.Problem(d.Problem),
+			Ref: wire.Ref(d.Ref), Action: actionOf(d.Change), Unified: d.Unified, Problem: wire.Problem(d.Problem),
 		})
 	}
 	return response, nil
@@ -114,7 +114,7 @@ func (s *Server) GetInventory(_ context.Context, request *agentv1.GetInventoryRe
 	end := min(start+size, len(all))
 	response := &agentv1.GetInventoryResponse{}
 	for _, o := range all[start:end] {
-		response.Objects = append(response.Objects, reportwire.Object(o))
+		response.Objects = append(response.Objects, wire.Object(o))
 	}
 	if end < len(all) {
 		response.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(end)))
@@ -193,10 +193,10 @@ func fail(service string, err error) error {
 
 func eventOf(e report.Event) *agentv1.WatchEventsResponse {
 	response := &agentv1.WatchEventsResponse{
-		Time: timestamppb.New(e.Time), Service: e.Service, Phase: reportwire.Phase(e.Phase), Message: e.Message,
+		Time: timestamppb.New(e.Time), Service: e.Service, Phase: wire.Phase(e.Phase), Message: e.Message,
 	}
 	if e.Object != nil {
-		response.Object = reportwire.Ref(*e.Object)
+		response.Object = wire.Ref(*e.Object)
 	}
 	return response
 }

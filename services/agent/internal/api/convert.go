@@ -8,23 +8,21 @@ import (
 
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
+	"github.com/leatdev/leat/services/agent/internal/wire"
 )
 
 // bundlesOf are bundles that a caller names. The hub decides whether the agent may download them.
 func bundlesOf(messages []*distributorv1.PlanBundle) ([]plan.Bundle, error) {
 	var all []plan.Bundle
 	for i, b := range messages {
-		parsed, err := digest.Parse(b.GetDigest())
+		bundle, err := wire.BundleOf(b)
 		if err != nil {
 			return nil, rpcerr.Field(fmt.Sprintf("bundles[%d].digest", i), "is not a digest")
 		}
-		all = append(all, plan.Bundle{
-			Digest: parsed, Commit: b.GetCommit(), Repository: b.GetRepository(), Path: b.GetPath(), Subpath: b.GetSubpath(),
-		})
+		all = append(all, bundle)
 	}
 	return all, nil
 }

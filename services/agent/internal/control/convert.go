@@ -13,13 +13,12 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/report"
-	"github.com/leatdev/leat/services/agent/internal/report/reportwire"
+	"github.com/leatdev/leat/services/agent/internal/wire"
 )
 
 func planOf(message *distributorv1.Plan) (plan.Plan, error) {
@@ -54,30 +53,31 @@ func serviceOf(message *distributorv1.PlanService) (plan.Service, error) {
 		service.Refused = reconcile.Refuse(err)
 	}
 	for _, b := range message.GetBundles() {
-		parsed, err := digest.Parse(b.GetDigest())
+		bundle, err := wire.BundleOf(b)
 		if err != nil {
 			return plan.Service{}, err
 		}
-		service.Bundles = append(service.Bundles, plan.Bundle{
-			Digest: parsed, Commit: b.GetCommit(), Repository: b.GetRepository(), Path: b.GetPath(), Subpath: b.GetSubpath(),
-		})
+		service.Bundles = append(service.Bundles, bundle)
 	}
 	return service, nil
 }
 
 func reportOf(s report.Status) *distributorv1.ServiceReport {
 	report := &distributorv1.ServiceReport{
-		Service: s.Service, ServiceUid: s.UID, Phase: reportwire.Phase(s.Phase), Problem: reportwire.Problem(s.Problem),
+		Service: s.Service, ServiceUid: s.UID, Phase: wire.Phase(s.Phase), Problem: wire.Problem(s.Problem),
 		ObservedSpecDigest: s.Observed.SpecDigest, AppliedDigests: s.Applied.Digests, AppliedCommits: s.Applied.Commits,
-		AppliedConfigDigest: s.Applied.ConfigDigest, Counts: countsOf(s.Counts), Objects: objectsOf(s.Objects),
+		AppliedConfigDigest: s.Applied.ConfigDigest, Counts: countsOf(s.Counts),
 		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
 		ObservedSyncRequest: s.ObservedSyncRequest, PhaseSince: timeOf(s.PhaseSince),
 		PlannedAt: timeOf(s.Planned), Timings: timingsOf(s.Timings), Drift: driftOf(s.Drift),
 		Tests: testsOf(s.Tests), DryRun: dryRunOf(s.DryRun),
 	}
+	for _, o := range s.Objects {
+		report.Objects = append(report.Objects, wire.Object(o))
+	}
 	report.GuardedSpecDigest = s.Guarded.Digest
 	for _, ref := range s.Guarded.Objects {
-		report.Guarded = append(report.Guarded, reportwire.Ref(ref))
+		report.Guarded = append(report.Guarded, wire.Ref(ref))
 	}
 	if !complete(s.Phase) {
 		report.ObservedDigests, report.ObservedCommits = s.Observed.Digests, s.Observed.Commits
@@ -126,18 +126,10 @@ func clamp(n int) int32 {
 	return int32(min(n, math.MaxInt32))
 }
 
-func objectsOf(objects []report.ObjectStatus) []*typev1.ObjectStatus {
-	var all []*typev1.ObjectStatus
-	for _, o := range objects {
-		all = append(all, reportwire.Object(o))
-	}
-	return all
-}
-
 func driftOf(drift []report.ObjectDrift) []*distributorv1.ObjectDrift {
 	var all []*distributorv1.ObjectDrift
 	for _, o := range drift {
-		m := &distributorv1.ObjectDrift{Ref: reportwire.Ref(o.Ref)}
+		m := &distributorv1.ObjectDrift{Ref: wire.Ref(o.Ref)}
 		for _, f := range o.Fields {
 			m.Fields = append(m.Fields, &distributorv1.FieldDrift{Path: f.Path, Old: f.Old, New: f.New, Manager: f.Manager})
 		}

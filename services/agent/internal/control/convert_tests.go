@@ -7,14 +7,14 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/report"
-	"github.com/leatdev/leat/services/agent/internal/report/reportwire"
+	"github.com/leatdev/leat/services/agent/internal/wire"
 )
 
 func testsOf(results []inventory.TestResult) []*distributorv1.TestReport {
 	var all []*distributorv1.TestReport
 	for _, r := range results[max(len(results)-report.MaxObjects, 0):] { // one that failed is the last
 		all = append(all, &distributorv1.TestReport{
-			Ref: reportwire.Ref(r.Ref), Passed: r.Passed, Message: r.Message, LogTail: r.LogTail, StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
+			Ref: wire.Ref(r.Ref), Passed: r.Passed, Message: r.Message, LogTail: r.LogTail, StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
 		})
 	}
 	return all
@@ -28,7 +28,7 @@ func dryRunOf(d *report.DryRun) *distributorv1.DryRunReport {
 		Created: clamp(d.Created), Updated: clamp(d.Updated), Deleted: clamp(d.Deleted), Unchanged: clamp(d.Unchanged),
 	}
 	for _, c := range d.Changes {
-		report.Changes = append(report.Changes, &distributorv1.DryRunChange{Ref: reportwire.Ref(c.Ref), Action: actionOf(c.Change)})
+		report.Changes = append(report.Changes, &distributorv1.DryRunChange{Ref: wire.Ref(c.Ref), Action: actionOf(c.Change)})
 	}
 	return report
 }
