@@ -42,6 +42,9 @@ func Parse(name string) (Reason, bool) {
 	return 0, false
 }
 
+// unset is how distributors once stored a problem that has no reason.
+const unset = "UNSPECIFIED"
+
 // MarshalText implements encoding.TextMarshaler.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
@@ -52,7 +55,7 @@ func (r *Reason) UnmarshalText(text []byte) error {
 	switch {
 	case known:
 		*r = parsed
-	case len(text) == 0:
+	case len(text) == 0 || string(text) == unset:
 		*r = 0
 	default:
 		*r = Internal

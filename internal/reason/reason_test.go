@@ -41,7 +41,7 @@ func TestListMatchesTheWire(t *testing.T) {
 func TestReasonInJSON(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]reason.Reason{
-		`"NOT_FOUND"`: reason.NotFound, `"FROM_A_NEWER_RELEASE"`: reason.Internal, `""`: 0,
+		`"NOT_FOUND"`: reason.NotFound, `"FROM_A_NEWER_RELEASE"`: reason.Internal, `""`: 0, `"UNSPECIFIED"`: 0,
 	} {
 		var got reason.Reason
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {

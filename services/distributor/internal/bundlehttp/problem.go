@@ -11,9 +11,9 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
-	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
@@ -23,40 +23,38 @@ const retryAfter = 5 * time.Second
 // errorOf returns the error to answer with. An error that has no answer of its own passes
 // unchanged, as a defect.
 func errorOf(err error) error {
-	reason := bundles.ReasonOf(err)
+	why := bundles.ReasonOf(err)
 	switch {
-	case reason == bundles.ReasonInternal:
+	case why == reason.Internal:
 		return err
-	case reason == bundles.ReasonMismatch:
-		return refusal(connect.CodeDataLoss, reason,
+	case why == reason.DigestMismatch:
+		return refusal(connect.CodeDataLoss, why,
 			"the bytes that were received are not what the digest says; they were dropped; try again")
 	case errors.Is(err, cas.ErrFull):
-		return refusal(connect.CodeResourceExhausted, reason,
+		return refusal(connect.CodeResourceExhausted, why,
 			"the bundle cache has no room: its disk is full, or its bound is taken up by what plans name; an operator must give it room")
-	case reason == bundles.ReasonFull:
-		return refusal(connect.CodeUnavailable, reason,
+	case why == reason.StorageFull:
+		return refusal(connect.CodeUnavailable, why,
 			"the bundle was evicted as soon as it was fetched; an operator must give the cache room", rpcerr.RetryAfter(retryAfter))
-	case reason == bundles.ReasonTooLarge:
-		return refusal(connect.CodeResourceExhausted, reason,
+	case why == reason.BundleTooLarge:
+		return refusal(connect.CodeResourceExhausted, why,
 			"the bundle is larger than the cache takes; split the folder, or raise the limit")
 	}
 	failure, isUpstreams := errors.AsType[*resolve.Failure](err)
-	if reason == catalog.ReasonDependencyUnavailable {
+	if why == reason.DependencyUnavailable {
 		after := retryAfter
 		if isUpstreams {
 			after = max(failure.RetryAfter, time.Second)
 		}
-		return refusal(connect.CodeUnavailable, reason, "the repository cache does not answer",
+		return refusal(connect.CodeUnavailable, why, "the repository cache does not answer",
 			rpcerr.With("dependency", "gitcache"), rpcerr.RetryAfter(after))
 	}
-	if _, isKnown := errorsv1.Reason_value[reasonPrefix+string(reason)]; !isUpstreams || !isKnown {
+	if !isUpstreams || why == 0 {
 		return err
 	}
-	return refusal(connect.CodeFailedPrecondition, reason, failure.Message)
+	return refusal(connect.CodeFailedPrecondition, why, failure.Message)
 }
 
-const reasonPrefix = "REASON_"
-
-func refusal(code connect.Code, reason catalog.Reason, message string, options ...rpcerr.Option) error {
-	return rpcerr.New(code, errorsv1.Reason(errorsv1.Reason_value[reasonPrefix+string(reason)]), message, options...)
+func refusal(code connect.Code, why reason.Reason, message string, options ...rpcerr.Option) error {
+	return rpcerr.New(code, errorsv1.Reason(why), message, options...)
 }

@@ -133,7 +133,7 @@ func (s *fills) fill(ctx context.Context, bundle plan.Bundle, draft *cas.Draft) 
 		return nil
 	}
 	span.SetStatus(codes.Error, err.Error())
-	s.count.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, string(ReasonOf(err)))))
+	s.count.Add(ctx, 1, metric.WithAttributes(attribute.String(telemetry.KeyErrorType, ReasonOf(err).String())))
 	if errors.Is(err, cas.ErrFull) { // gitcache logs the other failures, and statuses show them
 		s.logger.ErrorContext(ctx, "bundle cache has no room", slog.String(telemetry.KeyRepository, bundle.Source.Repository),
 			slog.String(telemetry.KeyDigest, bundle.Digest.String()), slog.Any("error", err))

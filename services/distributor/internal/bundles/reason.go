@@ -9,38 +9,30 @@ import (
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
-// Reasons why a bundle cannot be had, beside those of the upstream.
-const (
-	ReasonMismatch catalog.Reason = "DIGEST_MISMATCH"
-	ReasonFull     catalog.Reason = "STORAGE_FULL"
-	ReasonTooLarge catalog.Reason = "BUNDLE_TOO_LARGE"
-	// ReasonInternal is a defect of the hub. A token of the hub's own that is refused upstream is
-	// one.
-	ReasonInternal catalog.Reason = "INTERNAL"
-)
-
-// ReasonOf returns why a bundle cannot be had. The error is one of [Cache].
-func ReasonOf(err error) catalog.Reason {
+// ReasonOf returns why a bundle cannot be had. The error is one of [Cache]. Internal is a defect of the
+// hub: a token of its own that is refused upstream is one.
+func ReasonOf(err error) reason.Reason {
 	switch {
 	case errors.Is(err, digest.ErrMismatch), errors.Is(err, cas.ErrCorrupt):
-		return ReasonMismatch
+		return reason.DigestMismatch
 	case errors.Is(err, cas.ErrFull), errors.Is(err, cas.ErrNotFound):
-		return ReasonFull
+		return reason.StorageFull
 	case errors.Is(err, cas.ErrTooLarge):
-		return ReasonTooLarge
+		return reason.BundleTooLarge
 	case errors.Is(err, context.DeadlineExceeded):
-		return catalog.ReasonDependencyUnavailable
+		return reason.DependencyUnavailable
 	}
 	failure, ok := errors.AsType[*resolve.Failure](err)
 	switch {
-	case !ok || failure.Reason == "TOKEN_INVALID":
-		return ReasonInternal
-	case failure.Reason.Passing():
-		return catalog.ReasonDependencyUnavailable
+	case !ok || failure.Reason == reason.TokenInvalid:
+		return reason.Internal
+	case catalog.Passes(failure.Reason):
+		return reason.DependencyUnavailable
 	}
 	return failure.Reason
 }

@@ -26,27 +26,11 @@ var (
 	ErrJoinTokenInvalid = errors.New("join token invalid")
 )
 
-// FieldError tells which field of an object is not acceptable.
-type FieldError struct {
-	// Path is the field, such as spec.sources[0].path.
-	Path string
-	// Message is a phrase that follows the path.
-	Message string
-}
-
-// Error implements error.
-func (e *FieldError) Error() string { return e.Path + ": " + e.Message }
+// FieldError reports which field of an object is not acceptable, such as spec.sources[0].path.
+type FieldError = syncpolicy.FieldError
 
 func invalid(path, format string, args ...any) error {
 	return &FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
-}
-
-// Within makes an error of package syncpolicy one about a field of an object, in which path is the field that it begins at.
-func Within(path string, err error) error {
-	if e, ok := errors.AsType[*syncpolicy.FieldError](err); ok {
-		return &FieldError{Path: strings.TrimSuffix(path+"."+e.Path, "."), Message: e.Message}
-	}
-	return err
 }
 
 // NotFoundError names the object that does not exist.
@@ -96,8 +80,8 @@ func (e *ReferenceError) Error() string {
 // inDocument puts the document's place before the field that err is about, and before the text of any other error.
 func inDocument(i int, err error) error {
 	place := fmt.Sprintf("documents[%d]", i)
-	if e, ok := errors.AsType[*FieldError](err); ok {
-		return &FieldError{Path: place + "." + e.Path, Message: e.Message}
+	if _, ok := errors.AsType[*FieldError](err); ok {
+		return syncpolicy.Within(place, err)
 	}
 	if e, ok := errors.AsType[*ReferenceError](err); ok {
 		return &ReferenceError{Key: e.Key, Path: place + "." + e.Path}

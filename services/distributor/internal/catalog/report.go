@@ -6,39 +6,25 @@ package catalog
 import (
 	"slices"
 	"time"
+
+	"github.com/leatdev/leat/internal/reason"
 )
 
-// Reason says why something failed: a value of the closed list leat.errors.v1.Reason without its prefix. This package
-// knows only those it decides by.
-type Reason string
-
-// Reasons that pass by themselves: they say that somebody has to be asked again, not that something is wrong.
-const (
-	ReasonRepositoryNotReady    Reason = "REPOSITORY_NOT_READY"
-	ReasonDependencyUnavailable Reason = "DEPENDENCY_UNAVAILABLE"
-	ReasonOwnerUnavailable      Reason = "OWNER_UNAVAILABLE"
-	ReasonOwnershipLost         Reason = "OWNERSHIP_LOST"
-	ReasonShuttingDown          Reason = "SHUTTING_DOWN"
-	ReasonDeadlineExceeded      Reason = "DEADLINE_EXCEEDED"
-	ReasonRateLimited           Reason = "RATE_LIMITED"
-
-	ReasonSignatureRejected Reason = "UPSTREAM_SIGNATURE_REJECTED"
-)
-
-// Passing tells whether the reason is about the way to an answer rather than an answer.
-func (r Reason) Passing() bool {
+// Passes reports whether the reason is about the way to an answer rather than an answer: somebody has to
+// be asked again, and nothing is wrong.
+func Passes(r reason.Reason) bool {
 	switch r {
-	case ReasonRepositoryNotReady, ReasonDependencyUnavailable, ReasonOwnerUnavailable, ReasonOwnershipLost,
-		ReasonShuttingDown, ReasonDeadlineExceeded, ReasonRateLimited:
+	case reason.RepositoryNotReady, reason.DependencyUnavailable, reason.OwnerUnavailable, reason.OwnershipLost,
+		reason.ShuttingDown, reason.DeadlineExceeded, reason.RateLimited:
 		return true
-	case ReasonSignatureRejected:
+	default:
+		return false
 	}
-	return false
 }
 
 // Problem is a failure as a state: it stands until it is mended.
 type Problem struct {
-	Reason Reason `json:"reason"`
+	Reason reason.Reason `json:"reason"`
 	// Message is one sentence for a person.
 	Message string    `json:"message,omitempty"`
 	Since   time.Time `json:"since,omitzero"`

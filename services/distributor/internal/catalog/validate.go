@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+
+	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
 // Limits of single fields.
@@ -104,7 +106,7 @@ func (c *Cluster) Validate() error {
 	if err := validateEndpoint("spec.agent_endpoint", c.Spec.AgentEndpoint); err != nil {
 		return err
 	}
-	return Within("spec.agent", c.Spec.Settings.Validate())
+	return syncpolicy.Within("spec.agent", c.Spec.Settings.Validate())
 }
 
 // Validate implements Object.
@@ -115,7 +117,7 @@ func (s *Service) Validate() error {
 	if err := ValidateName("spec.cluster", s.Spec.Cluster); err != nil {
 		return err
 	}
-	if err := Within("spec", s.Spec.Wanted().Validate(s.Name)); err != nil {
+	if err := syncpolicy.Within("spec", s.Spec.Wanted().Validate(s.Name)); err != nil {
 		return err
 	}
 	if err := s.Spec.Config.validate(); err != nil {

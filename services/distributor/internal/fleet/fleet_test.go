@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -221,9 +222,9 @@ func TestPlansAreKeptForThoseWhoAsk(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	failed := &catalog.Problem{Reason: "REF_NOT_FOUND", Message: "no such branch"}
-	waiting := &catalog.Problem{Reason: catalog.ReasonRepositoryNotReady, Message: "first fetch"}
-	auth := &catalog.Problem{Reason: "UPSTREAM_AUTH_REJECTED", Message: "wrong password"}
+	failed := &catalog.Problem{Reason: reason.RefNotFound, Message: "no such branch"}
+	waiting := &catalog.Problem{Reason: reason.RepositoryNotReady, Message: "first fetch"}
+	auth := &catalog.Problem{Reason: reason.UpstreamAuthRejected, Message: "wrong password"}
 	resolved := good("one")
 	broken := good("one")
 	broken.Problem = failed
@@ -240,7 +241,7 @@ func TestStatus(t *testing.T) {
 		dry        bool
 		oldPlan    bool
 		want       catalog.Phase
-		reason     catalog.Reason
+		reason     reason.Reason
 		synced     bool
 	}{
 		"nothing known":             {want: catalog.PhasePending},
@@ -300,12 +301,12 @@ func TestStatus(t *testing.T) {
 			}
 			record, _ := v.Get(catalog.Key{Kind: catalog.KindService, Name: "app"})
 			got := record.Service
-			reason := catalog.Reason("")
+			var why reason.Reason
 			if got.Problem != nil {
-				reason = got.Problem.Reason
+				why = got.Problem.Reason
 			}
-			if got.Phase != test.want || reason != test.reason || got.Synced != test.synced {
-				t.Errorf("got %s, %q, synced %v; want %s, %q, %v", got.Phase, reason, got.Synced, test.want, test.reason, test.synced)
+			if got.Phase != test.want || why != test.reason || got.Synced != test.synced {
+				t.Errorf("got %s, %q, synced %v; want %s, %q, %v", got.Phase, why, got.Synced, test.want, test.reason, test.synced)
 			}
 		})
 	}
@@ -313,14 +314,14 @@ func TestStatus(t *testing.T) {
 
 func TestHeldBackRefIsTheSourcesProblem(t *testing.T) {
 	t.Parallel()
-	held := &catalog.Problem{Reason: catalog.ReasonSignatureRejected, Message: "nobody signed it"}
+	held := &catalog.Problem{Reason: reason.UpstreamSignatureRejected, Message: "nobody signed it"}
 	for name, test := range map[string]struct {
 		mirror catalog.Mirror
 		want   *catalog.Problem
 	}{
 		"its ref":       {catalog.Mirror{Problem: held, HeldRefs: []string{"refs/heads/main"}}, held},
 		"another ref":   {catalog.Mirror{Problem: held, HeldRefs: []string{"refs/heads/other"}}, nil},
-		"another worry": {catalog.Mirror{Problem: &catalog.Problem{Reason: "UPSTREAM_UNREACHABLE"}, HeldRefs: []string{"refs/heads/main"}}, nil},
+		"another worry": {catalog.Mirror{Problem: &catalog.Problem{Reason: reason.UpstreamUnreachable}, HeldRefs: []string{"refs/heads/main"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
@@ -185,7 +186,7 @@ func (m *machine) resolve(t *rapid.T) {
 	m.seen[plan.Bundle{Source: source, Digest: resolution.Snapshot.Digest, Commit: resolution.Snapshot.Commit, Subpath: source.Subpath()}] = true
 	if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
 		resolution = m.model.resolutions[source]
-		resolution.Problem = &catalog.Problem{Reason: "REF_NOT_FOUND"}
+		resolution.Problem = &catalog.Problem{Reason: reason.RefNotFound}
 	}
 	m.model.resolutions[source] = resolution
 	m.view.Resolved(t.Context(), source, resolution, "")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -79,7 +80,7 @@ func (f serviceFacts) shownSources() []catalog.Resolution {
 	shown := slices.Clone(f.sources)
 	for i, mirror := range f.mirrors {
 		p := mirror.Problem
-		if shown[i].Problem == nil && p != nil && p.Reason == catalog.ReasonSignatureRejected &&
+		if shown[i].Problem == nil && p != nil && p.Reason == reason.UpstreamSignatureRejected &&
 			mirror.Holds(f.service.Spec.Sources[i].Ref) {
 			shown[i].Problem = p
 		}
@@ -95,10 +96,10 @@ func (f serviceFacts) sourceProblem() (problem *catalog.Problem, hasFailed bool)
 		if p == nil {
 			continue
 		}
-		if p.Reason == catalog.ReasonRepositoryNotReady && f.mirrors[i].Problem != nil {
+		if p.Reason == reason.RepositoryNotReady && f.mirrors[i].Problem != nil {
 			p = f.mirrors[i].Problem
 		}
-		if !p.Reason.Passing() {
+		if !catalog.Passes(p.Reason) {
 			return p, true
 		}
 		if problem == nil {

@@ -5,41 +5,13 @@ package gitsource
 
 import (
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
-	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
-
-func trimPrefix(prefix, name string) string { return strings.TrimPrefix(name, prefix) }
-
-func sourceMessage(s catalog.Source) *typev1.Source {
-	return &typev1.Source{
-		Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root,
-		Folders: s.Folders.Items(), Files: s.Files.Items(), Include: s.Include.Items(), Exclude: s.Exclude.Items(),
-	}
-}
-
-func refMessage(r catalog.Ref) *typev1.GitRef {
-	switch r.Kind {
-	case catalog.RefBranch:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: r.Value}}
-	case catalog.RefTag:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Tag{Tag: r.Value}}
-	case catalog.RefCommit:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: r.Value}}
-	case catalog.RefName:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Name{Name: r.Value}}
-	case catalog.RefSemver:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: r.Value}}
-	case catalog.RefHead:
-	}
-	return nil
-}
 
 func definitionMessage(r *catalog.Repository) *gitcachev1.RepositoryDefinition {
 	m := &gitcachev1.RepositoryDefinition{
@@ -101,11 +73,11 @@ func credentialMessage(c *catalog.Credential) *gitcachev1.Credential {
 
 func mirrorOf(m *gitcachev1.RepositoryState) *catalog.Mirror {
 	return &catalog.Mirror{
-		Phase:         catalog.MirrorPhase(trimPrefix("REPOSITORY_PHASE_", m.GetPhase().String())),
-		Problem:       problemOf(m.GetProblem()),
-		FreshAt:       timeOf(m.GetFreshAt()),
-		ChangedAt:     timeOf(m.GetChangedAt()),
-		NextPollAt:    timeOf(m.GetNextPollAt()),
+		Phase:         catalog.MirrorPhase(strings.TrimPrefix(m.GetPhase().String(), "REPOSITORY_PHASE_")),
+		Problem:       catalogwire.ProblemOf(m.GetProblem()),
+		FreshAt:       catalogwire.TimeOf(m.GetFreshAt()),
+		ChangedAt:     catalogwire.TimeOf(m.GetChangedAt()),
+		NextPollAt:    catalogwire.TimeOf(m.GetNextPollAt()),
 		DefaultBranch: m.GetDefaultBranch(),
 		Refs:          m.GetRefCount(),
 		DiskBytes:     m.GetDiskBytes(),
@@ -115,22 +87,4 @@ func mirrorOf(m *gitcachev1.RepositoryState) *catalog.Mirror {
 		Fetches:       m.GetFetches(),
 		HeldRefs:      m.GetHeldRefs(),
 	}
-}
-
-func problemOf(m *typev1.Problem) *catalog.Problem {
-	if m == nil {
-		return nil
-	}
-	return &catalog.Problem{
-		Reason:  catalog.Reason(trimPrefix("REASON_", m.GetReason().String())),
-		Message: m.GetMessage(),
-		Since:   timeOf(m.GetSince()),
-	}
-}
-
-func timeOf(t *timestamppb.Timestamp) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.AsTime()
 }

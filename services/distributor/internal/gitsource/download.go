@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -34,7 +35,7 @@ func request(bundle plan.Bundle) *gitcachev1.DownloadBundleRequest {
 	if bundle.Source.Plain() {
 		req.Path = bundle.Source.Folder()
 	} else {
-		req.Source = sourceMessage(bundle.Source)
+		req.Source = catalogwire.SourceMessage(bundle.Source)
 	}
 	return req
 }

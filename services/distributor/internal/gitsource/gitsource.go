@@ -18,9 +18,11 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
@@ -49,17 +51,17 @@ func New(p Params) *Source {
 
 // Resolve implements resolve.Upstream.
 func (s *Source) Resolve(ctx context.Context, source catalog.Source) (resolve.Answer, error) {
-	res, err := s.p.Client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: sourceMessage(source)})
+	res, err := s.p.Client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: catalogwire.SourceMessage(source)})
 	if err != nil {
 		if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NOT_FOUND {
 			// The definition has not arrived there yet, or was lost there.
 			s.Push()
-			return resolve.Answer{}, &resolve.Failure{Reason: catalog.ReasonRepositoryNotReady, Message: "the repository is about to be fetched for the first time"}
+			return resolve.Answer{}, &resolve.Failure{Reason: reason.RepositoryNotReady, Message: "the repository is about to be fetched for the first time"}
 		}
 		return resolve.Answer{}, failure(ctx, err)
 	}
 	snapshot, err := snapshotOf(res.GetSnapshot())
-	return resolve.Answer{Snapshot: snapshot, FreshAt: timeOf(res.GetFreshAt())}, err
+	return resolve.Answer{Snapshot: snapshot, FreshAt: catalogwire.TimeOf(res.GetFreshAt())}, err
 }
 
 // Refresh has the repository fetched now, and waits for it. An upstream that fails is a *resolve.Failure; one that has what
@@ -69,7 +71,7 @@ func (s *Source) Refresh(ctx context.Context, repository string) error {
 	if err != nil {
 		return failure(ctx, err)
 	}
-	if p := problemOf(res.GetState().GetProblem()); p != nil && p.Reason != catalog.ReasonSignatureRejected {
+	if p := catalogwire.ProblemOf(res.GetState().GetProblem()); p != nil && p.Reason != reason.UpstreamSignatureRejected {
 		return &resolve.Failure{Reason: p.Reason, Message: p.Message}
 	}
 	return nil
@@ -95,7 +97,7 @@ func failure(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	f := &resolve.Failure{Reason: reasonOf(err), Message: rpcerr.Message(err)}
-	if f.Reason == catalog.ReasonDependencyUnavailable {
+	if f.Reason == reason.DependencyUnavailable {
 		f.Message = "the repository cache does not answer; Leat retries by itself"
 	}
 	f.RetryAfter, _ = rpcerr.RetryDelay(err)
@@ -103,22 +105,22 @@ func failure(ctx context.Context, err error) error {
 }
 
 // reasonOf returns the reason without its prefix. An error that has none of Leat's was made on the way.
-func reasonOf(err error) catalog.Reason {
+func reasonOf(err error) reason.Reason {
 	if !rpcerr.HasReason(err) {
 		onTheWay := []connect.Code{
 			connect.CodeUnavailable, connect.CodeCanceled, connect.CodeDeadlineExceeded, connect.CodeUnknown, connect.CodeUnimplemented,
 		}
 		if slices.Contains(onTheWay, connect.CodeOf(err)) {
-			return catalog.ReasonDependencyUnavailable
+			return reason.DependencyUnavailable
 		}
 	}
-	return catalog.Reason(trimPrefix("REASON_", rpcerr.ReasonOf(err).String()))
+	return reason.FromNumber(int32(rpcerr.ReasonOf(err)))
 }
 
 func snapshotOf(m *typev1.Snapshot) (catalog.Snapshot, error) {
 	d, err := digest.Parse(m.GetDigest())
 	if err != nil {
-		return catalog.Snapshot{}, &resolve.Failure{Reason: "INTERNAL", Message: "the repository cache answered without a valid digest"}
+		return catalog.Snapshot{}, &resolve.Failure{Reason: reason.Internal, Message: "the repository cache answered without a valid digest"}
 	}
 	return catalog.Snapshot{
 		Commit:      m.GetCommit(),

@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -184,11 +185,11 @@ func TestResolveFailures(t *testing.T) {
 		refusal error
 		want    resolve.Failure
 	}{
-		"reason":      {rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND, "no such branch"), resolve.Failure{Reason: "REF_NOT_FOUND", Message: "no such branch"}},
-		"wait":        {rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY, "cloning", rpcerr.RetryAfter(7*time.Second)), resolve.Failure{Reason: "REPOSITORY_NOT_READY", Message: "cloning", RetryAfter: 7 * time.Second}},
-		"not pushed":  {rpcerr.NotFound("repository", "demo"), resolve.Failure{Reason: "REPOSITORY_NOT_READY", Message: "the repository is about to be fetched for the first time"}},
-		"unreachable": {connect.NewError(connect.CodeUnavailable, errors.New("connection refused")), resolve.Failure{Reason: "DEPENDENCY_UNAVAILABLE", Message: "the repository cache does not answer; Leat retries by itself"}},
-		"no digest":   {nil, resolve.Failure{Reason: "INTERNAL", Message: "the repository cache answered without a valid digest"}},
+		"reason":      {rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_REF_NOT_FOUND, "no such branch"), resolve.Failure{Reason: reason.RefNotFound, Message: "no such branch"}},
+		"wait":        {rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY, "cloning", rpcerr.RetryAfter(7*time.Second)), resolve.Failure{Reason: reason.RepositoryNotReady, Message: "cloning", RetryAfter: 7 * time.Second}},
+		"not pushed":  {rpcerr.NotFound("repository", "demo"), resolve.Failure{Reason: reason.RepositoryNotReady, Message: "the repository is about to be fetched for the first time"}},
+		"unreachable": {connect.NewError(connect.CodeUnavailable, errors.New("connection refused")), resolve.Failure{Reason: reason.DependencyUnavailable, Message: "the repository cache does not answer; Leat retries by itself"}},
+		"no digest":   {nil, resolve.Failure{Reason: reason.Internal, Message: "the repository cache answered without a valid digest"}},
 	} {
 		_, err := newSource(t, &gitcache{refusal: test.refusal}, catalogue{}).Resolve(t.Context(), catalog.Source{Repository: "demo"})
 		got, ok := errors.AsType[*resolve.Failure](err)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // errDoubted stands for an answer that is older than what is known.
-var errDoubted = &Failure{Reason: catalog.ReasonOwnerUnavailable, Message: "the mirror that answers is older than what is known"}
+var errDoubted = &Failure{Reason: reason.OwnerUnavailable, Message: "the mirror that answers is older than what is known"}
 
 // weigh compares an answer with what is known. A source is resolved at whatever replica of gitcache has its repository,
 // and while that changes hands, the next one's mirror may lag behind.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
@@ -88,7 +89,7 @@ func TestOthersAreLearnedFrom(t *testing.T) {
 	t.Parallel()
 	source := branch("demo", "main")
 	w := newWorld(source)
-	w.answers("", &resolve.Failure{Reason: catalog.ReasonDependencyUnavailable})
+	w.answers("", &resolve.Failure{Reason: reason.DependencyUnavailable})
 	w.stored = map[catalog.Source]catalog.Resolution{
 		source: {Snapshot: &catalog.Snapshot{Commit: "of another replica", Digest: digest.FromBytes(nil)}},
 	}

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -42,14 +43,14 @@ type Answer struct {
 
 // Failure says why a source could not be resolved.
 type Failure struct {
-	Reason  catalog.Reason
+	Reason  reason.Reason
 	Message string
 	// RetryAfter is when to ask again, as the other side wishes; zero leaves it to the caller.
 	RetryAfter time.Duration
 }
 
 // Error implements error.
-func (f *Failure) Error() string { return string(f.Reason) + ": " + f.Message }
+func (f *Failure) Error() string { return f.Reason.String() + ": " + f.Message }
 
 // Board is where resolutions are put up; fleet.View is the one.
 type Board interface {
@@ -266,7 +267,7 @@ func (l *Loop) ask(ctx context.Context, source catalog.Source) (Answer, error) {
 		return answer, f
 	}
 	trace.SpanFromContext(ctx).RecordError(err)
-	return answer, &Failure{Reason: catalog.ReasonDeadlineExceeded, Message: "the repository cache did not answer in time; Leat retries by itself"}
+	return answer, &Failure{Reason: reason.DeadlineExceeded, Message: "the repository cache did not answer in time; Leat retries by itself"}
 }
 
 // outcome joins an answer with what was known: the last good snapshot stays, and a failure that only says to ask again
@@ -276,7 +277,7 @@ func outcome(last catalog.Resolution, answer Answer, err error) catalog.Resoluti
 	if !failed {
 		return catalog.Resolution{Snapshot: &answer.Snapshot, ResolvedAt: now(), FreshAt: answer.FreshAt}
 	}
-	if failure.Reason.Passing() && (last.Snapshot != nil || last.Problem != nil && !last.Problem.Reason.Passing()) {
+	if catalog.Passes(failure.Reason) && (last.Snapshot != nil || last.Problem != nil && !catalog.Passes(last.Problem.Reason)) {
 		return last
 	}
 	next := last

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
@@ -243,34 +244,34 @@ func TestFailuresKeepTheLastGood(t *testing.T) {
 	source := branch("demo", "main")
 	w := newWorld(source)
 	run(t, w, func(t *testing.T, l *resolve.Loop) {
-		state := func() (commit string, reason catalog.Reason) {
+		state := func() (commit string, why reason.Reason) {
 			r := w.Resolution(source)
 			if r.Snapshot != nil {
 				commit = r.Snapshot.Commit
 			}
 			if r.Problem != nil {
-				reason = r.Problem.Reason
+				why = r.Problem.Reason
 			}
-			return commit, reason
+			return commit, why
 		}
 		for _, step := range []struct {
 			content string
 			err     error
 			commit  string
-			reason  catalog.Reason
+			reason  reason.Reason
 		}{
-			{"one", nil, "one", ""},
-			{"", &resolve.Failure{Reason: "DEPENDENCY_UNAVAILABLE"}, "one", ""},
-			{"", &resolve.Failure{Reason: "REF_NOT_FOUND", Message: "no"}, "one", "REF_NOT_FOUND"},
-			{"", &resolve.Failure{Reason: "OWNER_UNAVAILABLE"}, "one", "REF_NOT_FOUND"},
-			{"two", nil, "two", ""},
+			{"one", nil, "one", 0},
+			{"", &resolve.Failure{Reason: reason.DependencyUnavailable}, "one", 0},
+			{"", &resolve.Failure{Reason: reason.RefNotFound, Message: "no"}, "one", reason.RefNotFound},
+			{"", &resolve.Failure{Reason: reason.OwnerUnavailable}, "one", reason.RefNotFound},
+			{"two", nil, "two", 0},
 		} {
 			w.answers(step.content, step.err)
 			if err := l.Sync(t.Context(), []catalog.Source{source}); err != nil {
 				t.Fatal(err)
 			}
-			if commit, reason := state(); commit != step.commit || reason != step.reason {
-				t.Errorf("after %v: got %q with %q, want %q with %q", step.err, commit, reason, step.commit, step.reason)
+			if commit, why := state(); commit != step.commit || why != step.reason {
+				t.Errorf("after %v: got %q with %q, want %q with %q", step.err, commit, why, step.commit, step.reason)
 			}
 		}
 		if got := w.saved[source].Snapshot.Commit; got != "two" {
@@ -283,9 +284,9 @@ func TestFailuresAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	source := branch("demo", "main")
 	w := newWorld(source)
-	w.answers("", &resolve.Failure{Reason: catalog.ReasonRepositoryNotReady, RetryAfter: 10 * time.Second})
+	w.answers("", &resolve.Failure{Reason: reason.RepositoryNotReady, RetryAfter: 10 * time.Second})
 	run(t, w, func(t *testing.T, _ *resolve.Loop) {
-		if p := w.Resolution(source).Problem; p == nil || p.Reason != catalog.ReasonRepositoryNotReady {
+		if p := w.Resolution(source).Problem; p == nil || p.Reason != reason.RepositoryNotReady {
 			t.Errorf("got %v, want what it waits for", p)
 		}
 		pass(5 * time.Second)

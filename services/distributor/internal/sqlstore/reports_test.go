@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -73,7 +74,7 @@ func testReports(t *testing.T, s subject) {
 		},
 		Services: []catalog.StoredReport{
 			{Service: "app", ServiceUID: uid, Entry: "e", ObservedGeneration: 1, Report: &catalog.ServiceReport{
-				Phase: catalog.PhaseFailed, Problem: &catalog.Problem{Reason: "APPLY_REJECTED", Message: "no"}, AppliedDigests: []string{"a"},
+				Phase: catalog.PhaseFailed, Problem: &catalog.Problem{Reason: reason.ApplyRejected, Message: "no"}, AppliedDigests: []string{"a"},
 				Objects: []catalog.ObjectStatus{{ObjectRef: catalog.ObjectRef{Kind: "Pod"}, Health: "DEGRADED"}}, AppliedAt: time.Unix(1, 0).UTC(),
 				Timings: catalog.Timings{ArrivedAt: time.Unix(2, 0).UTC(), Download: time.Second},
 				Guarded: []catalog.ObjectRef{{Kind: "Secret", Name: "key"}}, GuardedDigest: "sha256:1",

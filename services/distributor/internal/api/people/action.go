@@ -16,10 +16,12 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
@@ -65,10 +67,10 @@ func (s *Service) fetchNow(ctx context.Context, sources []catalog.Source) *typev
 	}
 	s.d.Logger.WarnContext(ctx, "sync goes on with what was last known", slog.Any("error", err))
 	if f, ok := errors.AsType[*resolve.Failure](err); ok {
-		return wire.ProblemMessage(&catalog.Problem{Reason: f.Reason, Message: f.Message})
+		return catalogwire.ProblemMessage(&catalog.Problem{Reason: f.Reason, Message: f.Message})
 	}
-	return wire.ProblemMessage(&catalog.Problem{
-		Reason: catalog.ReasonDeadlineExceeded, Message: "the repositories were not fetched in time; Leat goes on by itself",
+	return catalogwire.ProblemMessage(&catalog.Problem{
+		Reason: reason.DeadlineExceeded, Message: "the repositories were not fetched in time; Leat goes on by itself",
 	})
 }
 

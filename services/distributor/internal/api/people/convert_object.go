@@ -11,15 +11,17 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
 
 func clusterOf(m *fleetv1.Cluster) (*catalog.Cluster, error) {
 	settings, err := policywire.Settings(m.GetSpec().GetAgent())
 	if err != nil {
-		return nil, catalog.Within("spec.agent", err)
+		return nil, syncpolicy.Within("spec.agent", err)
 	}
 	return &catalog.Cluster{
 		Metadata: metadataOf(m.GetMetadata()),
@@ -100,10 +102,10 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 	spec := m.GetSpec()
 	options, err := policywire.Wanted(spec)
 	if err != nil {
-		return nil, catalog.Within("spec", err)
+		return nil, syncpolicy.Within("spec", err)
 	}
 	return &catalog.Service{Metadata: metadataOf(m.GetMetadata()), Spec: catalog.ServiceSpec{
-		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), sourceOf), Options: &options, Config: configOf(spec.GetConfig()),
+		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), catalogwire.SourceOf), Options: &options, Config: configOf(spec.GetConfig()),
 	}}, nil
 }
 

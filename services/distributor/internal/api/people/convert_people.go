@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/accessrule/rulewire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
@@ -37,7 +38,7 @@ func userMessage(r fleet.Record) *fleetv1.User {
 
 func tokenMessage(t catalog.Token) *fleetv1.Token {
 	return &fleetv1.Token{
-		Id: t.ID, User: t.User, Label: t.Label, CreateTime: wire.Timestamp(t.CreatedAt), ExpireTime: wire.Timestamp(t.ExpiresAt), LastUsedTime: wire.Timestamp(t.LastUsedAt),
+		Id: t.ID, User: t.User, Label: t.Label, CreateTime: catalogwire.Timestamp(t.CreatedAt), ExpireTime: catalogwire.Timestamp(t.ExpiresAt), LastUsedTime: catalogwire.Timestamp(t.LastUsedAt),
 	}
 }
 
@@ -58,7 +59,7 @@ func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 			Clusters: catalog.ClusterSelection{
 				All: spec.GetClusters().GetAll(), Names: spec.GetClusters().GetNames(), Labels: selectorOf(spec.GetClusters().GetLabels()),
 			},
-			Role: roleOf(spec.GetRole()), Rules: rules, ClusterGroups: spec.GetClusterGroups(), ExpiresAt: wire.TimeOf(spec.GetExpireTime()),
+			Role: roleOf(spec.GetRole()), Rules: rules, ClusterGroups: spec.GetClusterGroups(), ExpiresAt: catalogwire.TimeOf(spec.GetExpireTime()),
 		},
 	}, nil
 }
@@ -124,7 +125,7 @@ func bindingMessage(r fleet.Record) *fleetv1.AccessBinding {
 		Spec: &fleetv1.AccessBindingSpec{
 			Description: spec.Description, Users: spec.Users, Groups: spec.Groups,
 			Clusters: &fleetv1.ClusterSelection{All: spec.Clusters.All, Names: spec.Clusters.Names, Labels: selectorMessage(spec.Clusters.Labels)},
-			Role:     roleMessage(spec.Role), Rules: rulewire.Messages(spec.Rules), ClusterGroups: spec.ClusterGroups, ExpireTime: wire.Timestamp(spec.ExpiresAt),
+			Role:     roleMessage(spec.Role), Rules: rulewire.Messages(spec.Rules), ClusterGroups: spec.ClusterGroups, ExpireTime: catalogwire.Timestamp(spec.ExpiresAt),
 		},
 		Status: &fleetv1.AccessBindingStatus{Clusters: int32(r.Binding.Clusters), Expired: r.Binding.Expired},
 	}

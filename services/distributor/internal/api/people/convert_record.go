@@ -10,6 +10,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
@@ -65,7 +66,7 @@ func clusterMessage(r fleet.Record) *fleetv1.Cluster {
 		Status: &fleetv1.ClusterStatus{
 			Enrolled:        status.Enrolled,
 			Connected:       status.Connected,
-			LastSeenAt:      wire.Timestamp(status.LastSeenAt),
+			LastSeenAt:      catalogwire.Timestamp(status.LastSeenAt),
 			Report:          wire.ClusterReportMessage(status.Report),
 			PlanVersion:     status.PlanVersion,
 			Services:        int32(status.Services),
@@ -102,10 +103,10 @@ func mirrorMessage(m *catalog.Mirror) *gitcachev1.RepositoryState {
 	}
 	return &gitcachev1.RepositoryState{
 		Phase:         gitcachev1.RepositoryPhase(gitcachev1.RepositoryPhase_value["REPOSITORY_PHASE_"+string(m.Phase)]),
-		Problem:       wire.ProblemMessage(m.Problem),
-		FreshAt:       wire.Timestamp(m.FreshAt),
-		ChangedAt:     wire.Timestamp(m.ChangedAt),
-		NextPollAt:    wire.Timestamp(m.NextPollAt),
+		Problem:       catalogwire.ProblemMessage(m.Problem),
+		FreshAt:       catalogwire.Timestamp(m.FreshAt),
+		ChangedAt:     catalogwire.Timestamp(m.ChangedAt),
+		NextPollAt:    catalogwire.Timestamp(m.NextPollAt),
 		DefaultBranch: m.DefaultBranch,
 		RefCount:      m.Refs,
 		DiskBytes:     m.DiskBytes,
@@ -130,7 +131,7 @@ func serviceMessage(r fleet.Record) *fleetv1.Service {
 }
 
 func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
-	m := &fleetv1.ServiceSpec{Cluster: spec.Cluster, Sources: wire.Each(spec.Sources, sourceMessage), Config: configMessage(spec.Config)}
+	m := &fleetv1.ServiceSpec{Cluster: spec.Cluster, Sources: wire.Each(spec.Sources, catalogwire.SourceMessage), Config: configMessage(spec.Config)}
 	policywire.SetWanted(m, spec.Wanted())
 	return m
 }
@@ -138,14 +139,14 @@ func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
 func serviceStatusMessage(s *catalog.Service, status fleet.ServiceStatus) *fleetv1.ServiceStatus {
 	m := &fleetv1.ServiceStatus{
 		Phase:              typev1.ServicePhase(typev1.ServicePhase_value["SERVICE_PHASE_"+string(status.Phase)]),
-		Problem:            wire.ProblemMessage(status.Problem),
+		Problem:            catalogwire.ProblemMessage(status.Problem),
 		Synced:             status.Synced,
 		ObservedGeneration: status.ObservedGeneration,
 		SyncRequest:        s.SyncRequest,
 	}
 	m.Sources = wire.Each(status.Sources, func(r catalog.Resolution) *fleetv1.SourceStatus {
 		return &fleetv1.SourceStatus{
-			Snapshot: snapshotMessage(r.Snapshot), Problem: wire.ProblemMessage(r.Problem), ResolvedAt: wire.Timestamp(r.ResolvedAt),
+			Snapshot: snapshotMessage(r.Snapshot), Problem: catalogwire.ProblemMessage(r.Problem), ResolvedAt: catalogwire.Timestamp(r.ResolvedAt),
 		}
 	})
 	if status.Report != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
 
 // CreateUser implements FleetService.
@@ -85,7 +86,7 @@ func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenReque
 	if err := catalog.ValidateTokenLabel(req.GetLabel()); err != nil {
 		return nil, wire.Error(err)
 	}
-	expires := wire.TimeOf(req.GetExpireTime())
+	expires := catalogwire.TimeOf(req.GetExpireTime())
 	if req.GetExpireTime() != nil && (req.GetExpireTime().CheckValid() != nil || !expires.After(time.Now())) {
 		return nil, rpcerr.Field("expire_time", "is not in the future")
 	}

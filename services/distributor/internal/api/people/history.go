@@ -12,6 +12,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
 
 // ListRevisions implements FleetService. A page's token is the number of its last revision.
@@ -61,11 +62,11 @@ func revisionMessage(r catalog.Revision) *fleetv1.Revision {
 		Digests:      r.Digests,
 		Commits:      r.Commits,
 		Outcome:      fleetv1.RevisionOutcome(fleetv1.RevisionOutcome_value["REVISION_OUTCOME_"+string(r.Outcome)]),
-		Problem:      wire.ProblemMessage(r.Problem),
-		PlannedAt:    wire.Timestamp(r.PlannedAt),
-		AppliedAt:    wire.Timestamp(r.AppliedAt),
-		HealthyAt:    wire.Timestamp(r.HealthyAt),
-		SupersededAt: wire.Timestamp(r.SupersededAt),
+		Problem:      catalogwire.ProblemMessage(r.Problem),
+		PlannedAt:    catalogwire.Timestamp(r.PlannedAt),
+		AppliedAt:    catalogwire.Timestamp(r.AppliedAt),
+		HealthyAt:    catalogwire.Timestamp(r.HealthyAt),
+		SupersededAt: catalogwire.Timestamp(r.SupersededAt),
 		Timings:      wire.TimingsMessage(r.Timings),
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
@@ -46,7 +47,7 @@ func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServic
 	if err != nil {
 		return nil, wire.Error(err)
 	}
-	service, err := at(stored, repository, refOf(req.GetRef()))
+	service, err := at(stored, repository, catalogwire.RefOf(req.GetRef()))
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -144,7 +145,7 @@ func unresolved(source catalog.Source, err error) error {
 	}
 	options := []rpcerr.Option{rpcerr.With("repository", source.Repository)}
 	code := connect.CodeFailedPrecondition
-	switch reason := errorsv1.Reason(errorsv1.Reason_value["REASON_"+string(f.Reason)]); reason { //nolint:exhaustive // the rest is the precondition's
+	switch reason := errorsv1.Reason(f.Reason); reason { //nolint:exhaustive // the rest is the precondition's
 	case errorsv1.Reason_REASON_REF_NOT_FOUND, errorsv1.Reason_REASON_PATH_NOT_FOUND, errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND:
 		code = connect.CodeNotFound
 	case errorsv1.Reason_REASON_REPOSITORY_NOT_READY, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE, errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE,
@@ -152,5 +153,5 @@ func unresolved(source catalog.Source, err error) error {
 		code = connect.CodeUnavailable
 		options = append(options, rpcerr.RetryAfter(cmp.Or(f.RetryAfter, wire.StoreRetry)))
 	}
-	return rpcerr.New(code, errorsv1.Reason(errorsv1.Reason_value["REASON_"+string(f.Reason)]), f.Message, options...)
+	return rpcerr.New(code, errorsv1.Reason(f.Reason), f.Message, options...)
 }

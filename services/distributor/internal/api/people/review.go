@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
@@ -137,7 +138,7 @@ func reasonMessages(reasons []fleet.AccessReason) []*fleetv1.AccessReason {
 			Binding: r.Name(), Subjects: r.Subjects, Role: roleMessage(r.Role), Groups: r.Groups, Rules: rulewire.Messages(r.Rules),
 		}
 		if r.Binding != nil {
-			m.ExpireTime = wire.Timestamp(r.Binding.Spec.ExpiresAt)
+			m.ExpireTime = catalogwire.Timestamp(r.Binding.Spec.ExpiresAt)
 		}
 		messages = append(messages, m)
 	}

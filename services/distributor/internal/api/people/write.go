@@ -5,11 +5,11 @@ package people
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -24,7 +24,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	for i, document := range req.GetDocuments() {
 		object, err := documentOf(document)
 		if err != nil {
-			return nil, wire.Error(inDocument(i, err))
+			return nil, wire.Error(syncpolicy.Within(fmt.Sprintf("documents[%d]", i), err))
 		}
 		objects[i] = object
 	}
@@ -43,13 +43,6 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		}
 	}
 	return res, nil
-}
-
-func inDocument(i int, err error) error {
-	if e, ok := errors.AsType[*catalog.FieldError](err); ok {
-		return &catalog.FieldError{Path: fmt.Sprintf("documents[%d].%s", i, e.Path), Message: e.Message}
-	}
-	return err
 }
 
 func actionMessage(a catalog.Action) fleetv1.ApplyAction {

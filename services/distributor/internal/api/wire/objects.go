@@ -9,6 +9,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
 
 // Bounds of what an agent reports about the objects of a service. The rest is cut.
@@ -36,13 +37,13 @@ func refOf(m *typev1.ObjectRef) catalog.ObjectRef {
 
 func statusMessage(o catalog.ObjectStatus) *typev1.ObjectStatus {
 	return &typev1.ObjectStatus{
-		Ref: refMessage(o.ObjectRef), Health: typev1.Health(typev1.Health_value[healthPrefix+o.Health]), Problem: ProblemMessage(o.Problem),
+		Ref: refMessage(o.ObjectRef), Health: typev1.Health(typev1.Health_value[healthPrefix+o.Health]), Problem: catalogwire.ProblemMessage(o.Problem),
 	}
 }
 
 func statusOf(m *typev1.ObjectStatus) catalog.ObjectStatus {
 	return catalog.ObjectStatus{
-		ObjectRef: refOf(m.GetRef()), Health: strings.TrimPrefix(m.GetHealth().String(), healthPrefix), Problem: problemOf(m.GetProblem()),
+		ObjectRef: refOf(m.GetRef()), Health: strings.TrimPrefix(m.GetHealth().String(), healthPrefix), Problem: catalogwire.ProblemOf(m.GetProblem()),
 	}
 }
 
@@ -67,7 +68,7 @@ func driftOf(m *distributorv1.ObjectDrift) catalog.ObjectDrift {
 func testMessage(t catalog.TestResult) *distributorv1.TestReport {
 	return &distributorv1.TestReport{
 		Ref: refMessage(t.ObjectRef), Passed: t.Passed, Message: t.Message, LogTail: t.LogTail,
-		StartedAt: Timestamp(t.StartedAt), EndedAt: Timestamp(t.EndedAt),
+		StartedAt: catalogwire.Timestamp(t.StartedAt), EndedAt: catalogwire.Timestamp(t.EndedAt),
 	}
 }
 
@@ -76,7 +77,7 @@ func testOf(m *distributorv1.TestReport) catalog.TestResult {
 	return catalog.TestResult{
 		ObjectRef: refOf(m.GetRef()), Passed: m.GetPassed(), Message: m.GetMessage(),
 		LogTail:   strings.ToValidUTF8(log[max(len(log)-maxTestLog, 0):], ""),
-		StartedAt: TimeOf(m.GetStartedAt()), EndedAt: TimeOf(m.GetEndedAt()),
+		StartedAt: catalogwire.TimeOf(m.GetStartedAt()), EndedAt: catalogwire.TimeOf(m.GetEndedAt()),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
 
 // Bounds of what an agent reports about its cluster. The rest is cut, and counts below zero are
@@ -33,7 +34,7 @@ func ClusterReportMessage(r catalog.ClusterReport) *distributorv1.ClusterReport 
 		AgentVersion:      r.AgentVersion,
 		KubernetesVersion: r.KubernetesVersion,
 		Nodes:             r.Nodes,
-		StartedAt:         Timestamp(r.StartedAt),
+		StartedAt:         catalogwire.Timestamp(r.StartedAt),
 		Overview:          overviewMessage(r.Overview),
 		Capabilities:      r.Capabilities,
 	}
@@ -64,7 +65,7 @@ func overviewMessage(o catalog.ClusterOverview) *distributorv1.ClusterOverview {
 func warningMessage(w catalog.ClusterWarning) *distributorv1.ClusterWarning {
 	return &distributorv1.ClusterWarning{
 		Reason: w.Reason, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name,
-		Message: w.Message, Times: w.Times, LastSeenAt: Timestamp(w.LastSeenAt),
+		Message: w.Message, Times: w.Times, LastSeenAt: catalogwire.Timestamp(w.LastSeenAt),
 	}
 }
 
@@ -81,7 +82,7 @@ func ClusterReportOf(m *distributorv1.ClusterReport) catalog.ClusterReport {
 		AgentVersion:      cut(m.GetAgentVersion()),
 		KubernetesVersion: cut(m.GetKubernetesVersion()),
 		Nodes:             max(m.GetNodes(), 0),
-		StartedAt:         TimeOf(m.GetStartedAt()),
+		StartedAt:         catalogwire.TimeOf(m.GetStartedAt()),
 		Capabilities:      capabilitiesOf(m.GetCapabilities()),
 		Overview: catalog.ClusterOverview{
 			Nodes: nodesOf(m.GetOverview().GetNodes()), Pods: podsOf(m.GetOverview().GetPods()), Warnings: warningsOf(m.GetOverview().GetWarnings()),
@@ -150,7 +151,7 @@ func warningOf(m *distributorv1.ClusterWarning) catalog.ClusterWarning {
 		Message: cut(m.GetMessage()), Times: max(m.GetTimes(), 0),
 	}
 	if m.GetLastSeenAt().IsValid() {
-		w.LastSeenAt = TimeOf(m.GetLastSeenAt())
+		w.LastSeenAt = catalogwire.TimeOf(m.GetLastSeenAt())
 	}
 	return w
 }

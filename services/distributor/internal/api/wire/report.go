@@ -9,6 +9,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
 
 // ReportMessage returns the message of a service's report.
@@ -17,7 +18,7 @@ func ReportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		Service:             s.Name,
 		ServiceUid:          s.UID,
 		Phase:               typev1.ServicePhase(typev1.ServicePhase_value["SERVICE_PHASE_"+string(r.Phase)]),
-		Problem:             ProblemMessage(r.Problem),
+		Problem:             catalogwire.ProblemMessage(r.Problem),
 		ObservedSpecDigest:  r.ObservedSpecDigest,
 		AppliedDigests:      r.AppliedDigests,
 		AppliedCommits:      r.AppliedCommits,
@@ -25,15 +26,15 @@ func ReportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		Counts: &typev1.ObjectCounts{
 			Total: r.Counts.Total, Healthy: r.Counts.Healthy, Progressing: r.Counts.Progressing, Failed: r.Counts.Failed,
 		},
-		AppliedAt:           Timestamp(r.AppliedAt),
+		AppliedAt:           catalogwire.Timestamp(r.AppliedAt),
 		ApplyDuration:       Duration(r.ApplyDuration),
 		ObservedSyncRequest: r.ObservedSyncRequest,
-		PhaseSince:          Timestamp(r.PhaseSince),
+		PhaseSince:          catalogwire.Timestamp(r.PhaseSince),
 
 		ObservedDigests:      r.ObservedDigests,
 		ObservedCommits:      r.ObservedCommits,
 		ObservedConfigDigest: r.ObservedConfigDigest,
-		PlannedAt:            Timestamp(r.PlannedAt),
+		PlannedAt:            catalogwire.Timestamp(r.PlannedAt),
 		Timings:              TimingsMessage(r.Timings),
 		Drift:                Each(r.Drift, driftMessage),
 		Tests:                Each(r.Tests, testMessage),
@@ -50,14 +51,13 @@ func TimingsMessage(t catalog.Timings) *distributorv1.Timings {
 		return nil
 	}
 	return &distributorv1.Timings{
-		ArrivedAt: Timestamp(t.ArrivedAt), Download: Duration(t.Download), Render: Duration(t.Render), Apply: Duration(t.Apply), Healthy: Duration(t.Healthy),
-		RenderWait: Duration(t.RenderWait),
+		ArrivedAt: catalogwire.Timestamp(t.ArrivedAt), Download: Duration(t.Download), Render: Duration(t.Render), Apply: Duration(t.Apply), Healthy: Duration(t.Healthy),
 	}
 }
 
 func timingsOf(m *distributorv1.Timings) catalog.Timings {
 	return catalog.Timings{
-		ArrivedAt: TimeOf(m.GetArrivedAt()),
+		ArrivedAt: catalogwire.TimeOf(m.GetArrivedAt()),
 		Download:  m.GetDownload().AsDuration(),
 		Render:    m.GetRender().AsDuration(),
 		Apply:     m.GetApply().AsDuration(),
@@ -71,7 +71,7 @@ func timingsOf(m *distributorv1.Timings) catalog.Timings {
 func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 	return catalog.ServiceReport{
 		Phase:               phaseOf(m.GetPhase()),
-		Problem:             problemOf(m.GetProblem()),
+		Problem:             catalogwire.ProblemOf(m.GetProblem()),
 		ObservedSpecDigest:  m.GetObservedSpecDigest(),
 		AppliedDigests:      m.GetAppliedDigests(),
 		AppliedCommits:      m.GetAppliedCommits(),
@@ -80,15 +80,15 @@ func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 			Total: m.GetCounts().GetTotal(), Healthy: m.GetCounts().GetHealthy(),
 			Progressing: m.GetCounts().GetProgressing(), Failed: m.GetCounts().GetFailed(),
 		},
-		AppliedAt:           TimeOf(m.GetAppliedAt()),
+		AppliedAt:           catalogwire.TimeOf(m.GetAppliedAt()),
 		ApplyDuration:       m.GetApplyDuration().AsDuration(),
 		ObservedSyncRequest: m.GetObservedSyncRequest(),
-		PhaseSince:          TimeOf(m.GetPhaseSince()),
+		PhaseSince:          catalogwire.TimeOf(m.GetPhaseSince()),
 
 		ObservedDigests:      m.GetObservedDigests(),
 		ObservedCommits:      m.GetObservedCommits(),
 		ObservedConfigDigest: m.GetObservedConfigDigest(),
-		PlannedAt:            TimeOf(m.GetPlannedAt()),
+		PlannedAt:            catalogwire.TimeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),
 		Drift:                Each(first(m.GetDrift(), maxReportObjects), driftOf),
 		Tests:                Each(first(m.GetTests(), maxReportObjects), testOf),
