@@ -26,14 +26,16 @@ func BenchmarkColdMirror(b *testing.B) {
 		b.Run("history="+size, func(b *testing.B) {
 			repo := gittest.New(b).Repo(b, "demo")
 			histories[size].generate(b, repo)
-			b.Run("leat", func(b *testing.B) {
-				for b.Loop() {
-					b.StopTimer()
-					git := newGit(b, b.TempDir())
-					b.StartTimer()
-					clone(b, git, repo, mirror.Content{})
-				}
-			})
+			for name, open := range backends {
+				b.Run(name, func(b *testing.B) {
+					for b.Loop() {
+						b.StopTimer()
+						git := open(b, b.TempDir())
+						b.StartTimer()
+						clone(b, git, repo, mirror.Content{})
+					}
+				})
+			}
 			b.Run("peer=git-clone", func(b *testing.B) {
 				dir := b.TempDir()
 				n := 0
@@ -60,14 +62,16 @@ func BenchmarkIncrementalFetch(b *testing.B) {
 				h.extend(b, repo, last, last)
 				b.StartTimer()
 			}
-			b.Run("leat", func(b *testing.B) {
-				ours := newGit(b, b.TempDir())
-				have := clone(b, ours, repo, mirror.Content{})
-				for b.Loop() {
-					commit(b)
-					have = clone(b, ours, repo, have)
-				}
-			})
+			for name, open := range backends {
+				b.Run(name, func(b *testing.B) {
+					ours := open(b, b.TempDir())
+					have := clone(b, ours, repo, mirror.Content{})
+					for b.Loop() {
+						commit(b)
+						have = clone(b, ours, repo, have)
+					}
+				})
+			}
 			b.Run("peer=git-fetch", func(b *testing.B) {
 				dir := filepath.Join(b.TempDir(), "mirror")
 				git(b, "", "clone", "--quiet", "--mirror", repo.URL(), dir)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -85,10 +86,24 @@ func manifest(file, version int) string {
 	return b.String()
 }
 
-// newGit opens mirrors below a folder.
-func newGit(t testing.TB, dir string) *gogit.Git {
+// backends are the back ends by the names of their benchmarks. The default one is "leat"; the other one is a peer, so that
+// both stand in one row of a table.
+var backends = map[string]func(t testing.TB, dir string) mirror.Backend{"leat": newGoGit, "peer=backend-git": newGitBin}
+
+// newGoGit opens mirrors below a folder with the back end gogit.
+func newGoGit(t testing.TB, dir string) mirror.Backend {
 	t.Helper()
 	git, err := gogit.New(gogit.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return git
+}
+
+// newGitBin opens mirrors below a folder with the back end git.
+func newGitBin(t testing.TB, dir string) mirror.Backend {
+	t.Helper()
+	git, err := gitbin.New(gitbin.Config{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
