@@ -266,6 +266,7 @@ func TestReasonsOfResolve(t *testing.T) {
 		"no commit":    {withHead(missing(content.ErrCommitNotFound)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
 		"no path":      {withHead(missing(&content.PathError{Path: "app", Want: "folder"})), errorsv1.Reason_REASON_PATH_NOT_FOUND},
 		"damaged":      {withHead(walking(content.ErrDamaged)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
+		"malformed":    {withHead(walking(content.ErrMalformed)), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED},
 		"no mirror":    {withHead(walking(mirror.ErrNoMirror)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
 		"defect":       {withHead(walking(errors.New("secret detail"))), errorsv1.Reason_REASON_INTERNAL},
 		"unsupported":  {withHead(walking(&snapshot.UnsupportedError{Path: "x", Reason: "is odd"})), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED},

@@ -121,6 +121,9 @@ func sentinelError(err error, repository string, in rpcerr.Option) error {
 	case errors.Is(err, cas.ErrTooLarge):
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_BUNDLE_TOO_LARGE,
 			"The folder is larger than the store takes; split it, or raise the limit.", in)
+	case errors.Is(err, content.ErrMalformed):
+		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_CONTENT_UNSUPPORTED,
+			"The commit or one of its folders is not what Git makes; a commit without it has to take its place.", in)
 	case errors.Is(err, mirror.ErrOwnershipLost):
 		return rpcerr.New(connect.CodeAborted, errorsv1.Reason_REASON_OWNERSHIP_LOST,
 			"This replica does not own the repository any more; call again, another one takes over.")

@@ -53,12 +53,8 @@ func Run(t *testing.T, open New) {
 		{"what no ref reaches goes", unreachableGoes},
 		{"copies of what was compacted", copiesOfCompacted},
 		{"freshness outlives a restart", confirmed},
-		{"short ids", shortIDs},
-		{"files and folders", filesAndFolders},
-		{"history", history},
-		{"comparison", comparison},
+		{"reads what git reads", readsWhatGitReads},
 		{"readers are counted", readersAreCounted},
-		{"oracle", oracle},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

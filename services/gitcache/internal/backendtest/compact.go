@@ -86,7 +86,7 @@ func manyPacksBecomeFew(t *testing.T, open New) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := leaves(t, reader, last, "")
+	before := files(t, reader, last)
 
 	done := s.compact(t)
 	if done.PacksBefore != many+1 || done.PacksAfter != 2 || done.Full || done.BytesAfter >= done.BytesBefore {
@@ -102,7 +102,7 @@ func manyPacksBecomeFew(t *testing.T, open New) {
 	if len(packs) != 2 || filepath.Base(packs[0]) != original && filepath.Base(packs[1]) != original {
 		t.Errorf("got packs %v once nobody reads the old ones, want %s and another", packs, original)
 	}
-	if diff := cmp.Diff(before, leaves(t, s.reader(t), last, "")); diff != "" {
+	if diff := cmp.Diff(before, files(t, s.reader(t), last)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	s.fsck(t)
@@ -125,7 +125,7 @@ func fetchedWhileCompacting(t *testing.T, open New) {
 	if done.PacksAfter != 2 {
 		t.Errorf("got %+v, want the merged pack and the one that came", done)
 	}
-	if got := leaves(t, s.reader(t), news, ""); len(got) == 0 {
+	if got := files(t, s.reader(t), news); len(got) == 0 {
 		t.Error("got nothing of what was fetched during the compaction")
 	}
 	s.fsck(t)
@@ -145,7 +145,7 @@ func copiesOfCompacted(t *testing.T, open New) {
 	if diff := cmp.Diff(owner.exported(t).Files, follower.exported(t).Files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	if got := leaves(t, follower.reader(t), last, ""); len(got) == 0 {
+	if got := files(t, follower.reader(t), last); len(got) == 0 {
 		t.Error("got nothing of what was copied")
 	}
 	if done := follower.compact(t); done.PacksBefore != 0 {

@@ -6,7 +6,6 @@ package backendtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
@@ -103,74 +102,45 @@ func (s *subject) reader(t *testing.T) content.Reader {
 	return r
 }
 
-// leaf is an entry with its content.
-type leaf struct {
-	Kind    content.Kind
-	Content string
-}
-
-// leaves reads the folder that a commit holds at path.
-func leaves(t *testing.T, r content.Reader, commit, path string) map[string]leaf {
+// files reads all that a commit holds, by path.
+func files(t *testing.T, r content.Reader, commit string) map[string]string {
 	t.Helper()
-	tree, err := r.Tree(t.Context(), commit, path)
+	tree, err := r.Tree(t.Context(), commit, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, last := map[string]leaf{}, ""
-	err = walk(t.Context(), r, tree, "", func(e entry) error {
-		if e.path <= last {
-			t.Errorf("got %q after %q, want rising paths", e.path, last)
-		}
-		last = e.path
-		all[e.path] = leaf{e.kind, string(e.body)}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := map[string]string{}
+	readTree(t, r, tree, "", all)
 	return all
 }
 
-// entry is what a tree holds at a path, with its content; a submodule has none.
-type entry struct {
-	path string
-	kind content.Kind
-	body []byte
-}
-
-// walk visits all that is no folder, depth first, which Git's order of names makes rising paths.
-func walk(ctx context.Context, r content.Reader, tree, prefix string, visit func(entry) error) error {
-	entries, err := r.List(ctx, tree)
+func readTree(t *testing.T, r content.Reader, tree, prefix string, into map[string]string) {
+	t.Helper()
+	entries, err := r.List(t.Context(), tree)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
 	for _, e := range entries {
-		path := prefix + e.Name
 		if e.Kind == content.KindFolder {
-			err = walk(ctx, r, e.ID, path+"/", visit)
-		} else {
-			err = visitLeaf(ctx, r, e, path, visit)
+			readTree(t, r, e.ID, prefix+e.Name+"/", into)
+			continue
 		}
+		f, err := r.Blob(t.Context(), e.ID)
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			t.Fatal(err)
 		}
+		into[prefix+e.Name] = readFile(t, f)
 	}
-	return nil
 }
 
-func visitLeaf(ctx context.Context, r content.Reader, e content.Entry, path string, visit func(entry) error) error {
-	if e.Kind == content.KindSubmodule {
-		return visit(entry{path: path, kind: e.Kind})
-	}
-	f, err := r.Blob(ctx, e.ID)
-	if err != nil {
-		return err
-	}
+// readFile reads a file to its end and closes it.
+func readFile(t *testing.T, f content.File) string {
+	t.Helper()
 	body, err := io.ReadAll(f)
-	if err = errors.Join(err, f.Close()); err == nil && int64(len(body)) != f.Size {
-		err = fmt.Errorf("got %d bytes, want %d", len(body), f.Size)
+	if err = errors.Join(err, f.Close()); err != nil || int64(len(body)) != f.Size {
+		t.Fatalf("got %d bytes (%v) of a file, want %d", len(body), err, f.Size)
 	}
-	return errors.Join(err, visit(entry{path: path, kind: e.Kind, body: body}))
+	return string(body)
 }
 
 // wantFiles compares all regular files of a commit.
@@ -180,10 +150,7 @@ func (s *subject) wantFiles(t *testing.T, commit string, want map[string]string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]string{}
-	for path, l := range leaves(t, r, commit, "") {
-		got[path] = l.Content
-	}
+	got := files(t, r, commit)
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}

@@ -23,6 +23,9 @@ var (
 	// ErrDamaged means that the mirror lacks an object it must hold. The content has not changed; the mirror has to be
 	// fetched again.
 	ErrDamaged = errors.New("mirror is damaged")
+	// ErrMalformed means that a commit, a tag or a tree is not what Git makes, or too large. It is stored as it was made:
+	// fetching it again does not help.
+	ErrMalformed = errors.New("malformed object")
 )
 
 // AbsentError tells that a partial mirror does not hold the content of files yet.
@@ -188,7 +191,7 @@ type Opener interface {
 }
 
 // Reader reads one mirror as it was when the reader was opened. It is for one goroutine, which closes it soon: readers
-// are counted. Errors of all methods: ErrCommitNotFound, *PathError, ErrDamaged, the context's; of Blob
+// are counted. Errors of all methods: ErrCommitNotFound, *PathError, ErrDamaged, ErrMalformed, the context's; of Blob
 // and File, of a partial mirror, *AbsentError.
 type Reader interface {
 	// Commit returns the commit of that id.

@@ -85,25 +85,33 @@ func (f *fetching) content() mirror.Content {
 
 // receive asks for what is missing, stores it, and settles which refs lead to commits.
 func (f *fetching) receive(ctx context.Context) error {
-	all := newCatalogue(ctx, f.git.program, f.dir)
-	defer all.Close()
-	wants, err := f.offer.Wants(f.params.Have.Refs, all)
+	stored, err := f.git.Objects(f.dir)
 	if err != nil {
 		return err
 	}
-	if len(wants) > 0 {
-		if err := f.fetchPack(ctx, wants, all); err != nil {
-			return err
-		}
+	defer func() { _ = stored.Close() }()
+	wants, err := f.offer.Wants(f.params.Have.Refs, stored)
+	if err != nil {
+		return err
 	}
-	return f.offer.Settle(f.params.Have.Refs, all)
+	if len(wants) == 0 {
+		return f.offer.Settle(f.params.Have.Refs, stored)
+	}
+	haves, err := f.offer.Haves(ctx, f.params.Have.Refs, stored)
+	if err != nil {
+		return err
+	}
+	if err := f.fetchPack(ctx, wants, haves); err != nil {
+		return err
+	}
+	arrived, err := f.git.Objects(f.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.offer.Settle(f.params.Have.Refs, arrived), arrived.Close())
 }
 
-func (f *fetching) fetchPack(ctx context.Context, wants []string, all *catalogue) error {
-	haves, err := f.offer.Haves(f.params.Have.Refs, all)
-	if err != nil {
-		return err
-	}
+func (f *fetching) fetchPack(ctx context.Context, wants, haves []string) error {
 	request := uploadpack.Request{Wants: wants, Haves: haves, Thin: len(haves) > 0}
 	if f.partial { // nothing may lean on a blob that is not here
 		request.Blobless, request.Thin = true, false

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -69,27 +69,12 @@ func (f *fetching) fetchBlobs(ctx context.Context, ids []string) error {
 }
 
 func (f *fetching) absent(ctx context.Context, ids []string) ([]string, error) {
-	all := newCatalogue(ctx, f.git.program, f.dir)
-	defer all.Close()
-	return all.absent(ctx, ids)
-}
-
-// absent returns which objects there are not, each once.
-func (c *catalogue) absent(ctx context.Context, ids []string) ([]string, error) {
-	var absent []string
-	for _, id := range slices.Compact(slices.Sorted(slices.Values(ids))) {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		kind, err := c.Kind(id)
-		if err != nil {
-			return nil, err
-		}
-		if kind == "" {
-			absent = append(absent, id)
-		}
+	stored, err := f.git.Objects(f.dir)
+	if err != nil {
+		return nil, err
 	}
-	return absent, nil
+	absent, err := stored.Absent(ctx, ids)
+	return absent, errors.Join(err, stored.Close())
 }
 
 // checkTrees makes sure that what was wanted came with all of its history and trees, as far as the mirror did not hold them.
@@ -116,9 +101,12 @@ func (f *fetching) checkTrees(ctx context.Context, wants []string) error {
 	return nil
 }
 
+// storedForm is what git calls a pack.
+var storedForm = regexp.MustCompile(`^[0-9a-f]{40,64}$`)
+
 // dropPack removes the pack that was stored last, which no ref of the mirror needs.
 func (f *fetching) dropPack() error {
-	if !idForm.MatchString(f.stored) {
+	if !storedForm.MatchString(f.stored) {
 		return fmt.Errorf("git named the pack %q", f.stored)
 	}
 	var errs []error

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -100,7 +99,7 @@ func New(cfg Config) (*Git, error) {
 	}
 	p.memory = max(cfg.Memory.Limit(), leastMemory)
 	mirrors, err := store.New(store.Params{
-		Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{p}, Partial: true, Logger: cfg.Logger,
+		Dir: cfg.Dir, Readers: cfg.Readers, Large: p.openLarge, SHA256: true, Partial: true, Logger: cfg.Logger,
 		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Fault: nil},
 	})
 	if err != nil {
@@ -133,40 +132,6 @@ func (p program) checkVersion() error {
 	}
 	if major < oldestMajor || (major == oldestMajor && minor < oldestMinor) {
 		return fmt.Errorf("%s is git %d.%d: the back end git needs %d.%d or newer", p.path, major, minor, oldestMajor, oldestMinor)
-	}
-	return nil
-}
-
-// maxVerified bounds how many tips are read whole when a mirror is loaded; the others are looked up in the index.
-const maxVerified = 256
-
-// objects reads object stores for package store.
-type objects struct{ program program }
-
-// Open implements [store.Objects].
-func (o objects) Open(ctx context.Context, dir string) (content.Reader, error) {
-	partial, err := store.IsPartial(dir)
-	if err != nil {
-		return nil, err
-	}
-	return &reader{program: o.program, dir: dir, partial: partial, objects: newCatalogue(ctx, o.program, dir)}, nil
-}
-
-// Verify implements [store.Objects].
-func (o objects) Verify(ctx context.Context, dir string, refs mirror.Refs) error {
-	all := newCatalogue(ctx, o.program, dir)
-	defer all.Close()
-	for i, ref := range refs {
-		kind, err := all.Kind(ref.Object)
-		if err == nil && kind == "" {
-			err = errMissing
-		}
-		if err == nil && i < maxVerified && ref.Commit != "" {
-			_, err = all.commit(ref.Commit)
-		}
-		if err != nil {
-			return fmt.Errorf("verify %s: %w", ref.Name, err)
-		}
 	}
 	return nil
 }

@@ -4,12 +4,9 @@
 package gitbin
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -120,20 +117,6 @@ func (e *exitError) Error() string { return fmt.Sprintf("git: %v: %q", e.cause, 
 // Unwrap returns the cause.
 func (e *exitError) Unwrap() error { return e.cause }
 
-// damaged tells whether git ended because of what the repository holds, or lacks. It goes by words: git has one status for
-// everything.
-func (e *exitError) damaged() bool {
-	for _, words := range []string{
-		"corrupt", "missing", "bad object", "bad tree", "unable to read", "could not read", "inflate", "not a valid object", "does not match",
-		"too-short tree", "not a tree", "unable to parse", "garbage",
-	} {
-		if strings.Contains(e.said, words) {
-			return true
-		}
-	}
-	return false
-}
-
 // output runs git and returns what it prints, which is little.
 func (p program) output(ctx context.Context, dir string, args ...string) (string, error) {
 	var out bytes.Buffer
@@ -146,27 +129,6 @@ func (p program) output(ctx context.Context, dir string, args ...string) (string
 		return "", err
 	}
 	return strings.TrimSpace(out.String()), nil
-}
-
-// lines runs git and hands over what it prints, cut at every separator, until use wants no more.
-func (p program) lines(ctx context.Context, dir string, separator byte, use func(string) (more bool, err error), args ...string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	run := p.command(ctx, dir, args...)
-	stdout, err := run.cmd.StdoutPipe()
-	if err != nil {
-		return fmt.Errorf("start git: %w", err)
-	}
-	if err := run.start(); err != nil {
-		return fmt.Errorf("start git: %w", err)
-	}
-	enough, err := eachLine(stdout, separator, use)
-	if err != nil || enough {
-		cancel()
-		_ = run.wait()
-		return err
-	}
-	return run.wait()
 }
 
 // said keeps the first bytes of an error stream.
@@ -187,44 +149,4 @@ func (s *said) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.TrimSpace(s.buf.String())
-}
-
-// errTooLong is a line that nothing git prints here can have.
-var errTooLong = errors.New("line of git is too long")
-
-// maxLine is more than any path.
-const maxLine = 1 << 20
-
-func eachLine(r io.Reader, separator byte, use func(string) (more bool, err error)) (enough bool, err error) {
-	lines := bufio.NewReader(r)
-	for {
-		line, err := readUntil(lines, separator)
-		if errors.Is(err, io.EOF) {
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("read what git prints: %w", err)
-		}
-		more, err := use(line)
-		if err != nil || !more {
-			return true, err
-		}
-	}
-}
-
-// readUntil returns what comes before the separator. It is EOF where that does not come.
-func readUntil(r *bufio.Reader, separator byte) (string, error) {
-	var line []byte
-	for {
-		piece, err := r.ReadSlice(separator)
-		line = append(line, piece...)
-		switch {
-		case err == nil:
-			return string(line[:len(line)-1]), nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return "", err
-		case len(line) > maxLine:
-			return "", errTooLong
-		}
-	}
 }

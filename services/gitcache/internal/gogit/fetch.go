@@ -9,10 +9,6 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/filesystem"
-
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 	"github.com/leatdev/leat/services/gitcache/internal/store"
@@ -73,16 +69,19 @@ func (f *fetching) run(ctx context.Context) (mirror.Content, error) {
 // receive asks for what is missing, stores it, and settles which refs lead to commits.
 func (f *fetching) receive(ctx context.Context) error {
 	have := f.params.Have.Refs
-	all, done := f.objects()
-	defer done()
-	wants, err := f.offer.Wants(have, all)
+	stored, err := f.git.Objects(f.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stored.Close() }()
+	wants, err := f.offer.Wants(have, stored)
 	if err != nil {
 		return err
 	}
 	if len(wants) == 0 {
-		return f.offer.Settle(have, all)
+		return f.offer.Settle(have, stored)
 	}
-	haves, err := f.offer.Haves(have, all)
+	haves, err := f.offer.Haves(ctx, have, stored)
 	if err != nil {
 		return err
 	}
@@ -93,61 +92,15 @@ func (f *fetching) receive(ctx context.Context) error {
 	if err := f.keep(ctx, sent); err != nil {
 		return err
 	}
-	reopened, done := f.objects() // sees the new pack whatever the first one remembers
-	defer done()
-	return f.offer.Settle(have, reopened)
-}
-
-// objects opens what the repository holds now.
-func (f *fetching) objects() (stored, func()) {
-	storage := openStorage(f.dir)
-	return stored{storage}, func() { _ = storage.Close() }
+	arrived, err := f.git.Objects(f.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.offer.Settle(have, arrived), arrived.Close())
 }
 
 // keep stores a pack.
 func (f *fetching) keep(ctx context.Context, sent io.ReadCloser) error {
 	_, err := pack.Receive(ctx, filepath.Join(f.dir, "objects", "pack"), f.draft.Limit(sent), f.git.memory)
 	return errors.Join(err, sent.Close())
-}
-
-// maxAncestors bounds the history of a ref that moved: where a rewritten branch may meet the old one.
-const maxAncestors = 100
-
-// stored is what a repository holds.
-type stored struct{ *filesystem.Storage }
-
-var _ uploadpack.Objects = stored{}
-
-// Kind implements [uploadpack.Objects]. What cannot be read counts as not there: it is fetched again.
-func (s stored) Kind(id string) (string, error) {
-	hash := plumbing.NewHash(id)
-	_, err := object.GetCommit(s, hash)
-	isCommit, isThere := err == nil, s.HasEncodedObject(hash) == nil
-	switch {
-	case isCommit:
-		return "commit", nil
-	case isThere:
-		return "other", nil
-	}
-	return "", nil
-}
-
-// Ancestors implements [uploadpack.Objects].
-func (s stored) Ancestors(commits []string, add func(id string) bool) error {
-	more := true
-	for _, id := range commits {
-		commit, err := object.GetCommit(s, plumbing.NewHash(id))
-		if err != nil || !more {
-			continue
-		}
-		left := maxAncestors
-		_ = object.NewCommitPreorderIter(commit, nil, nil).ForEach(func(c *object.Commit) error {
-			left--
-			if more = add(c.Hash.String()); !more || left == 0 {
-				return io.EOF // any error ends the walk
-			}
-			return nil
-		})
-	}
-	return nil
 }

@@ -9,29 +9,16 @@ package gogit
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 
-	"github.com/go-git/go-billy/v5/osfs"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/filesystem"
-
 	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/store"
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
-)
-
-const (
-	readerCache = 8 << 20 // bytes of objects; trees are read once, a larger one buys little
-	largeObject = 4 << 20 // blobs above are streamed instead of read into memory
 )
 
 // Config says where mirrors are and how many may be read at once.
@@ -78,7 +65,7 @@ func New(cfg Config) (*Git, error) {
 		cfg.Memory = memory.NewBudget(0)
 	}
 	mirrors, err := store.New(store.Params{
-		Dir: cfg.Dir, Readers: cfg.Readers, Objects: objects{}, Logger: cfg.Logger,
+		Dir: cfg.Dir, Readers: cfg.Readers, Large: openLarge, Logger: cfg.Logger,
 		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Fault: cfg.Fault},
 	})
 	if err != nil {
@@ -107,47 +94,4 @@ func (g *Git) Fill(context.Context, mirror.FetchParams, []string) (mirror.Conten
 // errPartial is a definition that this back end cannot serve.
 var errPartial = &mirror.FieldError{
 	Field: "partial_clone", Message: "It takes gitcache's back end git (LEAT_GITCACHE_BACKEND=git); the one that runs is gogit, which mirrors everything.",
-}
-
-// digits are those of the ids that go-git knows.
-const digits = 40
-
-// maxVerified bounds how many tips are read whole when a mirror is loaded; the others are looked up in the index.
-const maxVerified = 256
-
-// objects reads object stores for package store.
-type objects struct{}
-
-// Open implements [store.Objects].
-func (objects) Open(_ context.Context, dir string) (content.Reader, error) {
-	return &reader{storage: openStorage(dir)}, nil
-}
-
-// Verify implements [store.Objects].
-func (objects) Verify(ctx context.Context, dir string, refs mirror.Refs) error {
-	storage := openStorage(dir)
-	defer func() { _ = storage.Close() }()
-	for i, ref := range refs {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if len(ref.Object) > digits {
-			return fmt.Errorf("verify %s: SHA-256 object names: %w", ref.Name, store.ErrForeign)
-		}
-		err := storage.HasEncodedObject(plumbing.NewHash(ref.Object))
-		if err == nil && i < maxVerified && ref.Commit != "" {
-			_, err = object.GetCommit(storage, plumbing.NewHash(ref.Commit))
-		}
-		if err != nil {
-			return fmt.Errorf("verify %s: %w", ref.Name, err)
-		}
-	}
-	return nil
-}
-
-// openStorage opens a bare repository's object store with caches of its own: they are not safe to share.
-func openStorage(dir string) *filesystem.Storage {
-	return filesystem.NewStorageWithOptions(osfs.New(dir, osfs.WithBoundOS()),
-		cache.NewObjectLRU(cache.FileSize(readerCache)),
-		filesystem.Options{LargeObjectThreshold: largeObject, KeepDescriptors: true})
 }

@@ -36,14 +36,14 @@ func (c *cache) get(at place) (Object, bool) {
 		return Object{}, false
 	}
 	if c.young.fits(len(o.Data)) {
-		copy(c.young.take(at, o.kind, len(o.Data)), o.Data)
+		copy(c.young.take(at, o.Kind, len(o.Data)), o.Data)
 	}
 	return o, true
 }
 
 // room returns memory for an object that the caller fills at once, or drops. A large one is not kept: it would leave no
 // place for others.
-func (c *cache) room(at place, kind kind, size int64) []byte {
+func (c *cache) room(at place, kind string, size int64) []byte {
 	if size > int64(c.limit)/4 {
 		return make([]byte, size)
 	}
@@ -62,9 +62,9 @@ func (c *cache) drop(at place) { delete(c.young.objects, at) }
 
 func (s *slab) fits(size int) bool { return s.used+size <= len(s.memory) }
 
-func (s *slab) take(at place, kind kind, size int) []byte {
+func (s *slab) take(at place, kind string, size int) []byte {
 	data := s.memory[s.used : s.used+size : s.used+size]
 	s.used += size
-	s.objects[at] = Object{kind: kind, Data: data}
+	s.objects[at] = Object{Kind: kind, Data: data}
 	return data
 }

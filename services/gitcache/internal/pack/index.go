@@ -8,11 +8,14 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha1" //nolint:gosec // the format's own checksum, against accidents
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"iter"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -29,6 +32,7 @@ type Entry struct {
 type Index struct {
 	data  []byte // the whole file
 	count int
+	width int // bytes of a name
 }
 
 const (
@@ -59,46 +63,78 @@ func readIndex(path string) (*Index, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
-	x := &Index{data: data}
-	const least = indexHeader + fanoutSize + 2*sumSize
+	x := &Index{data: data, width: widthOf(path)}
+	least := indexHeader + fanoutSize + 2*x.width
 	if len(data) < least || !bytes.HasPrefix(data, indexMagic) {
 		return nil, fmt.Errorf("%w: %s is no index", ErrMalformed, path)
 	}
 	x.count = int(binary.BigEndian.Uint32(data[indexHeader+255*4:]))
-	if len(data) < least+x.count*(len(ID{})+8) {
+	if len(data) < least+x.count*(x.width+8) {
 		return nil, fmt.Errorf("%w: %s is cut off", ErrMalformed, path)
 	}
 	return x, nil
 }
 
+// widthOf returns how many bytes names have in a pack. Git calls a pack by a checksum of the same kind.
+func widthOf(path string) int {
+	const digits = 2 * sha256.Size
+	if len(filepath.Base(path)) == len("pack-")+digits+len(".idx") {
+		return sha256.Size
+	}
+	return sumSize
+}
+
 // Len is the number of objects.
 func (x *Index) Len() int { return x.count }
 
-// At returns an object by its place among the ids, which rise.
+// At returns an object by its place among the ids, which rise. The pack's names are of SHA-1.
 func (x *Index) At(i int) Entry {
-	crcs := indexHeader + fanoutSize + x.count*len(ID{})
-	e := Entry{ID: x.id(i), CRC: binary.BigEndian.Uint32(x.data[crcs+4*i:])}
-	offsets := crcs + 4*x.count
-	offset := binary.BigEndian.Uint32(x.data[offsets+4*i:])
-	if offset < largeOffset {
-		e.Offset = int64(offset)
-		return e
-	}
-	large := offsets + 4*x.count + 8*int(offset-largeOffset)
-	if large+8 <= len(x.data) {
-		e.Offset = int64(binary.BigEndian.Uint64(x.data[large:]))
-	}
-	return e
+	return Entry{ID: ID(x.name(i)), CRC: binary.BigEndian.Uint32(x.data[x.crcs()+4*i:]), Offset: x.offset(i)}
 }
 
-func (x *Index) id(i int) ID {
-	at := indexHeader + fanoutSize + i*len(ID{})
-	return ID(x.data[at : at+len(ID{})])
+func (x *Index) crcs() int { return indexHeader + fanoutSize + x.count*x.width }
+
+// offset returns where an object begins in the pack. An index may name any offset, so callers check it.
+func (x *Index) offset(i int) int64 {
+	offsets := x.crcs() + 4*x.count
+	offset := binary.BigEndian.Uint32(x.data[offsets+4*i:])
+	if offset < largeOffset {
+		return int64(offset)
+	}
+	large := offsets + 4*x.count + 8*int(offset-largeOffset)
+	if large+8 > len(x.data) {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(x.data[large:]))
+}
+
+func (x *Index) name(i int) []byte {
+	at := indexHeader + fanoutSize + i*x.width
+	return x.data[at : at+x.width]
 }
 
 // Find returns the place of an id; false: the pack does not hold it.
-func (x *Index) Find(id ID) (int, bool) {
-	return sort.Find(x.count, func(i int) int { at := x.id(i); return bytes.Compare(id[:], at[:]) })
+func (x *Index) Find(id ID) (int, bool) { return x.find(id[:]) }
+
+// find is Find for names of both kinds. A pack holds none of the other kind.
+func (x *Index) find(name []byte) (int, bool) {
+	if len(name) != x.width {
+		return 0, false
+	}
+	return sort.Find(x.count, func(i int) int { return bytes.Compare(name, x.name(i)) })
+}
+
+// prefixed appends the names that begin with these hexadecimal digits.
+func (x *Index) prefixed(to []string, prefix string) []string {
+	first := sort.Search(x.count, func(i int) bool { return hex.EncodeToString(x.name(i)) >= prefix })
+	for i := first; i < x.count; i++ {
+		name := hex.EncodeToString(x.name(i))
+		if !strings.HasPrefix(name, prefix) {
+			break
+		}
+		to = append(to, name)
+	}
+	return to
 }
 
 // sum is the checksum of the pack that the index is of.

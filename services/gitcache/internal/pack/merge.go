@@ -168,7 +168,7 @@ func (s *source) choose(ctx context.Context, index *Index, keep func(ID) bool) e
 
 // base returns which object the one that r is at is a delta of; -1: it is none.
 func (s *source) base(r *bufio.Reader, index *Index, offset int64) (int, error) {
-	h, err := readHead(r)
+	h, err := readHead(r, sumSize)
 	if err != nil {
 		return 0, err
 	}
@@ -176,7 +176,7 @@ func (s *source) base(r *bufio.Reader, index *Index, offset int64) (int, error) 
 	case kindOfsDelta:
 		offset -= h.back
 	case kindRefDelta:
-		i, ok := index.Find(h.base)
+		i, ok := index.Find(ID(h.base[:sumSize]))
 		if !ok {
 			return 0, fmt.Errorf("%w: object at %d has no base", ErrMalformed, offset)
 		}
@@ -247,7 +247,7 @@ func (m *merging) copyObject(s *source, in *bufio.Reader, e Entry, size int64) e
 		return err
 	}
 	body := bytes.NewReader(first)
-	h, err := readHead(body)
+	h, err := readHead(body, sumSize)
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,17 @@
 // there are.
 //
 // [Merge] makes one pack of several without inflating anything: objects are copied as they are, so that it costs little
-// more than reading and writing the files. A [Reader] reads objects, several times as fast as go-git. Everything here is for object names of SHA-1, and for packs that are complete
-// in themselves, as a server sends them to those who do not ask for thin ones.
+// more than reading and writing the files.
+//
+// A [Reader] reads objects, whichever program stored the packs, and verifies each one against its name. It is the one way
+// in which mirrors are read. It knows names of SHA-1 and of SHA-256; Receive and Merge know SHA-1 alone. All packs have to
+// be complete in themselves: a base is in the same pack as its deltas.
 package pack
 
 import (
 	"bufio"
+	"crypto/sha1" //nolint:gosec // what Git's names of objects are
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -47,7 +52,7 @@ var (
 
 const (
 	headerSize = 12
-	sumSize    = 20
+	sumSize    = sha1.Size // bytes of a name, and of a checksum, by SHA-1
 	version    = 2
 	magic      = "PACK"
 	// maxObjects keeps numbers of objects within an int32.
@@ -75,13 +80,13 @@ func (k kind) String() string {
 // head is what stands before an object's compressed bytes.
 type head struct {
 	kind kind
-	size int64 // inflated; that of the delta where it is one
-	back int64 // how far before this object its base begins; offset deltas
-	base ID    // reference deltas
+	size int64             // inflated; that of the delta where it is one
+	back int64             // how far before this object its base begins; offset deltas
+	base [sha256.Size]byte // reference deltas: the name, in its first bytes
 }
 
-// readHead reads an object's head. The reader is at the object's first byte.
-func readHead(r io.ByteReader) (head, error) {
+// readHead reads an object's head, in which names have width bytes. The reader is at the object's first byte.
+func readHead(r io.ByteReader, width int) (head, error) {
 	c, err := r.ReadByte()
 	if err != nil {
 		return head{}, err
@@ -101,7 +106,7 @@ func readHead(r io.ByteReader) (head, error) {
 	case kindOfsDelta:
 		h.back, err = readBack(r)
 	case kindRefDelta:
-		for i := 0; i < len(h.base) && err == nil; i++ {
+		for i := 0; i < width && err == nil; i++ {
 			h.base[i], err = r.ReadByte()
 		}
 	default:
@@ -138,7 +143,7 @@ func (h head) append(to []byte) []byte {
 	case kindOfsDelta:
 		return appendBack(to, h.back)
 	case kindRefDelta:
-		return append(to, h.base[:]...)
+		return append(to, h.base[:sumSize]...)
 	case kindCommit, kindTree, kindBlob, kindTag:
 	}
 	return to

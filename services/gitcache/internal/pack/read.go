@@ -6,10 +6,13 @@ package pack
 import (
 	"bytes"
 	"crypto/sha1" //nolint:gosec // of what was looked at for collisions when it arrived
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -26,26 +29,26 @@ const cacheBytes = 8 << 20
 
 // Object is what a [Reader] reads.
 type Object struct {
-	kind kind
+	// Kind is Git's word for what the object is: commit, tree, blob or tag.
+	Kind string
 	// Data is not to be changed.
 	Data []byte
 }
 
-// Kind returns Git's word for what the object is: commit, tree, blob or tag.
-func (o Object) Kind() string { return o.kind.String() }
-
 // Reader reads objects out of the packs that a repository had when it was opened, many small ones in a row: what a bundle
-// is built of. It holds no more than a few MiB of what it has read. It is for one goroutine.
+// is built of. Objects are named by hexadecimal digits. It holds the packs' indexes and a few MiB of what it has read. It is
+// for one goroutine.
 //
 // Packs are what a server sent and what a disk has kept, so nothing in them is believed: sizes, offsets and chains of deltas
-// are checked, and every object that is returned has the id that it was asked for by.
+// are checked, and every object that is returned has the name that it was asked for by. What its bytes say is the author's.
 type Reader struct {
 	packs  []*readable
 	cache  *cache
 	window window
 	chain  []link // of deltas, from the object towards its base
 	delta  []byte // the one that is being applied
-	hash   hash.Hash
+	sha1   hash.Hash
+	sha256 hash.Hash
 	sum    []byte
 }
 
@@ -62,7 +65,7 @@ func Open(dir string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open packs: %w", err)
 	}
-	r := &Reader{cache: newCache(cacheBytes), hash: sha1.New()} //nolint:gosec // as above
+	r := &Reader{cache: newCache(cacheBytes), sha1: sha1.New(), sha256: sha256.New()} //nolint:gosec // as above
 	for _, path := range indexes {
 		p, err := openReadable(path)
 		if err != nil {
@@ -83,14 +86,14 @@ func (r *Reader) Close() error {
 }
 
 // Read returns an object of at most limit bytes. Errors: ErrNotFound, ErrTooLarge, ErrMalformed, and those of the disk.
-func (r *Reader) Read(id ID, limit int64) (Object, error) {
-	at, ok := r.find(id)
+func (r *Reader) Read(id string, limit int64) (Object, error) {
+	at, name, ok := r.find(id)
 	if !ok {
 		return Object{}, fmt.Errorf("%w: %s", ErrNotFound, id)
 	}
 	object, err := r.read(at, limit)
 	if err == nil {
-		err = r.verify(id, object)
+		err = r.verify(name, object)
 	}
 	if err != nil {
 		return Object{}, fmt.Errorf("read object %s: %w", id, err)
@@ -98,26 +101,66 @@ func (r *Reader) Read(id ID, limit int64) (Object, error) {
 	return object, nil
 }
 
-// verify compares an object with its id, as with a checksum.
-func (r *Reader) verify(id ID, o Object) error {
-	r.hash.Reset()
-	r.sum = append(r.sum[:0], o.Kind()...)
+// Kind returns the kind of an object, and "" for one that no pack holds. It reads no content, and so verifies none. Errors:
+// ErrMalformed, and those of the disk.
+func (r *Reader) Kind(id string) (string, error) {
+	at, _, ok := r.find(id)
+	if !ok {
+		return "", nil
+	}
+	for range maxChain + 1 {
+		h, _, err := r.window.head(at)
+		if err == nil && h.kind.isDelta() {
+			at, err = r.baseOf(at, h)
+		} else if err == nil {
+			return h.kind.String(), nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("read object %s: %w", id, err)
+		}
+	}
+	return "", fmt.Errorf("read object %s: %w: a chain of more than %d deltas", id, ErrMalformed, maxChain)
+}
+
+// Prefixed returns the names of all objects that begin with these lower-case hexadecimal digits, rising, each once.
+func (r *Reader) Prefixed(prefix string) []string {
+	var names []string
+	for _, p := range r.packs {
+		names = p.index.prefixed(names, prefix)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// verify compares an object with its name, as with a checksum.
+func (r *Reader) verify(name []byte, o Object) error {
+	hash := r.sha1
+	if len(name) == sha256.Size {
+		hash = r.sha256
+	}
+	hash.Reset()
+	r.sum = append(r.sum[:0], o.Kind...)
 	r.sum = strconv.AppendInt(append(r.sum, ' '), int64(len(o.Data)), 10)
-	_, _ = r.hash.Write(append(r.sum, 0)) // a hash takes everything
-	_, _ = r.hash.Write(o.Data)
-	if r.sum = r.hash.Sum(r.sum[:0]); !bytes.Equal(r.sum, id[:]) {
+	_, _ = hash.Write(append(r.sum, 0)) // a hash takes everything
+	_, _ = hash.Write(o.Data)
+	if r.sum = hash.Sum(r.sum[:0]); !bytes.Equal(r.sum, name) {
 		return fmt.Errorf("%w: its bytes have the id %x", ErrMalformed, r.sum)
 	}
 	return nil
 }
 
-func (r *Reader) find(id ID) (place, bool) {
+// find returns where an object is, and its name in bytes; false: no pack holds it.
+func (r *Reader) find(id string) (at place, name []byte, ok bool) {
+	name, err := hex.DecodeString(id)
+	if err != nil {
+		return place{}, nil, false
+	}
 	for _, p := range r.packs {
-		if at, ok := p.find(id); ok {
-			return at, true
+		if at, ok = p.find(name); ok {
+			return at, name, true
 		}
 	}
-	return place{}, false
+	return place{}, nil, false
 }
 
 // read follows deltas to something that is none, or that is still known, and applies them on the way back.
@@ -154,10 +197,11 @@ func (r *Reader) baseOf(at place, h head) (place, error) {
 	if h.kind == kindOfsDelta {
 		return place{at.pack, at.offset - h.back}, nil
 	}
-	if base, ok := at.pack.find(h.base); ok {
+	name := h.base[:at.pack.index.width]
+	if base, ok := at.pack.find(name); ok {
 		return base, nil
 	}
-	return place{}, fmt.Errorf("%w: no base %s of a delta", ErrMalformed, h.base)
+	return place{}, fmt.Errorf("%w: no base %x of a delta", ErrMalformed, name)
 }
 
 // whole reads an object that is no delta.
@@ -165,7 +209,7 @@ func (r *Reader) whole(at place, h head, data, limit int64) (Object, error) {
 	if h.size > limit {
 		return Object{}, ErrTooLarge
 	}
-	object := Object{kind: h.kind, Data: r.cache.room(at, h.kind, h.size)}
+	object := Object{Kind: h.kind.String(), Data: r.cache.room(at, h.kind.String(), h.size)}
 	if err := r.window.read(at.pack, data, object.Data); err != nil {
 		r.cache.drop(at)
 		return Object{}, err
@@ -202,10 +246,10 @@ func (r *Reader) apply(at place, base Object, limit int64) (Object, error) {
 	if size > limit {
 		return Object{}, ErrTooLarge
 	}
-	result := r.cache.room(at, base.kind, size)
+	result := r.cache.room(at, base.Kind, size)
 	if _, err := applyDelta(result[:0:size], base.Data, r.delta); err != nil {
 		r.cache.drop(at)
 		return Object{}, err
 	}
-	return Object{kind: base.kind, Data: result}, nil
+	return Object{Kind: base.Kind, Data: result}, nil
 }

@@ -6,11 +6,13 @@ package pack_test
 import (
 	"bytes"
 	"crypto/sha1"
-	"encoding/hex"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,9 +23,13 @@ import (
 
 // chains makes a repository with two packs, long chains of deltas, files of every length around what a window and the cache
 // hold, and an annotated tag.
-func chains(t *testing.T) *gittest.Repo {
+func chains(t *testing.T, format string) *gittest.Repo {
 	t.Helper()
 	repo := gittest.New(t).Repo(t, "demo")
+	if err := errors.Join(os.RemoveAll(repo.Dir()), os.Mkdir(repo.Dir(), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	repo.Git(t, "init", "--quiet", "--bare", "--object-format="+format, "--initial-branch=main", repo.Dir())
 	for n := range 10 {
 		files := map[string]string{
 			"long.txt":  strings.Repeat("a line that stays\n", 2000) + fmt.Sprintf("version %d\n", n),
@@ -57,17 +63,10 @@ func random(size int) string {
 	return b.String()[:size]
 }
 
-func hashObject(kind string, data []byte) string {
-	return fmt.Sprintf("%x", sha1.Sum(fmt.Appendf(nil, "%s %d\x00%s", kind, len(data), data)))
-}
-
-func parseID(t *testing.T, digits string) pack.ID {
-	t.Helper()
-	var id pack.ID
-	if n, err := hex.Decode(id[:], []byte(digits)); err != nil || n != len(id) {
-		t.Fatalf("id %q: %v", digits, err)
-	}
-	return id
+func hashObject(sum hash.Hash, kind string, data []byte) string {
+	sum.Reset()
+	fmt.Fprintf(sum, "%s %d\x00%s", kind, len(data), data)
+	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
 func open(t *testing.T, dir string) *pack.Reader {
@@ -84,7 +83,17 @@ func open(t *testing.T, dir string) *pack.Reader {
 // about in the packs, and then backwards.
 func TestReadsWhatGitReads(t *testing.T) {
 	t.Parallel()
-	repo := chains(t)
+	for format, hash := range map[string]hash.Hash{"sha1": sha1.New(), "sha256": sha256.New()} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			readsWhatGitReads(t, format, hash)
+		})
+	}
+}
+
+func readsWhatGitReads(t *testing.T, format string, sum hash.Hash) {
+	t.Helper()
+	repo := chains(t, format)
 	if got := repo.Git(t, "count-objects", "-v"); !strings.Contains(got, "\npacks: 2\n") || !strings.HasPrefix(got, "count: 0\n") {
 		t.Fatalf("got %q, want two packs and nothing else", got)
 	}
@@ -92,13 +101,16 @@ func TestReadsWhatGitReads(t *testing.T) {
 	r := open(t, repo.Dir())
 	check := func(line string) {
 		fields := strings.Fields(line)
-		got, err := r.Read(parseID(t, fields[0]), 1<<30)
+		got, err := r.Read(fields[0], 1<<30)
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		hash := hashObject(fields[1], got.Data)
-		if got.Kind() != fields[1] || strconv.Itoa(len(got.Data)) != fields[2] || hash != fields[0] {
-			t.Fatalf("got a %s with %d bytes and id %s, want %s", got.Kind(), len(got.Data), hash, line)
+		hash := hashObject(sum, fields[1], got.Data)
+		if kind, err := r.Kind(fields[0]); kind != fields[1] || err != nil {
+			t.Fatalf("got kind %q (%v), want %s", kind, err, line)
+		}
+		if got.Kind != fields[1] || strconv.Itoa(len(got.Data)) != fields[2] || hash != fields[0] {
+			t.Fatalf("got a %s with %d bytes and id %s, want %s", got.Kind, len(got.Data), hash, line)
 		}
 	}
 	for _, line := range objects {
@@ -107,18 +119,34 @@ func TestReadsWhatGitReads(t *testing.T) {
 	for i := range objects {
 		check(objects[len(objects)-1-i])
 	}
-	if _, err := r.Read(parseID(t, strings.Repeat("0", 40)), 1<<30); !errors.Is(err, pack.ErrNotFound) {
-		t.Errorf("got %v for an object that is not there, want ErrNotFound", err)
+	for _, id := range []string{strings.Repeat("0", 40), strings.Repeat("0", 64), objects[0][:20], "", "HEAD"} {
+		if _, err := r.Read(id, 1<<30); !errors.Is(err, pack.ErrNotFound) {
+			t.Errorf("got %v for object %q, which is not there, want ErrNotFound", err, id)
+		}
+		if kind, err := r.Kind(id); kind != "" || err != nil {
+			t.Errorf("got kind %q (%v) of object %q, which is not there", kind, err, id)
+		}
+	}
+	for _, prefix := range []string{"", "a", "0b", objects[0][:7], objects[0][:sum.Size()*2], "fffffff"} {
+		var want []string
+		for _, line := range objects {
+			if id, _, _ := strings.Cut(line, " "); strings.HasPrefix(id, prefix) {
+				want = append(want, id)
+			}
+		}
+		if got := r.Prefixed(prefix); !slices.Equal(got, want) {
+			t.Errorf("got %d names that begin with %q, want %d", len(got), prefix, len(want))
+		}
 	}
 }
 
 func TestBoundsWhatItReads(t *testing.T) {
 	t.Parallel()
-	repo := chains(t)
+	repo := chains(t, "sha1")
 	r := open(t, repo.Dir())
 	for _, name := range []string{"larger.bin", "long.txt", "many/299.yaml"} {
-		blob := parseID(t, repo.Git(t, "rev-parse", "main:"+name))
-		size, err := strconv.ParseInt(repo.Git(t, "cat-file", "-s", blob.String()), 10, 64)
+		blob := repo.Git(t, "rev-parse", "main:"+name)
+		size, err := strconv.ParseInt(repo.Git(t, "cat-file", "-s", blob), 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,12 +193,12 @@ func TestDamage(t *testing.T) {
 		r := open(t, filepath.Dir(filepath.Dir(dir)))
 		for _, line := range objects {
 			fields := strings.Fields(line)
-			got, err := r.Read(parseID(t, fields[0]), 1<<20)
+			got, err := r.Read(fields[0], 1<<20)
 			if err != nil {
 				broken++
 				continue
 			}
-			if hash := hashObject(fields[1], got.Data); hash != fields[0] {
+			if hash := hashObject(sha1.New(), fields[1], got.Data); hash != fields[0] {
 				t.Fatalf("byte %d: got an object with id %s, want %s or an error", at, hash, line)
 			}
 		}

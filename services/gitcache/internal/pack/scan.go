@@ -164,11 +164,11 @@ func newScanner(s stream, into *records, l limits) *scanner {
 // next reads one object.
 func (s *scanner) next() error {
 	offset := s.stream.offset()
-	h, err := readHead(s.stream)
+	h, err := readHead(s.stream, sumSize)
 	if err != nil {
 		return err
 	}
-	rec := record{offset: offset, size: h.size, id: h.base, base: none, child: none, sibling: none, kind: h.kind}
+	rec := record{offset: offset, size: h.size, id: ID(h.base[:sumSize]), base: none, child: none, sibling: none, kind: h.kind}
 	base := none
 	if h.kind == kindOfsDelta {
 		found, ok := s.records.find(offset - h.back)

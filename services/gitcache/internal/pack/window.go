@@ -38,12 +38,12 @@ func openReadable(indexPath string) (*readable, error) {
 }
 
 // find returns where the object begins.
-func (p *readable) find(id ID) (place, bool) {
-	i, ok := p.index.Find(id)
+func (p *readable) find(name []byte) (place, bool) {
+	i, ok := p.index.find(name)
 	if !ok {
 		return place{}, false
 	}
-	return place{p, p.index.At(i).Offset}, true
+	return place{p, p.index.offset(i)}, true
 }
 
 // place is where an object begins.
@@ -92,7 +92,7 @@ func (w *window) head(at place) (head, int64, error) {
 	if err := w.seek(at.pack, at.offset); err != nil {
 		return head{}, 0, err
 	}
-	h, err := readHead(w.ahead)
+	h, err := readHead(w.ahead, at.pack.index.width)
 	if err != nil {
 		return head{}, 0, cutOff(err)
 	}

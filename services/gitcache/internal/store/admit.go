@@ -23,7 +23,7 @@ func (d *Draft) admit(ctx context.Context, p mirror.FetchParams, c mirror.Conten
 	if p.Admit == nil {
 		return c, nil
 	}
-	reader, err := d.store.objects.Open(ctx, d.dir)
+	reader, err := d.store.Objects(d.dir)
 	if err != nil {
 		return mirror.Content{}, fmt.Errorf("open what was fetched: %w", err)
 	}

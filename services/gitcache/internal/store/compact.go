@@ -16,13 +16,6 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// Walker is what [Objects] can do besides: tell what refs reach. A back end that cannot keeps what no ref reaches any more.
-type Walker interface {
-	// Reachable visits every object that the given ones reach, themselves included, at least once each. It may visit
-	// some more. Objects that are absent are passed over where they are in tips, and errors elsewhere.
-	Reachable(ctx context.Context, dir string, tips []string, visit func(id string)) error
-}
-
 // errOvertaken tells that the mirror became another one while it was being compacted.
 var errOvertaken = errors.New("mirror was replaced meanwhile")
 

@@ -5,53 +5,72 @@ package store_test
 
 import (
 	"context"
-	"log/slog"
+	"crypto/sha512"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/store"
 )
 
-// walker is a back end that tells from where it was to walk.
-type walker struct {
-	objects
-	from *[]string
-}
-
-func (w walker) Reachable(_ context.Context, _ string, tips []string, _ func(string)) error {
-	*w.from = append(*w.from, tips...)
-	return nil
-}
-
-// TestWhatIsDeliveredIsReached has a policy hold a branch back: the commit that is delivered instead must not be dropped.
-func TestWhatIsDeliveredIsReached(t *testing.T) {
+// TestWhatIsDeliveredIsKept has a policy hold a branch back, and compacts the mirror. What stays is what the refs name, what
+// is delivered instead, and what the refs named a week ago. A commit that none of them reaches goes.
+func TestWhatIsDeliveredIsKept(t *testing.T) {
 	t.Parallel()
-	dir, from := t.TempDir(), []string{}
-	s, err := store.New(store.Params{
-		Dir: dir, Readers: 1, Objects: walker{from: &from}, Limits: store.Limits{}, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
+	repo := gittest.New(t).Repo(t, "demo")
+	commits, noise := map[string]string{}, make([]string, 101) // which does not compress
+	for i := range noise {
+		noise[i] = fmt.Sprintf("%x", sha512.Sum512([]byte{byte(i)}))
 	}
-	held, good, before := strings.Repeat("1", 40), strings.Repeat("2", 40), strings.Repeat("3", 40)
+	for i, name := range []string{"held", "good", "before", "lost"} {
+		commits[name] = repo.Commit(t, name, map[string]string{"a": strings.Join(noise[:1+100*(i/3)], name)})
+	}
+	repo.Git(t, "repack", "-a", "-d", "-q", "--no-write-bitmap-index")
+	dir := t.TempDir()
+	s := newStore(t, dir)
+	held, good := commits["held"], commits["good"]
 	c := pointing(held)
 	c.Refs = mirror.NewRefs([]mirror.Ref{{
 		Name: "refs/heads/main", Object: held, Commit: held, Held: "is not signed", GoodObject: good, GoodCommit: good,
 	}})
-	accept(t, s, c, true)
+	acceptPacks(t, s, repo, c)
 	examined := filepath.Join(dir, "uid", "examined.json")
-	if err := os.WriteFile(examined, []byte(`{"at":"2001-01-01T00:00:00Z","tips":["`+before+`"]}`), 0o600); err != nil {
+	if err := os.WriteFile(examined, []byte(`{"at":"2001-01-01T00:00:00Z","tips":["`+commits["before"]+`"]}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Compact(t.Context(), "uid", func(context.Context) (func(), error) { return func() {}, nil }); err != nil {
+	done, err := s.Compact(t.Context(), "uid", func(context.Context) (func(), error) { return func() {}, nil })
+	if err != nil || !done.Full {
+		t.Fatalf("got %+v (%v), want what nothing reaches to be gone", done, err)
+	}
+	r, err := s.Open(t.Context(), "uid")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{held, good, before}, from); diff != "" {
-		t.Errorf("walked from (-want +got):\n%s", diff)
+	defer func() { _ = r.Close() }()
+	for name, id := range commits {
+		if _, err := r.File(t.Context(), id, "a"); (err == nil) != (name != "lost") {
+			t.Errorf("got %v of the commit that is %s", err, name)
+		}
+	}
+}
+
+// acceptPacks makes the packs of a repository a mirror.
+func acceptPacks(t *testing.T, s *store.Store, repo *gittest.Repo, c mirror.Content) {
+	t.Helper()
+	d, err := s.Draft("uid", c, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	packs := filepath.Join("objects", "pack")
+	if err := os.CopyFS(filepath.Join(d.Dir(), packs), os.DirFS(filepath.Join(repo.Dir(), packs))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Accept(t.Context(), params(allowed), c); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -53,8 +53,8 @@ func fits(dir string, want format) bool {
 // clone for git it would react by asking an upstream for what is missing, which nothing but the owner of the lease may do.
 const partialMark = "[leat]\n\tpartial = true\n"
 
-// IsPartial tells whether the generation in dir may lack blobs.
-func IsPartial(dir string) (bool, error) {
+// isPartial tells whether the generation in dir may lack blobs.
+func isPartial(dir string) (bool, error) {
 	config, err := os.ReadFile(filepath.Join(dir, "config"))
 	if err != nil {
 		return false, fmt.Errorf("read mirror configuration: %w", err)
@@ -64,7 +64,7 @@ func IsPartial(dir string) (bool, error) {
 
 // alike tells whether a generation lacks blobs if, and only if, it may.
 func alike(dir string, partial bool) bool {
-	is, err := IsPartial(dir)
+	is, err := isPartial(dir)
 	return err == nil && is == partial
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/history"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -36,12 +37,23 @@ func (s *Store) Open(ctx context.Context, uid string) (content.Reader, error) {
 		s.leave(context.WithoutCancel(ctx), dir)
 		s.readers.Release(1)
 	}
-	r, err := s.objects.Open(ctx, dir)
+	r, err := s.Objects(dir)
 	if err != nil {
 		release()
 		return nil, err
 	}
 	return reader{Reader: r, release: release}, nil
+}
+
+// Objects opens the bare repository in dir, such as that of a draft, for reading. It is not counted among the readers.
+func (s *Store) Objects(dir string) (*history.Reader, error) {
+	partial, err := isPartial(dir)
+	if err != nil {
+		return nil, err
+	}
+	return history.Open(dir, history.Params{Partial: partial, Large: func(ctx context.Context, id string) (content.File, error) {
+		return s.large(ctx, dir, id)
+	}})
 }
 
 // Close implements [content.Reader].

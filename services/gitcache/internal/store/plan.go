@@ -6,6 +6,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -134,10 +135,6 @@ type examination struct {
 // name it by its id.
 func (c *compaction) sort(ctx context.Context) error {
 	c.plan = geometric(c.packs)
-	walker, ok := c.store.objects.(Walker)
-	if !ok {
-		return nil
-	}
 	var last examination
 	if err := readJSON(filepath.Join(c.home, examinedFile), &last); err != nil {
 		return c.examined(c.state.Refs) // for the first time, or after damage: from here on
@@ -150,8 +147,13 @@ func (c *compaction) sort(ctx context.Context) error {
 		return err
 	}
 	defer release()
+	objects, err := c.store.Objects(c.from)
+	if err != nil {
+		return err
+	}
 	keep := keep{}
-	if err := walker.Reachable(ctx, c.from, slices.Concat(tips(c.state.Refs), last.Tips), keep.add); err != nil {
+	err = objects.Reachable(ctx, slices.Concat(tips(c.state.Refs), last.Tips), keep.add)
+	if err = errors.Join(err, objects.Close()); err != nil {
 		return fmt.Errorf("find what refs reach: %w", err)
 	}
 	lost, err := keep.lost(c.packs)
@@ -182,10 +184,14 @@ func tips(refs mirror.Refs) []string {
 // keep are the objects that stay.
 type keep map[pack.ID]struct{}
 
-func (k keep) add(id string) {
-	if parsed, ok := pack.ParseID(id); ok {
-		k[parsed] = struct{}{}
+// add reports whether the object was not among them.
+func (k keep) add(id string) bool {
+	parsed, ok := pack.ParseID(id)
+	if _, known := k[parsed]; known || !ok {
+		return false
 	}
+	k[parsed] = struct{}{}
+	return true
 }
 
 func (k keep) has(id pack.ID) bool {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -123,7 +124,38 @@ func (s *Store) verify(ctx context.Context, dir string, st state) error {
 			return fmt.Errorf("verify mirror: %s has %d bytes, want %d", name, info.Size(), size)
 		}
 	}
-	return s.objects.Verify(ctx, dir, allRefs(st.Refs))
+	return s.verifyRefs(ctx, dir, allRefs(st.Refs))
+}
+
+// maxVerified bounds how many tips are read whole when a mirror is loaded. The others are looked up in the index.
+const maxVerified = 256
+
+// verifyRefs makes sure that every ref leads to an object that can be read.
+func (s *Store) verifyRefs(ctx context.Context, dir string, refs mirror.Refs) error {
+	objects, err := s.Objects(dir)
+	if err != nil {
+		return fmt.Errorf("verify mirror: %w", err)
+	}
+	defer func() { _ = objects.Close() }()
+	for i, ref := range refs {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if len(ref.Object) == digitsSHA256 && !s.sha256 {
+			return fmt.Errorf("verify %s: SHA-256 object names: %w", ref.Name, ErrForeign)
+		}
+		kind, err := objects.Kind(ref.Object)
+		if err == nil && kind == "" {
+			err = content.ErrDamaged
+		}
+		if err == nil && i < maxVerified && ref.Commit != "" {
+			_, err = objects.Commit(ctx, ref.Commit)
+		}
+		if err != nil {
+			return fmt.Errorf("verify %s: %w", ref.Name, err)
+		}
+	}
+	return nil
 }
 
 // Unchanged keeps only that the mirror was found equal to the upstream. It asks the guard first.

@@ -34,17 +34,8 @@ const (
 	temporaryPack = "tmp_"
 )
 
-// ErrForeign marks a mirror that is whole, but of a kind that this back end cannot read. It is kept.
+// ErrForeign marks a mirror that is whole, but of a kind that this back end cannot take. It is kept.
 var ErrForeign = errors.New("mirror is for another back end")
-
-// Objects reads the object stores of bare repositories: it is what back ends do in their own ways. Its methods may be
-// called concurrently.
-type Objects interface {
-	// Open opens a bare repository for reading.
-	Open(ctx context.Context, dir string) (content.Reader, error)
-	// Verify makes sure that every ref leads to an object that can be read. ErrForeign: it can by others.
-	Verify(ctx context.Context, dir string, refs mirror.Refs) error
-}
 
 // Params are what a [Store] works with.
 type Params struct {
@@ -52,17 +43,22 @@ type Params struct {
 	Dir string
 	// Readers bounds how many readers are open at once. Zero: 8.
 	Readers int
-	Objects Objects
-	// Partial: Objects can read mirrors that lack blobs.
-	Partial bool
-	Limits  Limits
-	Logger  *slog.Logger
+	// Large opens a blob of the bare repository in dir that is too large to be held in memory. It may be called
+	// concurrently.
+	Large func(ctx context.Context, dir, id string) (content.File, error)
+	// SHA256 and Partial: the back end can fetch into mirrors that name objects by SHA-256, and into those that lack blobs.
+	// Mirrors that it could not go on with are left to others.
+	SHA256, Partial bool
+
+	Limits Limits
+	Logger *slog.Logger
 }
 
 // Store keeps mirrors under one folder. It may be used concurrently, its drafts for different repositories only.
 type Store struct {
 	dir     string
-	objects Objects
+	large   func(ctx context.Context, dir, id string) (content.File, error)
+	sha256  bool
 	partial bool
 	logger  *slog.Logger
 	readers *semaphore.Weighted
@@ -90,7 +86,7 @@ func New(p Params) (*Store, error) {
 		return nil, fmt.Errorf("make mirror folder: %w", err)
 	}
 	s := &Store{
-		dir: p.Dir, objects: p.Objects, partial: p.Partial, logger: p.Logger, readers: semaphore.NewWeighted(int64(p.Readers)), limits: p.Limits,
+		dir: p.Dir, large: p.Large, sha256: p.SHA256, partial: p.Partial, logger: p.Logger, readers: semaphore.NewWeighted(int64(p.Readers)), limits: p.Limits,
 		current: map[string]string{}, described: map[string]mirror.File{}, reading: map[string]int{}, retired: map[string]bool{},
 		room: newRoom(),
 	}

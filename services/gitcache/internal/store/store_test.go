@@ -4,7 +4,6 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -20,20 +19,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/store"
 )
 
-// objects stands in for a back end: it opens anything, and finds wrong what it is told to.
-type objects struct{ wrong error }
-
-func (objects) Open(context.Context, string) (content.Reader, error) { return reader{}, nil }
-
-func (o objects) Verify(context.Context, string, mirror.Refs) error { return o.wrong }
-
-type reader struct{ content.Reader }
-
-func (reader) Close() error { return nil }
-
-func newStore(t *testing.T, dir string, wrong error) *store.Store {
+func newStore(t *testing.T, dir string) *store.Store {
 	t.Helper()
-	s, err := store.New(store.Params{Dir: dir, Readers: 2, Objects: objects{wrong: wrong}, Logger: slog.New(slog.DiscardHandler)})
+	s, err := store.New(store.Params{Dir: dir, Readers: 2, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +71,7 @@ func generations(t *testing.T, dir string) []string {
 func TestGenerationStaysWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	first := accept(t, s, pointing(sha1), true)
 	var readers []content.Reader
 	for range 2 {
@@ -110,7 +98,7 @@ func TestGenerationStaysWhileItIsRead(t *testing.T) {
 func TestRefusedFetchLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := newStore(t, dir, nil)
+	s := newStore(t, dir)
 	gone := errors.New("lease is gone")
 	d, err := s.Draft("uid", pointing(sha1), false)
 	if err != nil {
@@ -131,7 +119,7 @@ func TestRefusedFetchLeavesNothing(t *testing.T) {
 
 func TestGenerationIsOfOneFormat(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, t.TempDir(), nil)
+	s := newStore(t, t.TempDir())
 	empty := accept(t, s, mirror.Content{}, false)
 	short := accept(t, s, pointing(sha1), false)
 	if short != empty {
@@ -152,19 +140,20 @@ func TestGenerationIsOfOneFormat(t *testing.T) {
 func TestLoadJudgesWhatItFinds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		wrong error
-		want  error
-		kept  bool
+		content mirror.Content
+		want    error
+		kept    bool
 	}{
-		"whole":   {want: nil, kept: true},
-		"damaged": {wrong: errors.New("no such object"), want: mirror.ErrNoMirror, kept: false},
-		"foreign": {wrong: store.ErrForeign, want: mirror.ErrNoMirror, kept: true},
+		"whole":   {content: mirror.Content{}, want: nil, kept: true},
+		"damaged": {content: pointing(sha1), want: mirror.ErrNoMirror, kept: false},
+		"foreign": {content: pointing(sha256), want: mirror.ErrNoMirror, kept: true},
+		"partial": {content: mirror.Content{Partial: true}, want: mirror.ErrNoMirror, kept: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			accept(t, newStore(t, dir, nil), pointing(sha1), false)
-			_, err := newStore(t, dir, c.wrong).Load(t.Context(), "uid")
+			accept(t, newStore(t, dir), c.content, false)
+			_, err := newStore(t, dir).Load(t.Context(), "uid")
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}

@@ -4,6 +4,7 @@
 package uploadpack
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -18,7 +19,7 @@ type Objects interface {
 	Kind(id string) (string, error)
 	// Ancestors gives commits and their history to add, newest first, until add returns false; how much of it is up to the
 	// implementation. A commit that is not there is left out: one have less costs bytes, not correctness.
-	Ancestors(commits []string, add func(id string) bool) error
+	Ancestors(ctx context.Context, commits []string, add func(id string) bool) error
 }
 
 // Wants are the offered objects that the mirror, whose refs these are, does not have.
@@ -46,7 +47,7 @@ func (o *Offer) Wants(have mirror.Refs, objects Objects) ([]string, error) {
 
 // Haves are commits of the mirror that the upstream is likely to have too: first where moved refs were, with some history,
 // then other tips.
-func (o *Offer) Haves(have mirror.Refs, objects Objects) ([]string, error) {
+func (o *Offer) Haves(ctx context.Context, have mirror.Refs, objects Objects) ([]string, error) {
 	seen := map[string]bool{}
 	var haves []string
 	add := func(id string) bool {
@@ -63,7 +64,7 @@ func (o *Offer) Haves(have mirror.Refs, objects Objects) ([]string, error) {
 		}
 	}
 	if len(moved) > 0 {
-		if err := objects.Ancestors(moved, add); err != nil {
+		if err := objects.Ancestors(ctx, moved, add); err != nil {
 			return nil, fmt.Errorf("find what both sides have: %w", err)
 		}
 	}

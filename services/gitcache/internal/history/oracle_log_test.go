@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package history_test
 
 import (
 	"slices"
@@ -15,9 +15,9 @@ import (
 )
 
 // oracleChanges compares every commit with each of its parents, and each root with another commit.
-func oracleChanges(t *testing.T, s *subject, repo *gittest.Repo, commits []gitCommit) {
+func oracleChanges(t *testing.T, repo *gittest.Repo, commits []gitCommit) {
 	t.Helper()
-	r := s.reader(t)
+	r := openRepo(t, repo)
 	trees := map[string]string{}
 	for _, c := range commits {
 		trees[c.id] = c.tree
@@ -73,9 +73,9 @@ func gitChanges(t *testing.T, out string) map[string][]content.Change {
 }
 
 // oracleLog compares the history of the tip of main, of all of it and of files and folders that come and go in it.
-func oracleLog(t *testing.T, s *subject, repo *gittest.Repo) {
+func oracleLog(t *testing.T, repo *gittest.Repo) {
 	t.Helper()
-	r := s.reader(t)
+	r := openRepo(t, repo)
 	tip := repo.Resolve(t, "main")
 	all := strings.Split(repo.Git(t, "log", "--format=%H", tip), "\n")
 	if got := wholeLog(t, r, content.LogParams{From: tip, Limit: 100}); !slices.Equal(got, all) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package history_test
 
 import (
 	"crypto/sha1" //nolint:gosec // what Git's object names are
@@ -17,33 +17,33 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// oracle compares every commit of a history of more than 1 000 with what git itself says: its place in the history, the
+// TestOracle compares every commit of a history of more than 1 000 with what git itself says: its place in the history, the
 // listing of its tree, the hash of every file, the canonical tar, and what differs from its parents. A tree that several
 // commits share is compared once.
-func oracle(t *testing.T, open New) {
+func TestOracle(t *testing.T) {
+	t.Parallel()
 	repo := gittest.New(t).Repo(t, "demo")
 	repo.History(t, gittest.HistoryParams{Seed: 3, Commits: 1200})
-	s := newSubject(t, open, repo.URL())
-	s.fetch(t)
+	packAll(t, repo)
 	commits := gitCommits(t, repo)
 	if len(commits) < 1000 {
 		t.Fatalf("got a history of %d commits, want at least 1000", len(commits))
 	}
 	t.Run("commits", func(t *testing.T) {
 		t.Parallel()
-		oracleCommits(t, s, commits)
+		oracleCommits(t, repo, commits)
 	})
 	t.Run("trees", func(t *testing.T) {
 		t.Parallel()
-		oracleTrees(t, s, repo, commits)
+		oracleTrees(t, repo, commits)
 	})
 	t.Run("changes", func(t *testing.T) {
 		t.Parallel()
-		oracleChanges(t, s, repo, commits)
+		oracleChanges(t, repo, commits)
 	})
 	t.Run("log", func(t *testing.T) {
 		t.Parallel()
-		oracleLog(t, s, repo)
+		oracleLog(t, repo)
 	})
 }
 
@@ -68,9 +68,9 @@ func gitCommits(t *testing.T, repo *gittest.Repo) []gitCommit {
 	return commits
 }
 
-func oracleCommits(t *testing.T, s *subject, commits []gitCommit) {
+func oracleCommits(t *testing.T, repo *gittest.Repo, commits []gitCommit) {
 	t.Helper()
-	r := s.reader(t)
+	r := openRepo(t, repo)
 	for _, want := range commits {
 		c, err := r.Commit(t.Context(), want.id)
 		if err != nil {
@@ -98,7 +98,7 @@ type item struct {
 }
 
 // oracleTrees shares the trees among a few readers.
-func oracleTrees(t *testing.T, s *subject, repo *gittest.Repo, commits []gitCommit) {
+func oracleTrees(t *testing.T, repo *gittest.Repo, commits []gitCommit) {
 	t.Helper()
 	seen := map[string]bool{}
 	distinct := slices.DeleteFunc(slices.Clone(commits), func(c gitCommit) bool {
@@ -111,7 +111,7 @@ func oracleTrees(t *testing.T, s *subject, repo *gittest.Repo, commits []gitComm
 	for i := range readers {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			r := s.reader(t)
+			r := openRepo(t, repo)
 			for at := i; at < len(distinct) && !t.Failed(); at += readers {
 				compareTree(t, r, repo, distinct[at])
 			}
