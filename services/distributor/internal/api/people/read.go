@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -195,9 +196,13 @@ func (s *Service) listOwn(ctx context.Context, kind catalog.Kind, page *typev1.P
 // it is made, its configuration included. Where it runs and how it fares remains.
 func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
 	if service, ok := record.Object.(*catalog.Service); ok {
+		wanted := service.Spec.Wanted()
 		record.Object = &catalog.Service{
 			Metadata: service.Metadata,
-			Spec:     catalog.ServiceSpec{Cluster: service.Spec.Cluster, Namespace: service.Spec.Namespace, Paused: service.Spec.Paused},
+			Spec: catalog.ServiceSpec{
+				Cluster: service.Spec.Cluster,
+				Options: &syncpolicy.Options{Namespace: wanted.Namespace, Paused: wanted.Paused},
+			},
 		}
 	}
 	binding, ok := record.Object.(*catalog.AccessBinding)
