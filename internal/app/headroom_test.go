@@ -51,7 +51,7 @@ func gcPercent() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-func TestKeepHeadroomFollowsTheHeap(t *testing.T) { //nolint:paralleltest // A process has one heap.
+func TestKeepHeadroomFollowsTheHeap(t *testing.T) {
 	stop := KeepHeadroom(64 << 20)
 	alive := make([]byte, 512<<20)
 	for gcPercent() >= 50 { // until a collection was noticed

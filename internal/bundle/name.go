@@ -38,8 +38,8 @@ func CheckName(name string) error {
 // ReasonOutside is the reason of the [*EntryError] of a symbolic link that leads out of the bundle.
 const ReasonOutside = "links to outside the bundle"
 
-// CheckTarget tells whether the symbolic link called name, itself a valid name, may point to target; the error is an
-// [*EntryError] or a [*LimitError].
+// CheckTarget reports whether the symbolic link called name, itself a valid name, may point to
+// target; the error is an [*EntryError] or a [*LimitError].
 //
 // A target is relative, and ".." comes only before every other element and never climbs above the
 // bundle's folder. A ".." after an element is refused even where it looks harmless, because that

@@ -57,8 +57,8 @@ func New(program string, lookupEnv func(string) (string, bool)) *Set {
 	return &Set{program: program, lookupEnv: lookupEnv, group: "Settings", byName: make(map[string]*setting)}
 }
 
-// Complete sets each zero variable that bind binds to the default of its setting, for a Config that was written as a
-// literal. Switches stay as they are: false may have been meant.
+// Complete sets each zero variable that bind binds to the default of its setting, for a Config that
+// was written as a literal. Switches stay as they are: false may have been meant.
 func Complete(bind func(*Set)) {
 	s := New("", func(string) (string, bool) { return "", false })
 	s.completes = true

@@ -27,7 +27,8 @@ func exchangeOnce(b *testing.B, client http.RoundTripper, req *http.Request) {
 	_ = res.Body.Close()
 }
 
-// BenchmarkSmallRequest sends a request with the headers of a usual one and reads an answer of 1 KiB.
+// BenchmarkSmallRequest sends a request with the headers of a usual one and reads an answer of 1
+// KiB.
 func BenchmarkSmallRequest(b *testing.B) {
 	handler := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Type"] = []string{"application/json"}

@@ -19,10 +19,12 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// largestRecord is what one write of TLS is at most: 16 KiB, and what encryption adds (RFC 8446, 5.2).
+// largestRecord is what one write of TLS is at most: 16 KiB, and what encryption adds (RFC 8446,
+// 5.2).
 const largestRecord = 16<<10 + 5 + 256
 
-// network lies below TLS, and knows how much was written at once. It can be had to take no more than a record at once, until it is closed.
+// network lies below TLS, and knows how much was written at once. It can be had to take no more
+// than a record at once, until it is closed.
 type network struct {
 	net.Conn
 
@@ -60,7 +62,8 @@ type layer struct{ net.Conn }
 // NetConn returns what is below.
 func (l layer) NetConn() net.Conn { return l.Conn }
 
-// encrypted returns both sides of a connection through TLS, with what lies below the client's and the server's.
+// encrypted returns both sides of a connection through TLS, with what lies below the client's and
+// the server's.
 func encrypted(t *testing.T, coalesce func(net.Conn) net.Conn, handler http.HandlerFunc) (client *h2.Client, near, far *network) {
 	t.Helper()
 	certified := httptest.NewTLSServer(nil)
@@ -73,7 +76,8 @@ func encrypted(t *testing.T, coalesce func(net.Conn) net.Conn, handler http.Hand
 	return client, near, far
 }
 
-// TestRecordsLeaveTogether has what one write of HTTP/2 becomes leave at once, and not in a write for each record of TLS.
+// TestRecordsLeaveTogether has what one write of HTTP/2 becomes leave at once, and not in a write
+// for each record of TLS.
 func TestRecordsLeaveTogether(t *testing.T) {
 	t.Parallel()
 	for _, coalesced := range []bool{false, true} {
@@ -104,7 +108,8 @@ func TestRecordsLeaveTogether(t *testing.T) {
 	}
 }
 
-// TestCoalescedConnectionEndsAtOnce closes a connection whose peer takes nothing, while records wait to leave together.
+// TestCoalescedConnectionEndsAtOnce closes a connection whose peer takes nothing, while records
+// wait to leave together.
 func TestCoalescedConnectionEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	client, near, _ := encrypted(t, h2.Coalesce, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
@@ -127,7 +132,8 @@ func TestCoalescedConnectionEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestHandshakeIsNotCoalesced has the first write be TLS's occasion to shake hands, for which nothing may be held.
+// TestHandshakeIsNotCoalesced has the first write be TLS's occasion to shake hands, for which
+// nothing may be held.
 func TestHandshakeIsNotCoalesced(t *testing.T) {
 	t.Parallel()
 	for range 20 { // the request goes out with the first bytes, or behind them

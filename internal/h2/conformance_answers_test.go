@@ -39,7 +39,8 @@ func TestConformanceStatuses(t *testing.T) {
 	})
 }
 
-// TestConformanceAnswersWithoutABody has the answers to HEAD, and those that have no body by their status, say what they like about it.
+// TestConformanceAnswersWithoutABody has the answers to HEAD, and those that have no body by their
+// status, say what they like about it.
 func TestConformanceAnswersWithoutABody(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		written := make(chan error, 1)
@@ -125,7 +126,8 @@ func TestConformanceAnswerLength(t *testing.T) {
 	})
 }
 
-// TestConformanceAnswerLengthIsWrong has the client not believe in a body that is not as long as announced.
+// TestConformanceAnswerLengthIsWrong has the client not believe in a body that is not as long as
+// announced.
 func TestConformanceAnswerLengthIsWrong(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		written := make(chan error, 1)
@@ -212,7 +214,8 @@ func TestConformanceAnswerHeaders(t *testing.T) {
 	})
 }
 
-// TestConformanceWhatTheServerAdds has it guess what the handler leaves open, and leave alone what it forbids.
+// TestConformanceWhatTheServerAdds has it guess what the handler leaves open, and leave alone what
+// it forbids.
 func TestConformanceWhatTheServerAdds(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		r := p.connect(t, func(w http.ResponseWriter, r *http.Request) {
@@ -317,7 +320,8 @@ func TestConformanceInformationalAnswers(t *testing.T) {
 			w.Header().Set("Link", "</a>")
 			w.WriteHeader(http.StatusEarlyHints)
 			if r.URL.Path == "/refused" {
-				// The header stays as it is from here on: net/http's server may read it still when the client has reset the stream.
+				// The header stays as it is from here on: net/http's server may read it still when
+				// the client has reset the stream.
 				<-r.Context().Done()
 				return
 			}

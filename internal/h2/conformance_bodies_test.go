@@ -90,7 +90,8 @@ func TestConformanceFullDuplex(t *testing.T) {
 	})
 }
 
-// TestConformanceHalfClose has the answer begin when the upload has ended, and the upload go on when the answer has been half read.
+// TestConformanceHalfClose has the answer begin when the upload has ended, and the upload go on
+// when the answer has been half read.
 func TestConformanceHalfClose(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		r := p.connect(t, func(w http.ResponseWriter, r *http.Request) {
@@ -200,7 +201,8 @@ func TestConformanceManyStreams(t *testing.T) {
 	})
 }
 
-// TestConformanceMoreThanTheServerTakes has requests above the server's limit wait, or fail, and never begin.
+// TestConformanceMoreThanTheServerTakes has requests above the server's limit wait, or fail, and
+// never begin.
 func TestConformanceMoreThanTheServerTakes(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		const limit = 5
@@ -312,7 +314,8 @@ func TestConformanceEarlyAnswer(t *testing.T) {
 	})
 }
 
-// TestConformanceUnreadUploads leaves many of them behind, and looks whether the connection still takes others.
+// TestConformanceUnreadUploads leaves many of them behind, and looks whether the connection still
+// takes others.
 func TestConformanceUnreadUploads(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		r := p.connect(t, func(w http.ResponseWriter, r *http.Request) {
@@ -333,7 +336,8 @@ func TestConformanceUnreadUploads(t *testing.T) {
 	})
 }
 
-// TestConformanceUnreadAnswers closes many of them early, and looks whether the connection still takes others.
+// TestConformanceUnreadAnswers closes many of them early, and looks whether the connection still
+// takes others.
 func TestConformanceUnreadAnswers(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		ended := make(chan struct{}, 1)

@@ -17,7 +17,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// How a server answers each breach of the protocol h2spec looks at. Here is what clients can do within it, and what may pile up.
+// How a server answers each breach of the protocol h2spec looks at. Here is what clients can do
+// within it, and what may pile up.
 
 // crowd counts the handlers that run at once.
 type crowd struct{ now, most, all atomic.Int64 }
@@ -33,8 +34,9 @@ func (c *crowd) wait(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 }
 
-// TestConformanceResetStorms has a server run no more handlers than it said, however fast their requests are given up
-// (CVE-2023-44487), or made to be given up by the server itself (CVE-2025-8671).
+// TestConformanceResetStorms has a server run no more handlers than it said, however fast their
+// requests are given up (CVE-2023-44487), or made to be given up by the server itself
+// (CVE-2025-8671).
 func TestConformanceResetStorms(t *testing.T) {
 	for name, end := range map[string]func(p *peer, stream uint32){
 		"by the client":        func(p *peer, stream uint32) { _ = p.framer.WriteRSTStream(stream, http2.ErrCodeCancel) },
@@ -63,7 +65,8 @@ func TestConformanceResetStorms(t *testing.T) {
 	}
 }
 
-// TestConformanceEndlessRequestHeads has a server stop a header that does not end (CVE-2024-27316), and answer one that is too large.
+// TestConformanceEndlessRequestHeads has a server stop a header that does not end (CVE-2024-27316),
+// and answer one that is too large.
 func TestConformanceEndlessRequestHeads(t *testing.T) {
 	conformServer(t, func(t *testing.T, server implementation) {
 		var c crowd
@@ -98,7 +101,8 @@ func TestConformanceEndlessRequestHeads(t *testing.T) {
 	})
 }
 
-// TestConformanceSilentClients has a server give up one that does not begin, or falls silent, or takes nothing (CVE-2019-9517).
+// TestConformanceSilentClients has a server give up one that does not begin, or falls silent, or
+// takes nothing (CVE-2019-9517).
 func TestConformanceSilentClients(t *testing.T) {
 	for name, test := range map[string]struct {
 		says  string
@@ -155,7 +159,8 @@ func TestConformanceSilentClients(t *testing.T) {
 	}
 }
 
-// TestConformanceClientsThatTakeNothing has handlers end with their connection, whatever they wait for.
+// TestConformanceClientsThatTakeNothing has handlers end with their connection, whatever they wait
+// for.
 func TestConformanceClientsThatTakeNothing(t *testing.T) {
 	conformServer(t, func(t *testing.T, server implementation) {
 		const streams = 20

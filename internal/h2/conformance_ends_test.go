@@ -146,7 +146,8 @@ func TestConformanceClientsThatGiveUp(t *testing.T) {
 	})
 }
 
-// TestConformanceCancelledBehindTheEnd has a reader who is given up when all has come get the rest, or be told why not.
+// TestConformanceCancelledBehindTheEnd has a reader who is given up when all has come get the rest,
+// or be told why not.
 func TestConformanceCancelledBehindTheEnd(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		const size = 100_000
@@ -233,7 +234,8 @@ func TestConformanceCloseWhileReading(t *testing.T) {
 	})
 }
 
-// TestConformanceDeadlinesThatHavePassed end a request at once: that is how a proxy cuts an answer off.
+// TestConformanceDeadlinesThatHavePassed end a request at once: that is how a proxy cuts an answer
+// off.
 func TestConformanceDeadlinesThatHavePassed(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		ended := make(chan handled, 1)

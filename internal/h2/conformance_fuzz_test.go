@@ -20,7 +20,8 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// script is what a peer says in a fuzz test: frames that are nearly good, so that they come further than bytes at random.
+// script is what a peer says in a fuzz test: frames that are nearly good, so that they come further
+// than bytes at random.
 type script struct {
 	rest   []byte
 	out    bytes.Buffer
@@ -159,8 +160,8 @@ func seed(f *testing.F) {
 	}
 }
 
-// slowReader reads from conn in one of three ways, chosen by the script's length so that all old scripts have one:
-// everything at once, a little at a time, or nothing until said is closed.
+// slowReader reads from conn in one of three ways, chosen by the script's length so that all old
+// scripts have one: everything at once, a little at a time, or nothing until said is closed.
 func slowReader(conn net.Conn, data []byte, said <-chan struct{}) (drained <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
@@ -184,8 +185,8 @@ func slowReader(conn net.Conn, data []byte, said <-chan struct{}) (drained <-cha
 	return done
 }
 
-// wantHeld fails if a connection had more pending at once than its bound plus the largest header of the test's handlers
-// and requests.
+// wantHeld fails if a connection had more pending at once than its bound plus the largest header of
+// the test's handlers and requests.
 func wantHeld(t *testing.T, held int) {
 	t.Helper()
 	if limit := h2.MaxHeld + largeHeader + 1<<10; held > limit {

@@ -46,7 +46,8 @@ func TestConformanceServersThatAreNone(t *testing.T) {
 	}
 }
 
-// TestConformanceSilentServers has a client give up one that is silent, or takes nothing, after a while.
+// TestConformanceSilentServers has a client give up one that is silent, or takes nothing, after a
+// while.
 func TestConformanceSilentServers(t *testing.T) {
 	for name, test := range map[string]struct {
 		reads bool
@@ -120,7 +121,8 @@ func TestConformanceStuckWrites(t *testing.T) {
 	})
 }
 
-// TestConformanceRefusals has a client say of a request that it was not begun where that is certain, and only there.
+// TestConformanceRefusals has a client say of a request that it was not begun where that is
+// certain, and only there.
 func TestConformanceRefusals(t *testing.T) {
 	conformClient(t, func(t *testing.T, client implementation) {
 		for code, refused := range map[http2.ErrCode]bool{
@@ -191,7 +193,8 @@ func TestConformanceGoAway(t *testing.T) {
 	}
 }
 
-// TestConformanceFewerStreams has a client keep to a limit that was lowered while more were running.
+// TestConformanceFewerStreams has a client keep to a limit that was lowered while more were
+// running.
 func TestConformanceFewerStreams(t *testing.T) {
 	conformClient(t, func(t *testing.T, client implementation) {
 		requests, p := serverPeer(t, client, generous...)
@@ -216,7 +219,8 @@ func TestConformanceFewerStreams(t *testing.T) {
 	})
 }
 
-// TestConformanceWindowsOfPeers has a client send what the windows let it, to the byte, and not a byte more when they become negative.
+// TestConformanceWindowsOfPeers has a client send what the windows let it, to the byte, and not a
+// byte more when they become negative.
 func TestConformanceWindowsOfPeers(t *testing.T) {
 	conformClient(t, func(t *testing.T, client implementation) {
 		const first, second = 100_000, 10_000
@@ -287,10 +291,12 @@ func TestConformanceWindowIsHeld(t *testing.T) {
 	})
 }
 
-// flood is how much a peer may say that is to be answered while it reads nothing, before it is stopped.
+// flood is how much a peer may say that is to be answered while it reads nothing, before it is
+// stopped.
 const flood = 64 << 20
 
-// TestConformanceFloods has neither side keep answers for a peer that does not read them (CVE-2019-9512, -9514, -9515).
+// TestConformanceFloods has neither side keep answers for a peer that does not read them
+// (CVE-2019-9512, -9514, -9515).
 func TestConformanceFloods(t *testing.T) {
 	ping := func(f *http2.Framer) error { return f.WritePing(false, [8]byte{}) }
 	settings := func(f *http2.Framer) error {

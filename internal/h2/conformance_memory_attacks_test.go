@@ -52,7 +52,8 @@ func requests(method, path string, flags http2.Flags, fields ...string) func(b [
 // streamOf returns the id of a connection's i-th request.
 func streamOf(i int) uint32 { return uint32(2*i + 1) }
 
-// only appends the first n of a connection's requests, and then window updates, which request nothing.
+// only appends the first n of a connection's requests, and then window updates, which request
+// nothing.
 func only(n int, request func(b []byte, i int) []byte) func(b []byte, i int) []byte {
 	return func(b []byte, i int) []byte {
 		if i < n {
@@ -64,7 +65,8 @@ func only(n int, request func(b []byte, i int) []byte) func(b []byte, i int) []b
 
 func word(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 
-// fragments returns a function that appends an unfinished HEADERS frame, and then CONTINUATION frames of size bytes.
+// fragments returns a function that appends an unfinished HEADERS frame, and then CONTINUATION
+// frames of size bytes.
 func fragments(size int) func(b []byte, i int) []byte {
 	piece := bytes.Repeat([]byte{0x88}, size) // ":status: 200", the shortest field there is
 	return func(b []byte, i int) []byte {
@@ -80,8 +82,8 @@ func promise(b []byte, _ int) []byte {
 	return append(b, 1, 0xff, 0xb8, byte(http2.FrameHeaders), 0, 0, 0, 0, 1)
 }
 
-// literals appends an unfinished HEADERS frame, and then CONTINUATION frames with one literal field each, which the
-// receiver must keep.
+// literals appends an unfinished HEADERS frame, and then CONTINUATION frames with one literal field
+// each, which the receiver must keep.
 func literals(b []byte, i int) []byte {
 	const size = 900
 	if i == 0 {
@@ -100,7 +102,8 @@ func redirect(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusMovedPermanently)
 }
 
-// written is the body that handlers write. It is a global, so that no connection's memory contains it.
+// written is the body that handlers write. It is a global, so that no connection's memory contains
+// it.
 var written [8 << 20]byte
 
 // writeOf returns a handler that writes an endless body in pieces of size bytes.

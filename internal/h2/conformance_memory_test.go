@@ -18,18 +18,19 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// The memory oracle sends the same bytes to net/http and to this package, and compares how much memory the two then
-// hold. It counts bytes sent and bytes held, never time.
+// The memory oracle sends the same bytes to net/http and to this package, and compares how much
+// memory the two then hold. It counts bytes sent and bytes held, never time.
 
 const (
-	// oracleFloor is the difference below which two results count as equal: a Go heap cannot be measured more exactly.
+	// oracleFloor is the difference below which two results count as equal: a Go heap cannot be
+	// measured more exactly.
 	oracleFloor = 3 << 20
 	// oracleChunk is how many bytes one connection sends before the next one's turn.
 	oracleChunk = 4 << 10
 	// slowly is how many bytes a slow reader reads after each chunk that it has sent.
 	slowly = 64
-	// stalled is how long a side may accept nothing before the test assumes that it has stopped reading. It affects
-	// only how long the test takes, not any result.
+	// stalled is how long a side may accept nothing before the test assumes that it has stopped
+	// reading. It affects only how long the test takes, not any result.
 	stalled = 200 * time.Millisecond
 )
 
@@ -49,24 +50,26 @@ type attack struct {
 	options  options
 	settings []http2.Setting
 	reads    reading
-	// paced makes a connection wait for its handlers before each chunk, so that no request is refused because there are
-	// too many. Once the handlers wait for the peer, the connection stops pacing.
+	// paced makes a connection wait for its handlers before each chunk, so that no request is
+	// refused because there are too many. Once the handlers wait for the peer, the connection stops
+	// pacing.
 	paced bool
-	// each is how many bytes we may hold for each connection, regardless of what net/http holds; zero: no such limit.
+	// each is how many bytes we may hold for each connection, regardless of what net/http holds;
+	// zero: no such limit.
 	each int
 	// handler answers requests in an attack on a server.
 	handler http.HandlerFunc
-	// ask makes requests from the client of a connection, in an attack on a client. The function that it returns is
-	// called before each chunk.
+	// ask makes requests from the client of a connection, in an attack on a client. The function
+	// that it returns is called before each chunk.
 	ask func(ctx context.Context, requests http.RoundTripper) (more func())
 	// say appends what a connection sends as its i-th message.
 	say func(b []byte, i int) []byte
 }
 
-// TestSecMemory runs each attack and requires that this package holds at most 1.5 times what net/http holds after the
-// same bytes. It does not run beside other tests, whose memory it would count. On a busy machine one side may be
-// delayed before it has read what it was sent. Therefore an attack counts as successful only if it succeeds several
-// times in a row.
+// TestSecMemory runs each attack and requires that this package holds at most 1.5 times what
+// net/http holds after the same bytes. It does not run beside other tests, whose memory it would
+// count. On a busy machine one side may be delayed before it has read what it was sent. Therefore
+// an attack counts as successful only if it succeeds several times in a row.
 func TestSecMemory(t *testing.T) {
 	for side, attacks := range map[string]map[string]attack{"server": serverAttacks, "client": clientAttacks} {
 		for name, a := range attacks {
@@ -104,7 +107,8 @@ func (a attack) compare(t *testing.T) (excess string) {
 
 func mib(bytes int) float64 { return float64(bytes) / (1 << 20) }
 
-// run returns the largest amount of memory that an implementation held at any of several points of an attack.
+// run returns the largest amount of memory that an implementation held at any of several points of
+// an attack.
 func (a attack) run(t *testing.T, under implementation) (most int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -257,8 +261,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// awaitTaken blocks until everything sent was read, and reports whether it was. It returns early if the connection has
-// ended or nothing more is read.
+// awaitTaken blocks until everything sent was read, and reports whether it was. It returns early if
+// the connection has ended or nothing more is read.
 func (c *counted) awaitTaken() bool {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
@@ -272,7 +276,8 @@ func (c *counted) awaitTaken() bool {
 	return c.taken.Load() >= c.sent.Load()
 }
 
-// live returns the bytes of objects and goroutine stacks in use, without those that only await collection.
+// live returns the bytes of objects and goroutine stacks in use, without those that only await
+// collection.
 func live() int {
 	var m runtime.MemStats
 	const alike = 128 << 10

@@ -213,7 +213,8 @@ func TestConformanceRequestHeaders(t *testing.T) {
 	})
 }
 
-// TestConformanceHeadersAreCompressed sends what fits the table and what does not, again and again: both sides' tables stay the same.
+// TestConformanceHeadersAreCompressed sends what fits the table and what does not, again and again:
+// both sides' tables stay the same.
 func TestConformanceHeadersAreCompressed(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		r := p.connect(t, func(w http.ResponseWriter, r *http.Request) {
@@ -279,7 +280,8 @@ func TestConformanceInvalidRequestHeaders(t *testing.T) {
 	})
 }
 
-// TestConformanceLargeHeaders has headers up to the limit pass, and those above it fail without harm to others.
+// TestConformanceLargeHeaders has headers up to the limit pass, and those above it fail without
+// harm to others.
 func TestConformanceLargeHeaders(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		const limit, pieces = 64 << 10, 8 << 10
@@ -349,7 +351,8 @@ func TestConformanceRequestLength(t *testing.T) {
 	})
 }
 
-// TestConformanceRequestLengthIsWrong has neither side believe in a body that is not as long as announced.
+// TestConformanceRequestLengthIsWrong has neither side believe in a body that is not as long as
+// announced.
 func TestConformanceRequestLengthIsWrong(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		read := make(chan error, 1)

@@ -260,7 +260,8 @@ var breaches = map[string]breach{
 	}},
 }
 
-// TestConformanceServersThatBreakTheProtocol has the client fail what is broken, and nothing more. Nothing hangs.
+// TestConformanceServersThatBreakTheProtocol has the client fail what is broken, and nothing more.
+// Nothing hangs.
 func TestConformanceServersThatBreakTheProtocol(t *testing.T) {
 	for name, breach := range breaches {
 		t.Run(name, func(t *testing.T) {

@@ -76,7 +76,8 @@ func TestConformanceServerShutdownOfNothing(t *testing.T) {
 	})
 }
 
-// TestConformanceShutdownHasItsLimit returns with the context's error while requests run, and leaves them alone.
+// TestConformanceShutdownHasItsLimit returns with the context's error while requests run, and
+// leaves them alone.
 func TestConformanceShutdownHasItsLimit(t *testing.T) {
 	conform(t, func(t *testing.T, p pairing) {
 		for _, end := range []string{"server", "client"} {
@@ -148,7 +149,8 @@ func TestConformanceClientShutdown(t *testing.T) {
 	})
 }
 
-// TestConformanceConnectionsEnd has whatever is under way fail on both sides, however the connection ends.
+// TestConformanceConnectionsEnd has whatever is under way fail on both sides, however the
+// connection ends.
 func TestConformanceConnectionsEnd(t *testing.T) {
 	for name, end := range map[string]func(r *rig){
 		"the server closes":                   func(r *rig) { _ = r.server.Close() },

@@ -27,10 +27,12 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// The conformance suite holds HTTP/2 to what net/http's callers rely on: each case runs for every pair of a client and a server, of
-// which the pair of well-known ones is the reference. A case that fails for the reference is wrong.
+// The conformance suite holds HTTP/2 to what net/http's callers rely on: each case runs for every
+// pair of a client and a server, of which the pair of well-known ones is the reference. A case that
+// fails for the reference is wrong.
 
-// patience is how long anything in a case may take. Nothing in a case waits for it unless the case fails.
+// patience is how long anything in a case may take. Nothing in a case waits for it unless the case
+// fails.
 const patience = 30 * time.Second
 
 // origin is where requests of the suite go.
@@ -227,7 +229,8 @@ func conformServer(t *testing.T, run func(t *testing.T, server implementation)) 
 	}
 }
 
-// watchGoroutines marks this test's goroutine and with it all that come of it, and looks for them when the test is over.
+// watchGoroutines marks this test's goroutine and with it all that come of it, and looks for them
+// when the test is over.
 func watchGoroutines(t *testing.T) {
 	t.Helper()
 	const key = "conformance"
@@ -382,7 +385,8 @@ func (r *rig) get(t *testing.T, target string, status int) *http.Response {
 	return res
 }
 
-// alive fails when the connection takes no further requests. The handler has to answer /alive with 200.
+// alive fails when the connection takes no further requests. The handler has to answer /alive with
+// 200.
 func (r *rig) alive(t *testing.T) {
 	t.Helper()
 	res := r.get(t, "/alive", http.StatusOK)

@@ -5,7 +5,8 @@ package h2
 
 import "time"
 
-// MaxHeld is how many bytes a connection may have pending, besides the header that was appended last.
+// MaxHeld is how many bytes a connection may have pending, besides the header that was appended
+// last.
 const MaxHeld = 2*maxPending + maxUrgent
 
 // Held returns the largest number of bytes that were pending at once.

@@ -21,9 +21,11 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// What a server owes itself beyond what the suite asks of every server: an authenticated peer may be hostile.
+// What a server owes itself beyond what the suite asks of every server: an authenticated peer may
+// be hostile.
 
-// TestPeersThatDoNotBegin requires that a side ends a connection whose peer has not begun HTTP/2 in time, even if the peer sends bytes.
+// TestPeersThatDoNotBegin requires that a side ends a connection whose peer has not begun HTTP/2 in
+// time, even if the peer sends bytes.
 func TestPeersThatDoNotBegin(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(conn net.Conn) (ended func() error){
@@ -69,7 +71,8 @@ func TestPeersThatDoNotBegin(t *testing.T) {
 	}
 }
 
-// TestShutdownBeforeTheBeginning has a server that goes before it has begun say so in the right order.
+// TestShutdownBeforeTheBeginning has a server that goes before it has begun say so in the right
+// order.
 func TestShutdownBeforeTheBeginning(t *testing.T) {
 	t.Parallel()
 	near, far := loopbackPair(t)
@@ -92,7 +95,8 @@ func TestShutdownBeforeTheBeginning(t *testing.T) {
 	receive(t, "the end", ended)
 }
 
-// TestSettingsThatChangeAllTheTime ends a client that has the server look at all its streams again and again, and reads the answers.
+// TestSettingsThatChangeAllTheTime ends a client that has the server look at all its streams again
+// and again, and reads the answers.
 func TestSettingsThatChangeAllTheTime(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(p *peer, i int){
@@ -145,8 +149,8 @@ func TestSettingsThatChangeNowAndThen(t *testing.T) {
 	})
 }
 
-// TestFramesThatAreNotReadAreNotKept has a server judge frames by their heads where that is enough. Frames may be large for the sake of
-// data.
+// TestFramesThatAreNotReadAreNotKept has a server judge frames by their heads where that is enough.
+// Frames may be large for the sake of data.
 func TestFramesThatAreNotReadAreNotKept(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -185,8 +189,8 @@ func TestFramesThatAreNotReadAreNotKept(t *testing.T) {
 	})
 }
 
-// TestStreamsTakeTurnsForTheConnectionsWindow has a client open the connection's window bit by bit (CVE-2019-9511): each bit is for one
-// stream, and all get theirs.
+// TestStreamsTakeTurnsForTheConnectionsWindow has a client open the connection's window bit by bit
+// (CVE-2019-9511): each bit is for one stream, and all get theirs.
 func TestStreamsTakeTurnsForTheConnectionsWindow(t *testing.T) {
 	t.Parallel()
 	const streams, rounds, bit = 50, 20, 100
@@ -225,8 +229,8 @@ func TestStreamsTakeTurnsForTheConnectionsWindow(t *testing.T) {
 	}
 }
 
-// TestFloodsOfWhatMeansNothing has a server neither keep nor answer what costs its peer a few bytes and asks for nothing (CVE-2019-9513,
-// -9516, -9518): it goes on, or ends the connection.
+// TestFloodsOfWhatMeansNothing has a server neither keep nor answer what costs its peer a few bytes
+// and asks for nothing (CVE-2019-9513, -9516, -9518): it goes on, or ends the connection.
 func TestFloodsOfWhatMeansNothing(t *testing.T) {
 	t.Parallel()
 	for name, frame := range map[string]func(p *peer, i uint32){

@@ -62,7 +62,8 @@ func (p *peer) wantReset(stream uint32, code http2.ErrCode) {
 	want(p.t, "reason", f.code, code)
 }
 
-// TestSecConnectionsOfAProcess opens one connection too many and requires that only that one is refused.
+// TestSecConnectionsOfAProcess opens one connection too many and requires that only that one is
+// refused.
 func TestSecConnectionsOfAProcess(t *testing.T) {
 	t.Parallel()
 	b := limited(t, h2.Limits{Connections: 2})
@@ -93,8 +94,8 @@ func TestSecConnectionsOfAProcess(t *testing.T) {
 	})
 }
 
-// TestSecStreamsOfAProcess sends one request too many over all connections and requires that it is refused, at both
-// sides.
+// TestSecStreamsOfAProcess sends one request too many over all connections and requires that it is
+// refused, at both sides.
 func TestSecStreamsOfAProcess(t *testing.T) {
 	t.Parallel()
 	b := limited(t, h2.Limits{Streams: 3})
@@ -126,8 +127,8 @@ func TestSecStreamsOfAProcess(t *testing.T) {
 	await(t, "all streams to be given back", func() bool { return b.Streams() == 0 && b.HeaderBytes() == 0 })
 }
 
-// TestSecHeaderBytesOfAProcess requires that requests and answers are refused if their headers are too large, and
-// connections with unfinished headers are closed.
+// TestSecHeaderBytesOfAProcess requires that requests and answers are refused if their headers are
+// too large, and connections with unfinished headers are closed.
 func TestSecHeaderBytesOfAProcess(t *testing.T) {
 	t.Parallel()
 	large := repeat(8, "x-a", strings.Repeat("x", 3800)) // 30,000 bytes that HPACK compresses to a few
@@ -195,8 +196,8 @@ func TestSecHeaderBytesOfAProcess(t *testing.T) {
 	})
 }
 
-// TestSecGoAwayLingers requires that a server keeps a connection open for a second after GOAWAY and no longer.
-// Meanwhile the server reads some of what the client sends and answers nothing.
+// TestSecGoAwayLingers requires that a server keeps a connection open for a second after GOAWAY and
+// no longer. Meanwhile the server reads some of what the client sends and answers nothing.
 func TestSecGoAwayLingers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -222,8 +223,8 @@ func TestSecGoAwayLingers(t *testing.T) {
 	})
 }
 
-// TestSecUnreadResets requires that a server ends a connection whose client leaves too many resets unread, and sends
-// the reason instead of the resets.
+// TestSecUnreadResets requires that a server ends a connection whose client leaves too many resets
+// unread, and sends the reason instead of the resets.
 func TestSecUnreadResets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -253,8 +254,8 @@ func TestSecUnreadResets(t *testing.T) {
 	})
 }
 
-// TestSecRequestsForASlowServer requires that the headers of requests, and the resets of canceled ones, wait for a
-// server that reads nothing.
+// TestSecRequestsForASlowServer requires that the headers of requests, and the resets of canceled
+// ones, wait for a server that reads nothing.
 func TestSecRequestsForASlowServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// TestLivenessOfPeers requires that a peer is asked once after a silence of 20 seconds, and given up if it
-// is silent for 15 more.
+// TestLivenessOfPeers requires that a peer is asked once after a silence of 20 seconds, and given
+// up if it is silent for 15 more.
 func TestLivenessOfPeers(t *testing.T) {
 	t.Parallel()
 	const second = time.Second

@@ -110,7 +110,8 @@ func await(tb testing.TB, what string, yes func() bool) {
 	}
 }
 
-// rawPeer is the other end of a connection, written frame by frame. Frames that it does not wait for pile up.
+// rawPeer is the other end of a connection, written frame by frame. Frames that it does not wait
+// for pile up.
 type rawPeer struct {
 	tb     testing.TB
 	framer *http2.Framer
@@ -121,7 +122,8 @@ type rawPeer struct {
 	roundTrip atomic.Int64
 }
 
-// raw returns a client and its other end, which answers settings and PINGs after a round trip, where there is one.
+// raw returns a client and its other end, which answers settings and PINGs after a round trip,
+// where there is one.
 func raw(tb testing.TB, b *h2.Budget, roundTrip time.Duration) (*h2.Client, *rawPeer) {
 	tb.Helper()
 	near, far := net.Pipe()
@@ -137,7 +139,8 @@ func raw(tb testing.TB, b *h2.Budget, roundTrip time.Duration) (*h2.Client, *raw
 	return client, peer
 }
 
-// rawClient returns a client of a server, and the bodies of its requests, none of which ends before the test does.
+// rawClient returns a client of a server, and the bodies of its requests, none of which ends before
+// the test does.
 func rawClient(tb testing.TB, b *h2.Budget, roundTrip time.Duration) (client *rawPeer, bodies <-chan io.ReadCloser) {
 	tb.Helper()
 	near, far := net.Pipe()

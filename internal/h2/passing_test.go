@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// passOn returns a client of a server that passes its requests on to one that handler serves, body and trailer as they are, and the budget
-// of what the former has not passed on.
+// passOn returns a client of a server that passes its requests on to one that handler serves, body
+// and trailer as they are, and the budget of what the former has not passed on.
 func passOn(t *testing.T, bytes int64, handler http.HandlerFunc) (*h2.Client, *h2.Budget) {
 	t.Helper()
 	back, _ := pair(t, budget(t, 1<<30), handler)
@@ -40,7 +40,8 @@ func passOn(t *testing.T, bytes int64, handler http.HandlerFunc) (*h2.Client, *h
 	return front, between
 }
 
-// TestBodiesArePassedOn has bodies of all sizes go from one connection to another, some of known length, some with a trailer.
+// TestBodiesArePassedOn has bodies of all sizes go from one connection to another, some of known
+// length, some with a trailer.
 func TestBodiesArePassedOn(t *testing.T) {
 	t.Parallel()
 	const bulk = 2 * (32<<10 - 9)
@@ -82,7 +83,8 @@ type writerTo struct {
 // WriteTo implements io.WriterTo.
 func (b writerTo) WriteTo(w io.Writer) (int64, error) { return b.write(w) }
 
-// TestBodyThatWritesAnotherLength has bodies write more or less than was announced, or break off: nobody may take them for whole ones.
+// TestBodyThatWritesAnotherLength has bodies write more or less than was announced, or break off:
+// nobody may take them for whole ones.
 func TestBodyThatWritesAnotherLength(t *testing.T) {
 	t.Parallel()
 	errBroken := errors.New("broken off")
@@ -125,8 +127,9 @@ func TestBodyThatWritesAnotherLength(t *testing.T) {
 	}
 }
 
-// TestBodyIsCutWhileItIsPassedOn has bodies wait for a server that does not read them until there is too much: the memory of the one that
-// goes is not lent to others while it is still being written.
+// TestBodyIsCutWhileItIsPassedOn has bodies wait for a server that does not read them until there
+// is too much: the memory of the one that goes is not lent to others while it is still being
+// written.
 func TestBodyIsCutWhileItIsPassedOn(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -172,8 +175,8 @@ func TestBodyIsCutWhileItIsPassedOn(t *testing.T) {
 	await(t, "the memory", func() bool { return between.Used() == 0 })
 }
 
-// TestBodyGoesOnBehindAFailedWrite has writers fail in the middle of a body: the rest can still be read, from the first byte that was not
-// written, and the peer is granted each byte once.
+// TestBodyGoesOnBehindAFailedWrite has writers fail in the middle of a body: the rest can still be
+// read, from the first byte that was not written, and the peer is granted each byte once.
 func TestBodyGoesOnBehindAFailedWrite(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,8 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// pooled returns a client whose transport speaks HTTP/2 by a pool, with a server and how many connections were made to it.
+// pooled returns a client whose transport speaks HTTP/2 by a pool, with a server and how many
+// connections were made to it.
 func pooled(t *testing.T, handler http.Handler, configure func(*httptest.Server)) (client *http.Client, url string, conns *atomic.Int64) {
 	t.Helper()
 	conns = &atomic.Int64{}

@@ -19,7 +19,8 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// TestWindowFollowsItsReader lets a reader read whole windows, and looks at what the peer may send afterwards.
+// TestWindowFollowsItsReader lets a reader read whole windows, and looks at what the peer may send
+// afterwards.
 func TestWindowFollowsItsReader(t *testing.T) {
 	t.Parallel()
 	const rtt = 30 * time.Millisecond
@@ -58,7 +59,8 @@ func TestWindowFollowsItsReader(t *testing.T) {
 	}
 }
 
-// TestUploadsFollowTheirReader is TestWindowFollowsItsReader for a server, whose clients may be far away, too.
+// TestUploadsFollowTheirReader is TestWindowFollowsItsReader for a server, whose clients may be far
+// away, too.
 func TestUploadsFollowTheirReader(t *testing.T) {
 	t.Parallel()
 	const rtt = 30 * time.Millisecond
@@ -107,7 +109,8 @@ func (s *rawPeer) upload(stream uint32) {
 	s.must(s.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: s.block.Bytes(), EndHeaders: true}))
 }
 
-// fill has whole windows sent and read, again and again, each quarter after some time, and returns what may be sent at last.
+// fill has whole windows sent and read, again and again, each quarter after some time, and returns
+// what may be sent at last.
 func (s *rawPeer) fill(stream uint32, body io.Reader, window int, every time.Duration) int {
 	s.tb.Helper()
 	for range 20 {
@@ -127,8 +130,8 @@ func (s *rawPeer) fill(stream uint32, body io.Reader, window int, every time.Dur
 	return window
 }
 
-// TestReadersThatKeepUpAreNotEnded has many windows grow, and then all readers stand still for a while: what may come by then fits into
-// the memory, and none of them is ended.
+// TestReadersThatKeepUpAreNotEnded has many windows grow, and then all readers stand still for a
+// while: what may come by then fits into the memory, and none of them is ended.
 func TestReadersThatKeepUpAreNotEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +175,8 @@ func TestReadersThatKeepUpAreNotEnded(t *testing.T) {
 	})
 }
 
-// answer begins an answer to a request of the client's, and returns its stream at the server and its body at the client.
+// answer begins an answer to a request of the client's, and returns its stream at the server and
+// its body at the client.
 func (s *rawPeer) answer(client *h2.Client) (stream uint32, body io.ReadCloser) {
 	s.tb.Helper()
 	answered := make(chan *http.Response, 1)

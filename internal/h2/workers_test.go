@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestWorkersThatAreLeft has a connection keep no more goroutines than one that reads, one that waits, and the server's own, however many have
-// answered at once.
+// TestWorkersThatAreLeft has a connection keep no more goroutines than one that reads, one that
+// waits, and the server's own, however many have answered at once.
 func TestWorkersThatAreLeft(t *testing.T) {
 	const many = 50
 	var running atomic.Int32
@@ -38,7 +38,8 @@ func TestWorkersThatAreLeft(t *testing.T) {
 	_ = get(t, client).Body.Close()
 }
 
-// TestConnectionIsReadWhileHandlersWait holds up handlers that were called alone, and such that were called with others.
+// TestConnectionIsReadWhileHandlersWait holds up handlers that were called alone, and such that
+// were called with others.
 func TestConnectionIsReadWhileHandlersWait(t *testing.T) {
 	t.Parallel()
 	held, release := make(chan struct{}, 100), make(chan struct{})
@@ -71,7 +72,8 @@ func TestConnectionIsReadWhileHandlersWait(t *testing.T) {
 	asked.Wait()
 }
 
-// TestHandlerEndsItsGoroutine has handlers take the goroutine with them, alone and with others that have come along.
+// TestHandlerEndsItsGoroutine has handlers take the goroutine with them, alone and with others that
+// have come along.
 func TestHandlerEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	client, _ := pair(t, budget(t, 1<<30), func(_ http.ResponseWriter, r *http.Request) {

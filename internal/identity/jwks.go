@@ -110,7 +110,8 @@ func (j *JWKS) refreshUnknown(ctx context.Context) error {
 	return err
 }
 
-// fetchShared fetches once for everybody who asks meanwhile, unless that was done just now. It does not block.
+// fetchShared fetches once for everybody who asks meanwhile, unless that was done just now. It does
+// not block.
 func (j *JWKS) fetchShared(ctx context.Context) *flight.Run[struct{}] {
 	return j.fetches.Start(ctx, struct{}{}, func(ctx context.Context) (struct{}, error) {
 		if j.begin() {

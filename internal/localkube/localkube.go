@@ -42,8 +42,9 @@ type Params struct {
 	Name          string // of the kubeconfig's cluster, user and context; empty means "leat-local"
 	Nodes         int    // how many nodes to make, unless earlier starts made them; 0 means 1
 	APIServerOnly bool   // no controllers, no scheduler, no nodes: objects stay as they are written
-	// Simulated: the control plane gives what a cloud would give. Load balancers and ingresses get addresses, at which nothing
-	// answers, and pods and nodes have metrics, by which they idle. Without it they wait for both.
+	// Simulated: the control plane gives what a cloud would give. Load balancers and ingresses get
+	// addresses, at which nothing answers, and pods and nodes have metrics, by which they idle.
+	// Without it they wait for both.
 	Simulated bool
 	Audit     bool // record every request's metadata, see AuditLogPath
 

@@ -317,7 +317,8 @@ func TestStartBroken(t *testing.T) {
 	}
 }
 
-// TestSimulatedCloud asks for what a cloud gives: addresses, and metrics by which an autoscaler can scale.
+// TestSimulatedCloud asks for what a cloud gives: addresses, and metrics by which an autoscaler can
+// scale.
 func TestSimulatedCloud(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -33,7 +33,8 @@ const (
 	metricsAPI     = "/apis/" + metricsVersion
 )
 
-// measuredPath matches what has metrics, below the path of the core API as well as below that of metrics.
+// measuredPath matches what has metrics, below the path of the core API as well as below that of
+// metrics.
 var measuredPath = regexp.MustCompile(`^(/namespaces/[^/]+)?/pods(/[^/]+)?$|^/nodes(/[^/]+)?$`)
 
 // metricsResources is what discovery reads.
@@ -44,8 +45,8 @@ var metricsResources = object{
 	},
 }
 
-// serveMetrics serves the API of metrics, as metrics-server does, and has the API server pass requests on to it. Pods
-// run nothing here, and use next to nothing.
+// serveMetrics serves the API of metrics, as metrics-server does, and has the API server pass
+// requests on to it. Pods run nothing here, and use next to nothing.
 func (cp *ControlPlane) serveMetrics(ctx context.Context, keys pki) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

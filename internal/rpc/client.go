@@ -59,7 +59,8 @@ type Client struct {
 	Options []connect.ClientOption
 }
 
-// ReadCA reads the PEM certificates for [ClientParams.CAPEM]. An empty path gives none, which stands for the system's.
+// ReadCA reads the PEM certificates for [ClientParams.CAPEM]. An empty path gives none, which
+// stands for the system's.
 func ReadCA(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

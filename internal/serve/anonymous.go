@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// These are the default bounds of what unauthenticated callers may hold together. A connection over TLS costs about
-// 35 KiB, a request whose caller does not read the answer about 25 KiB.
+// These are the default bounds of what unauthenticated callers may hold together. A connection over
+// TLS costs about 35 KiB, a request whose caller does not read the answer about 25 KiB.
 const (
 	defaultAnonymousConnections = 2000
 	defaultAnonymousRequests    = 1000
@@ -31,12 +31,13 @@ const (
 
 // anonymous bounds what unauthenticated callers hold.
 //
-// A connection is anonymous until a request on it is verified ([identity.Verified]), and a request until it is verified
-// itself. Past a bound the oldest anonymous connection is closed, or the oldest anonymous request reset. A request
-// counts until its answer is handed to the network, so that answers for peers that do not read also count.
+// A connection is anonymous until a request on it is verified ([identity.Verified]), and a request
+// until it is verified itself. Past a bound the oldest anonymous connection is closed, or the
+// oldest anonymous request reset. A request counts until its answer is handed to the network, so
+// that answers for peers that do not read also count.
 //
-// One address, or one /64 of IPv6, may use a quarter of each bound. Loopback addresses and trusted proxies may use all
-// of it, because many callers share them. It is safe for concurrent use.
+// One address, or one /64 of IPv6, may use a quarter of each bound. Loopback addresses and trusted
+// proxies may use all of it, because many callers share them. It is safe for concurrent use.
 type anonymous struct {
 	logger  *slog.Logger
 	trusted *proxies
@@ -79,7 +80,8 @@ func (c *connection) takeNoTurns(t *turns) {
 	}
 }
 
-// newAnonymous returns the bounds of one server. A bound that is not positive is replaced by its default.
+// newAnonymous returns the bounds of one server. A bound that is not positive is replaced by its
+// default.
 func newAnonymous(cfg Config, trusted *proxies, logger *slog.Logger, meter metric.Meter) (*anonymous, error) {
 	if meter == nil {
 		meter = noop.NewMeterProvider().Meter("")
@@ -234,8 +236,8 @@ type visit struct {
 	cancel     context.CancelFunc
 	isKnown    atomic.Bool
 
-	// mu keeps the handler from returning while end uses the answer, which must not be used after the handler has
-	// returned.
+	// mu keeps the handler from returning while end uses the answer, which must not be used after
+	// the handler has returned.
 	mu     sync.Mutex
 	left   bool
 	answer *http.ResponseController
@@ -284,8 +286,8 @@ func (a *anonymous) report(ctx context.Context, message string, from netip.Prefi
 	}
 }
 
-// addressOf returns the IP address of a connection's peer. The result is invalid for a transport without IP addresses,
-// as in a test.
+// addressOf returns the IP address of a connection's peer. The result is invalid for a transport
+// without IP addresses, as in a test.
 func addressOf(addr net.Addr) netip.Addr {
 	if addr == nil {
 		return netip.Addr{}
@@ -297,7 +299,8 @@ func addressOf(addr net.Addr) netip.Addr {
 	return port.Addr().Unmap().WithZone("")
 }
 
-// prefixOf returns the prefix that counts as one address: an IPv6 host may use any address of its /64.
+// prefixOf returns the prefix that counts as one address: an IPv6 host may use any address of its
+// /64.
 func prefixOf(address netip.Addr) netip.Prefix {
 	bits := address.BitLen()
 	if address.Is6() {

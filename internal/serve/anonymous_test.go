@@ -57,7 +57,8 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestSecProbesInflateNothing sends 64 MiB of zeros, compressed to 64 KiB, to every endpoint that needs no token.
+// TestSecProbesInflateNothing sends 64 MiB of zeros, compressed to 64 KiB, to every endpoint that
+// needs no token.
 func TestSecProbesInflateNothing(t *testing.T) {
 	url, client := rpctest.Serve(t, newMux(t, serve.NewHealth(), io.Discard))
 	compressed := bomb(t, 64<<20)
@@ -94,7 +95,8 @@ func TestSecProbesInflateNothing(t *testing.T) {
 	}
 }
 
-// TestSecInternalEndpointsAreNotPublic requires that only the internal listener serves the internal endpoints.
+// TestSecInternalEndpointsAreNotPublic requires that only the internal listener serves the internal
+// endpoints.
 func TestSecInternalEndpointsAreNotPublic(t *testing.T) {
 	t.Parallel()
 	internal := listen(t)
@@ -109,8 +111,8 @@ func TestSecInternalEndpointsAreNotPublic(t *testing.T) {
 	}
 }
 
-// TestSecOldestAnonymousConnectionIsClosed holds idle connections open, and requires that authenticated callers still
-// get in.
+// TestSecOldestAnonymousConnectionIsClosed holds idle connections open, and requires that
+// authenticated callers still get in.
 func TestSecOldestAnonymousConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	const bound = 8
@@ -160,8 +162,8 @@ func exchange(t *testing.T, conn net.Conn, request string) {
 	}
 }
 
-// TestSecAnonymousRequestsAreBounded sends one anonymous request too many: the oldest is reset, and the new one is
-// answered.
+// TestSecAnonymousRequestsAreBounded sends one anonymous request too many: the oldest is reset, and
+// the new one is answered.
 func TestSecAnonymousRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]func(*testing.T) *http.Client{"HTTP/1.1": http1Client, "HTTP/2": http2Client} {
@@ -265,8 +267,8 @@ func TestSecClientAddress(t *testing.T) {
 	}
 }
 
-// TestSecProxyProtocol requires that a trusted load balancer can name the caller's address, and that the header of any
-// other peer is refused.
+// TestSecProxyProtocol requires that a trusted load balancer can name the caller's address, and
+// that the header of any other peer is refused.
 func TestSecProxyProtocol(t *testing.T) {
 	t.Parallel()
 	tell := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) })

@@ -14,8 +14,8 @@ import (
 // certificateMaxAge is how long a changed file may go unnoticed.
 const certificateMaxAge = 10 * time.Second
 
-// certificates hands out the certificate in two files and follows their changes, so that a renewed certificate needs no
-// restart. While the files cannot be read, the last good one stays.
+// certificates hands out the certificate in two files and follows their changes, so that a renewed
+// certificate needs no restart. While the files cannot be read, the last good one stays.
 type certificates struct {
 	certFile, keyFile string
 
@@ -33,7 +33,8 @@ func loadCertificates(certFile, keyFile string) (*certificates, error) {
 	return c, nil
 }
 
-// suites are those of TLS 1.2 that HTTP/2 allows (RFC 9113, 9.2.2). Those of TLS 1.3 are not a matter of choice.
+// suites are those of TLS 1.2 that HTTP/2 allows (RFC 9113, 9.2.2). Those of TLS 1.3 are not a
+// matter of choice.
 func suites() []uint16 {
 	return []uint16{
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,

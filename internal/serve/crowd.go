@@ -12,9 +12,10 @@ import (
 // addressShare is the fraction of a crowd's bound that one address may use: a quarter.
 const addressShare = 4
 
-// crowd holds what unauthenticated callers have begun, oldest first. Past the bound, or past a quarter of it for one
-// address, the oldest entry has to end. An honest caller authenticates or gets its answer soon, so the oldest entry is
-// most likely an attacker's. It is safe for concurrent use.
+// crowd holds what unauthenticated callers have begun, oldest first. Past the bound, or past a
+// quarter of it for one address, the oldest entry has to end. An honest caller authenticates or
+// gets its answer soon, so the oldest entry is most likely an attacker's. It is safe for concurrent
+// use.
 type crowd[T any] struct {
 	bound int
 
@@ -35,9 +36,9 @@ func newCrowd[T any](bound int) *crowd[T] {
 	return &crowd[T]{bound: bound, oldest: list.New(), byAddress: map[netip.Prefix]*list.List{}}
 }
 
-// add adds value and returns its place. crowdedOut is the entry that the caller must end to make room; it has already
-// left the crowd. It is nil if there was room. If shared is true, many callers may use the address, and it may use the
-// whole bound.
+// add adds value and returns its place. crowdedOut is the entry that the caller must end to make
+// room; it has already left the crowd. It is nil if there was room. If shared is true, many callers
+// may use the address, and it may use the whole bound.
 func (c *crowd[T]) add(value T, from netip.Prefix, shared bool) (p, crowdedOut *place[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

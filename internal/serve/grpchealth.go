@@ -18,15 +18,15 @@ import (
 // healthWatchInterval is how often a watcher's status is looked at again; a drain is told at once.
 const healthWatchInterval = 5 * time.Second
 
-// grpcHealth answers grpc.health.v1 from the same checks as /readyz. The whole server is one: every service of it has
-// the same status, and the empty name stands for the server.
+// grpcHealth answers grpc.health.v1 from the same checks as /readyz. The whole server is one: every
+// service of it has the same status, and the empty name stands for the server.
 type grpcHealth struct {
 	health   *Health
 	services []string
 }
 
-// healthHandlers returns the handlers by path. There is no generated Connect code for this service, so the procedures
-// are put together by hand.
+// healthHandlers returns the handlers by path. There is no generated Connect code for this service,
+// so the procedures are put together by hand.
 func healthHandlers(health *Health, services []string) map[string]http.Handler {
 	h := &grpcHealth{health: health, services: append([]string{"", healthv1.Health_ServiceDesc.ServiceName}, services...)}
 	return map[string]http.Handler{

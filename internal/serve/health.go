@@ -20,7 +20,8 @@ import (
 const (
 	// checkTimeout is how long one readiness check may take before it counts as failed.
 	checkTimeout = 2 * time.Second
-	// checkMaxAge keeps callers of /readyz, who need no token, from passing each request on to Redis or SQL.
+	// checkMaxAge keeps callers of /readyz, who need no token, from passing each request on to
+	// Redis or SQL.
 	checkMaxAge = time.Second
 )
 
@@ -39,9 +40,9 @@ func NewHealth() *Health {
 	return &Health{runs: flight.New[struct{}, map[string]error](0), checks: make(map[string]func(context.Context) error)}
 }
 
-// Register adds a readiness check, or replaces the one of that name. It gets two seconds, and runs at most once a
-// second, beside the others. A dependency whose loss the service survives by serving what it has is not a reason to be
-// unready and has no check.
+// Register adds a readiness check, or replaces the one of that name. It gets two seconds, and runs
+// at most once a second, beside the others. A dependency whose loss the service survives by serving
+// what it has is not a reason to be unready and has no check.
 func (h *Health) Register(name string, check func(context.Context) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,8 +50,8 @@ func (h *Health) Register(name string, check func(context.Context) error) {
 	h.results = nil
 }
 
-// Ready returns nil when every check passes, otherwise an error that names those that do not, with their causes. A
-// server that is draining is not ready.
+// Ready returns nil when every check passes, otherwise an error that names those that do not, with
+// their causes. A server that is draining is not ready.
 func (h *Health) Ready(ctx context.Context) error {
 	if isDraining(ctx) {
 		return errDraining
@@ -67,8 +68,8 @@ func (h *Health) Ready(ctx context.Context) error {
 
 var errDraining = errors.New("shutting down")
 
-// run returns the results of all checks, from a second ago at most. One caller's run serves all who ask meanwhile. It
-// does not end with ctx: a run is short.
+// run returns the results of all checks, from a second ago at most. One caller's run serves all who
+// ask meanwhile. It does not end with ctx: a run is short.
 func (h *Health) run(ctx context.Context) map[string]error {
 	if results := h.recent(); results != nil {
 		return results

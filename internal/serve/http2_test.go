@@ -118,7 +118,7 @@ func TestHTTP2DrainHasItsLimit(t *testing.T) {
 			close(begun)
 			<-r.Context().Done()
 			ended <- context.Cause(r.Context())
-			<-release // whoever returns has answered
+			<-release // returning sends the answer
 		}))
 		failed := make(chan error, 1)
 		go func() {
@@ -168,7 +168,8 @@ func TestHTTP2Panics(t *testing.T) {
 	})
 }
 
-// TestHTTP2LargeHeaders has requests refused whose header is too large, and those taken whose is not.
+// TestHTTP2LargeHeaders has requests refused whose header is too large, and those taken whose is
+// not.
 func TestHTTP2LargeHeaders(t *testing.T) {
 	doors(t, func(t *testing.T, open func(t *testing.T, cfg serve.Config, handler http.Handler) *door) {
 		d := open(t, serve.Config{}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

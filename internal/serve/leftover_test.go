@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 )
 
-// TestRefusedUploadsGetTheirAnswer refuses uploads that have only begun. Dropping their bodies must not reset them before the client
-// has the answer.
+// TestRefusedUploadsGetTheirAnswer refuses uploads that have only begun. Dropping their bodies must
+// not reset them before the client has the answer.
 func TestRefusedUploadsGetTheirAnswer(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{

@@ -19,16 +19,18 @@ import (
 type InternalParams struct {
 	Health    *Health
 	Telemetry *telemetry.Telemetry
-	// Services are the full names of the service's Connect services, such as "leat.gitcache.v1.GitCacheService".
-	// Reflection lists them and grpc.health.v1 answers for them.
+	// Services are the full names of the service's Connect services, such as
+	// "leat.gitcache.v1.GitCacheService". Reflection lists them and grpc.health.v1 answers for
+	// them.
 	Services []string
 }
 
 const (
-	// maxProbeBytes bounds the body of a request to the internal listener, and each message in it, both compressed and
-	// decompressed.
+	// maxProbeBytes bounds the body of a request to the internal listener, and each message in it,
+	// both compressed and decompressed.
 	maxProbeBytes = 4 << 10
-	// maxProbeStream bounds all messages of one stream: a reflection client sends one message for each file.
+	// maxProbeStream bounds all messages of one stream: a reflection client sends one message for
+	// each file.
 	maxProbeStream = 256 << 10
 	// probeStallTimeout is how long a caller may read nothing of an answer that is being written.
 	probeStallTimeout = 30 * time.Second
@@ -56,8 +58,8 @@ func NewInternal(params InternalParams) http.Handler {
 	return CutStalled(http.MaxBytesHandler(mux, maxProbeStream), probeStallTimeout)
 }
 
-// probeOptions bound a message. They reject compression: Connect would inflate a message completely before it knows the
-// size.
+// probeOptions bound a message. They reject compression: Connect would inflate a message completely
+// before it knows the size.
 func probeOptions() connect.HandlerOption {
 	return connect.WithHandlerOptions(connect.WithReadMaxBytes(maxProbeBytes), connect.WithCompression("gzip", nil, nil))
 }

@@ -9,11 +9,13 @@ import (
 	"sync"
 )
 
-// copyBuffer is how much is copied at once. Every running request that is passed on holds one such buffer, watches for hours, and
-// upgraded connections hold two, so that it is not larger. With the head of an HTTP/2 frame it fills whole records of TLS.
+// copyBuffer is how much is copied at once. Every running request that is passed on holds one such
+// buffer, watches for hours, and upgraded connections hold two, so that it is not larger. With the
+// head of an HTTP/2 frame it fills whole records of TLS.
 const copyBuffer = 32<<10 - 9
 
-// CopyBuffers lends the buffers for copying bodies, as an httputil.BufferPool. It is safe for concurrent use; the zero value is ready.
+// CopyBuffers lends the buffers for copying bodies, as an httputil.BufferPool. It is safe for
+// concurrent use; the zero value is ready.
 type CopyBuffers struct {
 	pool sync.Pool // of *[copyBuffer]byte
 }
@@ -33,8 +35,9 @@ func (b *CopyBuffers) Put(buffer []byte) {
 	}
 }
 
-// KeepBody has a request that is passed on over HTTP/2 go on with its own body. What httputil puts around it hides that the body can write
-// itself (io.WriterTo), and is there for HTTP/1.1, where closing a body reads it to its end.
+// KeepBody has a request that is passed on over HTTP/2 go on with its own body. What httputil puts
+// around it hides that the body can write itself (io.WriterTo), and is there for HTTP/1.1, where
+// closing a body reads it to its end.
 func KeepBody(p *httputil.ProxyRequest) {
 	if p.In.ProtoMajor == 2 && p.Out.Body != nil {
 		p.Out.Body = p.In.Body
@@ -44,7 +47,8 @@ func KeepBody(p *httputil.ProxyRequest) {
 // asItIs writes an answer without a type without one.
 type asItIs struct{ http.ResponseWriter }
 
-// AsItIs returns a writer for an answer that comes from elsewhere: one without a Content-Type stays so, where a server would guess.
+// AsItIs returns a writer for an answer that comes from elsewhere: one without a Content-Type stays
+// so, where a server would guess.
 func AsItIs(w http.ResponseWriter) http.ResponseWriter { return &asItIs{w} }
 
 // KeepUntyped has a server guess no type for an answer whose header this is.

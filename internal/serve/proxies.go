@@ -50,8 +50,9 @@ func (p *proxies) includes(address netip.Addr) bool {
 	return p != nil && slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(address) })
 }
 
-// listen reads the PROXY header (HAProxy's PROXY protocol, versions 1 and 2) of connections from trusted proxies, which
-// must send one. It does not read one from any other peer: such a header is not HTTP, and is answered 400.
+// listen reads the PROXY header (HAProxy's PROXY protocol, versions 1 and 2) of connections from
+// trusted proxies, which must send one. It does not read one from any other peer: such a header is
+// not HTTP, and is answered 400.
 func (p *proxies) listen(listener net.Listener) net.Listener {
 	return &proxyproto.Listener{
 		Listener: listener, ReadHeaderTimeout: proxyHeaderTimeout,
@@ -64,8 +65,8 @@ func (p *proxies) listen(listener net.Listener) net.Listener {
 	}
 }
 
-// peerOf returns the address of the machine at the other end of a connection. It never blocks, unlike RemoteAddr, which
-// waits for the PROXY header if one is expected.
+// peerOf returns the address of the machine at the other end of a connection. It never blocks,
+// unlike RemoteAddr, which waits for the PROXY header if one is expected.
 func peerOf(conn net.Conn) netip.Addr {
 	conn = rawConn(conn)
 	if c, ok := conn.(*turnConn); ok {
@@ -79,9 +80,9 @@ func peerOf(conn net.Conn) netip.Addr {
 
 type clientKey struct{}
 
-// wrap sets [ClientAddress] and Request.RemoteAddr to the caller's address if a trusted proxy has forwarded it. It
-// reads X-Forwarded-For from the end: the first address that does not belong to a trusted proxy is the caller's. The
-// caller may have made up the entries before it.
+// wrap sets [ClientAddress] and Request.RemoteAddr to the caller's address if a trusted proxy has
+// forwarded it. It reads X-Forwarded-For from the end: the first address that does not belong to a
+// trusted proxy is the caller's. The caller may have made up the entries before it.
 func (p *proxies) wrap(next http.Handler) http.Handler {
 	if len(p.networks) == 0 {
 		return next
@@ -96,8 +97,8 @@ func (p *proxies) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// forwardedFor returns the caller's address as reported by trusted proxies. It reports false if the peer is not a
-// trusted proxy, or if the header names no address.
+// forwardedFor returns the caller's address as reported by trusted proxies. It reports false if the
+// peer is not a trusted proxy, or if the header names no address.
 func (p *proxies) forwardedFor(r *http.Request) (netip.Addr, bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !p.includes(peer.Addr().Unmap()) {
@@ -118,8 +119,8 @@ func (p *proxies) forwardedFor(r *http.Request) (netip.Addr, bool) {
 	return found, found.IsValid()
 }
 
-// ClientAddress returns the address of the caller: the peer's, or the one that a trusted proxy has forwarded. It
-// reports false for a request over a transport without addresses.
+// ClientAddress returns the address of the caller: the peer's, or the one that a trusted proxy has
+// forwarded. It reports false for a request over a transport without addresses.
 func ClientAddress(r *http.Request) (netip.Addr, bool) {
 	if address, ok := r.Context().Value(clientKey{}).(netip.Addr); ok {
 		return address, true

@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// readiness is /readyz. It tells the names of the failed checks to everybody, and their causes to the log alone, once
-// for each change.
+// readiness is /readyz. It tells the names of the failed checks to everybody, and their causes to
+// the log alone, once for each change.
 type readiness struct {
 	health *Health
 	logger *slog.Logger

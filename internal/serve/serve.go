@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serve runs the HTTP server of a service: HTTP/1.1 and HTTP/2 on one port, with or without TLS; health and
-// metrics on a second, internal port; bounds for unauthenticated callers; and a drain at the end that lets callers
-// finish.
+// Package serve runs the HTTP server of a service: HTTP/1.1 and HTTP/2 on one port, with or without
+// TLS; health and metrics on a second, internal port; bounds for unauthenticated callers; and a
+// drain at the end that lets callers finish.
 package serve
 
 import (
@@ -28,38 +28,43 @@ const defaultDrainTimeout = 25 * time.Second
 
 // Config says where to listen and how to end.
 type Config struct {
-	// ListenAddr is host:port. A value that is set before Bind is the flag's default; otherwise that is :8080.
+	// ListenAddr is host:port. A value that is set before Bind is the flag's default; otherwise
+	// that is :8080.
 	ListenAddr string
-	// TLSCertFile and TLSKeyFile hold a certificate chain and its key in PEM. Empty means no TLS: plain HTTP/1.1 and
-	// HTTP/2 with prior knowledge. The files are read again when they change.
+	// TLSCertFile and TLSKeyFile hold a certificate chain and its key in PEM. Empty means no TLS:
+	// plain HTTP/1.1 and HTTP/2 with prior knowledge. The files are read again when they change.
 	TLSCertFile string
 	TLSKeyFile  string
 	// DrainTimeout is how long running calls may go on after the stop signal. Zero means 25 s.
 	DrainTimeout time.Duration
-	// PingAfter is the silence after which a peer over HTTP/2 is asked whether it lives. Zero means 15 s. Not a flag: where peers
-	// send something of their own at intervals, it is longer than those, because a PING may be lost to what stands in between,
-	// and what does not answer one is taken for gone.
+	// PingAfter is the silence after which a peer over HTTP/2 is asked whether it lives. Zero means
+	// 15 s. Not a flag: where peers send something of their own at intervals, it is longer than
+	// those, because a PING may be lost to what stands in between, and what does not answer one is
+	// taken for gone.
 	PingAfter time.Duration
-	// ReceiveWindow is how many bytes of one HTTP/2 body are accepted before the handler reads them. Zero means
-	// 512 KiB. Not a flag.
+	// ReceiveWindow is how many bytes of one HTTP/2 body are accepted before the handler reads
+	// them. Zero means 512 KiB. Not a flag.
 	ReceiveWindow int
-	// MaxStreams is how many requests one connection over HTTP/2 may have under way. Zero means 100. Not a flag.
+	// MaxStreams is how many requests one connection over HTTP/2 may have under way. Zero means
+	// 100. Not a flag.
 	MaxStreams int
-	// Listener is used instead of ListenAddr when it is set; tests and "leat up" pass one with a port of the kernel's
-	// choice. [Run] closes it. Not a flag.
+	// Listener is used instead of ListenAddr when it is set; tests and "leat up" pass one with a
+	// port of the kernel's choice. [Run] closes it. Not a flag.
 	Listener net.Listener
 
-	// InternalListenAddr is host:port of the listener for health, metrics and reflection. It speaks plain HTTP and must
-	// not be reachable from outside. Empty: no such listener.
+	// InternalListenAddr is host:port of the listener for health, metrics and reflection. It speaks
+	// plain HTTP and must not be reachable from outside. Empty: no such listener.
 	InternalListenAddr string
-	// InternalListener is used instead of InternalListenAddr when it is set. [Run] closes it. Not a flag.
+	// InternalListener is used instead of InternalListenAddr when it is set. [Run] closes it. Not a
+	// flag.
 	InternalListener net.Listener
 
-	// AnonymousConnections and AnonymousRequests bound what unauthenticated callers hold together. Zero means 2,000 and
-	// 1,000. One address may use a quarter of each.
+	// AnonymousConnections and AnonymousRequests bound what unauthenticated callers hold together.
+	// Zero means 2,000 and 1,000. One address may use a quarter of each.
 	AnonymousConnections int
 	AnonymousRequests    int
-	// TrustedProxies are the addresses and networks of load balancers that may name the caller in X-Forwarded-For.
+	// TrustedProxies are the addresses and networks of load balancers that may name the caller in
+	// X-Forwarded-For.
 	TrustedProxies []string
 	// ProxyProtocol requires that trusted proxies begin each connection with a PROXY header.
 	ProxyProtocol bool
@@ -108,8 +113,8 @@ func (c *Config) check() error {
 	return err
 }
 
-// Listen returns the listener: the given one, or a new one on ListenAddr. The caller closes it, or passes it on to
-// [Run] in Config.Listener.
+// Listen returns the listener: the given one, or a new one on ListenAddr. The caller closes it, or
+// passes it on to [Run] in Config.Listener.
 func (c *Config) Listen() (net.Listener, error) {
 	if c.Listener != nil {
 		return c.Listener, nil
@@ -117,7 +122,8 @@ func (c *Config) Listen() (net.Listener, error) {
 	return listen(c.ListenAddr)
 }
 
-// listenInternal is [Config.Listen] for the internal listener. It returns nil if the settings name no internal listener.
+// listenInternal is [Config.Listen] for the internal listener. It returns nil if the settings name
+// no internal listener.
 func (c *Config) listenInternal() (net.Listener, error) {
 	if c.InternalListener != nil || c.InternalListenAddr == "" {
 		return c.InternalListener, nil
@@ -139,7 +145,8 @@ type Params struct {
 
 	// Public answers on the listener. Required.
 	Public http.Handler
-	// Internal answers on the internal listener, as [NewInternal] does. Nil: there is no such listener.
+	// Internal answers on the internal listener, as [NewInternal] does. Nil: there is no such
+	// listener.
 	Internal http.Handler
 	// Logger receives the server's state changes, and reports of peers that misbehave. Required.
 	Logger *slog.Logger
@@ -147,12 +154,14 @@ type Params struct {
 	Meter metric.Meter
 }
 
-// Run serves until ctx ends, then drains and returns nil. When the drain begins, readiness fails, [Draining] closes,
-// and HTTP/2 connections get a GOAWAY. Running calls may finish within the drain timeout; the rest is cut off. The
-// internal listener ends last. An error means that the server could not start, or stopped on its own. The context of
-// every request descends from ctx. It is canceled when its connection is cut, not when the drain begins.
+// Run serves until ctx ends, then drains and returns nil. When the drain begins, readiness fails,
+// [Draining] closes, and HTTP/2 connections get a GOAWAY. Running calls may finish within the drain
+// timeout; the rest is cut off. The internal listener ends last. An error means that the server
+// could not start, or stopped on its own. The context of every request descends from ctx. It is
+// canceled when its connection is cut, not when the drain begins.
 //
-// Run does not wait for hijacked connections: a handler that hijacks one watches [Draining] and waits on its own.
+// Run does not wait for hijacked connections: a handler that hijacks one watches [Draining] and
+// waits on its own.
 func Run(ctx context.Context, p Params) error {
 	listener, err := p.Listen()
 	if err != nil {
@@ -215,9 +224,9 @@ func stop(ctx context.Context, server *http.Server, timeout time.Duration, cut f
 
 type drainKey struct{}
 
-// Draining returns a channel that closes when the server begins to stop. A handler that streams without an end watches
-// it, says goodbye and returns; one that does not holds the drain up until it times out. Outside of [Run] the channel is
-// nil and never closes.
+// Draining returns a channel that closes when the server begins to stop. A handler that streams
+// without an end watches it, says goodbye and returns; one that does not holds the drain up until
+// it times out. Outside of [Run] the channel is nil and never closes.
 func Draining(ctx context.Context) <-chan struct{} {
 	drain, _ := ctx.Value(drainKey{}).(<-chan struct{})
 	return drain

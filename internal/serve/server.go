@@ -17,20 +17,21 @@ import (
 	"github.com/leatdev/leat/internal/h2"
 )
 
-// The limits of a connection. A stream may last for days, so there is no read and no write timeout; a peer that is gone
-// is noticed by pings, one that does not read by the write timeout of its connection.
+// The limits of a connection. A stream may last for days, so there is no read and no write timeout;
+// a peer that is gone is noticed by pings, one that does not read by the write timeout of its
+// connection.
 const (
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 5 * time.Minute
 	maxHeaderBytes    = 64 << 10
 
-	// defaultMaxStreams is what one connection can begin at once, before anything can bound it: about 16 KiB each. Proxies at the edge of
-	// networks commonly have 100.
+	// defaultMaxStreams is what one connection can begin at once, before anything can bound it:
+	// about 16 KiB each. Proxies at the edge of networks commonly have 100.
 	defaultMaxStreams = 100
 	// defaultReceiveWindow bounds what a stalled upload holds in memory.
 	defaultReceiveWindow = 512 << 10
-	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait for each other, and
-	// uploads of other connections do not wait.
+	// connectionWindow bounds what all stalled uploads of one connection hold: past it they wait
+	// for each other, and uploads of other connections do not wait.
 	connectionWindow = 64 << 20
 	readFrameSize    = 64 << 10
 
@@ -72,7 +73,8 @@ func newServer(base context.Context, handler http.Handler, logger *slog.Logger) 
 	}
 }
 
-// errorLog takes what net/http has to say. A panic in a handler is our defect; the rest is peers that misbehave.
+// errorLog takes what net/http has to say. A panic in a handler is our defect; the rest is peers
+// that misbehave.
 type errorLog func(level slog.Level, message, detail string)
 
 func (l errorLog) Write(line []byte) (int, error) {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TestF43ServersHaveNoLimitForWholeRequests looks at what the server was made with: a limit for whole answers would end
-// streams, and one for whole requests uploads, however much they move.
+// TestF43ServersHaveNoLimitForWholeRequests looks at what the server was made with: a limit for
+// whole answers would end streams, and one for whole requests uploads, however much they move.
 func TestF43ServersHaveNoLimitForWholeRequests(t *testing.T) {
 	t.Parallel()
 	server := newServer(t.Context(), http.NotFoundHandler(), slog.New(slog.DiscardHandler))
@@ -30,7 +30,8 @@ func TestF43ServersHaveNoLimitForWholeRequests(t *testing.T) {
 	}
 }
 
-// TestF32StreamsOfHalfAnHour has a watch and an upgraded connection on which something happens every ten minutes.
+// TestF32StreamsOfHalfAnHour has a watch and an upgraded connection on which something happens
+// every ten minutes.
 func TestF32StreamsOfHalfAnHour(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{"watch": slowWatch, "exec": slowExec} {

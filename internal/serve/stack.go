@@ -8,9 +8,10 @@ import "net/http"
 // handlerStack is what a call through all interceptors needs of its goroutine's stack, in bytes.
 const handlerStack = 8 << 10
 
-// Grown gives the goroutine of each request its stack at once. HTTP/2 starts a goroutine for every request, whose stack would
-// be doubled, and copied, several times on the way down to the handler: nearly a tenth of what a call costs that is answered
-// from memory. A stack that turns out too large is halved by the garbage collector.
+// Grown gives the goroutine of each request its stack at once. HTTP/2 starts a goroutine for every
+// request, whose stack would be doubled, and copied, several times on the way down to the handler:
+// nearly a tenth of what a call costs that is answered from memory. A stack that turns out too
+// large is halved by the garbage collector.
 func Grown(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		growStack()

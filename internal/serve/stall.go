@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	// stallChunk is what has to be taken within the time of a guard. It is more than a server buffers before it writes.
+	// stallChunk is what has to be taken within the time of a guard. It is more than a server
+	// buffers before it writes.
 	stallChunk = 64 << 10
-	// buffered is what a server of net/http buffers in any case, over HTTP/1.1; over HTTP/2 it is twice as much.
+	// buffered is what a server of net/http buffers in any case, over HTTP/1.1; over HTTP/2 it is
+	// twice as much.
 	buffered = 2 << 10
 )
 
@@ -25,27 +27,32 @@ func CutStalled(next http.Handler, timeout time.Duration) http.Handler {
 	})
 }
 
-// StallGuard is a response writer that ends a response of which the peer takes nothing. The timeouts of the server do not see
-// such a peer: its connection lives, over HTTP/2 pings are answered and other streams flow, while this response would hold
-// its handler, and whatever the handler holds, for as long as the connection lives.
+// StallGuard is a response writer that ends a response of which the peer takes nothing. The
+// timeouts of the server do not see such a peer: its connection lives, over HTTP/2 pings are
+// answered and other streams flow, while this response would hold its handler, and whatever the
+// handler holds, for as long as the connection lives.
 //
-// Only a write or a flush that waits for the peer counts, and each 64 KiB anew: a response that has nothing to say may be
-// silent for ever, and a peer may be slow. When 64 KiB, or the rest, was not taken within the timeout, the write fails, and so
-// do all later ones; the stream is reset, or the connection closed under HTTP/1.1, and the request's context ends.
+// Only a write or a flush that waits for the peer counts, and each 64 KiB again: a response that
+// has nothing to say may be silent for ever, and a peer may be slow. When 64 KiB, or the rest, was
+// not taken within the timeout, the write fails, and so do all later ones; the stream is reset, or
+// the connection closed under HTTP/1.1, and the request's context ends.
 //
-// Like any http.ResponseWriter it is for the handler's goroutine alone. A connection that was hijacked is not guarded.
+// Like any http.ResponseWriter it is for the handler's goroutine alone. A connection that was
+// hijacked is not guarded.
 type StallGuard struct {
 	http.ResponseWriter
 
 	timeout time.Duration
 	stalled func()
 	written int
-	// pending is how much the server buffers, if less than it can. That much needs no watching over, and small answers no timer.
+	// pending is how much the server buffers, if less than it can. That much needs no watching
+	// over, and small answers no timer.
 	pending int
 
 	mu    sync.Mutex // between the handler and the timer
 	timer *time.Timer
-	// armed says that the timer runs. It is not stopped after each write, and looks itself when it fires.
+	// armed says that the timer runs. It is not stopped after each write, and looks itself when it
+	// fires.
 	armed bool
 	// since is when the write that goes on began; zero when there is none.
 	since time.Time
@@ -53,8 +60,8 @@ type StallGuard struct {
 	over bool
 }
 
-// GuardStalls returns a guard on w. When a write is ended, stalled is called before it fails, once; it must not use the
-// writer. Nil is not called. Call Stop before the handler returns.
+// GuardStalls returns a guard on w. When a write is ended, stalled is called before it fails, once;
+// it must not use the writer. Nil is not called. Call Stop before the handler returns.
 func GuardStalls(w http.ResponseWriter, timeout time.Duration, stalled func()) *StallGuard {
 	return &StallGuard{ResponseWriter: w, timeout: timeout, stalled: stalled}
 }
@@ -94,8 +101,8 @@ func (g *StallGuard) FlushError() error {
 // Unwrap lets http.ResponseController reach the server's own writer.
 func (g *StallGuard) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// Stop ends the guard. Of a response that did not fit into the buffers, what is left goes to the peer when the handler has
-// returned: the server is told to give that the same time.
+// Stop ends the guard. Of a response that did not fit into the buffers, what is left goes to the
+// peer when the handler has returned: the server is told to give that the same time.
 func (g *StallGuard) Stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,8 +135,8 @@ func (g *StallGuard) end() {
 	g.since = time.Time{}
 }
 
-// look ends the write that goes on, if it has gone on for too long. The lock keeps the handler from returning meanwhile, after
-// which its writer must not be touched.
+// look ends the write that goes on, if it has gone on for too long. The lock keeps the handler from
+// returning meanwhile, after which its writer must not be touched.
 func (g *StallGuard) look() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 
 const stallTimeout = 30 * time.Second
 
-// stream writes blocks until a write fails, and tells when that was.
+// stream writes blocks until a write fails, and returns when that was.
 type stream struct {
 	ended chan time.Duration
 	ctx   chan error
@@ -118,7 +118,8 @@ func TestStalledConnectionIsCut(t *testing.T) {
 	})
 }
 
-// TestSlowReaderIsNotCut has one that takes a little every 20 s, and a handler that is silent for minutes.
+// TestSlowReaderIsNotCut has one that takes a little every 20 s, and a handler that is silent for
+// minutes.
 func TestSlowReaderIsNotCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,8 +151,8 @@ func TestSlowReaderIsNotCut(t *testing.T) {
 	})
 }
 
-// guarded is a handler under a guard. It says when its first write failed, how often it was told of that, and whether it was
-// told first; then it writes once more.
+// guarded is a handler under a guard. It says when its first write failed, how often it was told of
+// that, and whether it was told first; then it writes once more.
 func guarded(ended chan<- time.Duration, told chan<- int, again chan<- error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		began, calls := time.Now(), 0
@@ -197,7 +198,8 @@ func TestGuardTells(t *testing.T) {
 	}
 }
 
-// TestSmallWritesThatStallAreCut has answers that are written in pieces which a server would buffer.
+// TestSmallWritesThatStallAreCut has answers that are written in pieces which a server would
+// buffer.
 func TestSmallWritesThatStallAreCut(t *testing.T) {
 	t.Parallel()
 	for name, flush := range map[string]bool{"events": true, "pieces": false} {
@@ -230,7 +232,8 @@ func TestSmallWritesThatStallAreCut(t *testing.T) {
 	}
 }
 
-// TestStalledTailIsCut has a peer who takes all but the last bytes, which the server writes when the handler has returned.
+// TestStalledTailIsCut has a peer who takes all but the last bytes, which the server writes when
+// the handler has returned.
 func TestStalledTailIsCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/offline"
 )
 
-// certificate writes a new self-signed certificate for 127.0.0.1 into dir, and returns its two files and itself.
+// certificate writes a new self-signed certificate for 127.0.0.1 into dir, and returns its two
+// files and itself.
 func certificate(t *testing.T, dir string) (certFile, keyFile string, roots *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

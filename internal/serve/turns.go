@@ -16,18 +16,21 @@ import (
 )
 
 const (
-	// turnsAtOnce is how many anonymous connections may be read at once. One read brings a TLS record, and so up to 100 requests, each of
-	// which has a goroutine before any bound can count it.
+	// turnsAtOnce is how many anonymous connections may be read at once. One read brings a TLS
+	// record, and so up to 100 requests, each of which has a goroutine before any bound can count
+	// it.
 	turnsAtOnce = 16
-	// turnLasts is how long a turn lasts at most. A connection that has failed is not read again, and stays open until its peer knows.
+	// turnLasts is how long a turn lasts at most. A connection that has failed is not read again,
+	// and stays open until its peer knows.
 	turnLasts = 50 * time.Millisecond
 	// turnPatience is how long bytes wait for a turn. After that they are read without one.
 	turnPatience = 5 * time.Second
 )
 
-// turns lets few anonymous connections be read at once, so that many connections cannot begin all their requests at the same time. One
-// address has a quarter of the turns. A connection keeps its turn until the server reads it again, up to [turnLasts]: by then the server has
-// begun all requests that it had read. It is safe for concurrent use.
+// turns lets few anonymous connections be read at once, so that many connections cannot begin all
+// their requests at the same time. One address has a quarter of the turns. A connection keeps its
+// turn until the server reads it again, up to [turnLasts]: by then the server has begun all
+// requests that it had read. It is safe for concurrent use.
 type turns struct {
 	all *semaphore.Weighted
 
@@ -57,7 +60,8 @@ func (l turnListener) Accept() (net.Conn, error) {
 	return &turnConn{Conn: conn}, nil
 }
 
-// join has a connection, which may be below TLS, take turns from now on. An address without a limit of its own has shared set.
+// join has a connection, which may be below TLS, take turns from now on. An address without a limit
+// of its own has shared set.
 func (t *turns) join(conn net.Conn, from netip.Prefix, shared bool) *turnConn {
 	c, ok := rawConn(conn).(*turnConn)
 	if !ok {
@@ -117,7 +121,8 @@ func (c *turnConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take waits for a turn, up to [turnPatience] or until finish is called. It first lets the goroutines run that earlier turns have begun.
+// take waits for a turn, up to [turnPatience] or until finish is called. It first lets the
+// goroutines run that earlier turns have begun.
 func (c *turnConn) take() {
 	runtime.Gosched()
 	ctx, cancel := context.WithTimeout(context.Background(), turnPatience)
@@ -164,7 +169,8 @@ func (c *turnConn) releaseOwn() {
 	}
 }
 
-// finish ends the turns of a connection whose caller is verified, or that is closed. It also ends a wait for a turn.
+// finish ends the turns of a connection whose caller is verified, or that is closed. It also ends a
+// wait for a turn.
 func (c *turnConn) finish() {
 	c.over.Store(true)
 	if cancel := c.waiting.Load(); cancel != nil {

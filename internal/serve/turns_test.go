@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// arrive opens a connection that takes turns as one of an address does, and sends a byte on it. The channel returns how long the server
-// took to read it.
+// arrive opens a connection that takes turns as one of an address does, and sends a byte on it. The
+// channel returns how long the server took to read it.
 func arrive(t *testing.T, all *turns, from string) (*turnConn, <-chan time.Duration) {
 	t.Helper()
 	near, far := net.Pipe()
@@ -40,7 +40,8 @@ type oneConn struct {
 
 func (l oneConn) Accept() (net.Conn, error) { return l.conn, nil }
 
-// TestSecConnectionsTakeTurns has connections of one address read at once. Past its quarter of the turns they wait, and others do not.
+// TestSecConnectionsTakeTurns has connections of one address read at once. Past its quarter of the
+// turns they wait, and others do not.
 func TestSecConnectionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

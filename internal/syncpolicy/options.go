@@ -21,8 +21,8 @@ const (
 )
 
 // Options are how a service's owner wants its manifests applied: the same value in the catalog, in
-// plans and in agents. The zero Options leave everything to its default. Options are a value: nobody
-// changes what their pointers and slices lead to.
+// plans and in agents. The zero Options leave everything to its default. Options are a value:
+// nobody changes what their pointers and slices lead to.
 //
 // The names in JSON are a contract. The distributor's database and the inventories in the clusters
 // hold Options that earlier versions wrote.
@@ -37,8 +37,8 @@ type Options struct {
 	HealthTimeout time.Duration `json:"healthTimeout,omitempty"`
 	// ForceConflicts takes fields from other field managers.
 	ForceConflicts bool `json:"forceConflicts,omitempty"`
-	// PruneConfirmation is the digest of the objects that the agent's guard kept and whose deletion a
-	// person confirmed. Empty: none.
+	// PruneConfirmation is the digest of the objects that the agent's guard kept and whose deletion
+	// a person confirmed. Empty: none.
 	PruneConfirmation string `json:"pruneConfirmation,omitempty"`
 	// Paused leaves the service unchanged.
 	Paused bool `json:"paused,omitempty"`
@@ -70,8 +70,8 @@ func (r *Renderer) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(r))
 }
 
-// WithDefaults returns the options with every default filled in. The hub fills them in when it makes
-// a plan, so that all agents follow the hub's defaults.
+// WithDefaults returns the options with every default filled in. The hub fills them in when it
+// makes a plan, so that all agents follow the hub's defaults.
 func (o Options) WithDefaults() Options {
 	o.Namespace = o.NamespaceOrDefault()
 	o.HealthTimeout = o.HealthTimeoutOrDefault()
@@ -118,8 +118,8 @@ func (o Options) ServicesNeeded() []string {
 	return names
 }
 
-// Equal reports whether both ask for the same, in the same words: an option that is left out does not
-// equal its default.
+// Equal reports whether both ask for the same, in the same words: an option that is left out does
+// not equal its default.
 func (o Options) Equal(other Options) bool { return reflect.DeepEqual(o, other) }
 
 // IsZero reports whether everything is left to its default.

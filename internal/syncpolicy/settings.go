@@ -23,7 +23,7 @@ func (p Policy) IsZero() bool { return reflect.ValueOf(p).IsZero() }
 // IsZero reports whether everything is left to its default.
 func (s AgentSettings) IsZero() bool { return reflect.ValueOf(s).IsZero() }
 
-// Equal tells whether two settings say the same.
+// Equal reports whether two settings are the same.
 func (s AgentSettings) Equal(other AgentSettings) bool { return reflect.DeepEqual(s, other) }
 
 // Validate checks all fields. The error is a *FieldError.
@@ -43,8 +43,9 @@ func (s AgentSettings) Validate() error {
 	)
 }
 
-// Over returns what a cluster is told whose own settings are s, in a fleet with the given ones: its own come first, field by
-// field, and health rules are joined. What the fleet locks down, a cluster cannot open.
+// Over returns what a cluster is told whose own settings are s, in a fleet with the given ones: its
+// own come first, field by field, and health rules are joined. What the fleet locks down, a cluster
+// cannot open.
 func (s AgentSettings) Over(fleet AgentSettings) AgentSettings {
 	return AgentSettings{
 		HealthRules:           slices.Concat(s.HealthRules, fleet.HealthRules),

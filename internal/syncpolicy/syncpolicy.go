@@ -1,26 +1,27 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package syncpolicy holds the options by which a service's owner controls how its manifests are applied
-// and its objects are kept: namespace, pruning, drift, conflicts, deletion, dependencies, windows, tests,
-// health. The hub checks and stores them, and sends them to the agent, which follows them. Package
-// policywire converts them.
+// Package syncpolicy holds the options by which a service's owner controls how its manifests are
+// applied and its objects are kept: namespace, pruning, drift, conflicts, deletion, dependencies,
+// windows, tests, health. The hub checks and stores them, and sends them to the agent, which
+// follows them. Package policywire converts them.
 package syncpolicy
 
 import "time"
 
-// Policy is what a service's owner decided. The zero Policy means every default. It is a value; nobody changes its slices.
+// Policy is what a service's owner decided. The zero Policy means every default. It is a value;
+// nobody changes its slices.
 type Policy struct {
 	// Drift says what to do about objects that others changed.
 	Drift DriftMode `json:"drift,omitempty"`
 	// Ignore lists fields that are left to others.
 	Ignore []IgnoreRule `json:"ignore,omitempty"`
-	// Conflicts say what to do about fields that other managers own; the first rule whose manager matches decides. Where none
-	// does, the conflict is reported.
+	// Conflicts say what to do about fields that other managers own; the first rule whose manager
+	// matches decides. Where none does, the conflict is reported.
 	Conflicts []ConflictRule `json:"conflicts,omitempty"`
 	// Adoption says what to do about objects that exist and that Leat has not made.
 	Adoption Adoption `json:"adoption,omitempty"`
-	// Recreate deletes an object and makes it anew where a field changed that cannot be changed.
+	// Recreate deletes an object and creates it again if an immutable field changed.
 	Recreate bool `json:"recreate,omitempty"`
 	// Deletion says how objects go.
 	Deletion Deletion `json:"deletion,omitzero"`
@@ -30,8 +31,9 @@ type Policy struct {
 	Windows []Window `json:"windows,omitempty"`
 	// Tests are run when everything is healthy. Nil: only those that stand in the manifests.
 	Tests *Tests `json:"tests,omitempty"`
-	// ServiceAccount is the one that everything is done as, "namespace/name"; a name alone is one in the service's own
-	// namespace. Empty: the cluster's default, which is the agent itself where none is set.
+	// ServiceAccount is the one that everything is done as, "namespace/name"; a name alone is one
+	// in the service's own namespace. Empty: the cluster's default, which is the agent itself where
+	// none is set.
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// HealthRules judge objects of kinds that Leat does not know, or otherwise than Leat does.
 	HealthRules []HealthRule `json:"healthRules,omitempty"`
@@ -43,7 +45,7 @@ type DriftMode string
 // The drift modes.
 const (
 	DriftCorrect DriftMode = ""       // put them right at once
-	DriftReport  DriftMode = "report" // tell what differs, until the next change or sync
+	DriftReport  DriftMode = "report" // report the differences, until the next change or sync
 	DriftOff     DriftMode = "off"    // do not look
 )
 
@@ -58,17 +60,21 @@ type Selector struct {
 	Labels string `json:"labels,omitempty"`
 }
 
-// IgnoreRule leaves fields to others. A field that another manager owns is left out of what is applied; one that nobody else
-// owns keeps the value that it has in the cluster. Where the object does not exist, it is created with the manifest's value.
+// IgnoreRule leaves fields to others. A field that another manager owns is left out of what is
+// applied; one that nobody else owns keeps the value that it has in the cluster. Where the object
+// does not exist, it is created with the manifest's value.
 type IgnoreRule struct {
 	Objects Selector `json:"objects,omitzero"`
-	// Pointers name fields, as JSON pointers (RFC 6901). Where a list's items have names, "[name=app]" may stand for the number.
+	// Pointers name fields, as JSON pointers (RFC 6901). Where a list's items have names,
+	// "[name=app]" may stand for the number.
 	Pointers []string `json:"pointers,omitempty"`
-	// Managers name field managers whose fields are ignored, whichever they are; wildcards as in a Selector.
+	// Managers name field managers whose fields are ignored, whichever they are; wildcards as in a
+	// Selector.
 	Managers []string `json:"managers,omitempty"`
 }
 
-// ConflictRule says what to do about fields that a manager owns and a manifest sets to another value.
+// ConflictRule says what to do about fields that a manager owns and a manifest sets to another
+// value.
 type ConflictRule struct {
 	// Manager is the field manager's name, with wildcards. Empty: any.
 	Manager string         `json:"manager,omitempty"`
@@ -90,8 +96,9 @@ type Adoption string
 
 // The ways to adopt.
 const (
-	// AdoptAlways takes objects over that belong to no other service. What kubectl apply, Helm, Flux and Argo CD have set
-	// becomes Leat's, so that a field that leaves the manifest leaves the object.
+	// AdoptAlways takes objects over that belong to no other service. What kubectl apply, Helm,
+	// Flux and Argo CD have set becomes Leat's, so that a field that leaves the manifest leaves the
+	// object.
 	AdoptAlways Adoption = ""
 	// AdoptNever reports them.
 	AdoptNever Adoption = "never"
@@ -105,7 +112,8 @@ type Deletion struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 	// Detach leaves all objects in the cluster when the service goes.
 	Detach bool `json:"detach,omitempty"`
-	// Namespaces, Definitions and VolumeClaims allow the deletion of what takes more than itself away.
+	// Namespaces, Definitions and VolumeClaims allow the deletion of what takes more than itself
+	// away.
 	Namespaces   bool `json:"namespaces,omitempty"`
 	Definitions  bool `json:"definitions,omitempty"`
 	VolumeClaims bool `json:"volumeClaims,omitempty"`
@@ -127,7 +135,8 @@ type Dependency struct {
 	Service string `json:"service,omitempty"`
 	// Object is any object in the cluster.
 	Object *ObjectReference `json:"object,omitempty"`
-	// Condition is a CEL expression over the object, self, that has to be true. Empty: the object has to be healthy.
+	// Condition is a CEL expression over the object, self, that has to be true. Empty: the object
+	// has to be healthy.
 	Condition string `json:"condition,omitempty"`
 }
 
@@ -140,8 +149,9 @@ type ObjectReference struct {
 	Name      string `json:"name"`
 }
 
-// Window is a span of time that comes again and again. While a window that denies is open, nothing is applied; where there are
-// windows that do not deny, one of them has to be open. A sync that a person asks for is carried out in any case, unless Strict.
+// Window is a span of time that comes again and again. While a window that denies is open, nothing
+// is applied; where there are windows that do not deny, one of them has to be open. A sync that a
+// person asks for is carried out in any case, unless Strict.
 type Window struct {
 	// Schedule says when the window opens, in cron's notation of five fields.
 	Schedule string `json:"schedule"`
@@ -155,7 +165,8 @@ type Window struct {
 
 // Tests are Jobs that show whether a service works.
 type Tests struct {
-	// Path is a folder with manifests, inside the folder of the service's first source. Empty: no folder.
+	// Path is a folder with manifests, inside the folder of the service's first source. Empty: no
+	// folder.
 	Path string `json:"path,omitempty"`
 	// Timeout bounds all of them. Zero: 5 min.
 	Timeout time.Duration `json:"timeout,omitempty"`
@@ -163,8 +174,9 @@ type Tests struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// HealthRule judges objects of one kind, by CEL expressions over the object, self. Degraded is looked at first, then Progressing,
-// then Healthy; an object that none of them holds for is progressing.
+// HealthRule judges objects of one kind, by CEL expressions over the object, self. Degraded is
+// looked at first, then Progressing, then Healthy; an object that none of them holds for is
+// progressing.
 type HealthRule struct {
 	// Group is the API group, Kind the kind; wildcards as in a Selector.
 	Group string `json:"group,omitempty"`
@@ -173,12 +185,14 @@ type HealthRule struct {
 	Healthy     string `json:"healthy,omitempty"`
 	Progressing string `json:"progressing,omitempty"`
 	Degraded    string `json:"degraded,omitempty"`
-	// Message is an expression that makes a text for people. Empty: the message of the object's Ready condition, if it has one.
+	// Message is an expression that makes a text for people. Empty: the message of the object's
+	// Ready condition, if it has one.
 	Message string `json:"message,omitempty"`
 }
 
-// AgentSettings are what the hub says to a cluster's agent. The zero value means every default. A cluster's own settings come
-// before those of the fleet, field by field; health rules are joined, the cluster's first.
+// AgentSettings are what the hub says to a cluster's agent. The zero value means every default. A
+// cluster's own settings come before those of the fleet, field by field; health rules are joined,
+// the cluster's first.
 type AgentSettings struct {
 	// HealthRules are for the objects of all services; a service's own come first.
 	HealthRules []HealthRule `json:"healthRules,omitempty"`
@@ -186,7 +200,8 @@ type AgentSettings struct {
 	DefaultServiceAccount string `json:"defaultServiceAccount,omitempty"`
 	// LockDown refuses services that would be applied with the agent's own rights.
 	LockDown bool `json:"lockDown,omitempty"`
-	// RefreshInterval is how often everything is looked at again. Zero: what the agent was started with.
+	// RefreshInterval is how often everything is looked at again. Zero: what the agent was started
+	// with.
 	RefreshInterval time.Duration `json:"refreshInterval,omitempty"`
 	// Workers is how many services are worked on at once. Zero: what the agent was started with.
 	Workers int `json:"workers,omitempty"`

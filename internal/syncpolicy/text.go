@@ -27,7 +27,8 @@ var (
 	namedItem = regexp.MustCompile(`^\[[^\[\]=]+=[^\[\]]+\]$`)
 )
 
-// validateText checks a name or a pattern of names; both are of whatever letters Kubernetes, or a field manager, likes.
+// validateText checks a name or a pattern of names; both are of whatever letters Kubernetes, or a
+// field manager, likes.
 func validateText(path, text string) error {
 	switch {
 	case len(text) > maxText:
@@ -94,7 +95,8 @@ var identity = map[string]bool{
 	"/apiVersion": true, "/kind": true, "/metadata": true, "/metadata/name": true, "/metadata/namespace": true, "/*": true, "/metadata/*": true,
 }
 
-// validatePointer checks a JSON pointer (RFC 6901) in which "[name=app]" may stand for the number of a list's item.
+// validatePointer checks a JSON pointer (RFC 6901) in which "[name=app]" may stand for the number
+// of a list's item.
 func validatePointer(path, pointer string) error {
 	switch {
 	case len(pointer) > maxPath:

@@ -25,9 +25,10 @@ const (
 	maxWindow        = 31 * 24 * time.Hour
 )
 
-// FieldError tells which field is not acceptable.
+// FieldError names the field that is not acceptable.
 type FieldError struct {
-	// Path is the field in the protocol's spelling, from what was validated on, such as depends_on[0].service. Empty: all of it.
+	// Path is the field in the protocol's spelling, from what was validated on, such as
+	// depends_on[0].service. Empty: all of it.
 	Path string
 	// Message is a phrase that follows the path.
 	Message string
@@ -95,8 +96,8 @@ func between(path string, d, least, most time.Duration) error {
 	return nil
 }
 
-// Validate checks everything that can be checked without looking at other objects. Service is the name of the one that the
-// policy is for. The error is a *FieldError.
+// Validate checks everything that can be checked without looking at other objects. Service is the
+// name of the one that the policy is for. The error is a *FieldError.
 func (p Policy) Validate(service string) error {
 	if err := p.validateSize(); err != nil {
 		return err // before anything of it is compiled

@@ -21,8 +21,8 @@ func validateWindow(path string, w Window) error {
 	)
 }
 
-// validateSchedule takes cron's five fields, and nothing of what the parser knows beside them: a zone inside a schedule would
-// contradict the window's own.
+// validateSchedule takes cron's five fields, and nothing of what the parser knows beside them: a
+// zone inside a schedule would contradict the window's own.
 func validateSchedule(path, schedule string) error {
 	if schedule == "" {
 		return invalid(path, "is required")

@@ -168,11 +168,12 @@ func (t *Telemetry) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry, EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes})
 }
 
-// shutdownTimeout bounds [Telemetry.Shutdown]: a process that ends does not wait for a collector that does not answer.
+// shutdownTimeout bounds [Telemetry.Shutdown]: a process that ends does not wait for a collector
+// that does not answer.
 const shutdownTimeout = 5 * time.Second
 
-// Shutdown sends what is still held back and stops the exporters. It works although ctx has ended, and takes at most five
-// seconds. The logger continues to write to its output.
+// Shutdown sends what is still held back and stops the exporters. It works although ctx has ended,
+// and takes at most five seconds. The logger continues to write to its output.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()

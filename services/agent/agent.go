@@ -3,9 +3,10 @@
 
 // Package agent makes one Kubernetes cluster run what the hub says.
 //
-// It enrols, follows its plan, downloads and verifies bundles, renders and applies them, prunes what left them, watches
-// health, and reports. It also holds the tunnel open through which people reach the cluster. It listens on no port but
-// the one for health and metrics, and one more where the hub dials it.
+// It enrols, follows its plan, downloads and verifies bundles, renders and applies them, prunes
+// what left them, watches health, and reports. It also holds the tunnel open through which people
+// reach the cluster. It listens on no port but the one for health and metrics, and one more where
+// the hub dials it.
 package agent
 
 import (
@@ -24,9 +25,10 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/renderworker"
 )
 
-// ServeRender makes this process a render worker, and does not return, if args ask for one. args are the program's
-// arguments without its name. A program that calls Run must call ServeRender before anything else: the agent starts
-// the program again to build kustomizations, and cannot build any if ServeRender was not called.
+// ServeRender makes this process a render worker, and does not return, if args ask for one. args
+// are the program's arguments without its name. A program that calls Run must call ServeRender
+// before anything else: the agent starts the program again to build kustomizations, and cannot
+// build any if ServeRender was not called.
 func ServeRender(args []string) { renderworker.Serve(args) }
 
 // Run runs the agent until ctx is done; then it returns nil. It changes no state of the process.

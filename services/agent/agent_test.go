@@ -123,7 +123,8 @@ func TestAgent(t *testing.T) {
 		return len(h.ranges) == 2 && h.ranges[0] == "" && strings.HasPrefix(h.ranges[1], "bytes=")
 	})
 
-	// A bundle that is not what its digest says is refused, the last good state stays, and the next attempt mends it.
+	// The agent refuses a bundle that does not match its digest and keeps the last good state. The
+	// next attempt recovers.
 	h.change(func() { h.corrupt = true })
 	d = h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "4")})
 	got = h.awaitReport(t, "web", phase(failed, ""))
@@ -147,8 +148,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// TestDelta shows that a second commit travels as what it changed, and that a base which turned over on the disk costs no more
-// than the whole bundle: nothing of it is seen outside.
+// TestDelta shows that a second commit travels as what it changed, and that a base which turned
+// over on the disk costs no more than the whole bundle: nothing of it is seen outside.
 func TestDelta(t *testing.T) {
 	t.Parallel()
 	cp, h, dir := startCluster(t), newHub(t), t.TempDir()
@@ -207,7 +208,8 @@ func TestWithoutStreams(t *testing.T) {
 	h.await(t, "polls", func() bool { return h.polls >= 3 })
 }
 
-// TestOffline shows that an agent that starts without its hub works from disk, and reports once the hub is back.
+// TestOffline shows that an agent that starts without its hub works from disk, and reports once the
+// hub is back.
 func TestOffline(t *testing.T) {
 	t.Parallel()
 	cp, h, dir := startCluster(t), newHub(t), t.TempDir()
@@ -228,7 +230,8 @@ func TestOffline(t *testing.T) {
 	h.awaitReport(t, "off", phase(healthy, d))
 }
 
-// TestEnrolAgain shows that an agent whose key was revoked uses a new join token, and only a new one.
+// TestEnrolAgain shows that an agent whose key was revoked uses a new join token, and only a new
+// one.
 func TestEnrolAgain(t *testing.T) {
 	t.Parallel()
 	cp, h, dir := startCluster(t), newHub(t), t.TempDir()

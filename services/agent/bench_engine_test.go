@@ -23,7 +23,8 @@ import (
 // engine is what applies manifests in a benchmark, in a process of its own.
 type engine interface {
 	name() string
-	// apply brings files, which are all for one namespace, into the cluster, and returns how long that took.
+	// apply brings files, which are all for one namespace, into the cluster, and returns how long
+	// that took.
 	apply(b *testing.B, namespace string, files map[string]string) time.Duration
 	// again looks at what was applied last, so often, and returns how long each look took.
 	again(b *testing.B, namespace string, looks int) []time.Duration
@@ -170,7 +171,8 @@ func (l *leat) apply(b *testing.B, namespace string, files map[string]string) ti
 	return took
 }
 
-// again waits for refreshes, which come once a second, and reads how long they took from the agent's histogram.
+// again waits for refreshes, which come once a second, and reads how long they took from the
+// agent's histogram.
 func (l *leat) again(b *testing.B, _ string, looks int) (took []time.Duration) {
 	b.Helper()
 	ctx := soon(b)

@@ -21,8 +21,9 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 )
 
-// BenchmarkMemory runs 50 services of 200 objects each in a cluster that holds 40,000 objects of others beside, and tells the
-// agent's resident memory, and what the API server is asked for after a restart of the agent.
+// BenchmarkMemory runs 50 services of 200 objects each in a cluster that holds 40,000 objects of
+// others beside, and tells the agent's resident memory, and what the API server is asked for after
+// a restart of the agent.
 func BenchmarkMemory(b *testing.B) {
 	const services, objects, foreign = 50, 200, 40_000
 	cp := kubetest.Start(b, func(p *localkube.Params) { p.APIServerOnly = true })
@@ -71,7 +72,8 @@ func BenchmarkTenThousand(b *testing.B) {
 	}
 }
 
-// BenchmarkDrift changes an object again and again behind the agent's back, and tells how long it takes until it is right again.
+// BenchmarkDrift changes an object again and again behind the agent's back, and measures how long
+// it takes until the object is right again.
 func BenchmarkDrift(b *testing.B) {
 	const objects, changes = 300, 300 // one each: who insists is answered more and more slowly
 	cp := kubetest.Start(b, func(p *localkube.Params) { p.APIServerOnly = true })

@@ -17,8 +17,9 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 )
 
-// The benchmarks run the agent as the program that people run, in a process of its own, beside a hub in memory, and its peers in
-// processes of theirs, all against the same API server. They say what one run of everything takes, so use -benchtime 1x.
+// The benchmarks run the agent as the program that people run, in a process of its own, beside a
+// hub in memory, and its peers in processes of theirs, all against the same API server. They say
+// what one run of everything takes, so use -benchtime 1x.
 
 // rounds is how often each engine does the same; medians are reported.
 const rounds = 3

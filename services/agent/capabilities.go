@@ -5,11 +5,13 @@ package agent
 
 import "slices"
 
-// capabilities are the words by which the hub knows what this agent can do and was told to do, sorted.
+// capabilities are the words by which the hub knows what this agent can do and was told to do,
+// sorted.
 //
-// They are a contract between versions: a word is never given another meaning, and what an agent does not name it does not do, so
-// that a hub or a user interface can leave out what would be asked for in vain. Who does not know a word ignores it. A word comes
-// with the feature, and goes only with the feature.
+// They are a contract between versions: a word is never given another meaning, and what an agent
+// does not name it does not do, so that a hub or a user interface can leave out what would be asked
+// for in vain. Who does not know a word ignores it. A word comes with the feature, and goes only
+// with the feature.
 func capabilities(cfg Config) []string {
 	words := []string{
 		"bundle-delta",       // downloads what changed of a bundle

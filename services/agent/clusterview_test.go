@@ -37,7 +37,8 @@ func write(t *testing.T, cp *localkube.ControlPlane, method, path, body string) 
 	}
 }
 
-// TestClusterView has the hub told of a node and pods, by one agent and then by the next, which finds less.
+// TestClusterView has the hub told of a node and pods, by one agent and then by the next, which
+// finds less.
 func TestClusterView(t *testing.T) {
 	t.Parallel()
 	cp, h, dir := startCluster(t), newHub(t), t.TempDir()
@@ -72,7 +73,8 @@ func TestClusterView(t *testing.T) {
 	})
 }
 
-// TestClusterViewOff has an agent that is told not to look at the cluster ask for no pod, node or event.
+// TestClusterViewOff has an agent that is told not to look at the cluster ask for no pod, node or
+// event.
 func TestClusterViewOff(t *testing.T) {
 	t.Parallel()
 	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })

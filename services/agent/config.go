@@ -22,60 +22,69 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
-// Config is what the agent can be told. A field that is zero takes the default of its flag, but for switches.
+// Config is what the agent can be told. A field that is zero takes the default of its flag, but for
+// switches.
 type Config struct {
-	// Serve is for health and metrics only: nobody needs to reach the agent. Telemetry is what all services have.
+	// Serve is for health and metrics only: nobody needs to reach the agent. Telemetry is what all
+	// services have.
 	Serve     serve.Config
 	Telemetry telemetry.Config
 	// HubURL is the base URL of the distributor. Required, unless the hub dials the agent.
 	HubURL string
-	// ListenTunnelAddr is where the hub dials the agent, host:port, in clusters that may open no connections: the agent then opens none
-	// to the hub. Empty: the agent dials the hub.
+	// ListenTunnelAddr is where the hub dials the agent, host:port, in clusters that may open no
+	// connections: the agent then opens none to the hub. Empty: the agent dials the hub.
 	ListenTunnelAddr string
 	// TunnelListener is used instead of ListenTunnelAddr when it is set. Run closes it.
 	TunnelListener net.Listener
-	// HubKeys are the public keys by which an agent that is dialled knows the hub, as leat cluster create prints them. Required with
-	// ListenTunnelAddr.
+	// HubKeys are the public keys by which an agent that is dialled knows the hub, as leat cluster
+	// create prints them. Required with ListenTunnelAddr.
 	HubKeys []string
-	// HubCAFile holds the certificates to trust for distributor and tunnel, in PEM. Empty means those of the system.
+	// HubCAFile holds the certificates to trust for distributor and tunnel, in PEM. Empty means
+	// those of the system.
 	HubCAFile string
-	// JoinToken enrols the agent. It is used when there is no identity in DataDir yet, or when the hub rejects that one
-	// and the token was not used before. Empty means that the agent cannot enrol.
+	// JoinToken enrols the agent. It is used when there is no identity in DataDir yet, or when the
+	// hub rejects that one and the token was not used before. Empty means that the agent cannot
+	// enrol.
 	JoinToken config.Secret
-	// DataDir holds the agent's key, its last plan, its bundles, and what it knows of applied objects. Required, and one replica's
-	// alone.
+	// DataDir holds the agent's key, its last plan, its bundles, and what it knows of applied
+	// objects. Required, and one replica's alone.
 	DataDir string
-	// Kubeconfig is the file that leads to the cluster. Empty means the pod's service account; a user's own current
-	// context is never used unless its file is named here.
+	// Kubeconfig is the file that leads to the cluster. Empty means the pod's service account; a
+	// user's own current context is never used unless its file is named here.
 	Kubeconfig string
 	// Workers is how many services are worked on at once.
 	Workers int
-	// RefreshInterval is how often a service that nothing happened to is looked at again, ±25 %. Its bundles are compared with their
-	// digests; objects are applied only where they differ.
+	// RefreshInterval is how often a service that nothing happened to is looked at again, ±25 %.
+	// Its bundles are compared with their digests; objects are applied only where they differ.
 	RefreshInterval time.Duration
-	// ApplyTimeout bounds one run of one service, and each of its waves. Waiting for health does not count.
+	// ApplyTimeout bounds one run of one service, and each of its waves. Waiting for health does
+	// not count.
 	ApplyTimeout time.Duration
 	// CacheSize bounds the bundles on disk. Those that the plan names are never evicted.
 	CacheSize config.Bytes
-	// LocalIdentity keeps the agent's identity in DataDir only. Otherwise it is in a Secret of the cluster, too, so that it survives
-	// the loss of DataDir.
+	// LocalIdentity keeps the agent's identity in DataDir only. Otherwise it is in a Secret of the
+	// cluster, too, so that it survives the loss of DataDir.
 	LocalIdentity bool
-	// ClusterView watches nodes, pods and warnings of the cluster, and tells the hub of them. Bind sets it.
+	// ClusterView watches nodes, pods and warnings of the cluster, and tells the hub of them. Bind
+	// sets it.
 	ClusterView bool
 	// TunnelTransports are the ways to open the tunnel that are tried, in order. Empty means all.
 	TunnelTransports []string
 	// LeaderElection lets one of several replicas work, while the others wait.
 	LeaderElection bool
-	// StallTimeout is how long a reader at the hub may take no byte of an answer before the API server is told to stop.
+	// StallTimeout is how long a reader at the hub may take no byte of an answer before the API
+	// server is told to stop.
 	StallTimeout time.Duration
-	// AllowedUsers and AllowedGroups bound the identities under which the hub may act in the cluster. A name may hold
-	// at most one "*". Empty: any user, and the groups that begin with "leat:". The agent always rejects Kubernetes'
-	// own identities, system:….
+	// AllowedUsers and AllowedGroups bound the identities under which the hub may act in the
+	// cluster. A name may hold at most one "*". Empty: any user, and the groups that begin with
+	// "leat:". The agent always rejects Kubernetes' own identities, system:….
 	AllowedUsers  []string
 	AllowedGroups []string
-	// ServiceProxyAllow are the services that people may reach through the tunnel, such as shop/web:8080. Empty: none.
+	// ServiceProxyAllow are the services that people may reach through the tunnel, such as
+	// shop/web:8080. Empty: none.
 	ServiceProxyAllow []string
-	// ServiceProxyCAFile holds the certificates to trust for those with TLS, in PEM. Empty means the cluster's CA.
+	// ServiceProxyCAFile holds the certificates to trust for those with TLS, in PEM. Empty means
+	// the cluster's CA.
 	ServiceProxyCAFile string
 	// DebugAddr serves profiles, on a loopback address. Empty: nowhere.
 	DebugAddr string
@@ -174,7 +183,7 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
-// dialled tells whether the hub dials the agent.
+// dialled reports whether the hub dials the agent.
 func (c *Config) dialled() bool { return c.ListenTunnelAddr != "" || c.TunnelListener != nil }
 
 func transportNames() []string {

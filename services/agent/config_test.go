@@ -79,7 +79,8 @@ func (n *notes) Write(p []byte) (int, error) {
 	return n.text.Write(p)
 }
 
-// TestConfiguration has one secret change after another, and then everything but the agent's disk go away.
+// TestConfiguration has one secret change after another, and then everything but the agent's disk
+// go away.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
 	cp, h, dir, log := startCluster(t), newHub(t), t.TempDir(), &notes{}
@@ -100,7 +101,8 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("got %d downloads and %d questions for configurations, want 1 and 2", len(h.ranges), h.asked)
 	}
 
-	// The hub changes its mind, and then cannot say what it wants: what is applied stays, and the reason is told.
+	// The hub changes its mind, and then cannot say what it wants: what is applied stays, and the
+	// reason is told.
 	kept := h.configure("conf", "hunter4-of-the-plan")
 	h.awaitReport(t, "conf", configIs(kept))
 	h.change(func() { h.configs = nil })

@@ -38,7 +38,8 @@ const (
 	joinToken = "join-me"
 )
 
-// hub is the agent's view of a hub: DistributorService and bundles over real HTTP, all state in memory.
+// hub is the agent's view of a hub: DistributorService and bundles over real HTTP, all state in
+// memory.
 type hub struct {
 	distributorv1connect.UnimplementedDistributorServiceHandler
 

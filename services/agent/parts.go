@@ -96,7 +96,7 @@ func (p *parts) close() error {
 	return p.store.Close()
 }
 
-// connect holds the tunnel open, whoever opens it.
+// connect holds the tunnel open, whichever side opens it.
 func (p *parts) connect(ctx context.Context) error {
 	if p.reception == nil {
 		return p.uplink.Run(ctx)
@@ -184,7 +184,8 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	return p, nil
 }
 
-// connectHub makes the agent's identity and the client that uses it. Where there is a home, all calls go over it.
+// connectHub makes the agent's identity and the client that uses it. Where there is a home, all
+// calls go over it.
 func connectHub(cfg Config, tel *telemetry.Telemetry, caPEM []byte, home *reception.Home) (*control.Identity, rpc.Client, error) {
 	params := rpc.ClientParams{BaseURL: cfg.HubURL, Telemetry: tel, CAPEM: caPEM}
 	if home != nil {
@@ -285,7 +286,8 @@ func newHandler(p *parts, agents http.Handler) (http.Handler, error) {
 	})
 }
 
-// observe records how long runs take. The service's name stays out of the metric: there are too many.
+// observe records how long runs take. The service's name stays out of the metric: there are too
+// many.
 func observe(tel *telemetry.Telemetry) (reconcile.Observer, error) {
 	duration, err := tel.Meter("agent").Float64Histogram("leat.apply.duration",
 		metric.WithUnit("s"), metric.WithDescription("How long runs of services take."))

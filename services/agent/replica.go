@@ -24,8 +24,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/control"
 )
 
-// replicaName tells this replica from others, also from one that runs on the same host: a name that is made once for each data
-// folder. A replica that was killed and starts again has its own lease at once.
+// replicaName tells this replica from others, also from one that runs on the same host: a name that
+// is made once for each data folder. A replica that was killed and starts again has its own lease
+// at once.
 func replicaName(dir string) (string, error) {
 	path := filepath.Join(dir, "replica")
 	name, err := os.ReadFile(path)
@@ -43,8 +44,9 @@ func replicaName(dir string) (string, error) {
 	return host + "_" + string(name), nil
 }
 
-// succeed begins a term of leadership. A plan that the folder holds from before others led need not be the latest: followed while the
-// hub does not answer, it would take the cluster back to what it was. So it is forgotten.
+// succeed begins a term of leadership. A plan that the folder holds from before others led need not
+// be the latest: followed while the hub does not answer, it would take the cluster back to what it
+// was. So it is forgotten.
 func succeed(dir string, term int) error {
 	const none = -1
 	path, last := filepath.Join(dir, "term"), none
@@ -66,8 +68,8 @@ func succeed(dir string, term int) error {
 	return nil
 }
 
-// restoreIdentity brings the identity back from the cluster, however long that takes to answer. Where the agent may not read it,
-// it goes on without. The end of ctx is an error.
+// restoreIdentity brings the identity back from the cluster, however long that takes to answer.
+// Where the agent may not read it, it goes on without. The end of ctx is an error.
 func restoreIdentity(ctx context.Context, dir string, keep control.Keep, logger *slog.Logger) error {
 	err := backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error {
 		err := control.RestoreIdentity(ctx, dir, keep, logger)

@@ -12,7 +12,7 @@ import (
 	"github.com/leatdev/leat/services/agent"
 )
 
-// TestLostDataFolder starts the agent anew without its folder and without a join token.
+// TestLostDataFolder starts the agent again without its folder and without a join token.
 func TestLostDataFolder(t *testing.T) {
 	t.Parallel()
 	cp, h := startCluster(t), newHub(t)

@@ -44,8 +44,9 @@ func auditLog(t *testing.T, cp *localkube.ControlPlane, path string) (records []
 	return records
 }
 
-// TestSecHubInARealCluster acts as an attacker in the hub, or with its secret. It makes the agent, which may do
-// everything, send requests to a real API server under any identity and from any address.
+// TestSecHubInARealCluster acts as an attacker in the hub, or with its secret. It makes the agent,
+// which may do everything, send requests to a real API server under any identity and from any
+// address.
 func TestSecHubInARealCluster(t *testing.T) {
 	t.Parallel()
 	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly, p.Audit = true, true })

@@ -27,7 +27,8 @@ func (c *Config) services() ([]uplink.Service, error) {
 	return services, errors.Join(errs...)
 }
 
-// newServices makes what answers for services of the cluster. Without a file, roots are whom to trust.
+// newServices makes what answers for services of the cluster. Without a file, roots are whom to
+// trust.
 func newServices(p *parts, roots *x509.CertPool) (http.Handler, error) {
 	allowed, err := p.cfg.services()
 	if err != nil {

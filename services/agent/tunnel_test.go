@@ -30,14 +30,16 @@ import (
 	"github.com/leatdev/leat/services/agent"
 )
 
-// tunnel is the hub's side of the tunnel: it accepts upgrades and speaks HTTP/2 as the client on them.
+// tunnel is the hub's side of the tunnel: it accepts upgrades and speaks HTTP/2 as the client on
+// them.
 type tunnel struct {
 	hub   *hub
 	conns chan *http.ClientConn
 	raw   chan net.Conn
 }
 
-// startTunnel serves one over TLS, and would rather speak HTTP/2 on it. It returns the file with its certificate, too.
+// startTunnel serves one over TLS, and would rather speak HTTP/2 on it. It returns the file with
+// its certificate, too.
 func startTunnel(t *testing.T, h *hub) (*tunnel, string) {
 	t.Helper()
 	tun := &tunnel{hub: h, conns: make(chan *http.ClientConn, 10), raw: make(chan net.Conn, 10)}

@@ -44,7 +44,8 @@ const (
 // caller is somebody with a token, or without.
 type caller struct{ name, kind, token string }
 
-// stage is a hub with the clusters one and two, the service app on one, and everybody who may come along.
+// stage is a hub with the clusters one and two, the service app on one, and everybody who may come
+// along.
 type stage struct {
 	*hub
 	content *folder
@@ -93,7 +94,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// outsiders makes a person whom nobody granted anything, and returns the key that the hub signs with.
+// outsiders makes a person whom nobody granted anything, and returns the key that the hub signs
+// with.
 func (s *stage) outsiders(t *testing.T) (ed25519.PrivateKey, *identity.Issuer) {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), s.cfg.DatabaseURL, []byte(hubkeys.Secret(identity.ServiceDistributor)))
@@ -121,7 +123,8 @@ func issue(t *testing.T, issuer *identity.Issuer, user string, groups ...string)
 	return token
 }
 
-// forged are tokens that are worth nothing, among them everything that differs from a good one by one thing.
+// forged are tokens that are worth nothing, among them everything that differs from a good one by
+// one thing.
 func (s *stage) forged(t *testing.T, key ed25519.PrivateKey, admin, agent string) []caller {
 	t.Helper()
 	foreign := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
@@ -300,7 +303,8 @@ func (s *stage) send(t *testing.T, req *http.Request) reply {
 	return r
 }
 
-// firstFrame returns the error of a stream that begins with its end; nil when a message comes first.
+// firstFrame returns the error of a stream that begins with its end; nil when a message comes
+// first.
 func firstFrame(t *testing.T, body io.Reader) []byte {
 	t.Helper()
 	var prefix [5]byte

@@ -41,9 +41,11 @@ type right struct {
 	audience string
 	// request is the JSON of the request; %s stands for the name of an object.
 	request string
-	// name is an object that is there, whose name tells nothing to who may not know it; empty where request has no %s.
+	// name is an object that is there, whose name tells nothing to who may not know it; empty where
+	// request has no %s.
 	name string
-	// as is the name that those ask for who are let in, and answer what they get. Empty: name, and granted.
+	// as is the name that admitted callers ask for; answer is their answer. Empty: name, and
+	// granted.
 	as, answer string
 	// instead are answers for callers that get another one.
 	instead map[string]string
@@ -118,7 +120,7 @@ var rights = map[string]right{
 	"FleetService/ReviewAccess":        {audience: everyone, request: `{"cluster": "one"}`},
 }
 
-// entitled tells what a caller's kind is answered.
+// entitled returns the answer for a kind of caller.
 func (r right) entitled(c caller) string {
 	if answer, ok := r.instead[c.name]; ok {
 		return answer
@@ -140,7 +142,7 @@ func (r right) entitled(c caller) string {
 	return denied
 }
 
-// letIn tells whether a caller gets past the door, to where objects are looked up.
+// letIn reports whether a caller gets past the door, to where objects are looked up.
 func (r right) letIn(c caller) bool {
 	return r.audience == anybody || r.audience == c.kind || r.audience == everyone && (c.kind == people || c.kind == unbound)
 }
@@ -152,8 +154,9 @@ func (r right) with(name string) string {
 	return fmt.Sprintf(r.request, name)
 }
 
-// TestAccessToCalls makes every call as every kind of caller: each is let in or refused as the table says, whoever is
-// refused learns nothing of what is there, and nothing changes by it. A call that the table does not know fails the test.
+// TestAccessToCalls makes every call as every kind of caller: each is let in or refused as the
+// table says, regardless of who is refused learns nothing of what is there, and nothing changes by
+// it. A call that the table does not know fails the test.
 func TestAccessToCalls(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -54,7 +54,8 @@ func countDisk(meter metric.Meter) (casdisk.Hooks, error) {
 	}, nil
 }
 
-// keepDisk lets the store keep house, and fetches again what it found damaged while a plan names it.
+// keepDisk lets the store keep house, and fetches again what it found damaged while a plan names
+// it.
 func keepDisk(ctx context.Context, disk *casdisk.Store, cache *bundles.Cache, view *fleet.View) error {
 	return disk.Run(ctx, func(d digest.Digest) {
 		if view.Pinned(d) {

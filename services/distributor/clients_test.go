@@ -166,7 +166,8 @@ func cuttingProxy(t *testing.T, to string) string {
 	return proxy.URL
 }
 
-// startNginx runs nginx with the configuration that deploy/nginx has, but for addresses and folders.
+// startNginx runs nginx with the configuration that deploy/nginx has, but for addresses and
+// folders.
 func startNginx(t *testing.T, upstream string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/nginx/leat-bundles.conf")
@@ -190,8 +191,8 @@ func startNginx(t *testing.T, upstream string) string {
 	return "http://" + server.Addr
 }
 
-// TestNginxInFront has a standard cache between agents and the distributor: what one agent fetched serves the next, and nobody
-// who may not read it.
+// TestNginxInFront has a standard cache between agents and the distributor: what one agent fetched
+// serves the next, and nobody who may not read it.
 func TestNginxInFront(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -245,7 +246,8 @@ func TestNginxInFront(t *testing.T) {
 		}
 	}
 
-	// Whether a request for a delta gets one may change at any time, so nginx neither keeps the answer nor takes it from what it has.
+	// Whether a request for a delta gets one may change at any time, so nginx neither keeps the
+	// answer nor takes it from what it has.
 	for range 2 {
 		status, cache, file := get(one.token, d+"?from="+digest.FromBytes([]byte("an older bundle")).String())
 		if status != "200" || cache != "BYPASS" {

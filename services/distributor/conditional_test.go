@@ -57,7 +57,8 @@ func (h *hub) poll(t *testing.T, token string, p poll) answer {
 
 func (a answer) etag() string { return a.header.Get("Etag") }
 
-// wantCacheable fails unless the answer has that status, an entity tag, and is for its reader alone.
+// wantCacheable fails unless the answer has that status, an entity tag, and is for its reader
+// alone.
 func (a answer) wantCacheable(t *testing.T, status int) {
 	t.Helper()
 	if a.status != status || a.etag() == "" || a.header.Get("Cache-Control") != "private, no-cache" {

@@ -22,8 +22,8 @@ import (
 // minAdminToken is the shortest admin token, prefix included, in bytes.
 const minAdminToken = 20
 
-// Config is everything that can be set. A number or time of the distributor's own that is zero takes the default that
-// Bind gives its flag.
+// Config is everything that can be set. A number or time of the distributor's own that is zero
+// takes the default that Bind gives its flag.
 type Config struct {
 	Serve     serve.Config
 	Telemetry telemetry.Config
@@ -33,30 +33,35 @@ type Config struct {
 	DataDir string
 	// GitCacheURL is the base URL of gitcache. Required.
 	GitCacheURL string
-	// GitCacheCAFile holds the PEM certificates to trust for gitcache at https. Empty means those of the system.
+	// GitCacheCAFile holds the PEM certificates to trust for gitcache at https. Empty means those
+	// of the system.
 	GitCacheCAFile string
-	// Service authenticates the services of the hub to one another. Its secret also seals stored data, so it must not
-	// change during the life of the database. Required.
+	// Service authenticates the services of the hub to one another. Its secret also seals stored
+	// data, so it must not change during the life of the database. Required.
 	Service rpc.ServiceConfig
-	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the database go on being valid,
-	// and none is added.
+	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the
+	// database go on being valid, and none is added.
 	AdminToken config.Secret
-	// TunnelURL is the public base URL of the tunnel, which agents and people are told. Empty: the hub has none.
+	// TunnelURL is the public base URL of the tunnel, which agents and people are told. Empty: the
+	// hub has none.
 	TunnelURL string
-	// AllowLocalAgents lets agents be dialled at loopback and link-local addresses: for tests and development.
+	// AllowLocalAgents lets agents be dialled at loopback and link-local addresses: for tests and
+	// development.
 	AllowLocalAgents bool
-	// AgentSettingsFile is a YAML file with what the agents of all clusters are told, as spec.agent of a Cluster document. It is
-	// read at the start. Empty: they are told nothing but what their cluster says.
+	// AgentSettingsFile is a YAML file with what the agents of all clusters are told, as spec.agent
+	// of a Cluster document. It is read at the start. Empty: they are told nothing but what their
+	// cluster says.
 	AgentSettingsFile string
-	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only pages of the hub's own.
+	// AllowedOrigins are those whose web pages may call, such as https://ui.example.com. None: only
+	// pages of the hub's own.
 	AllowedOrigins []string
 	// BundleCache bounds the bundle cache on disk.
 	BundleCache config.Bytes
-	// EncodingCache bounds what is kept on disk of bundles in gzip and without compression, for clients that do not take
-	// zstd. It has to have room for the largest bundle.
+	// EncodingCache bounds what is kept on disk of bundles in gzip and without compression, for
+	// clients that do not take zstd. It has to have room for the largest bundle.
 	EncodingCache config.Bytes
-	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain a token, and how many
-	// may enrol; others are told when to come again.
+	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain
+	// a token, and how many may enrol; others are told when to come again.
 	AgentRate int
 	// PlanPollInterval is how often agents that hold no stream ask for their plan.
 	PlanPollInterval time.Duration
@@ -64,7 +69,8 @@ type Config struct {
 	CatalogPollInterval time.Duration
 	// ResyncInterval is how often every source is resolved again, in case an event was missed.
 	ResyncInterval time.Duration
-	// ReconcileInterval is how often gitcache's repository definitions are compared with the catalog.
+	// ReconcileInterval is how often gitcache's repository definitions are compared with the
+	// catalog.
 	ReconcileInterval time.Duration
 }
 

@@ -47,7 +47,8 @@ func tarFolder(t *testing.T, commit string, files map[string]string) *folder {
 	}}
 }
 
-// manifests is a folder of ten MiB in 640 files: text that is alike, with hashes in it that are not, and one file of a KiB.
+// manifests is a folder of ten MiB in 640 files: text that is alike, with hashes in it that are
+// not, and one file of a KiB.
 func manifests(release string) map[string]string {
 	files := map[string]string{"app/release.txt": release}
 	unlike := noise(640 << 11)
@@ -139,13 +140,15 @@ func (h *hub) fetch(t *testing.T, token, path string) (*http.Response, []byte, i
 	return res, body, wire.Load()
 }
 
-// awaitDelta asks until the answer is a delta: a machine may be too busy to make one while a caller waits.
+// awaitDelta asks until the answer is a delta: a machine may be too busy to make one while a caller
+// waits.
 func awaitDelta(t *testing.T, ask func() *http.Response) {
 	t.Helper()
 	eventually(t, "a delta", func() bool { return ask().Header.Get("Content-Type") == bundle.DeltaMediaType })
 }
 
-// TestDeltaOfOneFile is the bar: of a folder of 10 MiB one file of 1 KiB changed, and at most 8 KiB pass the wire, headers included.
+// TestDeltaOfOneFile is the bar: of a folder of 10 MiB one file of 1 KiB changed, and at most 8 KiB
+// pass the wire, headers included.
 func TestDeltaOfOneFile(t *testing.T) {
 	t.Parallel()
 	releases := noise(2 << 10) // of which the first is replaced by the second, with nothing in common
@@ -225,8 +228,8 @@ func TestDeltaOverHTTP(t *testing.T) {
 	wantReason(t, reasonOf(res, body), "BUNDLE_NOT_FOUND")
 }
 
-// TestDeltaShowsNothingOfOthers has a cluster name a base that only another cluster's plan names: the answer is the very one
-// for a base that does not exist, and no delta is made.
+// TestDeltaShowsNothingOfOthers has a cluster name a base that only another cluster's plan names:
+// the answer is the very one for a base that does not exist, and no delta is made.
 func TestDeltaShowsNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	content := noise(64 << 10)
@@ -268,7 +271,8 @@ func TestDeltaNeedsBothBundles(t *testing.T) {
 	}
 }
 
-// TestHundredAgentsShareADelta has them ask at once, with nothing in the cache: both bundles are fetched once.
+// TestHundredAgentsShareADelta has them ask at once, with nothing in the cache: both bundles are
+// fetched once.
 func TestHundredAgentsShareADelta(t *testing.T) {
 	t.Parallel()
 	content := noise(64 << 10)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package distributor is the service that knows what every cluster should run: it keeps the catalog, computes plans,
-// hands them and their bundles to agents, and takes their reports.
+// Package distributor is the service that knows what every cluster should run: it keeps the
+// catalog, computes plans, hands them and their bundles to agents, and takes their reports.
 //
 // See README.md for what it needs, and for what happens when that is missing.
 package distributor
@@ -48,24 +48,27 @@ const (
 	program = "distributor"
 	scope   = "github.com/leatdev/leat/services/distributor"
 
-	// adminUser is who owns the admin token, and adminLabel what that token is called in the database.
+	// adminUser is who owns the admin token, and adminLabel what that token is called in the
+	// database.
 	adminUser  = "admin"
 	adminLabel = "bootstrap"
 
 	resolveWorkers = 16
 	resolveTimeout = time.Minute
-	// replayLife is how long a used assertion is remembered: its own minute, and one for clocks that differ.
+	// replayLife is how long a used assertion is remembered: its own minute, and one for clocks
+	// that differ.
 	replayLife = 2 * identity.AssertionTTL
-	// streamsPerCluster is how many streams of its plan a cluster may hold at a replica. One is in use; some may be dead
-	// and not noticed yet.
+	// streamsPerCluster is how many streams of its plan a cluster may hold at a replica. One is in
+	// use; some may be dead and not noticed yet.
 	streamsPerCluster = 16
-	// openingBurst is how many streams a cluster may open at once after a quiet time. After that it may open one
-	// stream per openingEvery.
+	// openingBurst is how many streams a cluster may open at once after a quiet time. After that it
+	// may open one stream per openingEvery.
 	openingBurst = 100
 	openingEvery = time.Second
 	// streamStallTimeout is how long a watcher may take nothing of its stream.
 	streamStallTimeout = 30 * time.Second
-	// rememberTokens is how many agents and people may call by turns without a signature being checked again.
+	// rememberTokens is how many agents and people may call by turns without a signature being
+	// checked again.
 	rememberTokens = 20_000
 )
 
@@ -160,7 +163,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	reports := intake.New(intake.Params{Store: store, Stored: func(ctx context.Context) {
-		// What is durable is seen at once; should the store have gone since, the monitor catches up.
+		// What is durable is seen at once; should the store have gone since, the monitor catches
+		// up.
 		_ = view.Refresh(ctx)
 	}})
 	verifier := identity.Chain(remembered, services.Verifier([]string{identity.ServiceTunnel}, identity.ServiceDistributor), admission.NewAPITokens(store))
@@ -245,8 +249,8 @@ type handlerParams struct {
 	Agents    agents.Deps
 }
 
-// newInternal returns the handler for probes and scrapes. The service is ready as soon as it serves, because it can
-// answer from memory and disk without the database and gitcache.
+// newInternal returns the handler for probes and scrapes. The service is ready as soon as it
+// serves, because it can answer from memory and disk without the database and gitcache.
 func newInternal(tel *telemetry.Telemetry) http.Handler {
 	return serve.NewInternal(serve.InternalParams{
 		Health: serve.NewHealth(), Telemetry: tel,

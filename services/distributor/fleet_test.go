@@ -64,7 +64,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestPruneConfirmation has a person let a stopped prune through: the confirmation goes to the agent, as a new spec.
+// TestPruneConfirmation has a person let a stopped prune through: the confirmation goes to the
+// agent, as a new spec.
 func TestPruneConfirmation(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -194,8 +195,9 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// TestMirrorsAreShownAsTheyAre has a mirror polled over and over without an event, as happens while nothing changes: readers
-// are shown when it was checked last, and that costs one question a page, and nothing where nobody reads.
+// TestMirrorsAreShownAsTheyAre has a mirror polled over and over without an event, as happens while
+// nothing changes: readers are shown when it was checked last, and that costs one question a page,
+// and nothing where nobody reads.
 func TestMirrorsAreShownAsTheyAre(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -434,7 +436,7 @@ func TestUnresolvableSourceKeepsTheLastGood(t *testing.T) {
 		t.Errorf("got %v, %v, want the same plan", res, err)
 	}
 
-	// An upstream that mends is noticed without an edit.
+	// The recovery of an upstream is noticed without an edit.
 	h.git.set("demo", "app", content)
 	h.git.refuse("demo", rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED, "the upstream refused the credential"))
 	h.git.announce("demo", "")

@@ -31,7 +31,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
-// fakeGit is a gitcache that holds what the test gives it. It lives on a real port and checks real tokens.
+// fakeGit is a gitcache that holds what the test gives it. It lives on a real port and checks real
+// tokens.
 type fakeGit struct {
 	gitcachev1connect.UnimplementedGitCacheServiceHandler
 

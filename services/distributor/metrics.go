@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-// measure makes the gauges that look at the fleet, and at what is made of bundles, when they are read.
+// measure makes the gauges that look at the fleet, and at what is made of bundles, when they are
+// read.
 func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[string], encoded *encodings.Store) error {
 	meter := tel.Meter(scope)
 	objects, err := meter.Int64ObservableGauge("leat.fleet.objects", metric.WithUnit("{object}"),

@@ -78,8 +78,9 @@ func warningsOverview(count int32) *distributorv1.WarningsOverview {
 	}}}
 }
 
-// TestOverviewComesInParts has an agent tell of its cluster in parts, through replicas and a network that repeats and reorders:
-// both replicas show all parts together, whichever they were told; a new process begins with what it knows itself.
+// TestOverviewComesInParts has an agent tell of its cluster in parts, through replicas and a
+// network that repeats and reorders: both replicas show all parts together, whichever they were
+// told; a new process begins with what it knows itself.
 func TestOverviewComesInParts(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
@@ -134,7 +135,8 @@ func TestOverviewComesInParts(t *testing.T) {
 	agent.shown(t, denied.GetCluster())
 }
 
-// TestOverviewIsNotTrusted has an agent say more than it may, and what cannot be: it is cut, and the rest of the report counts.
+// TestOverviewIsNotTrusted has an agent say more than it may, and what cannot be: it is cut, and
+// the rest of the report counts.
 func TestOverviewIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

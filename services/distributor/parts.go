@@ -29,8 +29,8 @@ type parts struct {
 	cache   *bundles.Cache
 }
 
-// run serves until ctx is done or a part fails. The parts continue during the drain, for the calls that are finishing:
-// they end after the server, and presence is stored between the two.
+// run serves until ctx is done or a part fails. The parts continue during the drain, for the calls
+// that are finishing: they end after the server, and presence is stored between the two.
 func (p *parts) run(ctx context.Context, server serve.Params) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -108,7 +108,8 @@ func extraOf(res *distributorv1.CheckAccessResponse, key string) []string {
 	return nil
 }
 
-// TestBindingsAddUp gives one person three bindings, one of them for one namespace: its role must not count outside.
+// TestBindingsAddUp gives one person three bindings, one of them for one namespace: its role must
+// not count outside.
 func TestBindingsAddUp(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)

@@ -43,7 +43,8 @@ func pausedDocument() *fleetv1.Document {
 	return document
 }
 
-// TestPlansOverEveryProtocol has agents that speak Connect, gRPC and gRPC-web get, poll and watch their plan.
+// TestPlansOverEveryProtocol has agents that speak Connect, gRPC and gRPC-web get, poll and watch
+// their plan.
 func TestPlansOverEveryProtocol(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -130,8 +131,8 @@ func checkDelta(t *testing.T, from *distributorv1.Plan, delta *distributorv1.Pla
 	return plan
 }
 
-// TestStreamsResume has a stream that was cut go on: from a version that the hub remembers by a delta, from one that it
-// does not by the whole plan, and at the current one by silence.
+// TestStreamsResume has a stream that was cut go on: from a version that the hub remembers by a
+// delta, from one that it does not by the whole plan, and at the current one by silence.
 func TestStreamsResume(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

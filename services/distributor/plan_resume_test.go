@@ -26,7 +26,8 @@ type follower struct {
 	deltas, wholes int
 }
 
-// follow holds streams, and cuts them after a few messages each, until the plan is the one that the hub has.
+// follow holds streams, and cuts them after a few messages each, until the plan is the one that the
+// hub has.
 func (f *follower) follow(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -87,7 +88,7 @@ func (e *editor) edit(t *testing.T) {
 		}
 		delete(e.there, name)
 		if e.random.IntN(2) == 0 {
-			return // otherwise it is created anew at once, under another uid
+			return // otherwise it is created again at once, under another uid
 		}
 	}
 	document := serviceDocument(name, "one", "demo", []string{"app", "lib"}[e.random.IntN(2)])
@@ -96,8 +97,9 @@ func (e *editor) edit(t *testing.T) {
 	e.there[name] = true
 }
 
-// TestFollowerEndsWithTheHubsPlan makes 200 random edits and some commits, while streams are cut and taken up again: the
-// plan that comes of whole ones and deltas is the hub's in the end, each time.
+// TestFollowerEndsWithTheHubsPlan makes 200 random edits and some commits, while streams are cut
+// and taken up again: the plan that comes of whole ones and deltas is the hub's in the end, each
+// time.
 func TestFollowerEndsWithTheHubsPlan(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -24,7 +24,8 @@ func branch(name string) *typev1.GitRef {
 	return &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: name}}
 }
 
-// TestPreviewIsForItsClusterOnly has two replicas, and two clusters of which one is granted a bundle that is in no plan.
+// TestPreviewIsForItsClusterOnly has two replicas, and two clusters of which one is granted a
+// bundle that is in no plan.
 func TestPreviewIsForItsClusterOnly(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)

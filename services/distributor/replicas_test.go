@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
 
-// TestAReplicaThatLagsSendsNobodyBack has an agent go from a replica that knows of edits and commits to one that hears of
-// neither: nothing but what the agent asks for makes that one look.
+// TestAReplicaThatLagsSendsNobodyBack has an agent go from a replica that knows of edits and
+// commits to one that hears of neither: nothing but what the agent asks for makes that one look.
 func TestAReplicaThatLagsSendsNobodyBack(t *testing.T) {
 	t.Parallel()
 	database := postgrestest.New(t)

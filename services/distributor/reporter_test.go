@@ -17,7 +17,8 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// reporter reports as an agent does: one report at a time, every try in the newest form, until the hub has taken it.
+// reporter reports as an agent does: one report at a time, every try in the newest form, until the
+// hub has taken it.
 type reporter struct {
 	instance string
 	sequence uint64
@@ -27,7 +28,8 @@ type reporter struct {
 	full     bool
 	latest   map[string]*distributorv1.ServiceReport
 	changed  map[string]bool
-	// cluster is the latest of the cluster, part the parts of its overview that changed; nil while nothing was said of it.
+	// cluster is the latest of the cluster, part the parts of its overview that changed; nil while
+	// nothing was said of it.
 	cluster *distributorv1.ClusterReport
 	part    *distributorv1.ClusterOverview
 }

@@ -32,8 +32,9 @@ const (
 	benchServices = 20
 )
 
-// BenchmarkReports has 64 agents report at once, each a change of one of 20 services, until it is durable and in the replica's
-// view: through the intake, and beside it each in a transaction of its own.
+// BenchmarkReports has 64 agents report at once, each a change of one of 20 services, until it is
+// durable and in the replica's view: through the intake, and beside it each in a transaction of its
+// own.
 func BenchmarkReports(b *testing.B) {
 	server := postgrestest.New(b)
 	for name, url := range map[string]string{
@@ -63,7 +64,8 @@ func BenchmarkReports(b *testing.B) {
 	}
 }
 
-// BenchmarkOverviews has 1000 agents tell of a change of their clusters, again as soon as it is durable and in the replica's view.
+// BenchmarkOverviews has 1000 agents tell of a change of their clusters, again as soon as it is
+// durable and in the replica's view.
 func BenchmarkOverviews(b *testing.B) {
 	const clusters = 1000
 	server := postgrestest.New(b)

@@ -22,8 +22,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
 
-// TestNoReportIsLost cuts the hub off from its database before and after commits, restarts the hub, the database and the
-// agent, and compares what the hub has in the end with what the agent said.
+// TestNoReportIsLost cuts the hub off from its database before and after commits, restarts the hub,
+// the database and the agent, and compares what the hub has in the end with what the agent said.
 func TestNoReportIsLost(t *testing.T) {
 	t.Parallel()
 	database := postgrestest.New(t)
@@ -84,7 +84,8 @@ func TestNoReportIsLost(t *testing.T) {
 	}
 }
 
-// TestRestoredDatabase has the agent tell everything again to a hub that lost what it had acknowledged.
+// TestRestoredDatabase has the agent tell everything again to a hub that lost what it had
+// acknowledged.
 func TestRestoredDatabase(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -127,8 +128,8 @@ func TestRestoredDatabase(t *testing.T) {
 	}
 }
 
-// TestReportsReachWatchers has a report seen at once where it came in, and by the other replica at its next look; a watcher
-// that does not read delays nobody, and sees the latest when it reads on.
+// TestReportsReachWatchers has a report seen at once where it came in, and by the other replica at
+// its next look; a watcher that does not read delays nobody, and sees the latest when it reads on.
 func TestReportsReachWatchers(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)

@@ -24,9 +24,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 )
 
-// TestReportsEndAsTheAgentSays has an agent report through two replicas and a network that loses, repeats, delays and
-// reorders, and restart at random: what both replicas show in the end is what the agent said last, and the history tells
-// what it said in between.
+// TestReportsEndAsTheAgentSays has an agent report through two replicas and a network that loses,
+// repeats, delays and reorders, and restart at random: what both replicas show in the end is what
+// the agent said last, and the history reports what it said in between.
 func TestReportsEndAsTheAgentSays(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
@@ -113,7 +113,8 @@ func (n *network) step(t *testing.T) {
 		n.said++
 		content := fmt.Sprint("content ", n.random.IntN(3))
 		phase := reportedPhases[n.random.IntN(len(reportedPhases))]
-		// Sometimes it goes back to what it said before, which a stale replica may take for what it knows.
+		// Sometimes it goes back to what it said before, which a stale replica may take for what it
+		// knows.
 		report := stated(name, n.services[name], content, fmt.Sprint("text ", n.said%4), phase)
 		if n.random.IntN(4) == 0 {
 			report = rehearsed(report)
@@ -173,7 +174,8 @@ func (n *network) deliver(t *testing.T, request *distributorv1.ReportStatusReque
 	return response
 }
 
-// settle lets the agent say its last word, then everything arrive that was held up, and looks what is left.
+// settle lets the agent say its last word, then everything arrive that was held up, and looks what
+// is left.
 func (n *network) settle(t *testing.T) {
 	t.Helper()
 	n.agent.flush(t, func(request *distributorv1.ReportStatusRequest) (*distributorv1.ReportStatusResponse, error) {

@@ -23,8 +23,8 @@ import (
 	"github.com/leatdev/leat/services/distributor"
 )
 
-// TestSecStrangersTakeNoPlaceAtTheEnrolmentGate guesses join tokens at a replica that admits one enrolment a second.
-// An honest agent can still enrol.
+// TestSecStrangersTakeNoPlaceAtTheEnrolmentGate guesses join tokens at a replica that admits one
+// enrolment a second. An honest agent can still enrol.
 func TestSecStrangersTakeNoPlaceAtTheEnrolmentGate(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, func(c *distributor.Config) { c.AgentRate = 1 })
@@ -50,8 +50,8 @@ func TestSecStrangersTakeNoPlaceAtTheEnrolmentGate(t *testing.T) {
 	}
 }
 
-// TestSecOneAgentTakesNoOthersRenewals renews the token of one agent without end, at a replica that another agent
-// also uses.
+// TestSecOneAgentTakesNoOthersRenewals renews the token of one agent without end, at a replica that
+// another agent also uses.
 func TestSecOneAgentTakesNoOthersRenewals(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -77,8 +77,8 @@ func TestSecOneAgentTakesNoOthersRenewals(t *testing.T) {
 	h.refresh(t, honest)
 }
 
-// TestSecOneAgentTakesNoOthersOpenings opens and closes streams as one agent, at a replica whose gate admits few.
-// Rejected streams do not count at the gate.
+// TestSecOneAgentTakesNoOthersOpenings opens and closes streams as one agent, at a replica whose
+// gate admits few. Rejected streams do not count at the gate.
 func TestSecOneAgentTakesNoOthersOpenings(t *testing.T) {
 	t.Parallel()
 	const rate, perCluster = 60, 100
@@ -103,8 +103,8 @@ func TestSecOneAgentTakesNoOthersOpenings(t *testing.T) {
 	}
 }
 
-// TestSecJoinTokenOfAnotherReplica enrols at a replica that did not make the token, right after that replica has read
-// the tokens.
+// TestSecJoinTokenOfAnotherReplica enrols at a replica that did not make the token, right after
+// that replica has read the tokens.
 func TestSecJoinTokenOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	git := startFakeGit(t)
@@ -131,8 +131,8 @@ func TestSecJoinTokenOfAnotherReplica(t *testing.T) {
 	}
 }
 
-// TestSecChangedHostAsksForTheCredential moves a repository to another host and leaves its credential out, through
-// UpdateRepository and through Apply.
+// TestSecChangedHostAsksForTheCredential moves a repository to another host and leaves its
+// credential out, through UpdateRepository and through Apply.
 func TestSecChangedHostAsksForTheCredential(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -163,8 +163,8 @@ func TestSecChangedHostAsksForTheCredential(t *testing.T) {
 	})
 }
 
-// TestSecSQLiteIsKeptFromOthers opens a database under a umask that allows everything. All users may access its data
-// folder, and files that an earlier version left in it.
+// TestSecSQLiteIsKeptFromOthers opens a database under a umask that allows everything. All users
+// may access its data folder, and files that an earlier version left in it.
 func TestSecSQLiteIsKeptFromOthers(t *testing.T) {
 	t.Parallel()
 	const child = "LEAT_TEST_UMASK_CHILD"

@@ -93,7 +93,8 @@ func TestConfigurationGoesToItsClusterOnly(t *testing.T) {
 	if got, err := h.config(t, two.token, "plain", ""); err != nil || got.GetConfigDigest() != "" || len(got.GetValues())+len(got.GetSecrets()) > 0 {
 		t.Errorf("got %v, %v, want nothing for a service without a configuration", got, err)
 	}
-	// A service of another cluster is refused in the words that one which does not exist is refused in.
+	// A service of another cluster is refused in the words that one which does not exist is refused
+	// in.
 	_, foreign := h.config(t, two.token, "app", digest)
 	_, absent := h.config(t, two.token, "ghost", digest)
 	wantReason(t, foreign, "NOT_FOUND")
@@ -203,8 +204,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestConfigurationAloneChangesOnePlan shows that only the plan of the service's cluster changes, that no bundle is asked
-// for, and that a restart brings the same digests.
+// TestConfigurationAloneChangesOnePlan shows that only the plan of the service's cluster changes,
+// that no bundle is asked for, and that a restart brings the same digests.
 func TestConfigurationAloneChangesOnePlan(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -248,7 +249,8 @@ func TestConfigurationAloneChangesOnePlan(t *testing.T) {
 	}
 }
 
-// TestConfigurationCountsAsApplied lets an agent report the content without the configuration, and then with it.
+// TestConfigurationCountsAsApplied lets an agent report the content without the configuration, and
+// then with it.
 func TestConfigurationCountsAsApplied(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

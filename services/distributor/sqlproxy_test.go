@@ -15,12 +15,13 @@ import (
 	"testing"
 )
 
-// sqlProxy stands between a distributor and PostgreSQL and cuts connections in the middle of commits.
+// sqlProxy stands between a distributor and PostgreSQL and cuts connections in the middle of
+// commits.
 type sqlProxy struct {
 	target string
 	url    string
-	// before and after are how many of a hundred commits are cut before they reach the database, and before the answer
-	// leaves it.
+	// before and after are how many of a hundred commits are cut before they reach the database,
+	// and before the answer leaves it.
 	before, after atomic.Int32
 	cuts          atomic.Int32
 }

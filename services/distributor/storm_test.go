@@ -40,7 +40,8 @@ func (h *hub) open(t *testing.T, ctx context.Context, token string) error {
 	return stream.Err()
 }
 
-// TestF20StormsAreShaped has more agents come at once than the replica lets in. Whoever has no stream can poll all the same.
+// TestF20StormsAreShaped has more agents come at once than the replica lets in. An agent without a
+// stream can poll anyway.
 func TestF20StormsAreShaped(t *testing.T) {
 	t.Parallel()
 	const rate, burst = 1, 5

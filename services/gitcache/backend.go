@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
-// The back ends. They keep mirrors in the same form, so that a data folder can go from one to the other.
+// The back ends. They keep mirrors in the same form, so that a data folder can go from one to the
+// other.
 const (
 	// BackendGoGit needs nothing but this program.
 	BackendGoGit = "gogit"
@@ -23,13 +24,15 @@ const (
 	BackendGit = "git"
 )
 
-// backend fetches from upstreams, keeps and reads mirrors, and reaches what upstreams have beside Git.
+// backend fetches from upstreams, keeps and reads mirrors, and reaches what upstreams have beside
+// Git.
 type backend interface {
 	mirror.Backend
 	lfshttp.Upstreams
 }
 
-// newBackend opens the mirrors below dir. Credentials may be nil. Root returns the URL of the repository with a UID.
+// newBackend opens the mirrors below dir. Credentials may be nil. Root returns the URL of the
+// repository with a UID.
 func newBackend(
 	cfg Config, dir string, credentials uploadpack.Credentials, root func(uid string) (string, bool), logger *slog.Logger,
 ) (backend, error) {

@@ -34,7 +34,8 @@ func forEachBackend(t *testing.T, run func(t *testing.T, backend func(*gitcache.
 	}
 }
 
-// TestSwitchOfBackends takes one data folder from one back end to the other and back, while the upstream is down.
+// TestSwitchOfBackends takes one data folder from one back end to the other and back, while the
+// upstream is down.
 func TestSwitchOfBackends(t *testing.T) {
 	t.Parallel()
 	server, redis, dir := gittest.New(t), redistest.Start(t), t.TempDir()
@@ -68,8 +69,8 @@ func TestSwitchOfBackends(t *testing.T) {
 	}
 }
 
-// TestSHA256Repository mirrors a repository that names objects by SHA-256, which one back end can and the other says that
-// it cannot.
+// TestSHA256Repository mirrors a repository that names objects by SHA-256, which one back end can
+// and the other says that it cannot.
 func TestSHA256Repository(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

@@ -24,9 +24,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
-// BenchmarkBundleBuild builds the bundle of a folder that the store does not hold: from the mirror's packs to a verified,
-// durable file. The peer reads the same mirror: git archive piped into zstd -3, into a file that nobody syncs
-// or reads back.
+// BenchmarkBundleBuild builds the bundle of a folder that the store does not hold: from the
+// mirror's packs to a verified, durable file. The peer reads the same mirror: git archive piped
+// into zstd -3, into a file that nobody syncs or reads back.
 func BenchmarkBundleBuild(b *testing.B) {
 	for _, files := range []int{100, 2_000, 10_000} {
 		b.Run(fmt.Sprintf("files=%d", files), func(b *testing.B) {
@@ -121,7 +121,8 @@ func ownTime(b *testing.B) time.Duration {
 	return time.Duration(spent)
 }
 
-// reportTime reports processors' time, which tells more than the clock's where others use the machine too.
+// reportTime reports processors' time, which tells more than the clock's where others use the
+// machine too.
 func reportTime(b *testing.B, spent time.Duration) {
 	b.Helper()
 	b.ReportMetric(float64(spent.Microseconds())/1e3/float64(b.N), "cpu-ms/op")

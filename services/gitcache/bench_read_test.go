@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// BenchmarkRead asks a mirror of 110,000 objects what callers ask, each time with a reader of its own, as a call has it. The
-// peer is the other back end on a mirror of the same content.
+// BenchmarkRead asks a mirror of 110,000 objects what callers ask, each time with a reader of its
+// own, as a call has it. The peer is the other back end on a mirror of the same content.
 func BenchmarkRead(b *testing.B) {
 	repo := gittest.New(b).Repo(b, "demo")
 	h := histories["large"]

@@ -27,7 +27,8 @@ import (
 
 const (
 	clones = 8
-	// besides is what a process needs that clones nothing: the runtime, the program, and eight connections.
+	// besides is what a process needs that clones nothing: the runtime, the program, and eight
+	// connections.
 	besides = 48 << 20
 
 	clonesURL    = "LEAT_TEST_CLONES_URL"
@@ -65,8 +66,9 @@ func BenchmarkEightClones(b *testing.B) {
 	}
 }
 
-// peakOfClones has another process clone, and returns the most memory that it had, in bytes. That process reads it itself: what
-// the system reports of an ended child counts its parent's memory too.
+// peakOfClones has another process clone, and returns the most memory that it had, in bytes. That
+// process reads it itself: what the system reports of an ended child counts its parent's memory
+// too.
 func peakOfClones(tb testing.TB, url string, bound int64) int64 {
 	tb.Helper()
 	report := filepath.Join(tb.TempDir(), "status")
@@ -124,7 +126,8 @@ func cloneAll(t *testing.T, url string) {
 	}
 }
 
-// serveLarge serves a repository with that many files and commits, and tells how many objects it has.
+// serveLarge serves a repository with that many files and commits, and returns the number of its
+// objects.
 func serveLarge(tb testing.TB, files, commits int) (url string, objects int) {
 	tb.Helper()
 	repo := gittest.New(tb).Repo(tb, "large")

@@ -24,12 +24,13 @@ import (
 const (
 	maxFollowers = 2
 	maxWebhook   = 25 * config.MiB
-	// minWebhookSecret keeps the secret from being guessed from a signature, which anybody on the way may see.
+	// minWebhookSecret keeps the secret from being guessed from a signature, which anybody on the
+	// way may see.
 	minWebhookSecret = 16
 )
 
-// Config is everything that can be set. A field that is zero takes the default of its flag, but for switches and
-// Followers.
+// Config is everything that can be set. A field that is zero takes the default of its flag, but for
+// switches and Followers.
 type Config struct {
 	Serve     serve.Config
 	Telemetry telemetry.Config
@@ -38,16 +39,19 @@ type Config struct {
 	RedisURL string
 	// RedisCAFile holds the PEM certificates to trust for a RedisURL with TLS. Empty: the system's.
 	RedisCAFile string
-	// DataDir holds mirrors, bundles and a copy of the definitions. It belongs to one replica. Required.
+	// DataDir holds mirrors, bundles and a copy of the definitions. It belongs to one replica.
+	// Required.
 	DataDir string
 	// AdvertiseURL is where other replicas reach this one. Empty: made of the listener's address.
 	AdvertiseURL string
-	// PeerCAFile holds the PEM certificates to trust for other replicas at https. Empty means those of the system.
+	// PeerCAFile holds the PEM certificates to trust for other replicas at https. Empty means those
+	// of the system.
 	PeerCAFile string
-	// Service authenticates the services of the hub to one another. Its secret also seals credentials. Required.
+	// Service authenticates the services of the hub to one another. Its secret also seals
+	// credentials. Required.
 	Service rpc.ServiceConfig
-	// WebhookSecret is what the webhooks of repositories without a secret of their own are signed with, or carry; at least
-	// 16 bytes. Empty: those repositories take no webhooks.
+	// WebhookSecret is what the webhooks of repositories without a secret of their own are signed
+	// with, or carry; at least 16 bytes. Empty: those repositories take no webhooks.
 	WebhookSecret config.Secret
 	// MaxWebhook bounds the body of a webhook: at most 25 MiB. At most sixteen bodies of that
 	// size are held at once.
@@ -66,7 +70,8 @@ type Config struct {
 	Readers      int           // of mirrors, at once
 	Builds       int           // of bundles, at once
 	Rebalance    time.Duration // between looks at who should own what
-	// Followers is how many replicas keep a copy of each mirror besides its owner, 0 to 2. Zero: none.
+	// Followers is how many replicas keep a copy of each mirror besides its owner, 0 to 2. Zero:
+	// none.
 	Followers int
 
 	// Backend keeps the mirrors: BackendGoGit or BackendGit. Empty: BackendGoGit.
@@ -75,13 +80,16 @@ type Config struct {
 	HostSessions int // conversations with one upstream host at once
 	HostRequests int // to one upstream host per second
 	HostBurst    int // requests to one upstream host after a rest
-	// CredentialsFile holds credentials by URL prefix, for repositories that have none. Empty: there is none.
+	// CredentialsFile holds credentials by URL prefix, for repositories that have none. Empty:
+	// there is none.
 	CredentialsFile string
-	// AllowLocalUpstreams allows URLs that no administrator wrote to lead to this machine and its link.
+	// AllowLocalUpstreams allows URLs that no administrator wrote to lead to this machine and its
+	// link.
 	AllowLocalUpstreams bool
 	// RefusePrivateUpstreams rejects such URLs if they lead to private networks.
 	RefusePrivateUpstreams bool
-	// SubmoduleCredentials are URL prefixes below which submodules get the credential of the repository that they belong to.
+	// SubmoduleCredentials are URL prefixes below which submodules get the credential of the
+	// repository that they belong to.
 	SubmoduleCredentials []string
 
 	BundleCache    config.Bytes
@@ -100,7 +108,8 @@ func (c *Config) Bind(s *config.Set) {
 	s.Check(c.check)
 }
 
-// bind binds gitcache's own fields. Each default is here alone, but for those that a package has for its own settings.
+// bind binds gitcache's own fields. Each default is here alone, but for those that a package has
+// for its own settings.
 func (c *Config) bind(s *config.Set) {
 	times, hosts, limits := mirroring.DefaultSettings(), hostgate.DefaultConfig(), bundle.DefaultLimits()
 	s.Group("Shared")
@@ -144,7 +153,8 @@ func (c *Config) bind(s *config.Set) {
 	s.Size(&c.MaxFileBytes, "gitcache-max-file", config.Bytes(limits.FileBytes), "largest file of a bundle")
 }
 
-// completed returns a Config whose zero fields have the defaults of their flags. No followers is a choice.
+// completed returns a Config whose zero fields have the defaults of their flags. No followers is a
+// choice.
 func (c Config) completed() Config {
 	followers := c.Followers
 	config.Complete(c.bind)

@@ -51,8 +51,9 @@ func incompressible() string {
 	return base64.StdEncoding.EncodeToString(bytes[:])
 }
 
-// TestATurnedByteIsMended: bytes that changed on a replica's disk are noticed before they are in any bundle, and the mirror
-// is mended, from another replica where one has it, even while the upstream is down.
+// TestATurnedByteIsMended: bytes that changed on a replica's disk are noticed before they are in
+// any bundle, and the mirror is repaired, from another replica if one has it, even while the
+// upstream is down.
 func TestATurnedByteIsMended(t *testing.T) {
 	t.Parallel()
 	for name, others := range map[string]int{"alone": 0, "with a follower": 1} {

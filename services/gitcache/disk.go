@@ -23,8 +23,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
-// disk is everything below the data folder but the registry's copy. It is opened as a whole, before anything that could
-// change it runs.
+// disk is everything below the data folder but the registry's copy. It is opened as a whole, before
+// anything that could change it runs.
 type disk struct {
 	git backend
 	// credentials are those by URL prefix; nil where no file is set.
@@ -35,7 +35,8 @@ type disk struct {
 	temporary   string
 }
 
-// openDisk opens the folders. root returns the URL of the repository with a UID, and is asked when one is fetched.
+// openDisk opens the folders. root returns the URL of the repository with a UID, and is asked when
+// one is fetched.
 func openDisk(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (*disk, error) {
 	temporary := filepath.Join(cfg.DataDir, "tmp")
 	if err := private.Dir(cfg.DataDir); err != nil {
@@ -90,7 +91,8 @@ func (d *disk) openGit(cfg Config, root func(uid string) (string, bool), tel *te
 	return d.credentials.Load(d.git.Check)
 }
 
-// run looks after the bundles, and reads the file of credentials again when it changes, until ctx is done.
+// run looks after the bundles, and reads the file of credentials again when it changes, until ctx
+// is done.
 func (d *disk) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if d.credentials != nil {

@@ -23,7 +23,8 @@ func builds(t *testing.T, r *replica) (n uint64) {
 	return n
 }
 
-// TestAnEvictedBundleIsBuiltOnce lets several distributors miss a bundle at the same time that the owner has no more, either.
+// TestAnEvictedBundleIsBuiltOnce lets several distributors miss a bundle at the same time that the
+// owner has no more, either.
 func TestAnEvictedBundleIsBuiltOnce(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

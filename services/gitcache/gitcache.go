@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitcache is the service that mirrors upstream repositories and answers questions about their content. It is the
-// only part of the hub that talks to upstreams, and at any instant only one of its replicas talks to any one of them.
+// Package gitcache is the service that mirrors upstream repositories and answers questions about
+// their content. It is the only part of the hub that talks to upstreams, and at any instant only
+// one of its replicas talks to any one of them.
 //
 // See README.md for what it needs, and for what happens when that is missing.
 package gitcache
@@ -34,12 +35,13 @@ import (
 const (
 	program = "gitcache"
 	scope   = "github.com/leatdev/leat/services/gitcache"
-	// prefix begins every key in Redis. Its braces put all of them into one slot of a cluster, because scripts touch
-	// several at once.
+	// prefix begins every key in Redis. Its braces put all of them into one slot of a cluster,
+	// because scripts touch several at once.
 	prefix = "leat:{gitcache}:"
 )
 
-// Run runs one replica until ctx is done. It gives its leases back at once, then lets running calls finish.
+// Run runs one replica until ctx is done. It gives its leases back at once, then lets running calls
+// finish.
 func Run(ctx context.Context, cfg Config) (err error) {
 	cfg = cfg.completed()
 	if err := cfg.check(); err != nil {

@@ -249,8 +249,8 @@ func certificate() *gitcachev1.Credential {
 	return &gitcachev1.Credential{ClientCertificate: &gitcachev1.ClientCertificate{CertificatePem: "c", PrivateKeyPem: "k"}}
 }
 
-// TestSharedCredentials mirrors with a credential of the file, refuses to start with a bad file, and keeps the password of a
-// proxy to itself.
+// TestSharedCredentials mirrors with a credential of the file, refuses to start with a bad file,
+// and keeps the password of a proxy to itself.
 func TestSharedCredentials(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t, gittest.WithBasicAuth("leat", "shared")), redistest.Start(t)

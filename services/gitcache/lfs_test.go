@@ -38,7 +38,8 @@ type resolved interface {
 	GetCommit() string
 }
 
-// TestLFS delivers content instead of pointers, for one download, and with the digest that the content has in Git.
+// TestLFS delivers content instead of pointers, for one download, and with the digest that the
+// content has in Git.
 func TestLFS(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -123,8 +124,8 @@ func TestLFSFailures(t *testing.T) {
 	resolve("held", errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED)
 }
 
-// TestLFSOutlivesItsServer takes the upstream and the owner away: the follower has the objects that were resolved, and builds
-// a bundle that it never had.
+// TestLFSOutlivesItsServer takes the upstream and the owner away: the follower has the objects that
+// were resolved, and builds a bundle that it never had.
 func TestLFSOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

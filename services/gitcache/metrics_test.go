@@ -103,8 +103,8 @@ func scrape(t *testing.T, r *replica) map[string]*dto.MetricFamily {
 // rareMetric is shown after some twenty fetches and a minute, for which no test waits.
 const rareMetric = "leat_mirror_compaction_duration_seconds"
 
-// TestMetricsAreAsDocumented lets two replicas do everything once, and compares what they show with the table in README.md:
-// names, kinds, units, attributes and the values of those.
+// TestMetricsAreAsDocumented lets two replicas do everything once, and compares what they show with
+// the table in README.md: names, kinds, units, attributes and the values of those.
 func TestMetricsAreAsDocumented(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

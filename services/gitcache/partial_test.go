@@ -30,7 +30,8 @@ func partialRepo(t *testing.T, server *gittest.Server) (*gittest.Repo, *gitcache
 	return repo, def
 }
 
-// TestPartialCloneFetchesWhatIsSelected resolves with the digests that a whole mirror gives, for one request each.
+// TestPartialCloneFetchesWhatIsSelected resolves with the digests that a whole mirror gives, for
+// one request each.
 func TestPartialCloneFetchesWhatIsSelected(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -83,8 +84,8 @@ func TestPartialCloneFetchesWhatIsSelected(t *testing.T) {
 	}
 }
 
-// TestPartialCloneOutlivesItsUpstream resolves through the replica that does not own the repository, and takes the upstream
-// and the owner away.
+// TestPartialCloneOutlivesItsUpstream resolves through the replica that does not own the
+// repository, and takes the upstream and the owner away.
 func TestPartialCloneOutlivesItsUpstream(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -136,7 +137,8 @@ func TestPartialCloneOutlivesItsUpstream(t *testing.T) {
 	}
 }
 
-// TestPartialCloneWithoutUpstream says what keeps the content from being fetched, and serves what is there.
+// TestPartialCloneWithoutUpstream says what keeps the content from being fetched, and serves what
+// is there.
 func TestPartialCloneWithoutUpstream(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -152,8 +154,8 @@ func TestPartialCloneWithoutUpstream(t *testing.T) {
 	wantReason(t, err, errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE)
 }
 
-// TestPartialCloneTakesTheBackEndGit refuses a definition that the other back end cannot serve, and tells so where it was put
-// before.
+// TestPartialCloneTakesTheBackEndGit refuses a definition that the other back end cannot serve, and
+// tells so where it was put before.
 func TestPartialCloneTakesTheBackEndGit(t *testing.T) {
 	t.Parallel()
 	server, redis, dir := gittest.New(t), redistest.Start(t), t.TempDir()
@@ -183,7 +185,8 @@ func TestPartialCloneTakesTheBackEndGit(t *testing.T) {
 	}
 }
 
-// TestPartialCloneWithSubmodules finds submodules by a file whose content has to be fetched first, also of an older commit.
+// TestPartialCloneWithSubmodules finds submodules by a file whose content has to be fetched first,
+// also of an older commit.
 func TestPartialCloneWithSubmodules(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -202,7 +205,8 @@ func TestPartialCloneWithSubmodules(t *testing.T) {
 	}
 }
 
-// TestPartialCloneIsTakenBack makes the mirror of a repository whole, so that it needs the upstream for nothing.
+// TestPartialCloneIsTakenBack makes the mirror of a repository whole, so that it needs the upstream
+// for nothing.
 func TestPartialCloneIsTakenBack(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

@@ -34,7 +34,8 @@ type parts struct {
 	disk       *disk
 }
 
-// run serves until ctx is done or a part fails. All parts end at once: leases are given back while the server drains.
+// run serves until ctx is done or a part fails. All parts end at once: leases are given back while
+// the server drains.
 func (p *parts) run(ctx context.Context, server serve.Params) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, part := range []func(context.Context) error{

@@ -37,8 +37,8 @@ func TestClusterFailOver(t *testing.T) {
 	surviveFailOver(t, cluster.URL(), func() { cluster.KillMasterOf(t, "leat:{gitcache}:events") })
 }
 
-// TestSecRedisAsShipped runs two replicas on the Redis that deploy/ ships, over TLS and as its user for gitcache.
-// That user may do everything that replicas need.
+// TestSecRedisAsShipped runs two replicas on the Redis that deploy/ ships, over TLS and as its user
+// for gitcache. That user may do everything that replicas need.
 func TestSecRedisAsShipped(t *testing.T) {
 	t.Parallel()
 	redis := redistest.StartTLSAs(t, "gitcache")
@@ -52,7 +52,8 @@ func TestSecRedisAsShipped(t *testing.T) {
 	}
 }
 
-// surviveFailOver runs two replicas on a Redis that fails over: leases, definitions and events work before and after.
+// surviveFailOver runs two replicas on a Redis that fails over: leases, definitions and events work
+// before and after.
 func surviveFailOver(t *testing.T, url string, failOver func(), options ...func(*gitcache.Config)) {
 	t.Helper()
 	server := gittest.New(t)
@@ -87,7 +88,8 @@ func surviveFailOver(t *testing.T, url string, failOver func(), options ...func(
 	if got := b.state(t, "demo", ready).GetEpoch(); got < epoch {
 		t.Errorf("got epoch %d after the fail-over, want at least %d", got, epoch)
 	}
-	// The log begins anew where Redis may have forgotten some of it, and whoever watched is told to do the same.
+	// The log begins again if Redis may have forgotten some of it, and watchers are asked to do the
+	// same.
 	if !seesFeature(stream) {
 		wantReason(t, stream.Err(), errorsv1.Reason_REASON_RESUME_EXPIRED)
 	}
@@ -99,8 +101,8 @@ func surviveFailOver(t *testing.T, url string, failOver func(), options ...func(
 	}
 }
 
-// watchAgain watches as a client does that was told to begin again. A stream that begins before its replica has noticed
-// the fail-over may be told so once more.
+// watchAgain watches as a client does that was told to begin again. A stream that begins before its
+// replica has noticed the fail-over may be told so once more.
 func watchAgain(t *testing.T, r *replica, repo *gittest.Repo) {
 	t.Helper()
 	const tries = 3
@@ -130,7 +132,7 @@ func awaitSynced(stream *connect.ServerStreamForClient[gitcachev1.WatchRepositor
 	}
 }
 
-// seesFeature tells whether an event of that branch comes before the stream ends.
+// seesFeature reports whether an event of that branch comes before the stream ends.
 func seesFeature(stream *connect.ServerStreamForClient[gitcachev1.WatchRepositoriesResponse]) bool {
 	for stream.Receive() {
 		event := stream.Msg().GetEvent()

@@ -71,7 +71,8 @@ func TestOtherReplicaForwards(t *testing.T) {
 	wantReason(t, err, errorsv1.Reason_REASON_OWNERSHIP_LOST)
 }
 
-// TestStatesOfManyRepositories polls without changes: whichever replica is asked, it returns when each owner last looked.
+// TestStatesOfManyRepositories polls without changes: whichever replica is asked, it returns when
+// each owner last looked.
 func TestStatesOfManyRepositories(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -409,7 +410,8 @@ func TestOnlyServicesMayCall(t *testing.T) {
 	}
 }
 
-// TestFrozenOwner makes an owner that takes calls and never answers: they are answered here as soon as its lease ends.
+// TestFrozenOwner makes an owner that takes calls and never answers: they are answered here as soon
+// as its lease ends.
 func TestFrozenOwner(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache"
 )
 
-// serving lets a repository be polled at least a number of times while clients ask for everything that can be asked, and
-// returns how many polls there were, and how many requests the upstream saw.
+// serving lets a repository be polled at least a number of times while clients ask for everything
+// that can be asked, and returns how many polls there were, and how many requests the upstream saw.
 func serving(t testing.TB, clients int, polls int64) (polled int64, requests int) {
 	t.Helper()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -78,8 +78,8 @@ func (r *replica) askEverything(ctx context.Context) error {
 	return nil
 }
 
-// TestClientsCostUpstreamsNothing: the upstream sees one request for each poll, and one for the clone, whether one client
-// asks or a thousand do.
+// TestClientsCostUpstreamsNothing: the upstream sees one request for each poll, and one for the
+// clone, whether one client asks or a thousand do.
 func TestClientsCostUpstreamsNothing(t *testing.T) {
 	t.Parallel()
 	for _, clients := range []int{1, 1000} {
@@ -93,8 +93,8 @@ func TestClientsCostUpstreamsNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkUpstreamRequests reports how many requests the upstream sees per repository and hour, at the usual interval of
-// two minutes, from how many it sees for each poll.
+// BenchmarkUpstreamRequests reports how many requests the upstream sees per repository and hour, at
+// the usual interval of two minutes, from how many it sees for each poll.
 func BenchmarkUpstreamRequests(b *testing.B) {
 	const pollsPerHour = 30
 	for _, clients := range []int{1, 1000} {

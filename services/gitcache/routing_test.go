@@ -16,8 +16,9 @@ import (
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
-// TestHolderAnswersWhileNobodyOwns takes the lease away from everybody: a replica with a mirror answers reads, also those
-// that reach one without, and says how old its answer is. What needs an owner says that there is none.
+// TestHolderAnswersWhileNobodyOwns takes the lease away from everybody: a replica with a mirror
+// answers reads, also those that reach one without, and says how old its answer is. What needs an
+// owner says that there is none.
 func TestHolderAnswersWhileNobodyOwns(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -29,7 +30,7 @@ func TestHolderAnswersWhileNobodyOwns(t *testing.T) {
 	fresh := holder.state(t, "demo", ready).GetFreshAt().AsTime()
 	before := holder.resolve(t, source("demo", "main", "app"))
 	holder.stop()
-	// A lease in the name of nobody who answers is as good as none, and keeps both from fetching.
+	// A lease of a replica that does not answer keeps both from fetching.
 	leases := leaseredis.New(redis.Client(t), "leat:{gitcache}:")
 	_, err := leases.Acquire(t.Context(), lease.AcquireParams{Key: "uid-demo", Owner: "http://127.0.0.1:1", TTL: time.Hour})
 	if err != nil {

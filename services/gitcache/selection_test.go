@@ -24,7 +24,8 @@ import (
 	"github.com/leatdev/leat/internal/testkit/redistest"
 )
 
-// TestSelectionTravels selects on one replica, and has the bundle built anew by another that has a mirror of its own.
+// TestSelectionTravels selects on one replica, and has the bundle built again by another that has a
+// mirror of its own.
 func TestSelectionTravels(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t)
@@ -119,7 +120,8 @@ const (
 	excludeFile = ".exclude"
 )
 
-// TestSelectionEqualsGit holds random selections of random commits against what the git command ignores.
+// TestSelectionEqualsGit holds random selections of random commits against what the git command
+// ignores.
 func TestSelectionEqualsGit(t *testing.T) {
 	t.Parallel()
 	const count = 40
@@ -173,7 +175,8 @@ func inAny(file string, folders []string) bool {
 
 func caseName(i int) string { return fmt.Sprintf("case-%02d", i) }
 
-// selected returns the repository's paths of what the bundle of a sample holds; none where nothing is left of a folder.
+// selected returns the repository's paths of what the bundle of a sample holds; none where nothing
+// is left of a folder.
 func selected(t *testing.T, r *replica, s sample) []string {
 	t.Helper()
 	resp, err := r.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: s.source})

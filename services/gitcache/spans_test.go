@@ -57,8 +57,8 @@ func wantAttributes(t *testing.T, s otlptest.Span, want map[string]string) {
 	}
 }
 
-// TestSpansHangTogether follows a push from its webhook to the event, and a call to the bundle that it built. It is not
-// parallel: exporters are set up by the environment.
+// TestSpansHangTogether follows a push from its webhook to the event, and a call to the bundle that
+// it built. It is not parallel: exporters are set up by the environment.
 func TestSpansHangTogether(t *testing.T) {
 	const webhookSecret = "the secret of one repository"
 	collected := otlptest.Traces(t)
@@ -78,7 +78,8 @@ func TestSpansHangTogether(t *testing.T) {
 			t.Fatalf("got %d for a webhook, want 202", code)
 		}
 	})
-	// A caller that traces nothing lets the replica decide; the usual client of tests tells it not to.
+	// A caller that traces nothing lets the replica decide; the usual client of tests tells it not
+	// to.
 	plain := connection(t, r.url, "distributor")
 	caller := gitcachev1connect.NewGitCacheServiceClient(plain.HTTP, plain.BaseURL)
 	resolved, err := caller.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: source("demo", "main", "app")})

@@ -28,7 +28,8 @@ import (
 // module is a submodule to be added.
 type module struct{ url, commit string }
 
-// commitModules adds a commit to main that has these submodules, by path, and none that were there before.
+// commitModules adds a commit to main that has these submodules, by path, and none that were there
+// before.
 func commitModules(t *testing.T, repo *gittest.Repo, modules map[string]module) string {
 	t.Helper()
 	var config strings.Builder
@@ -61,7 +62,8 @@ func (r *replica) submodules(t *testing.T) map[string]*gitcachev1.RepositoryDefi
 	return found
 }
 
-// TestSubmodules bundles what git would check out: by relative and full URLs, nested, in the order of names, with LFS.
+// TestSubmodules bundles what git would check out: by relative and full URLs, nested, in the order
+// of names, with LFS.
 func TestSubmodules(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -119,7 +121,8 @@ func (r *replica) content(t *testing.T, src *typev1.Source) map[string]string {
 	return unpack(t, snap.GetDigest(), stored)
 }
 
-// TestSubmoduleRepositoriesAreInternal hides them, keeps people's hands off them, and deletes them with their parent.
+// TestSubmoduleRepositoriesAreInternal hides them, keeps people's hands off them, and deletes them
+// with their parent.
 func TestSubmoduleRepositoriesAreInternal(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -198,8 +201,8 @@ func TestSubmoduleFailures(t *testing.T) {
 	}
 }
 
-// TestSubmoduleWaits tells callers to come back while a submodule is being fetched, and serves it once it is there: nothing
-// has to change in the parent.
+// TestSubmoduleWaits tells callers to come back while a submodule is being fetched, and serves it
+// once it is there: nothing has to change in the parent.
 func TestSubmoduleWaits(t *testing.T) {
 	t.Parallel()
 	server, redis, slow := gittest.New(t), redistest.Start(t), gittest.New(t)
@@ -221,12 +224,13 @@ func TestSubmoduleWaits(t *testing.T) {
 	})
 }
 
-// allowLocal allows URLs that no administrator wrote to lead to this machine, where all upstreams of tests are.
+// allowLocal allows URLs that no administrator wrote to lead to this machine, where all upstreams
+// of tests are.
 func allowLocal(cfg *gitcache.Config) { cfg.AllowLocalUpstreams = true }
 
-// TestSecSubmodulesKeepToTheirFolders checks that the parent's credential is sent only to its own host, and there
-// only to its own folder and to those that an operator names. A committer to one repository does not get another one
-// bundled.
+// TestSecSubmodulesKeepToTheirFolders checks that the parent's credential is sent only to its own
+// host, and there only to its own folder and to those that an operator names. A committer to one
+// repository does not get another one bundled.
 func TestSecSubmodulesKeepToTheirFolders(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t, gittest.WithBasicAuth("leat", "canary")), redistest.Start(t)
@@ -269,8 +273,8 @@ func TestSecSubmodulesKeepToTheirFolders(t *testing.T) {
 	}
 }
 
-// TestSecSubmodulesDoNotReachThisMachine commits submodules whose URLs lead to a server on the hub's own machine.
-// That server does not get any request.
+// TestSecSubmodulesDoNotReachThisMachine commits submodules whose URLs lead to a server on the
+// hub's own machine. That server does not get any request.
 func TestSecSubmodulesDoNotReachThisMachine(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)
@@ -301,8 +305,8 @@ func TestSecSubmodulesDoNotReachThisMachine(t *testing.T) {
 	}
 }
 
-// TestSubmodulesOutliveTheirOwner takes upstreams and owner away: the follower has the submodule too, and builds a bundle that
-// it never had.
+// TestSubmodulesOutliveTheirOwner takes upstreams and owner away: the follower has the submodule
+// too, and builds a bundle that it never had.
 func TestSubmodulesOutliveTheirOwner(t *testing.T) {
 	t.Parallel()
 	server, redis := gittest.New(t), redistest.Start(t)

@@ -45,7 +45,8 @@ func openTrust(cfg Config, url string, tel *telemetry.Telemetry) (*trust, error)
 	return t, nil
 }
 
-// dial returns a client for the replica with that name. Only that replica accepts the client's tokens.
+// dial returns a client for the replica with that name. Only that replica accepts the client's
+// tokens.
 func (t *trust) dial(name string) (rpc.Client, error) {
 	url, err := t.names.URL(name)
 	if err != nil {

@@ -37,7 +37,8 @@ func (r *replica) notify(t *testing.T, secret, url, after string) int {
 	return resp.StatusCode
 }
 
-// TestWebhookAtAnyReplica: the replica that takes a webhook passes it on to the owner, whichever that is.
+// TestWebhookAtAnyReplica: the replica that takes a webhook passes it on to the owner, whichever
+// that is.
 func TestWebhookAtAnyReplica(t *testing.T) {
 	t.Parallel()
 	const webhookSecret = "the secret of one repository"

@@ -183,7 +183,8 @@ func TestAgentLearnsTheCallerFromTheHubOnly(t *testing.T) {
 	}
 }
 
-// TestAgentCallsAreRecorded wants a decision and an outcome for what is carried out, and a decision for what is not.
+// TestAgentCallsAreRecorded wants a decision and an outcome for what is carried out, and a decision
+// for what is not.
 func TestAgentCallsAreRecorded(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo", "leat:viewers")

@@ -24,7 +24,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
-// TestF38TraceIDLeadsToTheAuditRecord goes from what kubectl prints to who did what, also when the caller chose the trace.
+// TestF38TraceIDLeadsToTheAuditRecord goes from what kubectl prints to who did what, also when the
+// caller chose the trace.
 func TestF38TraceIDLeadsToTheAuditRecord(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "offline")

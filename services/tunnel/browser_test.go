@@ -14,7 +14,8 @@ import (
 
 const page = "https://ui.example"
 
-// TestPagesOfListedOriginsMayCall asks as a browser does, for the cluster's API and for the hub's own.
+// TestPagesOfListedOriginsMayCall asks as a browser does, for the cluster's API and for the hub's
+// own.
 func TestPagesOfListedOriginsMayCall(t *testing.T) {
 	h := startHub(t, func(cfg *tunnel.Config) { cfg.AllowedOrigins = []string{page} })
 	h.access.grant("ada", "demo", "leat:admins")
@@ -127,8 +128,8 @@ func TestCookiesAuthenticateNobody(t *testing.T) {
 	}
 }
 
-// TestWebSocketsBringTheirToken asks for a WebSocket as a browser's script does. Whether it can be carried is told elsewhere: here it
-// is known who asks.
+// TestWebSocketsBringTheirToken asks for a WebSocket as a browser's script does. Whether it can be
+// carried is told elsewhere: here it is known who asks.
 func TestWebSocketsBringTheirToken(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo", "leat:admins")

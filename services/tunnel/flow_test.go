@@ -32,7 +32,8 @@ func (p *pattern) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestF02ReaderThatPauses lets a reader of a long answer stand still until everything behind it stands still as well, and go on.
+// TestF02ReaderThatPauses lets a reader of a long answer stand still until everything behind it
+// stands still as well, and go on.
 func TestF02ReaderThatPauses(t *testing.T) {
 	const size = 32 << 20
 	var sent atomic.Int64
@@ -142,8 +143,8 @@ func TestF04WatchBesideDownloads(t *testing.T) {
 	downloads.Wait()
 }
 
-// TestF05BothDirectionsAtOnce moves data both ways on many streams with the smallest windows, and then reconnects while a sender is
-// blocked.
+// TestF05BothDirectionsAtOnce moves data both ways on many streams with the smallest windows, and
+// then reconnects while a sender is blocked.
 func TestF05BothDirectionsAtOnce(t *testing.T) {
 	const size = 4 << 20
 	change := func(cfg *tunnel.Config) { cfg.StreamWindow, cfg.MaxStreamWindow = 64*config.KiB, 64*config.KiB }
@@ -187,7 +188,8 @@ func TestF05BothDirectionsAtOnce(t *testing.T) {
 	})
 }
 
-// TestF06FullKernelBuffers has a peer that takes nothing any more, while streams write to it: each of them ends.
+// TestF06FullKernelBuffers has a peer that takes nothing any more, while streams write to it: each
+// of them ends.
 func TestF06FullKernelBuffers(t *testing.T) {
 	change := func(cfg *tunnel.Config) {
 		cfg.HeartbeatInterval, cfg.HeartbeatTimeout = 100*time.Millisecond, 2*time.Second
@@ -211,7 +213,8 @@ func TestF06FullKernelBuffers(t *testing.T) {
 	})
 }
 
-// TestF08MemoryHasACeiling has more readers stand still than there is memory for: some of them go, and nothing else does.
+// TestF08MemoryHasACeiling has more readers stand still than there is memory for: some of them go,
+// and nothing else does.
 func TestF08MemoryHasACeiling(t *testing.T) {
 	h := startHub(t, func(cfg *tunnel.Config) { cfg.BufferMemory = 4 * config.MiB })
 	h.access.grant("ada", "demo")
@@ -248,7 +251,8 @@ func TestF08MemoryHasACeiling(t *testing.T) {
 	}
 }
 
-// TestF15ConnectionsEndAsTheyArePicked ends connections all the time; another one is always there. No request that may be repeated fails.
+// TestF15ConnectionsEndAsTheyArePicked ends connections all the time; another one is always there.
+// No request that may be repeated fails.
 func TestF15ConnectionsEndAsTheyArePicked(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo")
@@ -282,7 +286,8 @@ func TestF15ConnectionsEndAsTheyArePicked(t *testing.T) {
 	flapping.Wait()
 }
 
-// TestF44OneConnectionAndNoMore counts what the hub does when an agent takes no more requests: it never dials anything.
+// TestF44OneConnectionAndNoMore counts what the hub does when an agent takes no more requests: it
+// never dials anything.
 func TestF44OneConnectionAndNoMore(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo")

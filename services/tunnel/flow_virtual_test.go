@@ -24,8 +24,9 @@ import (
 // lineRate is what the lines of these tests carry in a second.
 const lineRate = 16 << 20
 
-// line is one to the hub, which has no end of bandwidth yet. In a bubble nobody may wait for time while others wait for a lock that it
-// holds; so a line gets its rate when what goes over it has begun.
+// line is one to the hub, which has no end of bandwidth yet. In a bubble nobody may wait for time
+// while others wait for a lock that it holds; so a line gets its rate when what goes over it has
+// begun.
 func (h *hub) line() (*chaos.Proxy, func(context.Context) (net.Conn, error)) {
 	h.tb.Helper()
 	line := chaos.New(chaos.Params{Dial: h.connect})
@@ -33,9 +34,11 @@ func (h *hub) line() (*chaos.Proxy, func(context.Context) (net.Conn, error)) {
 	return line, func(context.Context) (net.Conn, error) { return line.Pipe(), nil }
 }
 
-// TestF04WatchBesideDownloadsInTime has events happen while downloads take all that a line of 16 MiB/s can carry: the agent's, or
-// that of a caller who has everything on one connection. Each event comes within 50 ms, which is the time of 800 KiB: of a frame of
-// 64 KiB for each of the eight downloads, and of what is on the line already. Time is virtual, and only the line takes any.
+// TestF04WatchBesideDownloadsInTime has events happen while downloads take all that a line of 16
+// MiB/s can carry: the agent's, or that of a caller who has everything on one connection. Each
+// event comes within 50 ms, which is the time of 800 KiB: of a frame of 64 KiB for each of the
+// eight downloads, and of what is on the line already. Time is virtual, and only the line takes
+// any.
 func TestF04WatchBesideDownloadsInTime(t *testing.T) {
 	t.Parallel()
 	// The calls of the third transport hold locks while they send, which a bubble does not bear.
@@ -80,9 +83,11 @@ func TestF04WatchBesideDownloadsInTime(t *testing.T) {
 	}
 }
 
-// TestF07OtherClustersAnswerAsFast has clusters each at a line of its own. Of one all streams are taken: half by downloads that
-// together fill its line, half by readers that stand still. No request to the other one, and no download from it over a line
-// that takes larger windows than those at first, takes a fifth longer than it did before. Time is virtual, and only the lines take any.
+// TestF07OtherClustersAnswerAsFast has clusters each at a line of its own. Of one all streams are
+// taken: half by downloads that together fill its line, half by readers that stand still. No
+// request to the other one, and no download from it over a line that takes larger windows than
+// those at first, takes a fifth longer than it did before. Time is virtual, and only the lines take
+// any.
 func TestF07OtherClustersAnswerAsFast(t *testing.T) {
 	t.Parallel()
 	virtually(t, nil, func(t *testing.T, h *hub) {
@@ -138,8 +143,8 @@ func TestF07OtherClustersAnswerAsFast(t *testing.T) {
 	})
 }
 
-// TestUploadsFromAfar uploads a file over a link with a round trip of 50 ms. With a window of 512 KiB at the hub it
-// would take six and a half seconds. Time is virtual: only the link takes any.
+// TestUploadsFromAfar uploads a file over a link with a round trip of 50 ms. With a window of 512
+// KiB at the hub it would take six and a half seconds. Time is virtual: only the link takes any.
 func TestUploadsFromAfar(t *testing.T) {
 	t.Parallel()
 	virtually(t, nil, func(t *testing.T, h *hub) {
@@ -200,8 +205,8 @@ func (h *hub) open(ctx context.Context, c *http.Client, cluster, path string) io
 	return res.Body
 }
 
-// paced is a cluster with downloads, in large pieces, and a watch whose events are the times at which they happen. What has no end goes
-// on when begin is closed.
+// paced is a cluster with downloads, in large pieces, and a watch whose events are the times at
+// which they happen. What has no end goes on when begin is closed.
 type paced struct {
 	piece []byte
 	begin chan struct{}

@@ -21,16 +21,16 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// hostile lists headers with which a cluster would act on the hub's host, on what browsers keep for it, or on a reverse
-// proxy in front of it.
+// hostile lists headers with which a cluster would act on the hub's host, on what browsers keep for
+// it, or on a reverse proxy in front of it.
 var hostile = []string{
 	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "Service-Worker-Allowed", "Refresh", "Nel", "Report-To",
 	"Reporting-Endpoints", "X-Accel-Redirect", "X-Accel-Expires", "X-Sendfile", "X-Lighttpd-Send-File", "Access-Control-Allow-Origin",
 	"Access-Control-Allow-Credentials", "x_accel_redirect", "X_Sendfile", "Leat-Error-Reason", "Leat-Hop-Error", "leat_hop_error",
 }
 
-// speakForTheHub is an API server that sends all of these headers: in hints, in the head, and in the trailer, announced
-// or not.
+// speakForTheHub is an API server that sends all of these headers: in hints, in the head, and in
+// the trailer, announced or not.
 func speakForTheHub(w http.ResponseWriter, r *http.Request) {
 	say := func(prefix string) {
 		for _, name := range hostile {
@@ -70,7 +70,8 @@ func evilIn(header http.Header) (left []string) {
 	return left
 }
 
-// TestSecAnswersDoNotSpeakForTheHub reads the answers of a hostile cluster, at the hub's host and at the cluster's own.
+// TestSecAnswersDoNotSpeakForTheHub reads the answers of a hostile cluster, at the hub's host and
+// at the cluster's own.
 func TestSecAnswersDoNotSpeakForTheHub(t *testing.T) {
 	h := startHub(t, func(c *tunnel.Config) { c.ClusterDomain = "clusters.example" })
 	h.access.grant("ada", "demo", "leat:admins")
@@ -136,8 +137,8 @@ func TestSecUpgradedAnswersDoNotSpeakForTheHub(t *testing.T) {
 	}
 }
 
-// TestSecRequestsCarryNoAddressOfTheirOwn sends headers from which servers and proxies behind the hub would read the
-// caller's address or name.
+// TestSecRequestsCarryNoAddressOfTheirOwn sends headers from which servers and proxies behind the
+// hub would read the caller's address or name.
 func TestSecRequestsCarryNoAddressOfTheirOwn(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.set("ada", "demo", &distributorv1.CheckAccessResponse{Allowed: true, User: "ada", Groups: []string{"leat:admins"}})

@@ -16,8 +16,9 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// TestF26ManyAgentsHearInTime holds many agents, a few of which never answer, with the settings of production: none of the others'
-// heartbeats is late, and none of them is taken for gone. Time is virtual, so that what else the machine does is of no account.
+// TestF26ManyAgentsHearInTime holds many agents, a few of which never answer, with the settings of
+// production: none of the others' heartbeats is late, and none of them is taken for gone. Time is
+// virtual, so that what else the machine does is of no account.
 func TestF26ManyAgentsHearInTime(t *testing.T) {
 	t.Parallel()
 	virtually(t, letAllIn, func(t *testing.T, h *hub) {
@@ -27,7 +28,8 @@ func TestF26ManyAgentsHearInTime(t *testing.T) {
 	})
 }
 
-// TestF26TenThousandAgentsHearInTime does the same with the time of the machine: of all heartbeats less than one of a thousand is late.
+// TestF26TenThousandAgentsHearInTime does the same with the time of the machine: of all heartbeats
+// less than one of a thousand is late.
 func TestF26TenThousandAgentsHearInTime(t *testing.T) {
 	if os.Getenv("LEAT_FAULT_LONG") != "1" {
 		t.Skip("takes more than a minute; run with LEAT_FAULT_LONG=1")
@@ -82,7 +84,8 @@ func (h *hub) listen(agents int) (late, all int64) {
 	return punctual.late.Load(), punctual.all.Load()
 }
 
-// comeIn connects an agent. As agents do, it tries again when that fails: they may be too many for a moment.
+// comeIn connects an agent. As agents do, it tries again when that fails: they may be too many for
+// a moment.
 func (h *hub) comeIn(a *hearing, opts agenttest.Options) {
 	attached := make(chan struct{}, 1)
 	opts.OnAttach = func() { attached <- struct{}{} }

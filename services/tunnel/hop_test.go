@@ -17,7 +17,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// pair returns two replicas, the first for people and the second with an agent of cluster "demo" that ada may reach.
+// pair returns two replicas, the first for people and the second with an agent of cluster "demo"
+// that ada may reach.
 func pair(tb testing.TB, opts agenttest.Options) (people, agents *replica) {
 	tb.Helper()
 	replicas := startReplicas(tb, 2)
@@ -54,7 +55,8 @@ func TestF36EarlyRefusalOverAHop(t *testing.T) {
 	}
 }
 
-// TestF37NoTypeIsGuessedOverAHop has an answer without Content-Type, behind one that only gives hints.
+// TestF37NoTypeIsGuessedOverAHop has an answer without Content-Type, behind one that only gives
+// hints.
 func TestF37NoTypeIsGuessedOverAHop(t *testing.T) {
 	people, _ := pair(t, agenttest.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
@@ -131,7 +133,8 @@ func (counting) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestF01StalledDownloadsOverAHop has readers that stop, more of them than fit into a window of HTTP/2's usual size.
+// TestF01StalledDownloadsOverAHop has readers that stop, more of them than fit into a window of
+// HTTP/2's usual size.
 func TestF01StalledDownloadsOverAHop(t *testing.T) {
 	people, _ := pair(t, agenttest.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/big" {

@@ -14,7 +14,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// TestUpgradeOverAHop speaks by turns through the replica that has no agent, and ends its own direction first.
+// TestUpgradeOverAHop speaks by turns through the replica that has no agent, and ends its own
+// direction first.
 func TestUpgradeOverAHop(t *testing.T) {
 	people, _ := pair(t, agenttest.Options{Handler: switching(func(s *stream) {
 		_, _ = io.WriteString(s, s.request.Header.Get("Leat-Upgrade")+" "+s.request.Header.Get("Impersonate-User")+"\n")

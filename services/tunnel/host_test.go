@@ -11,7 +11,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
-// TestF34HostPerClusterAndPathPrefix reaches the same cluster both ways, with what kubectl asks for OpenAPI.
+// TestF34HostPerClusterAndPathPrefix reaches the same cluster both ways, with what kubectl asks for
+// OpenAPI.
 func TestF34HostPerClusterAndPathPrefix(t *testing.T) {
 	h := startHub(t, func(c *tunnel.Config) { c.ClusterDomain = "clusters.example" })
 	for _, cluster := range []string{"demo", "prod.eu"} {

@@ -19,8 +19,9 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// TestF27TenMinutesBehindALoadBalancer has a load balancer in between that lets no PING frame pass and ends what is silent for
-// 30 s. Neither the agent's connection nor a watch that has nothing to say ends within ten minutes.
+// TestF27TenMinutesBehindALoadBalancer has a load balancer in between that lets no PING frame pass
+// and ends what is silent for 30 s. Neither the agent's connection nor a watch that has nothing to
+// say ends within ten minutes.
 func TestF27TenMinutesBehindALoadBalancer(t *testing.T) {
 	t.Parallel()
 	for _, transport := range transports {
@@ -83,8 +84,8 @@ func wantEvents(t *testing.T, r io.Reader, began time.Time, interval time.Durati
 	}
 }
 
-// TestF32StreamsOfHalfAnHourThroughTheTunnel has watches, one of them with Connection: close, a log and an exec on which
-// something happens every ten minutes.
+// TestF32StreamsOfHalfAnHourThroughTheTunnel has watches, one of them with Connection: close, a log
+// and an exec on which something happens every ten minutes.
 func TestF32StreamsOfHalfAnHourThroughTheTunnel(t *testing.T) {
 	t.Parallel()
 	const interval = 10 * time.Minute
@@ -146,8 +147,8 @@ func TestF32StreamsOfHalfAnHourThroughTheTunnel(t *testing.T) {
 	}
 }
 
-// TestF14DeadAgentIsNoticedInTime has an agent from and to which all bytes vanish, with the settings of production: within two
-// heartbeats its requests have ended, and new ones are answered.
+// TestF14DeadAgentIsNoticedInTime has an agent from and to which all bytes vanish, with the
+// settings of production: within two heartbeats its requests have ended, and new ones are answered.
 func TestF14DeadAgentIsNoticedInTime(t *testing.T) {
 	t.Parallel()
 	for _, transport := range transports {
@@ -179,7 +180,8 @@ func TestF14DeadAgentIsNoticedInTime(t *testing.T) {
 	}
 }
 
-// TestF41IdleStreamsDoNotHoldADrainUp drains a replica whose connections carry nothing, and one with watches that say nothing.
+// TestF41IdleStreamsDoNotHoldADrainUp drains a replica whose connections carry nothing, and one
+// with watches that say nothing.
 func TestF41IdleStreamsDoNotHoldADrainUp(t *testing.T) {
 	t.Parallel()
 	for _, transport := range transports {
@@ -214,7 +216,8 @@ func TestF41IdleStreamsDoNotHoldADrainUp(t *testing.T) {
 	}
 }
 
-// TestF47StallTimeoutIsKept has callers that take nothing from some time on: they are ended after 2 min, and no sooner.
+// TestF47StallTimeoutIsKept has callers that take nothing from some time on: they are ended after 2
+// min, and no sooner.
 func TestF47StallTimeoutIsKept(t *testing.T) {
 	t.Parallel()
 	for _, http2 := range []bool{false, true} {

@@ -280,7 +280,8 @@ func (h *hub) sessions() map[string]bool {
 	return ids
 }
 
-// await asks until the answer is yes. Each question is a round trip to the hub, which takes its time.
+// await asks until the answer is yes. Each question is a round trip to the hub, which takes its
+// time.
 func (h *hub) await(what string, yes func() bool) {
 	h.tb.Helper()
 	deadline := time.Now().Add(20 * time.Second)

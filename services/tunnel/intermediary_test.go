@@ -13,8 +13,9 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// TestF27PingsEatenAndIdleConnectionsCut has a load balancer in between that ends connections without bytes and lets no PING frame
-// pass. Heartbeats keep the connection open, here for twice as long as it may be silent.
+// TestF27PingsEatenAndIdleConnectionsCut has a load balancer in between that ends connections
+// without bytes and lets no PING frame pass. Heartbeats keep the connection open, here for twice as
+// long as it may be silent.
 func TestF27PingsEatenAndIdleConnectionsCut(t *testing.T) {
 	const heartbeat, idle = 100 * time.Millisecond, 2 * time.Second
 	for _, transport := range []string{"upgrade", "websocket", "connect"} {

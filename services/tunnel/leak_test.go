@@ -23,7 +23,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// held is what a process holds that can leak while its hub lives; what is left when the hub has ended is looked at by all tests.
+// held is what a process holds that can leak while its hub lives; what is left when the hub has
+// ended is looked at by all tests.
 type held struct{ goroutines, files int }
 
 func holds(tb testing.TB) held {
@@ -31,7 +32,8 @@ func holds(tb testing.TB) held {
 	return held{goroutines: runtime.NumGoroutine(), files: openFiles(tb)}
 }
 
-// awaitNoMoreThan waits until no more is held than before, but for a little that is under way at any time.
+// awaitNoMoreThan waits until no more is held than before, but for a little that is under way at
+// any time.
 func (h *hub) awaitNoMoreThan(before held) {
 	h.tb.Helper()
 	const slack = 10
@@ -61,7 +63,8 @@ func (h *hub) streams() int {
 	return active
 }
 
-// TestF09CanceledRequestsLeaveNothingBehind cancels requests at random points, and as many when they have an answer that goes on.
+// TestF09CanceledRequestsLeaveNothingBehind cancels requests at random points, and as many when
+// they have an answer that goes on.
 func TestF09CanceledRequestsLeaveNothingBehind(t *testing.T) {
 	requests := 2000
 	if os.Getenv("LEAT_FAULT_LONG") == "1" {

@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/internal/config"
 )
 
-// TestSecUnreadBudgetFollowsTheMemoryLimit reads the bound of unread bodies under the limits of the shipped manifest:
-// it must take effect long before the kernel kills the process.
+// TestSecUnreadBudgetFollowsTheMemoryLimit reads the bound of unread bodies under the limits of the
+// shipped manifest: it must take effect long before the kernel kills the process.
 func TestSecUnreadBudgetFollowsTheMemoryLimit(t *testing.T) {
 	group := t.TempDir()
 	if err := os.WriteFile(filepath.Join(group, "memory.max"), []byte("536870912\n"), 0o600); err != nil {

@@ -90,7 +90,8 @@ func TestWrongLoadSettingsAreRefused(t *testing.T) {
 
 var family = regexp.MustCompile(`(?m)^# TYPE (leat_\w+) `)
 
-// The page of metrics is made from the source; here it is held against what a running service shows.
+// The page of metrics is made from the source; here it is held against what a running service
+// shows.
 func TestMetricsAreDocumented(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo")

@@ -25,7 +25,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// receptionBook is what the distributor knows of agents that are dialled, and what it answers their own calls.
+// receptionBook is what the distributor knows of agents that are dialled, and what it answers their
+// own calls.
 type receptionBook struct {
 	distributorv1connect.UnimplementedDistributorServiceHandler
 
@@ -56,7 +57,7 @@ func (b *receptionBook) CreateHubToken(_ context.Context, req *distributorv1.Cre
 	return &distributorv1.CreateHubTokenResponse{Token: token}, err
 }
 
-// Enroll implements DistributorService: whoever comes is the agent of demo.
+// Enroll implements DistributorService: every caller is the agent of demo.
 func (b *receptionBook) Enroll(_ context.Context, req *distributorv1.EnrollRequest) (*distributorv1.EnrollResponse, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +145,8 @@ func TestLostConnectionIsDialledAgain(t *testing.T) {
 	}
 }
 
-// TestHubSeesThroughOthers has other parties at an agent's address. None gets to see a token of the agent's key, and none a request.
+// TestHubSeesThroughOthers has other parties at an agent's address. None gets to see a token of the
+// agent's key, and none a request.
 func TestHubSeesThroughOthers(t *testing.T) {
 	cases := map[string]struct {
 		want  string // in the log
@@ -184,8 +186,8 @@ func TestHubSeesThroughOthers(t *testing.T) {
 	}
 }
 
-// TestManInBetweenCannotPassTheHubsTokenOn has somebody with a certificate of their own between the hub and an agent that is not
-// enrolled, when there is no key yet by which the hub could know it.
+// TestManInBetweenCannotPassTheHubsTokenOn has somebody with a certificate of their own between the
+// hub and an agent that is not enrolled, when there is no key yet by which the hub could know it.
 func TestManInBetweenCannotPassTheHubsTokenOn(t *testing.T) {
 	h := newHub(t)
 	man := h.receptive("demo", agenttest.Reception{})
@@ -249,8 +251,8 @@ func answering(t *testing.T, answer string) string {
 	return listener.Addr().String()
 }
 
-// TestEnrolmentOverADialledConnection has an agent that nobody knows yet: over the first connection nothing passes but enrolment,
-// and then it is dialled with its key pinned.
+// TestEnrolmentOverADialledConnection has an agent that nobody knows yet: over the first connection
+// nothing passes but enrolment, and then it is dialled with its key pinned.
 func TestEnrolmentOverADialledConnection(t *testing.T) {
 	h := newHub(t)
 	key := newKey(t)
@@ -336,7 +338,8 @@ func call(t *testing.T, over http.RoundTripper, path, body, token string) int {
 	return res.StatusCode
 }
 
-// TestOneReplicaDials of two, and when it stops the other one takes its place, without a request that fails.
+// TestOneReplicaDials of two, and when it stops the other one takes its place, without a request
+// that fails.
 func TestOneReplicaDials(t *testing.T) {
 	h := newHub(t)
 	h.access.grant("ada", "demo")

@@ -230,7 +230,8 @@ func TestOnMiniredis(t *testing.T) {
 	}
 }
 
-// TestF45ClustersOfOneNameAreNotConfusedOverReplicas has an agent connect with another uid than the one that people may reach.
+// TestF45ClustersOfOneNameAreNotConfusedOverReplicas has an agent connect with another uid than the
+// one that people may reach.
 func TestF45ClustersOfOneNameAreNotConfusedOverReplicas(t *testing.T) {
 	replicas := startReplicas(t, 2)
 	people, agents := replicas[0], replicas[1]
@@ -252,8 +253,8 @@ func TestF45ClustersOfOneNameAreNotConfusedOverReplicas(t *testing.T) {
 	}
 }
 
-// TestSecHopRefusesStrangers sends hops to the peer listener as every kind of caller except another replica, and to the
-// public listener as a replica.
+// TestSecHopRefusesStrangers sends hops to the peer listener as every kind of caller except another
+// replica, and to the public listener as a replica.
 func TestSecHopRefusesStrangers(t *testing.T) {
 	h := startReplicas(t, 1)[0]
 	h.access.grant("ada", "demo")
@@ -323,8 +324,8 @@ func TestSecHopRefusesStrangers(t *testing.T) {
 	}
 }
 
-// TestSecForgedRoutesLeadNowhere has an attacker with write access to Redis add routes and replicas that lead to the
-// attacker's server.
+// TestSecForgedRoutesLeadNowhere has an attacker with write access to Redis add routes and replicas
+// that lead to the attacker's server.
 func TestSecForgedRoutesLeadNowhere(t *testing.T) {
 	h := startReplicas(t, 1)[0]
 	h.access.grant("ada", "demo")
@@ -372,7 +373,8 @@ func TestSecForgedRoutesLeadNowhere(t *testing.T) {
 	}
 }
 
-// TestRedisGone: what is connected here goes on, what is known goes on, and the rest is refused at once.
+// TestRedisGone: what is connected here goes on, what is known goes on, and the rest is refused at
+// once.
 func TestRedisGone(t *testing.T) {
 	replicas := startReplicas(t, 2)
 	people, agents := replicas[0], replicas[1]
@@ -403,7 +405,8 @@ func TestRedisGone(t *testing.T) {
 	agents.reaches("ada", "known")
 }
 
-// TestWatchOverAHopEndsCleanly drains the replica that has the agent, under a watch from another one.
+// TestWatchOverAHopEndsCleanly drains the replica that has the agent, under a watch from another
+// one.
 func TestWatchOverAHopEndsCleanly(t *testing.T) {
 	replicas := startReplicas(t, 2)
 	people, agents := replicas[0], replicas[1]

@@ -38,7 +38,8 @@ func (b *balancer) pick() *replica {
 	return b.replicas[b.next%len(b.replicas)]
 }
 
-// roam keeps an agent connected, somewhere: when its connection ends, and when a replica asks it to leave. It ends with the test.
+// roam keeps an agent connected, somewhere: when its connection ends, and when a replica asks it to
+// leave. It ends with the test.
 func (b *balancer) roam(tb testing.TB, cluster string, api http.HandlerFunc) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,10 +89,11 @@ func (b *balancer) roam(tb testing.TB, cluster string, api http.HandlerFunc) {
 	})
 }
 
-// load asks again and again through any replica that is ready, until it is stopped, and reports what was not answered.
+// load asks again and again through any replica that is ready, until it is stopped, and reports
+// what was not answered.
 type load struct {
 	stop     context.CancelFunc
-	answered chan struct{} // a token for an answer, for who waits
+	answered chan struct{} // set after an answer
 	running  sync.WaitGroup
 }
 
@@ -147,7 +149,8 @@ func (l *load) end() {
 
 func empty(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-// TestRollingRestartDropsNoRequest replaces one replica after the other under load. A balancer takes a replica out before it stops.
+// TestRollingRestartDropsNoRequest replaces one replica after the other under load. A balancer
+// takes a replica out before it stops.
 func TestRollingRestartDropsNoRequest(t *testing.T) {
 	replicas := startReplicas(t, 2)
 	lb, clusters := &balancer{}, []string{"one", "two", "three"}
@@ -179,8 +182,8 @@ func TestRollingRestartDropsNoRequest(t *testing.T) {
 	l.await(t, 50)
 }
 
-// TestDeadReplicaDropsNoRead loses a replica without a word, under reads through another one. Its routes are in Redis for half a
-// minute more.
+// TestDeadReplicaDropsNoRead loses a replica without a word, under reads through another one. Its
+// routes are in Redis for half a minute more.
 func TestDeadReplicaDropsNoRead(t *testing.T) {
 	replicas := startReplicas(t, 3)
 	people, dies, other := replicas[0], replicas[1], replicas[2]
@@ -200,7 +203,8 @@ func TestDeadReplicaDropsNoRead(t *testing.T) {
 	l.await(t, 200)
 }
 
-// TestF23RollingRestartEndsNothingHalfway has a request that takes long, and a watch, on the connection of a replica that stops.
+// TestF23RollingRestartEndsNothingHalfway has a request that takes long, and a watch, on the
+// connection of a replica that stops.
 func TestF23RollingRestartEndsNothingHalfway(t *testing.T) {
 	replicas := startReplicas(t, 2)
 	leaves, stays := replicas[0], replicas[1]

@@ -19,11 +19,12 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// TestSecStrangersLockNoAgentOut has many callers without a valid token connect to the agents' endpoint, from the
-// agents' own address. Twenty agents that connect meanwhile must succeed at the first attempt.
+// TestSecStrangersLockNoAgentOut has many callers without a valid token connect to the agents'
+// endpoint, from the agents' own address. Twenty agents that connect meanwhile must succeed at the
+// first attempt.
 func TestSecStrangersLockNoAgentOut(t *testing.T) {
-	// If unauthenticated callers took turns, the gate would be three seconds behind: 64 of them at 16 a second. The
-	// agents alone need little more than one second.
+	// If unauthenticated callers took turns, the gate would be three seconds behind: 64 of them at
+	// 16 a second. The agents alone need little more than one second.
 	h := startHub(t, func(cfg *tunnel.Config) { cfg.MaxConnectsPerSecond = 16 })
 	_, strange, err := ed25519.GenerateKey(nil)
 	if err != nil {

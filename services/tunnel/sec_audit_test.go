@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSecNobodyFillsTheAuditLog has a user without access make large requests. The log must stay small, and its last
-// records must account for every request.
+// TestSecNobodyFillsTheAuditLog has a user without access make large requests. The log must stay
+// small, and its last records must account for every request.
 func TestSecNobodyFillsTheAuditLog(t *testing.T) {
 	const requests = 300
 	h := startHub(t, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
-// TestSecNoSessionEvadesItsRecording tries every way to a shell that recordings would not show, as a user with full
-// access.
+// TestSecNoSessionEvadesItsRecording tries every way to a shell that recordings would not show, as
+// a user with full access.
 func TestSecNoSessionEvadesItsRecording(t *testing.T) {
 	for _, required := range []bool{true, false} {
 		h := startHub(t, func(cfg *tunnel.Config) { cfg.Record.Dir, cfg.Record.Required = t.TempDir(), required })

@@ -19,8 +19,8 @@ import (
 // castID is the id of the recording in these tests.
 const castID = "0af7651916cd43dd8448eb211c80319c"
 
-// TestSecDeletedAdministratorsSeeNothing uses a valid token of a user who is no longer an administrator. A recording
-// that is already being sent must break off.
+// TestSecDeletedAdministratorsSeeNothing uses a valid token of a user who is no longer an
+// administrator. A recording that is already being sent must break off.
 func TestSecDeletedAdministratorsSeeNothing(t *testing.T) {
 	dir := t.TempDir()
 	header := `{"version":2,"timestamp":1700000000,"leat":{"id":"` + castID + `","subject":"user:ada","cluster":"demo"}}` + "\n"
@@ -89,7 +89,8 @@ func TestSecDeletedAdministratorsSeeNothing(t *testing.T) {
 	}
 }
 
-// TestSecWhatIsNotRecordedIsNotSeen requires that recordings are not shown while the audit log cannot be written.
+// TestSecWhatIsNotRecordedIsNotSeen requires that recordings are not shown while the audit log
+// cannot be written.
 func TestSecWhatIsNotRecordedIsNotSeen(t *testing.T) {
 	full := &disk{}
 	full.full.Store(true)

@@ -14,8 +14,9 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// TestSecOneViewerLeavesRoomForOthers has one person begin and leave watches with a new selector each time, once or
-// twice each, so that the latter are shared. The cluster must always have room for another user.
+// TestSecOneViewerLeavesRoomForOthers has one person begin and leave watches with a new selector
+// each time, once or twice each, so that the latter are shared. The cluster must always have room
+// for another user.
 func TestSecOneViewerLeavesRoomForOthers(t *testing.T) {
 	for name, viewers := range map[string]int{"alone": 1, "with themselves": 2} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,8 @@ func operatorOf(name string) *distributorv1.CheckAccessResponse {
 	return d
 }
 
-// TestWhoMayDoWhatWhere makes requests of every kind as every kind of caller, to a cluster that there is and one that there is not.
+// TestWhoMayDoWhatWhere makes requests of every kind as every kind of caller, to a cluster that
+// there is and one that there is not.
 func TestWhoMayDoWhatWhere(t *testing.T) {
 	h := startHub(t, nil)
 	h.agent("demo", seen)
@@ -94,7 +95,8 @@ func TestWhoMayDoWhatWhere(t *testing.T) {
 	const all = "2222222222"
 	for name, caller := range map[string]struct {
 		token string
-		// demo has a digit of each request's status, in their order; other is for the other cluster, none for one that does not exist.
+		// demo has a digit of each request's status, in their order; other is for the other
+		// cluster, none for one that does not exist.
 		demo, other, none string
 	}{
 		"anonymous":           {"", "1111111111", "1111111111", "1111111111"},
@@ -149,7 +151,8 @@ func reissued(t *testing.T, h *hub, token, claim string, value any) string {
 	return signed + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(h.key, []byte(signed)))
 }
 
-// TestGroupsFollowTheRequest has an operator of one namespace be a viewer elsewhere, and tells them why not.
+// TestGroupsFollowTheRequest has an operator of one namespace be a viewer elsewhere, and tells them
+// why not.
 func TestGroupsFollowTheRequest(t *testing.T) {
 	h := startHub(t, nil)
 	h.agent("demo", seen)
@@ -194,7 +197,8 @@ func TestKubernetesOwnIdentitiesAreNeverSent(t *testing.T) {
 	}
 }
 
-// TestWithdrawnBindingsEndRunningRequests withdraws each part of a decision under a watch, and adds to others.
+// TestWithdrawnBindingsEndRunningRequests withdraws each part of a decision under a watch, and adds
+// to others.
 func TestWithdrawnBindingsEndRunningRequests(t *testing.T) {
 	h := startHub(t, func(cfg *tunnel.Config) { cfg.AccessMaxAge, cfg.RecheckInterval = time.Millisecond, 5*time.Millisecond })
 	more := make(chan struct{}) // closed: watches that were ended may still be on their way out at the agent, and would take a message
@@ -279,7 +283,8 @@ func (h *hub) getBegin(user, cluster, path string) (int, error) {
 	return res.StatusCode, res.Body.Close()
 }
 
-// TestF45RoutingTellsClustersApartWhoseNamesBeginAlike has clusters with one prefix in names and uids.
+// TestF45RoutingTellsClustersApartWhoseNamesBeginAlike has clusters with one prefix in names and
+// uids.
 func TestF45RoutingTellsClustersApartWhoseNamesBeginAlike(t *testing.T) {
 	h := startHub(t, nil)
 	long := strings.Repeat("berlin-production-", 3)
@@ -300,7 +305,8 @@ func TestF45RoutingTellsClustersApartWhoseNamesBeginAlike(t *testing.T) {
 			}
 		}
 	}
-	// A decision about one cluster does not count for an agent with another's uid, however alike they begin.
+	// A decision about one cluster does not count for an agent with another's uid, however alike
+	// they begin.
 	h.access.set("eve", long+"a", &distributorv1.CheckAccessResponse{Allowed: true, User: "eve"})
 	h.access.reuid("eve", long+"a", "01234567-aaaa.2")
 	if status, body := h.get(client(t, false), "eve", long+"a", "/api/v1/pods"); status != http.StatusServiceUnavailable {
@@ -314,7 +320,8 @@ func (b *accessBook) reuid(user, cluster, uid string) {
 	b.answers["user:"+user+" "+cluster].ClusterUid = uid
 }
 
-// TestF20AgentsComeBackWithoutAskingAnybody drops many agents at once: their tokens are judged against keys that are known.
+// TestF20AgentsComeBackWithoutAskingAnybody drops many agents at once: their tokens are judged
+// against keys that are known.
 func TestF20AgentsComeBackWithoutAskingAnybody(t *testing.T) {
 	h := startHub(t, nil)
 	const agents = 200

@@ -18,7 +18,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// startServices starts a hub with an agent that lets services be reached. What is for its API server answers 418.
+// startServices starts a hub with an agent that lets services be reached. What is for its API
+// server answers 418.
 func startServices(t *testing.T, change func(*tunnel.Config), services http.HandlerFunc) *hub {
 	t.Helper()
 	h := startHub(t, change)
@@ -116,7 +117,7 @@ func TestWhoMayReachServices(t *testing.T) {
 	}
 }
 
-// TestPathsThatAreNoService never reach the agent's services, whoever asks.
+// TestPathsThatAreNoService sends paths that never reach the agent's services, for any caller.
 func TestPathsThatAreNoService(t *testing.T) {
 	h := startServices(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("the agent's services were asked for %s", r.RequestURI)

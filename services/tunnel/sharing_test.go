@@ -211,7 +211,8 @@ func TestProxiedStreamsAreNotShared(t *testing.T) {
 	}
 }
 
-// Two people whom the cluster sees as one share a watch. What one may no longer see, the other one goes on seeing.
+// Two people whom the cluster sees as one share a watch. What one may no longer see, the other one
+// goes on seeing.
 func TestRevokedViewerLeavesTheOthers(t *testing.T) {
 	h := startHub(t, func(cfg *tunnel.Config) {
 		cfg.RecheckInterval, cfg.AccessMaxAge = 50*time.Millisecond, time.Millisecond
@@ -330,8 +331,8 @@ func TestF16ThousandWatchesLeaveRoomForAGet(t *testing.T) {
 	}
 }
 
-// Agent A carries as many answers as it may, and nobody reads them. Whoever asks for A hears so at once; whoever asks for
-// B notices nothing.
+// Agent A carries as many answers as it may, and nobody reads them. A caller that asks for A hears
+// so at once; a caller that asks for B notices nothing.
 func TestF07SaturatedClusterLeavesOthersAlone(t *testing.T) {
 	const streams = 100
 	h := startHub(t, nil)

@@ -175,8 +175,8 @@ func TestSmuggledHeadersOverHTTP2(t *testing.T) {
 	}
 }
 
-// frames makes one request of frames. ok is false when the hub did not take it: it reset the stream, closed the connection, or
-// answered 400.
+// frames makes one request of frames. ok is false when the hub did not take it: it reset the
+// stream, closed the connection, or answered 400.
 func (h *hub) frames(t *testing.T, header, trailer [][2]string) (body string, ok bool) {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.addr)

@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
-// TestF47StalledCallerLosesTheRequest has callers who live and take nothing of an answer, while others have answers that
-// say nothing for as long: only the former are ended.
+// TestF47StalledCallerLosesTheRequest has callers who live and take nothing of an answer, while
+// others have answers that say nothing for as long: only the former are ended.
 func TestF47StalledCallerLosesTheRequest(t *testing.T) {
 	for name, stall := range map[string]struct {
 		http2   bool

@@ -29,8 +29,8 @@ func stormOf(agents int) int {
 	return agents / 20
 }
 
-// TestF20StormIsOverInTime has a replica lose all of its agents at once, ten times as many as it lets in each second. All are back within
-// 30 s, and nobody was asked for any of them.
+// TestF20StormIsOverInTime has a replica lose all of its agents at once, ten times as many as it
+// lets in each second. All are back within 30 s, and nobody was asked for any of them.
 func TestF20StormIsOverInTime(t *testing.T) {
 	t.Parallel()
 	agents := stormOf(5000)
@@ -54,8 +54,9 @@ func TestF20StormIsOverInTime(t *testing.T) {
 	})
 }
 
-// TestF21OneOfThreeReplicasIsRestarted has one die, and another one take its place 3 s later. The two that are left let no more of its
-// agents in than they may, all are connected within 30 s, and the agents of the others notice nothing.
+// TestF21OneOfThreeReplicasIsRestarted has one die, and another one take its place 3 s later. The
+// two that are left let no more of its agents in than they may, all are connected within 30 s, and
+// the agents of the others notice nothing.
 func TestF21OneOfThreeReplicasIsRestarted(t *testing.T) {
 	t.Parallel()
 	agents := stormOf(5000)
@@ -89,7 +90,8 @@ func letIn(perSecond int) func(*tunnel.Config) {
 	return func(cfg *tunnel.Config) { cfg.MaxConnectsPerSecond = perSecond }
 }
 
-// fleet is agents that do what Leat's does: they stay connected, to whichever replica the balancer leads them.
+// fleet is agents that do what Leat's does: they stay connected, to whichever replica the balancer
+// leads them.
 type fleet struct {
 	hub     *hub
 	agents  int
@@ -120,7 +122,7 @@ func gather(t *testing.T, agents int, replicas ...*hub) *fleet {
 	for i := range agents {
 		f.running.Go(func() { f.stay(i) })
 	}
-	<-time.After(2 * time.Minute) // they have been connected for the minute after which agents begin anew
+	<-time.After(2 * time.Minute) // they have been connected for the minute after which agents begin again
 	up := 0
 	for _, replica := range replicas {
 		up += f.held(replica)
@@ -229,8 +231,8 @@ func (f *fleet) arrivals(then time.Time, replica *hub) []time.Time {
 	return slices.DeleteFunc(slices.Clone(f.arrived[replica]), func(at time.Time) bool { return at.Before(then) })
 }
 
-// wantBack waits as long as may be, and fails the test unless a replica has taken at least so many connections since then, and
-// in no second more than a tenth above the limit.
+// wantBack waits as long as may be, and fails the test unless a replica has taken at least so many
+// connections since then, and in no second more than a tenth above the limit.
 func (f *fleet) wantBack(t *testing.T, replica *hub, limit int, then time.Time, within time.Duration, atLeast int) {
 	t.Helper()
 	<-time.After(time.Until(then.Add(within)))

@@ -25,7 +25,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
 
-// TestTLS opens the tunnel and uses it over TLS, where HTTP/2 is what servers choose unless the agent offers less.
+// TestTLS opens the tunnel and uses it over TLS, where HTTP/2 is what servers choose unless the
+// agent offers less.
 func TestTLS(t *testing.T) {
 	h, ask := secureHub(t, http.HandlerFunc(echo))
 	if status, body := ask(h.request(t.Context(), http.MethodGet, "ada", "demo", "/api", nil)); status != http.StatusOK || string(body) != "GET /api " {
@@ -33,8 +34,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestOverTLSWritesLeaveWhole has what HTTP/2 writes at once leave at once, to people and to agents. That is more than one record of TLS,
-// which the hub's HTTP/2 only knows to hold together as long as every layer in between lets it find the one below TLS.
+// TestOverTLSWritesLeaveWhole has what HTTP/2 writes at once leave at once, to people and to
+// agents. That is more than one record of TLS, which the hub's HTTP/2 only knows to hold together
+// as long as every layer in between lets it find the one below TLS.
 func TestOverTLSWritesLeaveWhole(t *testing.T) {
 	const large, enough = 4 << 20, 32 << 10
 	h, ask := secureHub(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

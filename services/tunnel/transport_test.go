@@ -65,7 +65,8 @@ func TestTransports(t *testing.T) {
 	})
 }
 
-// TestF42NoTailIsLost sends bodies of all sizes both ways at once, and holds their digests against each other.
+// TestF42NoTailIsLost sends bodies of all sizes both ways at once, and holds their digests against
+// each other.
 func TestF42NoTailIsLost(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hash := sha256.New()
@@ -110,8 +111,8 @@ func TestF41DrainWithIdleStreams(t *testing.T) {
 		})
 }
 
-// TestF40NoUseOfAStreamAfterItsEnd ends connections from either side while both sides write; a use of a stream whose handler has
-// returned would panic.
+// TestF40NoUseOfAStreamAfterItsEnd ends connections from either side while both sides write; a use
+// of a stream whose handler has returned would panic.
 func TestF40NoUseOfAStreamAfterItsEnd(t *testing.T) {
 	endless := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, zeros{}) })
 	for _, transport := range transports {
@@ -173,7 +174,8 @@ func TestOldAgent(t *testing.T) {
 	}
 }
 
-// TestStolenToken has two processes use one token. The agent, which can obtain another, gets its cluster back.
+// TestStolenToken has two processes use one token. The agent, which can obtain another, gets its
+// cluster back.
 func TestStolenToken(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo")
@@ -204,7 +206,8 @@ func TestStolenToken(t *testing.T) {
 	}
 }
 
-// TestConnectionsEndWithTheirTokens lets only those agents stay that show a valid token of their cluster again.
+// TestConnectionsEndWithTheirTokens lets only those agents stay that show a valid token of their
+// cluster again.
 func TestConnectionsEndWithTheirTokens(t *testing.T) {
 	h := startHub(t, func(cfg *tunnel.Config) {
 		cfg.HeartbeatInterval, cfg.TokenGrace = 20*time.Millisecond, time.Millisecond

@@ -112,7 +112,8 @@ func TestUpgradedConnectionEndsWithItsAgent(t *testing.T) {
 	}
 }
 
-// TestF32ConnectionCloseBreaksNoExec has a caller whose Connection header asks for two things, and who stays for the answer.
+// TestF32ConnectionCloseBreaksNoExec has a caller whose Connection header asks for two things, and
+// who stays for the answer.
 func TestF32ConnectionCloseBreaksNoExec(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo")
@@ -149,9 +150,10 @@ func TestF32ConnectionCloseBreaksNoExec(t *testing.T) {
 	}
 }
 
-// TestSlowCallerGetsTheLastBytes has a caller that is busy when the cluster ends the session, longer than the hub needs
-// to send the last bytes: they are in the buffers of the two kernels. If the hub had closed its socket, anything that
-// the caller sends meanwhile, such as a WebSocket ping, would make the kernel drop them.
+// TestSlowCallerGetsTheLastBytes has a caller that is busy when the cluster ends the session,
+// longer than the hub needs to send the last bytes: they are in the buffers of the two kernels. If
+// the hub had closed its socket, anything that the caller sends meanwhile, such as a WebSocket
+// ping, would make the kernel drop them.
 func TestSlowCallerGetsTheLastBytes(t *testing.T) {
 	const (
 		size = 256 << 10

@@ -60,7 +60,8 @@ func equalSum(want, body []byte) bool {
 	return bytes.Equal(sum[:], want)
 }
 
-// TestF11CopyKilledMidway kills the client of a large download again and again; the next request works.
+// TestF11CopyKilledMidway kills the client of a large download again and again; the next request
+// works.
 func TestF11CopyKilledMidway(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo")

@@ -87,7 +87,8 @@ func switching(serve func(*stream)) http.HandlerFunc {
 	}
 }
 
-// TestTokenOfAWebSocketStaysAtTheHub upgrades as a browser's script does, who can put its token nowhere but among the protocols.
+// TestTokenOfAWebSocketStaysAtTheHub upgrades as a browser's script does, who can put its token
+// nowhere but among the protocols.
 func TestTokenOfAWebSocketStaysAtTheHub(t *testing.T) {
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo")

@@ -46,18 +46,10 @@ var plainWords = []plainWord{
 	{regexp.MustCompile(`\b(heeds?|mends?|mended)\b`), nil, "write follows, obeys; fixes, recovers"},
 }
 
-// notPlainYet are the folders and files whose text has not been gone through. The list only gets
-// shorter.
-var notPlainYet = []string{
-	"internal/h2/", "internal/serve/", "internal/syncpolicy/", "services/",
-	"docs/adr/0010-packs-without-go-git.md", // also being rewritten
-}
-
 // TestPlainEnglish looks for the habits in Go comments, proto comments and Markdown.
 func TestPlainEnglish(t *testing.T) {
 	t.Parallel()
-	files := slices.DeleteFunc(texts(t), func(file string) bool { return hasAnyPrefix(file, notPlainYet) })
-	for _, file := range files {
+	for _, file := range texts(t) {
 		for number, line := range readLines(t, file) {
 			text, isText := prose(file, line)
 			if !isText {
@@ -105,10 +97,6 @@ func texts(t *testing.T) []string {
 // generatedPages are written by make generate.
 var generatedPages = []string{"docs/config.md", "docs/errors.md", "docs/metrics.md", "docs/health-kinds.md"}
 
-// notReflowedYet are Markdown files that still break lines at a column. The list only gets
-// shorter.
-var notReflowedYet = []string{"services/", "docs/adr/0010-packs-without-go-git.md"}
-
 // sentenceEnd is the end of a sentence with the beginning of another one behind it.
 var sentenceEnd = regexp.MustCompile(`[a-z0-9%)][.!?]["'*_)]* +[A-Z]`)
 
@@ -120,9 +108,6 @@ var listMark = regexp.MustCompile(`^\s*([-*]|[0-9]+\.) `)
 func TestMarkdownHasASentenceALine(t *testing.T) {
 	t.Parallel()
 	for _, file := range filter(texts(t), ".md") {
-		if hasAnyPrefix(file, notReflowedYet) {
-			continue
-		}
 		isCode := false
 		for number, line := range readLines(t, file) {
 			trimmed := strings.TrimSpace(line)
@@ -174,7 +159,7 @@ func TestDecisionsHaveAStatus(t *testing.T) {
 	index := strings.Join(readLines(t, "docs/adr/README.md"), "\n")
 	for _, file := range trackedFiles(t) {
 		number := decisionFile.FindStringSubmatch(file)
-		if number == nil || slices.Contains(notPlainYet, file) {
+		if number == nil {
 			continue
 		}
 		lines := readLines(t, file)
@@ -266,9 +251,4 @@ func readLines(t *testing.T, file string) []string {
 		t.Fatal(err)
 	}
 	return strings.Split(string(content), "\n")
-}
-
-// hasAnyPrefix reports whether a path begins with any of the prefixes.
-func hasAnyPrefix(path string, prefixes []string) bool {
-	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
 }

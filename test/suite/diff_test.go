@@ -240,8 +240,8 @@ func (h *hub) person(t *testing.T, name string, role typev1.AccessRole, rules ..
 	return fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
 }
 
-// testRoles makes the calls of leat inventory and leat diff as people with each role: the hub first names the service's
-// cluster, and then the agent is asked.
+// testRoles makes the calls of leat inventory and leat diff as people with each role: the hub first
+// names the service's cluster, and then the agent is asked.
 func testRoles(t *testing.T, h *hub) {
 	pods := &typev1.AccessRule{Verbs: []string{"get"}, Resources: []string{"pods"}}
 	for name, test := range map[string]struct {

@@ -63,7 +63,8 @@ func outcome(o fleetv1.RevisionOutcome) cell {
 // noticeable is the shortest wait that is shown.
 const noticeable = 100 * time.Millisecond
 
-// rendered shows the time to render and, beside it, how long that waited for its turn, if anybody would notice.
+// rendered shows the time to render and, beside it, how long that waited for its turn, if anybody
+// would notice.
 func rendered(timings *distributorv1.Timings) cell {
 	c := took(timings.GetRender())
 	if wait := timings.GetRenderWait(); wait.AsDuration() >= noticeable {

@@ -190,8 +190,8 @@ func TestUp(t *testing.T) {
 	second.stop(t)
 }
 
-// TestUpDeliversItsExamples delivers what the examples of `leat up --help` name, from copies of those repositories, until
-// nothing moves any more: autoscalers have scaled by then.
+// TestUpDeliversItsExamples delivers what the examples of `leat up --help` name, from copies of
+// those repositories, until nothing moves any more: autoscalers have scaled by then.
 func TestUpDeliversItsExamples(t *testing.T) {
 	t.Parallel()
 	leat := buildLeat(t)

@@ -8,7 +8,8 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// The values of enums, the default first. An unspecified one means the default, which is not written.
+// The values of enums, the default first. An unspecified one means the default, which is not
+// written.
 
 func driftModes() map[typev1.DriftMode]syncpolicy.DriftMode {
 	return map[typev1.DriftMode]syncpolicy.DriftMode{

@@ -55,8 +55,9 @@ func SetWanted(m *fleetv1.ServiceSpec, o syncpolicy.Options) {
 	}
 }
 
-// Planned returns the options in an agent's plan. Beside an error, which is a *syncpolicy.FieldError
-// about the policy, it returns the others. A renderer that this version does not know is RenderAuto.
+// Planned returns the options in an agent's plan. Beside an error, which is a
+// *syncpolicy.FieldError about the policy, it returns the others. A renderer that this version does
+// not know is RenderAuto.
 func Planned(m *distributorv1.ApplySpec) (syncpolicy.Options, error) {
 	policy, err := Policy(m.GetPolicy())
 	return syncpolicy.Options{

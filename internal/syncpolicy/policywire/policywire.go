@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policywire turns policies and settings into what they are on the wire, and back. It is the one place that knows
-// both, for the hub and for agents.
+// Package policywire turns policies and settings into what they are on the wire, and back. It is
+// the one place that knows both, for the hub and for agents.
 //
-// What comes from the wire is not checked but for one thing: a value or a field that this version does not know is an error,
-// because whoever wrote it asked for more care than this version can take. Everything else is the validation's.
+// What comes from the wire is not checked but for one thing: a value or a field that this version
+// does not know is an error, because their author asked for more care than this version can take.
+// Everything else is the validation's.
 package policywire
 
 import (
@@ -40,7 +41,8 @@ func Policy(m *typev1.SyncPolicy) (syncpolicy.Policy, error) {
 	}, nil
 }
 
-// Settings returns what the message says. Beside an error, which is a *syncpolicy.FieldError, stands what could be understood.
+// Settings returns what the message says. Beside an error, which is a *syncpolicy.FieldError,
+// stands what could be understood.
 func Settings(m *typev1.AgentSettings) (syncpolicy.AgentSettings, error) {
 	return syncpolicy.AgentSettings{
 		HealthRules:           list(m.GetHealthRules(), healthRule),
@@ -131,7 +133,7 @@ func unknown(path, message string) error {
 	return &syncpolicy.FieldError{Path: path, Message: message + "; whoever wrote it runs a newer version of Leat"}
 }
 
-// understood looks for what this version does not know, and for spans of time that are none.
+// understood finds settings that this version does not know, and invalid spans of time.
 func understood(m protoreflect.Message, at string) (err error) {
 	if len(m.GetUnknown()) > 0 {
 		return unknown(strings.TrimSuffix(at, "."), "has a field that is not known")

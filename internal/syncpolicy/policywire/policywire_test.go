@@ -23,8 +23,8 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 )
 
-// fill sets fields of a message at random; all of them when every is set. Enums get no value that stands for the default, and
-// messages are not left empty: neither comes back as it went.
+// fill sets fields of a message at random; all of them when every is set. Enums get no value that
+// stands for the default, and messages are not left empty: neither comes back as it went.
 func fill(t *rapid.T, m protoreflect.Message, every bool) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -104,8 +104,8 @@ func TestEveryFieldComesBack(t *testing.T) {
 	})
 }
 
-// TestEveryOptionComesBack is TestEveryFieldComesBack for the options of a service, in its document and
-// in a plan.
+// TestEveryOptionComesBack is TestEveryFieldComesBack for the options of a service, in its document
+// and in a plan.
 func TestEveryOptionComesBack(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -130,8 +130,8 @@ func TestEveryOptionComesBack(t *testing.T) {
 	})
 }
 
-// TestOptionsOfNewerVersions has what this version does not know. A person is told; an agent renders as it
-// can, and refuses what is in the policy.
+// TestOptionsOfNewerVersions has what this version does not know. A person is told; an agent
+// renders as it can, and refuses what is in the policy.
 func TestOptionsOfNewerVersions(t *testing.T) {
 	t.Parallel()
 	for want, m := range map[string]*fleetv1.ServiceSpec{

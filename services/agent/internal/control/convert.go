@@ -86,7 +86,8 @@ func reportOf(s report.Status) *distributorv1.ServiceReport {
 	return report
 }
 
-// complete tells phases in which everything desired is applied: what was tried last need not be told twice then.
+// complete tells phases in which everything desired is applied: what was tried last need not be
+// told twice then.
 func complete(p report.Phase) bool {
 	return p == report.Progressing || p == report.Healthy || p == report.Degraded
 }

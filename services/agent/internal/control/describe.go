@@ -58,7 +58,8 @@ func NewDescriber(p DescriberParams) *Describer {
 	return &Describer{params: p, ask: wake.NewSignal(), told: wake.NewSignal()}
 }
 
-// Back says that the API server was away, and may be another one now. It returns at once, and is safe for concurrent use.
+// Back says that the API server was away, and may be another one now. It returns at once, and is
+// safe for concurrent use.
 func (d *Describer) Back() { d.ask.Set() }
 
 // Run reports changes until ctx is done; then it returns nil.

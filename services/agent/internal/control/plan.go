@@ -79,7 +79,7 @@ func NewPlans(p PlanParams) *Plans {
 	return &Plans{params: p}
 }
 
-// Pinned tells whether the plan names a bundle, which must then stay on disk.
+// Pinned reports whether the plan names a bundle, which must then stay on disk.
 func (p *Plans) Pinned(d digest.Digest) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,8 +96,8 @@ func (p *Plans) Ready(context.Context) error {
 	return nil
 }
 
-// Run passes the plan kept on disk to receive, then every new one, until ctx is done; then it returns nil. receive must
-// return at once.
+// Run passes the plan kept on disk to receive, then every new one, until ctx is done; then it
+// returns nil. receive must return at once.
 func (p *Plans) Run(ctx context.Context, receive func(plan.Plan)) error {
 	p.receive = receive
 	p.restore(ctx)

@@ -60,8 +60,8 @@ func (v vault) write(service, place string, content []byte) error {
 	return writeFile(v.path(service), sealed)
 }
 
-// read returns the content that was written last for a service and a place, or fs.ErrNotExist if the
-// file is missing.
+// read returns the content that was written last for a service and a place, or fs.ErrNotExist if
+// the file is missing.
 func (v vault) read(service, place string) ([]byte, error) {
 	sealed, err := os.ReadFile(v.path(service))
 	if err != nil {

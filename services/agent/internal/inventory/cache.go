@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Cache is a Store that does not save a record whose content is stored already. Saves of one service
-// must not overlap; otherwise it is safe for concurrent use.
+// Cache is a Store that does not save a record whose content is stored already. Saves of one
+// service must not overlap; otherwise it is safe for concurrent use.
 type Cache struct {
 	store Store
 

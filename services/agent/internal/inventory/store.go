@@ -5,8 +5,8 @@ package inventory
 
 import "context"
 
-// Store keeps records in the cluster. A save is atomic: a reader sees the old record or the new one.
-// Methods may be called concurrently for different services.
+// Store keeps records in the cluster. A save is atomic: a reader sees the old record or the new
+// one. Methods may be called concurrently for different services.
 type Store interface {
 	// List returns all records, with the marks that people put on them. One unreadable record is an
 	// error: pruning must not start from half the truth.

@@ -45,8 +45,8 @@ type Reader interface {
 	// CustomResourceDefinition. It leaves out what Kubernetes itself puts into every namespace,
 	// what is deleted with its owner, and what is being deleted already. A few objects suffice.
 	Contents(ctx context.Context, container inventory.Ref) ([]inventory.Object, error)
-	// Follow calls see with the object at once and after every change, until ctx is done. The object
-	// need not carry Leat's label.
+	// Follow calls see with the object at once and after every change, until ctx is done. The
+	// object need not carry Leat's label.
 	Follow(ctx context.Context, ref inventory.Ref, see FollowFunc)
 	// Logs returns the last lines that a Pod, or the Pods of a Job, have written: those of the
 	// failed containers in the Pod that failed last. It returns "" if the log is empty, or the kind
@@ -63,8 +63,8 @@ type Writer interface {
 	// what it applied last, and returns the resulting object. ErrReplaced: it is another object, or
 	// it changed since it was read.
 	Reown(ctx context.Context, live *unstructured.Unstructured, managedFields []any) (*unstructured.Unstructured, error)
-	// AwaitDefined blocks until the kinds of a CustomResourceDefinition that was just applied can be
-	// used.
+	// AwaitDefined blocks until the kinds of a CustomResourceDefinition that was just applied can
+	// be used.
 	AwaitDefined(ctx context.Context, definition *unstructured.Unstructured) error
 	// EnsureNamespace creates a namespace unless it exists.
 	EnsureNamespace(ctx context.Context, name string) error

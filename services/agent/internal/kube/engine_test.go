@@ -157,7 +157,8 @@ func testDefinition(t *testing.T, c *cluster) {
 	c.settled(t, s, report.Healthy)
 	c.mustExist(t, "/apis/example.test/v1/namespaces/default/mills/wind")
 
-	// A definition that leaves the bundle stays, and everything of its kind that is not pruned itself. Nobody collects garbage here.
+	// A definition that leaves the bundle stays, and everything of its kind that is not pruned
+	// itself. Nobody collects garbage here.
 	background := plan.Spec{Prune: new(true), Policy: syncpolicy.Policy{Deletion: syncpolicy.Deletion{Propagation: syncpolicy.DeleteBackground}}}
 	s = c.put(t, "definition", map[string]string{"b.yaml": configMap("definition-b", "1")}, background)
 	c.settled(t, s, report.Healthy)

@@ -108,8 +108,8 @@ func (m *Manifests) place(o render.Object, b plan.Bundle, hasSources bool) *unst
 	return o.Unstructured
 }
 
-// read returns the files of a bundle, and how long the bundle took to arrive. It reads the bundle to
-// its end, which is how the content is compared with the digest.
+// read returns the files of a bundle, and how long the bundle took to arrive. It reads the bundle
+// to its end, which is how the content is compared with the digest.
 func (r Renderer) read(ctx context.Context, b plan.Bundle, base digest.Digest) (files *render.Files, took time.Duration, err error) {
 	started := time.Now()
 	content, err := r.Bundles.Open(ctx, b.Digest, base)
@@ -146,8 +146,8 @@ func (r Renderer) Verify(ctx context.Context, s plan.Service) error {
 	return nil
 }
 
-// baseOf returns the digest that was last applied from the source at that place, or the zero digest:
-// the next content probably differs little from it.
+// baseOf returns the digest that was last applied from the source at that place, or the zero
+// digest: the next content probably differs little from it.
 func baseOf(applied inventory.Applied, source int) digest.Digest {
 	if source >= len(applied.Digests) {
 		return digest.Digest{}

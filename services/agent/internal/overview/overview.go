@@ -71,7 +71,7 @@ const (
 
 // Summary is the overview of a changing cluster. It is safe for concurrent use.
 type Summary struct {
-	changed wake.Signal // one token when a part is to be made anew
+	changed wake.Signal // set when a part has to be made again
 
 	mu       sync.Mutex // guards what follows
 	known    [sources]bool

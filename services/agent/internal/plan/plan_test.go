@@ -41,8 +41,9 @@ func entry() plan.Service {
 	}
 }
 
-// TestEntriesOfEarlierVersions reads an entry as the inventories of live clusters hold it: written when the
-// spec was a struct of the agent's own, whose renderer was a number. What is written now reads alike.
+// TestEntriesOfEarlierVersions reads an entry as the inventories of live clusters hold it: written
+// when the spec was a struct of the agent's own, whose renderer was a number. What is written now
+// reads alike.
 func TestEntriesOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	stored, err := os.ReadFile("testdata/entry.json")

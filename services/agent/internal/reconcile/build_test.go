@@ -85,7 +85,8 @@ func (b inTurn) Build(ctx context.Context, _ *render.Files, _ string) ([]byte, e
 	return []byte(b.text), nil
 }
 
-// TestRenderWait has builds wait for one another: how long each takes, and how long it waits, are told apart.
+// TestRenderWait has builds wait for one another: how long each takes, and how long it waits, are
+// told apart.
 func TestRenderWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +116,8 @@ func TestRenderWait(t *testing.T) {
 	})
 }
 
-// TestProblemOfALimit checks that a problem keeps the message of a limit, also if an *Error around it names the file.
+// TestProblemOfALimit checks that a problem keeps the message of a limit, also if an *Error around
+// it names the file.
 func TestProblemOfALimit(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("read: %w", &render.Error{Path: "a.yaml", Document: 2, Cause: &render.LimitError{Limit: render.LimitDepth, Message: "too deep"}})

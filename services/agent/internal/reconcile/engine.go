@@ -91,8 +91,8 @@ type Settings struct {
 	Workers int
 	// Refresh is how often an unchanged service is looked at again, ±25 %.
 	Refresh time.Duration
-	// ApplyTimeout bounds a run, and each of its stages if it has several. Waiting for health does not
-	// count.
+	// ApplyTimeout bounds a run, and each of its stages if it has several. Waiting for health does
+	// not count.
 	ApplyTimeout time.Duration
 	// Guard stops prunes inside a service.
 	Guard inventory.Guard

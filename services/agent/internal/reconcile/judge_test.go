@@ -105,8 +105,8 @@ func TestWrongRuleIsAProblemOfItsService(t *testing.T) {
 	})
 }
 
-// TestFailedObjectIsReportedAtOnce shows that an object that failed permanently is reported at once,
-// even if more objects are progressing than a report lists.
+// TestFailedObjectIsReportedAtOnce shows that an object that failed permanently is reported at
+// once, even if more objects are progressing than a report lists.
 func TestFailedObjectIsReportedAtOnce(t *testing.T) {
 	bubble(t, reconcile.Settings{}, func(t *testing.T, w *world) {
 		w.writes = 100

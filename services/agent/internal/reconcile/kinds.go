@@ -17,8 +17,8 @@ import (
 // kindSet is the set of a service's kinds, each with the version in which its objects are applied.
 type kindSet map[schema.GroupKind]string
 
-// watchedKinds sets the watches to the union of the kinds of all services. It is safe for concurrent
-// use.
+// watchedKinds sets the watches to the union of the kinds of all services. It is safe for
+// concurrent use.
 type watchedKinds struct {
 	watches Watches
 

@@ -68,8 +68,8 @@ func (e *Engine) Diff(ctx context.Context, service string, candidate ...plan.Bun
 }
 
 // Subscribe returns a channel of events of one service ("" for all) and a function that ends the
-// subscription. The engine never waits for a reader: the channel is closed when its reader falls 256
-// events behind.
+// subscription. The engine never waits for a reader: the channel is closed when its reader falls
+// 256 events behind.
 func (e *Engine) Subscribe(service string) (<-chan report.Event, func()) {
 	return e.shared.events.subscribe(service)
 }

@@ -13,22 +13,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// In YAML a few bytes can expand to gigabytes: an alias repeats the content of its anchor, which may hold aliases
-// again. Decoders expand aliases. The one decoder that counts ("excessive aliasing") counts values, not bytes: it
-// accepts a list that repeats a text of 1 MiB 10,000 times. So the expanded size of a document is computed before any
-// decoder reads it.
+// In YAML a few bytes can expand to gigabytes: an alias repeats the content of its anchor, which
+// may hold aliases again. Decoders expand aliases. The one decoder that counts ("excessive
+// aliasing") counts values, not bytes: it accepts a list that repeats a text of 1 MiB 10,000 times.
+// So the expanded size of a document is computed before any decoder reads it.
 
 // perValue is the size of a value in addition to that of its text.
 const perValue = 8
 
-// maxSeparators bounds the values of one document before it is decoded: every value comes with a separator.
+// maxSeparators bounds the values of one document before it is decoded: every value comes with a
+// separator.
 const maxSeparators = 250_000
 
-// checkAliases returns a *LimitError if the documents of a text are larger than limit once their aliases are
-// expanded. It accepts text that is not YAML, because the decoder reports that better.
+// checkAliases returns a *LimitError if the documents of a text are larger than limit once their
+// aliases are expanded. It accepts text that is not YAML, because the decoder reports that better.
 //
-// Kustomize splits a text into documents before it decodes them. So it decodes documents behind one that ends a
-// decoder of the whole text. If the whole text cannot be decoded, checkAliases checks each document alone.
+// Kustomize splits a text into documents before it decodes them. So it decodes documents behind one
+// that ends a decoder of the whole text. If the whole text cannot be decoded, checkAliases checks
+// each document alone.
 func checkAliases(text []byte, limit int64) error {
 	if bytes.IndexByte(text, '&') < 0 || bytes.IndexByte(text, '*') < 0 {
 		return nil // an alias needs both
@@ -50,8 +52,8 @@ func checkAliases(text []byte, limit int64) error {
 // documentStart matches the lines at which kustomize splits a text, among others.
 var documentStart = regexp.MustCompile(`(?m)^---`)
 
-// expanded returns the bytes of a text's documents with their aliases expanded. It stops at an error of the decoder,
-// and when the documents exceed limit.
+// expanded returns the bytes of a text's documents with their aliases expanded. It stops at an
+// error of the decoder, and when the documents exceed limit.
 func expanded(text []byte, limit int64) (total int64, err error) {
 	m := measure{sizes: map[*yaml.Node]int64{}}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -91,7 +93,8 @@ type measure struct {
 	sizes map[*yaml.Node]int64 // of anchored nodes; -1 while one is being computed
 }
 
-// size returns the bytes of a node with its aliases expanded, or math.MaxInt64 if the node contains itself.
+// size returns the bytes of a node with its aliases expanded, or math.MaxInt64 if the node contains
+// itself.
 func (m measure) size(node *yaml.Node) int64 {
 	if node.Kind == yaml.AliasNode {
 		return m.anchored(node.Alias)

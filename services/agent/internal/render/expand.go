@@ -50,7 +50,8 @@ func (x *expansion) expand(text string) (expanded string, whole bool, err error)
 	return expanded, false, err
 }
 
-// text replaces expressions up to the end of s or, inside a default, up to the brace that closes it.
+// text replaces expressions up to the end of s or, inside a default, up to the brace that closes
+// it.
 func (x *expansion) text(s string, depth int) (expanded, rest string, err error) {
 	var out strings.Builder
 	for s != "" {

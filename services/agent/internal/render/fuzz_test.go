@@ -28,8 +28,8 @@ func (r *recording) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("refused")
 }
 
-// recordingDisk records the files outside the bundle that kustomize reads. Asking for a file that the file system does
-// not have is harmless.
+// recordingDisk records the files outside the bundle that kustomize reads. Asking for a file that
+// the file system does not have is harmless.
 type recordingDisk struct {
 	filesys.FileSystem
 	outside []string

@@ -89,7 +89,8 @@ const (
 	LimitTime    Limit = "time"
 )
 
-// LimitError reports that rendering exceeded a limit. Objects that were applied before stay applied.
+// LimitError reports that rendering exceeded a limit. Objects that were applied before stay
+// applied.
 type LimitError struct {
 	// Path is the file or folder inside the bundle. Empty where an *Error around this one names it.
 	Path string

@@ -75,7 +75,8 @@ type Builder interface {
 
 type waitKey struct{}
 
-// WithWait returns a context for builds that adds to waited how long they wait for their turn, in nanoseconds.
+// WithWait returns a context for builds that adds to waited how long they wait for their turn, in
+// nanoseconds.
 func WithWait(ctx context.Context, waited *atomic.Int64) context.Context {
 	return context.WithValue(ctx, waitKey{}, waited)
 }

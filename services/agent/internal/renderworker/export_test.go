@@ -81,7 +81,8 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// BuildUnchecked runs kustomize in a process that is isolated as a worker is, and returns its error.
+// BuildUnchecked runs kustomize in a process that is isolated as a worker is, and returns its
+// error.
 func BuildUnchecked(t *testing.T, content map[string]string) (message string) {
 	t.Helper()
 	runBare(t, content, &message)

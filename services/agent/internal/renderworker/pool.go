@@ -86,8 +86,8 @@ func (p *Pool) Close() {
 // errTime is the cause of the end of a build that exceeds its timeout.
 var errTime = errors.New("the build takes too long")
 
-// Build implements render.Builder. It waits for its turn until ctx ends. The timeout of the build begins after that
-// wait, which it records with render.AddWait.
+// Build implements render.Builder. It waits for its turn until ctx ends. The timeout of the build
+// begins after that wait, which it records with render.AddWait.
 func (p *Pool) Build(ctx context.Context, files *render.Files, folder string) ([]byte, error) {
 	began := time.Now()
 	select {

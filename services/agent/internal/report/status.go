@@ -73,8 +73,8 @@ type Status struct {
 	// Drift are objects that others have changed, at most MaxObjects: in drift mode report all that
 	// differ, in mode correct those that are changed again and again.
 	Drift []ObjectDrift
-	// Tests are the results of the latest tests, in their order. Empty while tests run, and if there
-	// are no tests.
+	// Tests are the results of the latest tests, in their order. Empty while tests run, and if
+	// there are no tests.
 	Tests []inventory.TestResult
 	// DryRun is what a run would apply, if the service is a dry run. Nil: not known yet, or no dry
 	// run.
@@ -99,7 +99,8 @@ type Timings struct {
 	// Download is the time until the bundles were there, Render the time to turn them into objects,
 	// Apply the time until the cluster had accepted them.
 	Download, Render, Apply time.Duration
-	// RenderWait is how long the builds of kustomizations waited for their turn. Render is without it.
+	// RenderWait is how long the builds of kustomizations waited for their turn. Render is without
+	// it.
 	RenderWait time.Duration
 	// Healthy is the time from the arrival until everything was healthy for the first time.
 	Healthy time.Duration
@@ -112,8 +113,8 @@ type ObjectStatus struct {
 	Problem *reason.Problem // nil: nothing is wrong
 }
 
-// HealthState returns the state that the object is counted under. An object that the cluster refused
-// is Degraded, whatever the health of its previous form.
+// HealthState returns the state that the object is counted under. An object that the cluster
+// refused is Degraded, whatever the health of its previous form.
 func (o ObjectStatus) HealthState() health.State {
 	if o.Problem != nil {
 		return health.Degraded

@@ -104,7 +104,8 @@ type Uplink struct {
 	conns map[*conn]bool // open connections; false: the hub wants it to be replaced
 	// dialing is the number of connections that are being opened.
 	dialing int
-	// replicas is how many the hub has, as it said last; changed is notified when the number changes.
+	// replicas is how many the hub has, as it said last; changed is notified when the number
+	// changes.
 	replicas int
 	changed  wake.Broadcast
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire holds the messages that the agent exchanges both with the hub and with people who ask
-// it: package control and package api convert everything else themselves.
+// Package wire holds the messages that the agent exchanges both with the hub and with people who
+// ask it: package control and package api convert everything else themselves.
 package wire
 
 import (
@@ -38,8 +38,8 @@ func Problem(p *reason.Problem) *typev1.Problem {
 	return &typev1.Problem{Reason: errorsv1.Reason(p.Reason), Message: p.Message}
 }
 
-// Object returns the message of an object's status. Without a problem, what its health says stands in
-// the problem's place.
+// Object returns the message of an object's status. Without a problem, what its health says stands
+// in the problem's place.
 func Object(o report.ObjectStatus) *typev1.ObjectStatus {
 	problem := Problem(o.Problem)
 	if problem == nil && o.Health.Message != "" {

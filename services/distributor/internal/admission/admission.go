@@ -55,7 +55,7 @@ func Hash(token string) []byte {
 }
 
 // IdentityUID returns the uid that a cluster's identity carries in its tokens: it changes with the
-// cluster's uid and with every enrolment and revocation, so that whoever compares it notices both.
+// cluster's uid and with every enrolment and revocation, so that comparing it shows both.
 func IdentityUID(uid string, keyGeneration int64) string {
 	return uid + "." + strconv.FormatInt(keyGeneration, 10)
 }

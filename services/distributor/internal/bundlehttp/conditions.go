@@ -47,19 +47,19 @@ func wantedRanges(r *http.Request) string {
 	return "bytes=" + ranges
 }
 
-// refuses tells whether If-Match names other representations only (RFC 9110, strong comparison).
+// refuses reports whether If-Match names other representations only (RFC 9110, strong comparison).
 func refuses(header http.Header, tag string) bool {
 	lines, asked := header["If-Match"]
 	return asked && !names(lines, tag, false)
 }
 
-// has tells whether If-None-Match says that the client has the representation (RFC 9110, weak
+// has reports whether If-None-Match says that the client has the representation (RFC 9110, weak
 // comparison).
 func has(header http.Header, tag string) bool {
 	return names(header["If-None-Match"], tag, true)
 }
 
-// names tells whether a list of tags, or *, names the tag.
+// names reports whether a list of tags, or *, names the tag.
 func names(lines []string, tag string, weak bool) bool {
 	for _, line := range lines {
 		for candidate := range strings.SplitSeq(line, ",") {

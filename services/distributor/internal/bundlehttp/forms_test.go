@@ -80,7 +80,7 @@ func TestForms(t *testing.T) {
 		{none, "zstd;q=0, gzip;q=0", tarType, ""},
 		{none, "identity;q=0, gzip;q=0.1", tarType, "gzip"},
 		{none, "*;q=0, identity;q=0.1", tarType, ""},
-		{none, "gzip;q=7, zstd;q=nan, ;;,", tarType, ""}, // weights that are none do not count
+		{none, "gzip;q=7, zstd;q=nan, ;;,", tarType, ""}, // invalid weights do not count
 		{bundle.MediaType, "identity;q=0, zstd", tarType, "zstd"},
 		{none, "*;q=0", "", ""},
 		{tarType, "identity;q=0, br", "", ""},

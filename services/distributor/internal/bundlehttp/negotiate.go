@@ -72,7 +72,7 @@ func choose(header http.Header) (form, bool) {
 	if !encodes {
 		none = 1
 	}
-	// A header that accepts neither is as good as none: an answer that a client can look at is
+	// A header that accepts neither counts as absent: an answer that a client can look at is
 	// better than a refusal.
 	if none > 0 && (file > tar || file == tar && !encodes) {
 		return formFile, true
@@ -105,7 +105,7 @@ type element struct {
 	weight float64
 }
 
-// elementsOf reads the lines of a header. Elements with a weight that is none are passed over,
+// elementsOf reads the lines of a header. Elements with an invalid weight are skipped,
 // parameters other than the weight are not looked at.
 func elementsOf(lines []string) elements {
 	var found elements

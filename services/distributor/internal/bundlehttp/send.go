@@ -113,7 +113,7 @@ func contentOf(blob *cas.Blob) content {
 	return content{ReadCloser: blob, whole: blob.ReadSeekCloser, size: blob.StoredSize, sum: blob.StoredDigest}
 }
 
-// asksForAll tells whether the answer needs to know neither the length nor the tag.
+// asksForAll reports whether the answer needs to know neither the length nor the tag.
 func asksForAll(r *http.Request) bool {
 	if r.Method != http.MethodGet {
 		return false

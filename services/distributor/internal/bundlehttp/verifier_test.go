@@ -22,7 +22,8 @@ func (brokenVerifier) Verify(context.Context, string) (identity.Identity, error)
 	return identity.Identity{}, errors.New("database is gone")
 }
 
-// TestVerifierThatFailsIsLogged checks that an operator finds the cause of a 500, which the caller is not shown.
+// TestVerifierThatFailsIsLogged checks that an operator finds the cause of a 500, which the caller
+// is not shown.
 func TestVerifierThatFailsIsLogged(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder

@@ -51,7 +51,7 @@ func (b *badDisk) hooks() casdisk.Hooks {
 }
 
 // TestBadDisk asks for bundles while one operation of the disk goes wrong, any of them. What comes
-// to an end is right, and whoever asks again gets it.
+// to an end is right, and a caller that asks again gets it.
 func TestBadDisk(t *testing.T) {
 	t.Parallel()
 	items := []item{newItem(t, 1, 300<<10), newItem(t, 2, 1000)}

@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
-// ReasonOf returns why a bundle cannot be had. The error is one of [Cache]. Internal is a defect of the
-// hub: a token of its own that is refused upstream is one.
+// ReasonOf returns why a bundle cannot be had. The error is one of [Cache]. Internal is a defect of
+// the hub: a token of its own that is refused upstream is one.
 func ReasonOf(err error) reason.Reason {
 	switch {
 	case errors.Is(err, digest.ErrMismatch), errors.Is(err, cas.ErrCorrupt):

@@ -91,17 +91,18 @@ func (b *AccessBinding) clone() Object {
 	return &n
 }
 
-// Expired tells whether the binding has ended.
+// Expired reports whether the binding has ended.
 func (b *AccessBinding) Expired(at time.Time) bool {
 	return !b.Spec.ExpiresAt.IsZero() && !at.Before(b.Spec.ExpiresAt)
 }
 
-// Covers tells whether the cluster is one of those that the selection chooses.
+// Covers reports whether the cluster is one of those that the selection chooses.
 func (s ClusterSelection) Covers(cluster *Cluster) bool {
 	return s.All || slices.Contains(s.Names, cluster.Name) || s.Labels != nil && s.Labels.Matches(cluster.Labels)
 }
 
-// Matches tells whether the labels are as the selector asks. An empty selector matches nothing here: see Validate.
+// Matches reports whether the labels are as the selector asks. An empty selector matches nothing
+// here: see Validate.
 func (s *LabelSelector) Matches(labels map[string]string) bool {
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return false
@@ -129,7 +130,8 @@ func (r LabelRequirement) matches(labels map[string]string) bool {
 	return false
 }
 
-// settle gives a spec its one stored form: lists without order are sorted, and empty ones nil. It works on a clone.
+// settle gives a spec its one stored form: lists without order are sorted, and empty ones nil. It
+// works on a clone.
 func (s *AccessBindingSpec) settle() {
 	s.Users, s.Groups, s.ClusterGroups = asSet(s.Users), asSet(s.Groups), asSet(s.ClusterGroups)
 	s.Clusters.Names = asSet(s.Clusters.Names)

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalog is what the fleet is meant to be: clusters, repositories and services, and who may reach them, the rules they obey, and the
-// ports through which they are stored.
+// Package catalog is what the fleet is meant to be: clusters, repositories and services, and who
+// may reach them, the rules they obey, and the ports through which they are stored.
 //
-// Everything here is a value. A value that was handed out is never changed afterwards, so it may be shared between
-// goroutines; whoever wants another one makes a copy.
+// Everything here is a value. A value that was handed out is never changed afterwards, so it may be
+// shared between goroutines; a caller that wants another one makes a copy.
 package catalog
 
 import (
@@ -36,7 +36,8 @@ type Key struct {
 type Metadata struct {
 	// Name is unique within its kind.
 	Name string
-	// UID is never reused, even for the same name. The store's caller sets it when the object is created.
+	// UID is never reused, even for the same name. The store's caller sets it when the object is
+	// created.
 	UID string
 	// Labels and Annotations are nil or hold at least one pair.
 	Labels      map[string]string
@@ -55,15 +56,17 @@ type Object interface {
 	Key() Key
 	// Meta returns the object's own metadata, not a copy.
 	Meta() *Metadata
-	// Validate checks everything that can be checked without looking at other objects; the error is a *FieldError.
+	// Validate checks everything that can be checked without looking at other objects; the error is
+	// a *FieldError.
 	Validate() error
-	// sameSpec tells whether other, of the same kind, wants the same.
+	// sameSpec reports whether other, of the same kind, wants the same.
 	sameSpec(other Object) bool
-	// clone returns a copy whose metadata and spec can be set without being seen through the original.
+	// clone returns a copy whose metadata and spec can be set without being seen through the
+	// original.
 	clone() Object
 }
 
-// sameLabels tells whether two objects carry the same labels and annotations.
+// sameLabels reports whether two objects carry the same labels and annotations.
 func sameLabels(a, b *Metadata) bool {
 	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations)
 }

@@ -32,11 +32,13 @@ type ClusterSpec struct {
 type Agent struct {
 	// PublicKey is the key that the agent enrolled. Nil: none has, or it was revoked.
 	PublicKey ed25519.PublicKey
-	// KeyGeneration grows with every enrolment and every revocation, so that what was issued before can be told apart.
+	// KeyGeneration grows with every enrolment and every revocation, so that what was issued before
+	// can be told apart.
 	KeyGeneration int64
 	// LastSeenAt is when the agent was last heard from, to the minute.
 	LastSeenAt time.Time
-	// ConnectedUntil is the time up to which the agent counts as connected unless it is heard from again.
+	// ConnectedUntil is the time up to which the agent counts as connected unless it is heard from
+	// again.
 	ConnectedUntil time.Time
 	// Report is what the agent reported of itself and its cluster.
 	Report ClusterReport
@@ -47,7 +49,7 @@ type Agent struct {
 	Sequence uint64
 }
 
-// Enrolled tells whether an agent's key is known.
+// Enrolled reports whether an agent's key is known.
 func (a Agent) Enrolled() bool { return len(a.PublicKey) > 0 }
 
 // Key implements Object.

@@ -9,12 +9,13 @@ import (
 	"maps"
 )
 
-// Config is what the variables in a service's manifests stand for. Its maps are not changed once they are set.
+// Config is what the variables in a service's manifests stand for. Its maps are not changed once
+// they are set.
 type Config struct {
 	// Values may be seen by anybody.
 	Values map[string]string
-	// Secrets are read back only by the agent of the service's cluster; in the hands of everybody else they are empty. In
-	// an update an empty one stands for the stored secret of its key.
+	// Secrets are read back only by the agent of the service's cluster; in the hands of everybody
+	// else they are empty. In an update an empty one stands for the stored secret of its key.
 	Secrets map[string]SecretValue
 }
 
@@ -33,7 +34,8 @@ func (SecretValue) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText keeps the secret out of JSON and the like.
 func (SecretValue) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Empty tells whether there is neither a value nor a secret; in an update it takes the stored configuration away.
+// Empty reports whether there is neither a value nor a secret; in an update it takes the stored
+// configuration away.
 func (c *Config) Empty() bool { return c == nil || len(c.Values)+len(c.Secrets) == 0 }
 
 // Shown returns the configuration as people see it: of the secrets only the keys.
@@ -55,8 +57,8 @@ func (c *Config) equal(other *Config) bool {
 	return maps.Equal(c.Values, other.Values) && maps.Equal(c.Secrets, other.Secrets)
 }
 
-// settleConfig gives the configuration its stored form: it takes over what an update leaves out, and secrets that it
-// sends back as they were shown. stored is nil when there is none.
+// settleConfig gives the configuration its stored form: it takes over what an update leaves out,
+// and secrets that it sends back as they were shown. stored is nil when there is none.
 func (s *Service) settleConfig(stored *Config) error {
 	given := s.Spec.Config
 	switch {

@@ -11,7 +11,8 @@ type ObjectDrift struct {
 	Fields []FieldDrift `json:"fields,omitempty"`
 }
 
-// FieldDrift is a field whose value in the cluster, New, is not that of the manifest, Old. Manager is who wrote it.
+// FieldDrift is a field whose value in the cluster, New, is not that of the manifest, Old. Manager
+// is who wrote it.
 type FieldDrift struct {
 	Path    string `json:"path,omitempty"`
 	Old     string `json:"old,omitempty"`

@@ -32,7 +32,8 @@ type Outcome struct {
 	Object Object
 }
 
-// Editor changes the catalog. It is safe for concurrent use. Its errors are those listed with ErrNotFound.
+// Editor changes the catalog. It is safe for concurrent use. Its errors are those listed with
+// ErrNotFound.
 type Editor struct {
 	store Editable
 	// local lets agents be dialled at addresses of the hub's own machine or link.
@@ -42,8 +43,8 @@ type Editor struct {
 // NewEditor returns an Editor of the store.
 func NewEditor(store Editable) *Editor { return &Editor{store: store} }
 
-// WithLocalEndpoints returns an Editor that takes endpoints of agents at loopback and link-local addresses: for tests and
-// development, where everything is on one machine.
+// WithLocalEndpoints returns an Editor that takes endpoints of agents at loopback and link-local
+// addresses: for tests and development, where everything is on one machine.
 func (e *Editor) WithLocalEndpoints() *Editor { return &Editor{store: e.store, local: true} }
 
 // validate is the object's own validation, and what depends on where the hub runs.
@@ -57,8 +58,9 @@ func (e *Editor) validate(object Object) error {
 // errDryRun rolls a transaction back that went well.
 var errDryRun = errors.New("dry run")
 
-// Apply creates or updates the objects, all or none, in an order that satisfies their references, and returns the
-// outcomes in the order of the objects. With dryRun nothing is stored. Errors name the field as documents[i].….
+// Apply creates or updates the objects, all or none, in an order that satisfies their references,
+// and returns the outcomes in the order of the objects. With dryRun nothing is stored. Errors name
+// the field as documents[i].….
 func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Outcome, error) {
 	if err := e.checkDocuments(objects); err != nil {
 		return nil, err
@@ -137,7 +139,8 @@ func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
 	return created, err
 }
 
-// Update replaces labels, annotations and spec. Errors: *FieldError, *ReferenceError, *NotFoundError, ErrConflict.
+// Update replaces labels, annotations and spec. Errors: *FieldError, *ReferenceError,
+// *NotFoundError, ErrConflict.
 func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
 	if err := e.validate(object); err != nil {
 		return nil, err
@@ -337,5 +340,6 @@ func checkReference(ctx context.Context, tx Tx, key Key, path string) error {
 	return err
 }
 
-// now returns the time with the precision of the store, so that what is returned equals what is read later.
+// now returns the time with the precision of the store, so that what is returned equals what is
+// read later.
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

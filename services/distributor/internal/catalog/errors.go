@@ -11,8 +11,8 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Sentinels. Everything that a store or the Editor returns matches one of them, or one of the error types below, or the
-// context's error, or is a defect.
+// Sentinels. Everything that a store or the Editor returns matches one of them, or one of the error
+// types below, or the context's error, or is a defect.
 var (
 	// ErrNotFound is matched by *NotFoundError.
 	ErrNotFound = errors.New("not found")
@@ -20,7 +20,8 @@ var (
 	ErrAlreadyExists = errors.New("already exists")
 	// ErrConflict means that the object changed since it was read.
 	ErrConflict = errors.New("resource version is not current")
-	// ErrUnavailable means that the store does not answer. What is in memory goes on being served; trying again helps.
+	// ErrUnavailable means that the store does not answer. What is in memory goes on being served;
+	// trying again helps.
 	ErrUnavailable = errors.New("catalog store unavailable")
 	// ErrJoinTokenInvalid means that a join token was used before, has expired, or never existed.
 	ErrJoinTokenInvalid = errors.New("join token invalid")
@@ -55,7 +56,7 @@ func (e *ExistsError) Error() string {
 // Is makes errors.Is(err, ErrAlreadyExists) true.
 func (e *ExistsError) Is(target error) bool { return target == ErrAlreadyExists }
 
-// InUseError tells which services still name an object that was to be deleted.
+// InUseError lists the services that still name an object that was to be deleted.
 type InUseError struct {
 	Key Key
 	By  []string
@@ -66,7 +67,7 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s %q is still named by services: %s", strings.ToLower(string(e.Key.Kind)), e.Key.Name, strings.Join(e.By, ", "))
 }
 
-// ReferenceError tells which missing object a field names.
+// ReferenceError names the missing object that a field refers to.
 type ReferenceError struct {
 	Key  Key
 	Path string
@@ -77,7 +78,8 @@ func (e *ReferenceError) Error() string {
 	return fmt.Sprintf("%s: %s %q does not exist", e.Path, strings.ToLower(string(e.Key.Kind)), e.Key.Name)
 }
 
-// inDocument puts the document's place before the field that err is about, and before the text of any other error.
+// inDocument puts the document's place before the field that err is about, and before the text of
+// any other error.
 func inDocument(i int, err error) error {
 	place := fmt.Sprintf("documents[%d]", i)
 	if _, ok := errors.AsType[*FieldError](err); ok {

@@ -15,9 +15,10 @@ const GrantLife = 15 * time.Minute
 
 // Grant lets one cluster's agent, and nobody else, read a bundle although it is in no plan.
 type Grant struct {
-	// ClusterUID is the cluster: one that is created anew under its name is not granted anything.
+	// ClusterUID is the cluster: one that is created again under its name is not granted anything.
 	ClusterUID string
-	// Digest is the bundle, Source and Commit what it was made of; the source is in its normal spelling.
+	// Digest is the bundle, Source and Commit what it was made of; the source is in its normal
+	// spelling.
 	Digest digest.Digest
 	Source Source
 	Commit string
@@ -29,6 +30,7 @@ type Grant struct {
 
 // Grants keeps grants, so that every replica honours them.
 type Grants interface {
-	// Grant stores grants, and forgets those that have ended. One that is there already lasts as long as the new one.
+	// Grant stores grants, and forgets those that have ended. One that is there already lasts as
+	// long as the new one.
 	Grant(ctx context.Context, grants []Grant) error
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// List is a list of strings that can be compared, and so be part of a map's key. The zero List is empty. It is the list's
-// JSON, and becomes a plain array where it is part of a document.
+// List is a list of strings that can be compared, and so be part of a map's key. The zero List is
+// empty. It is the list's JSON, and becomes a plain array where it is part of a document.
 type List string
 
 // NewList returns a List of the items.

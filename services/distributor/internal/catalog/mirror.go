@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// MirrorPhase is the state of a repository's mirror, as leat.gitcache.v1.RepositoryPhase without its prefix.
+// MirrorPhase is the state of a repository's mirror, as leat.gitcache.v1.RepositoryPhase without
+// its prefix.
 type MirrorPhase string
 
 // Mirror is what the owner of a repository's mirror says of it.
@@ -29,7 +30,7 @@ type Mirror struct {
 	HeldRefs []string
 }
 
-// Holds tells whether what the reference leads to is held back.
+// Holds reports whether what the reference leads to is held back.
 func (m Mirror) Holds(r Ref) bool {
 	name := r.FullName()
 	if r.Kind == RefHead || name == "HEAD" {

@@ -14,32 +14,33 @@ type ClusterReport struct {
 	KubernetesVersion string    `json:"kubernetesVersion,omitempty"`
 	Nodes             int32     `json:"nodes,omitempty"`
 	StartedAt         time.Time `json:"startedAt,omitzero"`
-	// Capabilities are what the agent can do and is allowed to, sorted; none from agents that cannot tell.
+	// Capabilities are what the agent can do and is allowed to, sorted; none from agents that
+	// cannot tell.
 	Capabilities []string        `json:"capabilities,omitempty"`
 	Overview     ClusterOverview `json:"overview,omitzero"`
 }
 
-// Zero tells whether nothing was reported.
+// Zero reports whether nothing was reported.
 func (r ClusterReport) Zero() bool {
 	return r.AgentVersion == "" && r.KubernetesVersion == "" && r.Nodes == 0 && r.StartedAt.IsZero() && len(r.Capabilities) == 0 && r.Overview.Zero()
 }
 
-// Over returns the report as it reads after last: parts of the overview that it leaves out are as they were. What is not of the
-// overview it always tells.
+// Over returns the report as it reads after last: parts of the overview that it leaves out are as
+// they were. What is not of the overview it always tells.
 func (r ClusterReport) Over(last ClusterReport) ClusterReport {
 	r.Overview = r.Overview.Over(last.Overview)
 	return r
 }
 
-// ClusterOverview sums a cluster up. Parts that are not known are nil, and in a report those that are as they were before. What
-// the parts point to is never changed, so copies may share it.
+// ClusterOverview sums a cluster up. Parts that are not known are nil, and in a report those that
+// are as they were before. What the parts point to is never changed, so copies may share it.
 type ClusterOverview struct {
 	Nodes    *NodesOverview    `json:"nodes,omitempty"`
 	Pods     *PodsOverview     `json:"pods,omitempty"`
 	Warnings *WarningsOverview `json:"warnings,omitempty"`
 }
 
-// Zero tells whether no part is known.
+// Zero reports whether no part is known.
 func (o ClusterOverview) Zero() bool { return o == ClusterOverview{} }
 
 // Over returns the overview with what last knew in the parts that it leaves out.

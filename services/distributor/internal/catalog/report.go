@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 )
 
-// Passes reports whether the reason is about the way to an answer rather than an answer: somebody has to
-// be asked again, and nothing is wrong.
+// Passes reports whether the reason is about the way to an answer rather than an answer: somebody
+// has to be asked again, and nothing is wrong.
 func Passes(r reason.Reason) bool {
 	switch r {
 	case reason.RepositoryNotReady, reason.DependencyUnavailable, reason.OwnerUnavailable, reason.OwnershipLost,
@@ -22,7 +22,7 @@ func Passes(r reason.Reason) bool {
 	}
 }
 
-// Problem is a failure as a state: it stands until it is mended.
+// Problem is a failure as a state: it remains until it is fixed.
 type Problem struct {
 	Reason reason.Reason `json:"reason"`
 	// Message is one sentence for a person.
@@ -59,8 +59,8 @@ type ServiceReport struct {
 	ApplyDuration       time.Duration  `json:"applyDuration,omitempty"`
 	ObservedSyncRequest string         `json:"observedSyncRequest,omitempty"`
 	PhaseSince          time.Time      `json:"phaseSince,omitzero"`
-	// ObservedDigests, ObservedCommits and ObservedConfigDigest are those of the plan entry that was last tried; read them
-	// through Tried.
+	// ObservedDigests, ObservedCommits and ObservedConfigDigest are those of the plan entry that
+	// was last tried; read them through Tried.
 	ObservedDigests      []string  `json:"observedDigests,omitempty"`
 	ObservedCommits      []string  `json:"observedCommits,omitempty"`
 	ObservedConfigDigest string    `json:"observedConfigDigest,omitempty"`
@@ -72,7 +72,8 @@ type ServiceReport struct {
 	Tests []TestResult `json:"tests,omitempty"`
 	// DryRun is what would be applied; nil where the service is no dry run.
 	DryRun *DryRun `json:"dryRun,omitempty"`
-	// GuardedDigest names the objects that the agent's guard keeps from leaving the service, Guarded lists them.
+	// GuardedDigest names the objects that the agent's guard keeps from leaving the service,
+	// Guarded lists them.
 	GuardedDigest string      `json:"guardedDigest,omitempty"`
 	Guarded       []ObjectRef `json:"guarded,omitempty"`
 }
@@ -86,8 +87,8 @@ type ObjectRef struct {
 	Name      string `json:"name,omitempty"`
 }
 
-// Timings tell how long a service took from the plan to health, on the agent's clock. What was not reached is zero. It is
-// comparable.
+// Timings are the times that a service took from the plan to health, on the agent's clock. What was
+// not reached is zero. It is comparable.
 type Timings struct {
 	ArrivedAt time.Time     `json:"arrivedAt,omitzero"`
 	Download  time.Duration `json:"download,omitempty"`
@@ -107,12 +108,13 @@ type Content struct {
 	Commits []string `json:"commits,omitempty"`
 }
 
-// Same tells whether both are the same content.
+// Same reports whether both are the same content.
 func (c Content) Same(other Content) bool {
 	return c.SpecDigest == other.SpecDigest && c.ConfigDigest == other.ConfigDigest && slices.Equal(c.Digests, other.Digests)
 }
 
-// Tried returns the content that the report is about; false when it is about none, or does not tell.
+// Tried returns the content that the report is about; false when it is about none, or does not
+// tell.
 func (r *ServiceReport) Tried() (Content, bool) {
 	if r.DryRun != nil {
 		return Content{}, false // the phase is of what is applied, which is another
@@ -153,10 +155,11 @@ type StoredReport struct {
 	ServiceUID string
 	// Report is nil when the agent no longer knows the service.
 	Report *ServiceReport
-	// Entry is the digest of the plan entry that the agent was working on; empty when the hub could not tell.
+	// Entry is the digest of the plan entry that the agent was working on; empty when the hub could
+	// not tell.
 	Entry string
-	// ObservedGeneration is the generation of the spec that the agent last reported on; in an AgentReport zero means that
-	// this report is about another spec than the current one.
+	// ObservedGeneration is the generation of the spec that the agent last reported on; in an
+	// AgentReport zero means that this report is about another spec than the current one.
 	ObservedGeneration int64
 }
 
@@ -166,15 +169,17 @@ type AgentReport struct {
 	Instance   string
 	// Sequence grows with every report of an instance, from 1.
 	Sequence uint64
-	// Replaces is the instance after which a full report of a new one comes; nil when the agent cannot tell.
+	// Replaces is the instance after which a full report of a new one comes; nil when the agent
+	// cannot tell.
 	Replaces *string
-	// Acknowledged is the latest sequence whose receipt the instance has seen; zero when none, or when it cannot tell.
+	// Acknowledged is the latest sequence whose receipt the instance has seen; zero when none, or
+	// when it cannot tell.
 	Acknowledged uint64
 	// Full means that Services are all that the agent knows.
 	Full        bool
 	PlanVersion string
-	// Cluster is nil when unchanged. Unless the report is Full, so is each part of its overview that is nil; a full report forgets
-	// those.
+	// Cluster is nil when unchanged. Unless the report is Full, so is each part of its overview
+	// that is nil; a full report forgets those.
 	Cluster *ClusterReport
 	// Services are those that changed; of one that is named twice the last counts.
 	Services []StoredReport
@@ -184,7 +189,8 @@ type AgentReport struct {
 	Bytes int
 }
 
-// Receipt says what became of an AgentReport that did not fail: it is durable, or an older one than what is; unless WantFull.
+// Receipt says what became of an AgentReport that did not fail: it is durable, or an older one than
+// what is; unless WantFull.
 type Receipt struct {
 	// WantFull means that nothing was taken: what is stored is Current's.
 	WantFull bool
@@ -199,15 +205,17 @@ type Verdict int
 const (
 	// Take it.
 	Take Verdict = iota
-	// Outdated means that a newer report of the same instance was taken, which says all that this one does.
+	// Outdated means that a newer report of the same instance was taken, which says all that this
+	// one does.
 	Outdated
-	// WantFull means that it does not say enough: it counts on reports that the hub does not have, or comes from an instance
-	// that may have ended.
+	// WantFull means that it does not say enough: it counts on reports that the hub does not have,
+	// or comes from an instance that may have ended.
 	WantFull
 )
 
-// Judge decides about a report, given whose reports are stored and up to which. Reports may come twice, out of order, from
-// processes that have ended, and to any replica; what is stored in the end is what the agent's last process said last.
+// Judge decides about a report, given whose reports are stored and up to which. Reports may come
+// twice, out of order, from processes that have ended, and to any replica; what is stored in the
+// end is what the agent's last process said last.
 func (a Agent) Judge(r AgentReport) Verdict {
 	switch {
 	case r.Instance == a.Instance && r.Sequence <= a.Sequence:

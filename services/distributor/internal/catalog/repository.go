@@ -37,18 +37,22 @@ type RepositorySpec struct {
 	URL  string
 	// PollInterval zero means DefaultPollInterval.
 	PollInterval time.Duration
-	// Credential is nil where none is given: not at all for a new repository, the stored one in an update. What is
-	// read back from the catalog carries it only in the hands of those who push definitions.
+	// Credential is nil where none is given: not at all for a new repository, the stored one in an
+	// update. What is read back from the catalog carries it only in the hands of those who push
+	// definitions.
 	Credential *Credential
 	// CAPEM holds the certificates to trust instead of the system's.
 	CAPEM string
-	// ProxyURL is the proxy to the upstream. Its password is masked in the hands of all but those who push definitions.
+	// ProxyURL is the proxy to the upstream. Its password is masked in the hands of all but those
+	// who push definitions.
 	ProxyURL  ProxyURL
 	Suspended bool
-	// WebhookSecret is nil where none is given: none for a new repository, the stored one in an update. An empty one takes
-	// the stored one away. Like Credential it is read back only by those who push definitions.
+	// WebhookSecret is nil where none is given: none for a new repository, the stored one in an
+	// update. An empty one takes the stored one away. Like Credential it is read back only by those
+	// who push definitions.
 	WebhookSecret *WebhookSecret
-	// Verification is who has to have signed what is delivered. The zero one lets everything through.
+	// Verification is who has to have signed what is delivered. The zero one lets everything
+	// through.
 	Verification Verification
 	// PartialClone: the content of files is mirrored when it is first needed.
 	PartialClone bool
@@ -103,7 +107,8 @@ type CredentialMethod string
 
 // The ways to authenticate.
 const (
-	// MethodNone in an update takes the stored credential away, unless there is a client certificate.
+	// MethodNone in an update takes the stored credential away, unless there is a client
+	// certificate.
 	MethodNone   CredentialMethod = ""
 	MethodBasic  CredentialMethod = "basic"
 	MethodBearer CredentialMethod = "bearer"
@@ -122,7 +127,8 @@ type Credential struct {
 	// Passphrase and KnownHosts belong to MethodSSH.
 	Passphrase string
 	KnownHosts string
-	// AppID, InstallationID and APIURL belong to MethodGitHubApp; an empty APIURL means github.com's.
+	// AppID, InstallationID and APIURL belong to MethodGitHubApp; an empty APIURL means
+	// github.com's.
 	AppID, InstallationID int64
 	APIURL                string
 	// AllowPlainHTTP lets the credential travel unencrypted.
@@ -131,7 +137,8 @@ type Credential struct {
 	ClientCertPEM, ClientKeyPEM string
 }
 
-// Empty tells whether there is nothing to authenticate with; in an update it takes the stored credential away.
+// Empty reports whether there is nothing to authenticate with; in an update it takes the stored
+// credential away.
 func (c *Credential) Empty() bool {
 	return c == nil || (c.Method == MethodNone && c.ClientCertPEM == "" && c.ClientKeyPEM == "")
 }

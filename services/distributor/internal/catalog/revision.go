@@ -39,8 +39,9 @@ type Revision struct {
 	Timings      Timings   `json:"timings,omitzero"`
 }
 
-// Advance returns what a service's report, received at that time, makes of its latest revision: nothing; that revision,
-// changed; or a new one, behind the one that it supersedes. The zero Revision means that there is none yet.
+// Advance returns what a service's report, received at that time, makes of its latest revision:
+// nothing; that revision, changed; or a new one, behind the one that it supersedes. The zero
+// Revision means that there is none yet.
 func (r Revision) Advance(report *ServiceReport, at time.Time) []Revision {
 	tried, ok := report.Tried()
 	switch {

@@ -18,7 +18,8 @@ type Service struct {
 	Spec ServiceSpec
 	// SyncRequest names the latest request for a sync. Edits leave it alone.
 	SyncRequest string
-	// ConfigDigest names the stored configuration, secrets included; "" where there is none. The store sets it.
+	// ConfigDigest names the stored configuration, secrets included; "" where there is none. The
+	// store sets it.
 	ConfigDigest string
 }
 
@@ -26,10 +27,11 @@ type Service struct {
 type ServiceSpec struct {
 	Cluster string
 	Sources []Source
-	// Options are how the manifests are applied, as the owner wrote them. Nil: every default. They are
-	// never changed once they are set, so services share equal ones.
+	// Options are how the manifests are applied, as the owner wrote them. Nil: every default. They
+	// are never changed once they are set, so services share equal ones.
 	Options *syncpolicy.Options
-	// Config is nil where none is given: none for a new service, the stored one in an update. The store keeps it apart.
+	// Config is nil where none is given: none for a new service, the stored one in an update. The
+	// store keeps it apart.
 	Config *Config
 }
 

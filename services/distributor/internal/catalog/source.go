@@ -23,7 +23,8 @@ type Source struct {
 	// Folders and Files are bundled too.
 	Folders List `json:"folders,omitempty"`
 	Files   List `json:"files,omitempty"`
-	// Include and Exclude are patterns, in the syntax of gitignore(5), for what is bundled of the folders.
+	// Include and Exclude are patterns, in the syntax of gitignore(5), for what is bundled of the
+	// folders.
 	Include List `json:"include,omitempty"`
 	Exclude List `json:"exclude,omitempty"`
 }
@@ -49,7 +50,8 @@ type Ref struct {
 	Value string  `json:"value,omitempty"`
 }
 
-// FullName returns the full name of the reference that r stands for; empty for HEAD, for a commit and for a range.
+// FullName returns the full name of the reference that r stands for; empty for HEAD, for a commit
+// and for a range.
 func (r Ref) FullName() string {
 	switch r.Kind {
 	case RefBranch:
@@ -63,8 +65,8 @@ func (r Ref) FullName() string {
 	return ""
 }
 
-// DependsOn tells whether a change of the reference of that full name can change what r selects. What HEAD leads to may
-// change with any reference; a range looks at all tags.
+// DependsOn reports whether a change of the reference of that full name can change what r selects.
+// What HEAD leads to may change with any reference; a range looks at all tags.
 func (r Ref) DependsOn(name string) bool {
 	switch r.Kind {
 	case RefHead:
@@ -79,9 +81,9 @@ func (r Ref) DependsOn(name string) bool {
 	return full == name || full == "HEAD"
 }
 
-// Normal returns the one spelling of s: clean paths without a leading or trailing slash, the repository's root as ""
-// in Path and "." in Root, no Root that equals Path, and Folders and Files in order. Sources with the same Normal mean the
-// same.
+// Normal returns the one spelling of s: clean paths without a leading or trailing slash, the
+// repository's root as "" in Path and "." in Root, no Root that equals Path, and Folders and Files
+// in order. Sources with the same Normal mean the same.
 func (s Source) Normal() Source {
 	s.Path, s.Root = cleanFolder(s.Path), s.normalRoot()
 	s.Folders, s.Files = s.Folders.paths(), s.Files.paths()
@@ -102,7 +104,7 @@ func (s Source) normalRoot() string {
 	}
 }
 
-// Plain tells whether s is nothing but one folder.
+// Plain reports whether s is nothing but one folder.
 func (s Source) Plain() bool {
 	return s.Folders == "" && s.Files == "" && s.Include == "" && s.Exclude == ""
 }
@@ -110,8 +112,8 @@ func (s Source) Plain() bool {
 // bundled returns the folder that is bundled for Path; "" is the repository's root.
 func (s Source) bundled() string { return cleanFolder(cmp.Or(s.Root, s.Path)) }
 
-// Folder returns the folder that names in the bundle are relative to: the deepest one that holds everything the source
-// names. "" is the repository's root.
+// Folder returns the folder that names in the bundle are relative to: the deepest one that holds
+// everything the source names. "" is the repository's root.
 func (s Source) Folder() string {
 	folder := s.bundled()
 	for _, other := range s.Folders.Items() {
@@ -131,7 +133,7 @@ func common(a, b string) string {
 	return a
 }
 
-// inside tells whether a folder is root or lies below it.
+// inside reports whether a folder is root or lies below it.
 func inside(folder, root string) bool {
 	return root == "" || folder == root || strings.HasPrefix(folder, root+"/")
 }
@@ -158,7 +160,8 @@ type Snapshot struct {
 	Files       int
 }
 
-// Resolution is what is known of a source: the last good snapshot, and beside it why it cannot be resolved now.
+// Resolution is what is known of a source: the last good snapshot, and beside it why it cannot be
+// resolved now.
 type Resolution struct {
 	// Snapshot is nil until the source was resolved for the first time.
 	Snapshot *Snapshot
@@ -166,7 +169,8 @@ type Resolution struct {
 	Problem *Problem
 	// ResolvedAt is when Snapshot was last confirmed.
 	ResolvedAt time.Time
-	// FreshAt orders answers: it is when the mirror that Snapshot comes from was last known to equal the upstream. Zero:
-	// that is not known, and the answer counts as newer than those before.
+	// FreshAt orders answers: it is when the mirror that Snapshot comes from was last known to
+	// equal the upstream. Zero: that is not known, and the answer counts as newer than those
+	// before.
 	FreshAt time.Time
 }

@@ -11,9 +11,10 @@ import (
 
 // Editable is the part of a store that the Editor works on.
 type Editable interface {
-	// Edit runs fn in one transaction. Edits are serialised over all replicas, so fn sees no change but its own. What
-	// fn wrote becomes visible, whole and durable, when Edit returns nil, and never when fn returns an error, which
-	// Edit then returns unchanged. fn may be run more than once. The Tx ends with fn.
+	// Edit runs fn in one transaction. Edits are serialised over all replicas, so fn sees no change
+	// but its own. What fn wrote becomes visible, whole and durable, when Edit returns nil, and
+	// never when fn returns an error, which Edit then returns unchanged. fn may be run more than
+	// once. The Tx ends with fn.
 	Edit(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error
 }
 
@@ -21,10 +22,12 @@ type Editable interface {
 type Tx interface {
 	// Revision is the revision of the catalog that this edit makes.
 	Revision() int64
-	// Get returns an object as stored, a repository with its credential, a service with its secrets. Error: *NotFoundError.
+	// Get returns an object as stored, a repository with its credential, a service with its
+	// secrets. Error: *NotFoundError.
 	Get(ctx context.Context, key Key) (Object, error)
-	// Put stores the object under its key; one with that key must be there if and only if it has the same UID.
-	// A cluster's Agent is not written; a service's SyncRequest is, and its ConfigDigest is made.
+	// Put stores the object under its key; one with that key must be there if and only if it has
+	// the same UID. A cluster's Agent is not written; a service's SyncRequest is, and its
+	// ConfigDigest is made.
 	Put(ctx context.Context, object Object) error
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
@@ -32,9 +35,10 @@ type Tx interface {
 	Dependents(ctx context.Context, key Key) ([]string, error)
 }
 
-// Log tells what changed.
+// Log lists the changes.
 type Log interface {
-	// Changes returns everything that changed after the revision since, as of one instant. Zero returns all there is.
+	// Changes returns everything that changed after the revision since, as of one instant. Zero
+	// returns all there is.
 	Changes(ctx context.Context, since int64) (Changes, error)
 }
 
@@ -42,7 +46,7 @@ type Log interface {
 type Changes struct {
 	// Revision is the newer one.
 	Revision int64
-	// Deleted comes first: an object may have been deleted and created anew under its name.
+	// Deleted comes first: an object may have been deleted and created again under its name.
 	Deleted      []Tombstone
 	Clusters     []*Cluster
 	Repositories []*Repository
@@ -63,42 +67,47 @@ type Tombstone struct {
 	Revision int64
 }
 
-// Snapshots keeps what sources were last resolved to, so that a restart without a way to Git yields the same plans.
+// Snapshots keeps what sources were last resolved to, so that a restart without a way to Git yields
+// the same plans.
 type Snapshots interface {
-	// SaveSnapshot replaces what is stored for the source, given in its normal spelling, unless that is of a later state
-	// of the upstream. It does nothing when the repository, named by its uid, is gone.
+	// SaveSnapshot replaces what is stored for the source, given in its normal spelling, unless
+	// that is of a later state of the upstream. It does nothing when the repository, named by its
+	// uid, is gone.
 	SaveSnapshot(ctx context.Context, repositoryUID string, source Source, resolution Resolution) error
 	// LoadSnapshots returns what is stored for sources of repositories that exist.
 	LoadSnapshots(ctx context.Context) (map[Source]Resolution, error)
 	// SnapshotsOf is LoadSnapshots for some sources, given in their normal spelling.
 	SnapshotsOf(ctx context.Context, sources []Source) (map[Source]Resolution, error)
-	// PruneSnapshots forgets sources that keep does not know. It knows the catalog as of the revision; where services
-	// were written since, nothing happens.
+	// PruneSnapshots forgets sources that keep does not know. It knows the catalog as of the
+	// revision; where services were written since, nothing happens.
 	PruneSnapshots(ctx context.Context, revision int64, keep func(Source) bool) error
 }
 
 // Configs reads what is too secret to be kept in memory.
 type Configs interface {
-	// Config returns the configuration of the service with that uid, secrets included, and its digest; an empty one with
-	// the digest "" where there is none, or no such service.
+	// Config returns the configuration of the service with that uid, secrets included, and its
+	// digest; an empty one with the digest "" where there is none, or no such service.
 	Config(ctx context.Context, serviceUID string) (Config, string, error)
 }
 
 // Definitions is what has to be known where repositories are mirrored.
 type Definitions interface {
-	// Definitions returns every repository with its credential, and the tombstones of those that were deleted.
+	// Definitions returns every repository with its credential, and the tombstones of those that
+	// were deleted.
 	Definitions(ctx context.Context) ([]*Repository, []Tombstone, error)
 }
 
 // Enrolments keeps the agents' identities.
 type Enrolments interface {
-	// CreateJoinToken stores the hash of a token with which one agent can enrol for the cluster. Error: *NotFoundError.
+	// CreateJoinToken stores the hash of a token with which one agent can enrol for the cluster.
+	// Error: *NotFoundError.
 	CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error
-	// JoinTokens returns the join tokens that have not expired, and those that were used. If there are very many, it
-	// returns the latest. It does not take a lock.
+	// JoinTokens returns the join tokens that have not expired, and those that were used. If there
+	// are very many, it returns the latest. It does not take a lock.
 	JoinTokens(ctx context.Context) ([]JoinToken, error)
-	// Enrol uses up the token and makes key the cluster's only one. The same key may come again with the same token,
-	// because the first answer may have been lost; nothing changes then. Errors: ErrJoinTokenInvalid.
+	// Enrol uses up the token and makes key the cluster's only one. The same key may come again
+	// with the same token, because the first answer may have been lost; nothing changes then.
+	// Errors: ErrJoinTokenInvalid.
 	Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, agentVersion string) (*Cluster, error)
 	// Revoke forgets the cluster's key and its unused join tokens. Error: *NotFoundError.
 	Revoke(ctx context.Context, cluster string) error
@@ -115,9 +124,10 @@ type JoinToken struct {
 
 // Reports keeps what agents report.
 type Reports interface {
-	// SaveReports stores reports, in their order and in one transaction, and returns a receipt for each. What it keeps of a
-	// report is decided by what is stored, so it does not matter which replica a report comes to. With an error nothing is
-	// stored, or the answer of the database was lost; saving the same again does no harm.
+	// SaveReports stores reports, in their order and in one transaction, and returns a receipt for
+	// each. What it keeps of a report is decided by what is stored, so it does not matter which
+	// replica a report comes to. With an error nothing is stored, or the answer of the database was
+	// lost; saving the same again does no harm.
 	SaveReports(ctx context.Context, reports []AgentReport) ([]Receipt, error)
 	// SavePresence stores when agents were last heard from.
 	SavePresence(ctx context.Context, presence []Presence) error
@@ -125,7 +135,8 @@ type Reports interface {
 
 // History keeps what services were to run.
 type History interface {
-	// Revisions returns the latest revisions of the service with that uid, the latest first, MaxRevisions at the most.
+	// Revisions returns the latest revisions of the service with that uid, the latest first,
+	// MaxRevisions at most.
 	Revisions(ctx context.Context, serviceUID string) ([]Revision, error)
 }
 

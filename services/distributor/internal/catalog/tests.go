@@ -25,7 +25,8 @@ type DryRun struct {
 	Changes   []DryRunChange `json:"changes,omitempty"`
 }
 
-// DryRunChange is what would be done to one object. Action is a leat.distributor.v1.DryRunAction without its prefix.
+// DryRunChange is what would be done to one object. Action is a leat.distributor.v1.DryRunAction
+// without its prefix.
 type DryRunChange struct {
 	ObjectRef
 

@@ -42,7 +42,7 @@ func (u *User) clone() Object {
 	return &n
 }
 
-// KindToken is the kind of tombstones of API tokens, which are no objects.
+// KindToken is the kind of tombstones of API tokens, which are not objects.
 const KindToken Kind = "Token"
 
 // Token is an API token; its secret is not kept, only the hash by which the store knows it.
@@ -57,11 +57,12 @@ type Token struct {
 	CreatedAt time.Time
 	// ExpiresAt is when it ends; zero: never.
 	ExpiresAt time.Time
-	// LastUsedAt is when it was last used, to about five minutes; zero: never. The log of changes leaves it out.
+	// LastUsedAt is when it was last used, to about five minutes; zero: never. The log of changes
+	// leaves it out.
 	LastUsedAt time.Time
 }
 
-// Expired tells whether the token has ended.
+// Expired reports whether the token has ended.
 func (t Token) Expired(at time.Time) bool { return !t.ExpiresAt.IsZero() && !at.Before(t.ExpiresAt) }
 
 // SignIn is who comes with an API token.
@@ -72,14 +73,15 @@ type SignIn struct {
 
 // People keeps users' API tokens.
 type People interface {
-	// EnsureToken makes the user, known by its name, be there with exactly these groups and the token, known by its hash, be
-	// theirs. Other tokens of the same label end.
+	// EnsureToken makes the user, known by its name, be there with exactly these groups and the
+	// token, known by its hash, be theirs. Other tokens of the same label end.
 	EnsureToken(ctx context.Context, user User, label string, hash []byte) error
 	// UserByToken returns who owns a token. Error: ErrNotFound, also for one that has ended.
 	UserByToken(ctx context.Context, hash []byte) (SignIn, error)
 	// TouchToken stores when a token was last used. A token that is gone is no error.
 	TouchToken(ctx context.Context, hash []byte, at time.Time) error
-	// CreateToken stores a token, known by its hash, for the user of that name. Error: *NotFoundError.
+	// CreateToken stores a token, known by its hash, for the user of that name. Error:
+	// *NotFoundError.
 	CreateToken(ctx context.Context, user, label string, hash []byte, expires time.Time) (Token, error)
 	// ListTokens returns all tokens by user, label and id; of one user if its name is given.
 	ListTokens(ctx context.Context, user string) ([]Token, error)

@@ -36,8 +36,8 @@ func validateEndpoint(field, endpoint string) error {
 	return nil
 }
 
-// publicEndpoint refuses an endpoint that is the hub's own machine or link, as far as it says so itself. Names are looked at when
-// they are dialled.
+// publicEndpoint refuses an endpoint that is the hub's own machine or link, as far as it says so
+// itself. Names are looked at when they are dialled.
 func publicEndpoint(object Object) error {
 	cluster, ok := object.(*Cluster)
 	if !ok || cluster.Spec.AgentEndpoint == "" {

@@ -28,8 +28,8 @@ const (
 )
 
 var (
-	// userName is what signs a person in anywhere: also names that others give, such as mail addresses. There is no colon in it,
-	// so it is never one of Kubernetes' own.
+	// userName is what signs a person in anywhere: also names that others give, such as mail
+	// addresses. There is no colon in it, so it is never one of Kubernetes' own.
 	userName  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@+-]*[A-Za-z0-9])?$`)
 	groupName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@+:/-]*[A-Za-z0-9])?$`)
 	groupID   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._@+/-]*[A-Za-z0-9])?$`)
@@ -202,7 +202,8 @@ func validateUser(field, name string) error {
 	return nil
 }
 
-// validateGroup refuses names that mean something to Leat or to Kubernetes, so that nobody is in such a group by accident.
+// validateGroup refuses names that mean something to Leat or to Kubernetes, so that nobody is in
+// such a group by accident.
 func validateGroup(field, name string) error {
 	switch {
 	case name == AdminGroup:

@@ -20,7 +20,8 @@ const (
 	maxPollInterval = 24 * time.Hour
 	maxURLBytes     = 2048
 	maxSecretBytes  = 64 << 10
-	// A webhook's secret signs what anybody on the way may see, so it must not be guessable from that.
+	// A webhook's secret signs what anybody on the way may see, so it must not be guessable from
+	// that.
 	minWebhookSecret = 16
 	maxWebhookSecret = 1024
 )
@@ -66,9 +67,10 @@ func (s *WebhookSecret) validate(field string) error {
 	return nil
 }
 
-// keepSecrets copies from current the secrets that an update leaves out, or sends back as they were shown. It returns
-// an error if Leat would then send the credential to another server, or through another proxy, than it was given for.
-// A webhook secret is always kept: Leat compares it with what it receives, and never sends it.
+// keepSecrets copies from current the secrets that an update leaves out, or sends back as they were
+// shown. It returns an error if Leat would then send the credential to another server, or through
+// another proxy, than it was given for. A webhook secret is always kept: Leat compares it with what
+// it receives, and never sends it.
 func (r *Repository) keepSecrets(current *Repository) error {
 	if r.Spec.ProxyURL == current.Spec.ProxyURL.Masked() {
 		r.Spec.ProxyURL = current.Spec.ProxyURL
@@ -92,8 +94,8 @@ func (r *Repository) keepSecrets(current *Repository) error {
 	return nil
 }
 
-// serverOf returns the scheme, host and port of a valid URL in one spelling, without user and password. It treats
-// user@host:path as an ssh URL.
+// serverOf returns the scheme, host and port of a valid URL in one spelling, without user and
+// password. It treats user@host:path as an ssh URL.
 func serverOf(raw string) string {
 	if !strings.Contains(raw, "://") {
 		address, _, _ := strings.Cut(raw, ":")
@@ -111,7 +113,8 @@ func serverOf(raw string) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// checkMask refuses a password that was masked when it was read, and then sent for another proxy than it belongs to.
+// checkMask refuses a password that was masked when it was read, and then sent for another proxy
+// than it belongs to.
 func (r *Repository) checkMask() error {
 	u, err := url.Parse(r.Spec.ProxyURL.Reveal())
 	if err != nil {
@@ -143,7 +146,8 @@ func (p ProxyURL) validate(field string) error {
 	return nil
 }
 
-// validateURL accepts http(s)://host/path, ssh://[user@]host/path and user@host:path, and returns the scheme.
+// validateURL accepts http(s)://host/path, ssh://[user@]host/path and user@host:path, and returns
+// the scheme.
 func validateURL(field, raw string) (string, error) {
 	switch {
 	case raw == "":

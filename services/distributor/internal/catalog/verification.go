@@ -32,7 +32,8 @@ type Verification struct {
 // maxKeysBytes is what gitcache takes of each list.
 const maxKeysBytes = 256 << 10
 
-// validate also refuses keys none of which may sign any more: that they expired would otherwise be noticed at the next push.
+// validate also refuses keys none of which may sign any more: that they expired would otherwise be
+// noticed at the next push.
 func (v Verification) validate(field string) error {
 	switch v.Mode {
 	case VerifyCommit, VerifyTag, VerifyTagAndCommit:

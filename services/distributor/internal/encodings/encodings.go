@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package encodings keeps bundles on the node's disk in other encodings than the one they are stored in, for clients that
-// do not take zstd.
+// Package encodings keeps bundles on the node's disk in other encodings than the one they are
+// stored in, for clients that do not take zstd.
 //
-// Each is a file, so that it costs its making once, whatever the number of clients and however slowly they read, and so that
-// it can be served in ranges and by the kernel. The files are made of what is in the cache of bundles: they are bounded, may
-// be evicted at any time, need not be durable, and do not outlive the process.
+// Each is a file, so that it costs its making once, whatever the number of clients and however
+// slowly they read, and so that it can be served in ranges and by the kernel. The files are made of
+// what is in the cache of bundles: they are bounded, may be evicted at any time, need not be
+// durable, and do not outlive the process.
 package encodings
 
 import (
@@ -30,11 +31,13 @@ import (
 
 const (
 	defaultMaxBytes = 1 << 30
-	// makers bounds how many files are made at once, each with some 17 MiB of memory and one processor; others wait.
+	// makers bounds how many files are made at once, each with some 17 MiB of memory and one
+	// processor; others wait.
 	makers = 2
 	// makeTimeout bounds the making of one file, which outlives the caller that asked for it first.
 	makeTimeout = 10 * time.Minute
-	// openTries is how often a file is made again that was evicted before the caller came to open it.
+	// openTries is how often a file is made again that was evicted before the caller came to open
+	// it.
 	openTries = 3
 )
 
@@ -45,8 +48,8 @@ type Encoding string
 const (
 	// Plain is the canonical tar.
 	Plain Encoding = "tar"
-	// Gzip is the canonical tar, compressed with gzip. Equal content gives equal bytes, as long as the compressor's version
-	// stays the same.
+	// Gzip is the canonical tar, compressed with gzip. Equal content gives equal bytes, as long as
+	// the compressor's version stays the same.
 	Gzip Encoding = "gz"
 )
 
@@ -54,7 +57,8 @@ const (
 type Config struct {
 	// Dir is the folder; made if absent, and emptied. It must be the store's alone. Required.
 	Dir string
-	// MaxBytes bounds the sum of the sizes, with an upper bound for files that are being made. Zero: 1 GiB.
+	// MaxBytes bounds the sum of the sizes, with an upper bound for files that are being made.
+	// Zero: 1 GiB.
 	MaxBytes int64
 }
 
@@ -82,7 +86,8 @@ type entry struct {
 	sum  digest.Digest
 }
 
-// File is a file that is open for reading. It stays readable after it was evicted. Its owner closes it.
+// File is a file that is open for reading. It stays readable after it was evicted. Its owner closes
+// it.
 type File struct {
 	*os.File
 
@@ -104,10 +109,11 @@ func Open(cfg Config) (*Store, error) {
 	return &Store{cfg: cfg, making: flight.New[key, struct{}](makeTimeout), slots: semaphore.NewWeighted(makers), files: files}, err
 }
 
-// Open opens the bundle d in an encoding, and makes the file of what source opens where there is none. Callers that miss the
-// same file share one making, which goes on when they give up. Errors are those of source; digest.ErrMismatch and
-// cas.ErrCorrupt when the bundle was damaged; cas.ErrFull; cas.ErrNotFound when the file was evicted before it could be
-// opened; or the context's.
+// Open opens the bundle d in an encoding, and makes the file of what source opens where there is
+// none. Callers that miss the same file share one making, which goes on when they give up. Errors
+// are those of source; digest.ErrMismatch and cas.ErrCorrupt when the bundle was damaged;
+// cas.ErrFull; cas.ErrNotFound when the file was evicted before it could be opened; or the
+// context's.
 func (s *Store) Open(ctx context.Context, d digest.Digest, e Encoding, source Source) (*File, error) {
 	k := key{digest: d, encoding: e}
 	for range openTries {
@@ -154,7 +160,8 @@ func (s *Store) has(k key) bool {
 	return s.files.Contains(k)
 }
 
-// reserve counts n bytes that are about to be written, and evicts the files that were opened longest ago for them.
+// reserve counts n bytes that are about to be written, and evicts the files that were opened
+// longest ago for them.
 func (s *Store) reserve(n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,8 +81,8 @@ func (s *Store) write(k key, blob *cas.Blob, reserved int64) (err error) {
 	return s.publish(k, made, draft.Name(), reserved)
 }
 
-// decompress writes the content of a blob, and fails unless it is what the blob's digest says: bytes that were right once
-// may have been damaged on the disk since.
+// decompress writes the content of a blob, and fails unless it is what the blob's digest says:
+// bytes that were right once may have been damaged on the disk since.
 func decompress(w io.Writer, blob *cas.Blob) (int64, error) {
 	content, err := bundle.Decompress(blob, blob.ContentSize)
 	if err != nil {
@@ -96,7 +96,8 @@ func decompress(w io.Writer, blob *cas.Blob) (int64, error) {
 	return n, err
 }
 
-// compress writes the content of a blob as gzip, and returns the length and the digest of what it wrote.
+// compress writes the content of a blob as gzip, and returns the length and the digest of what it
+// wrote.
 func compress(w io.Writer, blob *cas.Blob) (int64, digest.Digest, error) {
 	hasher := digest.NewHasher()
 	count := &counter{to: io.MultiWriter(w, hasher)}

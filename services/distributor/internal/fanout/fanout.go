@@ -3,8 +3,9 @@
 
 // Package fanout tells many watchers that something changed, without ever waiting for one of them.
 //
-// What travels is the key of the thing that changed, not its value: a watcher looks the value up when it gets to it, so
-// a slow one sees the latest and skips what was in between. What a watcher has not taken yet is a set of keys, bounded.
+// What travels is the key of the thing that changed, not its value: a watcher looks the value up
+// when it gets to it, so a slow one sees the latest and skips what was in between. What a watcher
+// has not taken yet is a set of keys, bounded.
 package fanout
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/wake"
 )
 
-// DefaultLimit is how many keys wait for one watcher at the most.
+// DefaultLimit bounds the keys that wait for one watcher.
 const DefaultLimit = 10_000
 
 // Hub connects publishers to watchers. It is safe for concurrent use; make one with NewHub.
@@ -97,7 +98,8 @@ func (h *Hub[K]) remove(w *Watcher[K]) {
 	}
 }
 
-// Watcher collects the keys that changed. Ready, Take and Close are for the one goroutine that owns it.
+// Watcher collects the keys that changed. Ready, Take and Close are for the one goroutine that owns
+// it.
 type Watcher[K comparable] struct {
 	hub   *Hub[K]
 	only  *K
@@ -116,8 +118,9 @@ func newWatcher[K comparable](h *Hub[K]) *Watcher[K] {
 // Ready receives a value when there is something to take.
 func (w *Watcher[K]) Ready() <-chan struct{} { return w.ready }
 
-// Take returns the keys that changed since the last Take, each once, in the order of their first change. Lagged means
-// that there were too many to hold: the keys are lost, and the owner has to look at everything.
+// Take returns the keys that changed since the last Take, each once, in the order of their first
+// change. Lagged means that there were too many to hold: the keys are lost, and the owner has to
+// look at everything.
 func (w *Watcher[K]) Take() (keys []K, lagged bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -133,7 +133,7 @@ func (w *world) read(t *rapid.T) map[string]*plan.Plan {
 	return all
 }
 
-// names tells whether a service of the cluster reads the repository.
+// names reports whether a service of the cluster reads the repository.
 func (w *world) names(cluster, repository string) bool {
 	for _, service := range w.services {
 		for _, source := range service.Spec.Sources {

@@ -26,8 +26,8 @@ const (
 // Push has the definitions compared soon, because one may have changed.
 func (s *Source) Push() { s.pushed.Set() }
 
-// MonitorDefinitions keeps gitcache's definitions equal to the catalog's until ctx is done: at once, after every Push,
-// and from time to time.
+// MonitorDefinitions keeps gitcache's definitions equal to the catalog's until ctx is done: at
+// once, after every Push, and from time to time.
 func (s *Source) MonitorDefinitions(ctx context.Context) error {
 	failures := 0
 	for {
@@ -45,8 +45,9 @@ func (s *Source) MonitorDefinitions(ctx context.Context) error {
 	}
 }
 
-// Reconcile makes gitcache know every definition of the catalog, and forget those that were deleted from it. What it
-// knows and the catalog has never heard of is left alone: it may be the catalog that lost its memory.
+// Reconcile makes gitcache know every definition of the catalog, and forget those that were deleted
+// from it. What it knows and the catalog has never heard of is left alone: it may be the catalog
+// that lost its memory.
 func (s *Source) Reconcile(ctx context.Context) error {
 	wanted, deleted, err := s.p.Definitions.Definitions(ctx)
 	if err != nil {

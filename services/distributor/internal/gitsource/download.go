@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// Download returns the bytes of a bundle, which the caller verifies. Errors, of reads too, are *resolve.Failure or the
-// context's.
+// Download returns the bytes of a bundle, which the caller verifies. Errors, of reads too, are
+// *resolve.Failure or the context's.
 func (s *Source) Download(ctx context.Context, bundle plan.Bundle) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := s.p.Client.DownloadBundle(ctx, request(bundle))
@@ -27,7 +27,8 @@ func (s *Source) Download(ctx context.Context, bundle plan.Bundle) (io.ReadClose
 	return &download{failed: failed, cancel: cancel, stream: stream}, nil
 }
 
-// request names a bundle and what it can be rebuilt from. Most are a plain folder, which every version of gitcache knows.
+// request names a bundle and what it can be rebuilt from. Most are a plain folder, which every
+// version of gitcache knows.
 func request(bundle plan.Bundle) *gitcachev1.DownloadBundleRequest {
 	req := &gitcachev1.DownloadBundleRequest{
 		Repository: bundle.Source.Repository, Digest: bundle.Digest.String(), Commit: bundle.Commit,

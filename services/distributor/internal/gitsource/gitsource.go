@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitsource is the distributor's way to gitcache: it pushes repository definitions there, asks what sources
-// hold, downloads bundles, and follows the events.
+// Package gitsource is the distributor's way to gitcache: it pushes repository definitions there,
+// asks what sources hold, downloads bundles, and follows the events.
 package gitsource
 
 import (
@@ -31,7 +31,8 @@ type Params struct {
 	Client      gitcachev1connect.GitCacheServiceClient
 	Definitions catalog.Definitions
 	Logger      *slog.Logger
-	// ReconcileEvery is how often definitions are compared with the catalog, give or take a quarter.
+	// ReconcileEvery is how often definitions are compared with the catalog, give or take a
+	// quarter.
 	ReconcileEvery time.Duration
 }
 
@@ -64,8 +65,8 @@ func (s *Source) Resolve(ctx context.Context, source catalog.Source) (resolve.An
 	return resolve.Answer{Snapshot: snapshot, FreshAt: catalogwire.TimeOf(res.GetFreshAt())}, err
 }
 
-// Refresh has the repository fetched now, and waits for it. An upstream that fails is a *resolve.Failure; one that has what
-// nobody signed does not fail.
+// Refresh has the repository fetched now, and waits for it. An upstream that fails is a
+// *resolve.Failure; one that has what nobody signed does not fail.
 func (s *Source) Refresh(ctx context.Context, repository string) error {
 	res, err := s.p.Client.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: repository, Wait: true})
 	if err != nil {
@@ -77,8 +78,8 @@ func (s *Source) Refresh(ctx context.Context, repository string) error {
 	return nil
 }
 
-// States returns the states of those repositories, as the owners of their mirrors see them now. Repositories that nobody
-// owns are missing.
+// States returns the states of those repositories, as the owners of their mirrors see them now.
+// Repositories that nobody owns are missing.
 func (s *Source) States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error) {
 	res, err := s.p.Client.GetRepositoryStates(ctx, &gitcachev1.GetRepositoryStatesRequest{Names: repositories})
 	if err != nil {
@@ -91,7 +92,8 @@ func (s *Source) States(ctx context.Context, repositories []string) (map[string]
 	return states, nil
 }
 
-// failure turns the error of a call into a *resolve.Failure. When the caller gave up, it is the context's error.
+// failure turns the error of a call into a *resolve.Failure. When the caller gave up, it is the
+// context's error.
 func failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -104,7 +106,8 @@ func failure(ctx context.Context, err error) error {
 	return f
 }
 
-// reasonOf returns the reason without its prefix. An error that has none of Leat's was made on the way.
+// reasonOf returns the reason without its prefix. An error that has none of Leat's was made on the
+// way.
 func reasonOf(err error) reason.Reason {
 	if !rpcerr.HasReason(err) {
 		onTheWay := []connect.Code{

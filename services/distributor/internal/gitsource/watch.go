@@ -21,8 +21,8 @@ const silence = time.Minute
 
 var errSilent = errors.New("no heartbeat")
 
-// MonitorRepositories hands every event to observe until ctx is done. It resumes where it was after an interruption; where
-// that is not possible, every repository is reported as changed.
+// MonitorRepositories hands every event to observe until ctx is done. It resumes where it was after
+// an interruption; where that is not possible, every repository is reported as changed.
 func (s *Source) MonitorRepositories(ctx context.Context, observe func(resolve.Event)) error {
 	w := &watch{source: s, observe: observe, epochs: map[string]uint64{}}
 	for failures := 0; ; failures++ {
@@ -62,7 +62,7 @@ type watch struct {
 	epochs map[string]uint64
 }
 
-// stream follows one stream to its end, and tells whether anything came.
+// stream follows one stream to its end, and reports whether anything came.
 func (w *watch) stream(ctx context.Context) (received bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

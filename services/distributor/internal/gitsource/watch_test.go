@@ -24,8 +24,8 @@ func eventOf(token, repository string) *gitcachev1.WatchRepositoriesResponse {
 	}}
 }
 
-// watch follows the gitcache's streams in virtual time until it has seen the event of the repository last, and returns what
-// it saw and how long it took.
+// watch follows the gitcache's streams in virtual time until it has seen the event of the
+// repository last, and returns what it saw and how long it took.
 func watch(t *testing.T, g *gitcache, last string) (seen []string, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +54,8 @@ func watch(t *testing.T, g *gitcache, last string) (seen []string, took time.Dur
 	return seen, took
 }
 
-// TestASilentStreamIsResumed has a stream stay open without a word, as one does whose other end is gone.
+// TestASilentStreamIsResumed has a stream stay open without a word, as one does whose other end is
+// gone.
 func TestASilentStreamIsResumed(t *testing.T) {
 	t.Parallel()
 	g := &gitcache{hangs: true, streams: [][]*gitcachev1.WatchRepositoriesResponse{
@@ -70,7 +71,8 @@ func TestASilentStreamIsResumed(t *testing.T) {
 	}
 }
 
-// TestABrokenListingBeginsAnew has the first stream end amid the states of repositories: nothing says where it was.
+// TestABrokenListingBeginsAnew has the first stream end amid the states of repositories: nothing
+// says where it was.
 func TestABrokenListingBeginsAnew(t *testing.T) {
 	t.Parallel()
 	state := func(repository string) *gitcachev1.WatchRepositoriesResponse { return eventOf("", repository) }

@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package intake takes what agents report, and stores the reports that arrive together in one transaction.
+// Package intake takes what agents report, and stores the reports that arrive together in one
+// transaction.
 //
-// While one transaction is under way the next batch gathers, so a lone report waits for nothing and a storm costs few
-// transactions. A report of the cluster alone, which agents send every second while pods come and go, waits a moment for others
-// as well: a fleet of them costs no more transactions than a few agents do. Whoever hands in a report gets its answer when that is durable, and not before: an agent that got none
-// sends it again.
+// While one transaction is under way the next batch gathers, so a lone report waits for nothing and
+// a storm costs few transactions. A report of the cluster alone, which agents send every second
+// while pods come and go, waits a moment for others as well: a fleet of them costs no more
+// transactions than a few agents do. A caller that hands in a report gets its answer when the
+// report is durable, and not before: an agent that got none sends it again.
 package intake
 
 import (
@@ -25,10 +27,11 @@ const (
 	maxWaitingBytes   = 64 << 20
 	maxBatch          = 256
 	maxBatchBytes     = 8 << 20
-	// storeTimeout is how long one transaction may take before the database counts as not answering.
+	// storeTimeout is how long one transaction may take before the database counts as not
+	// answering.
 	storeTimeout = 30 * time.Second
-	// patience is how long a report that tells of no service waits for others, unless one that does takes it along: too short
-	// for people to see.
+	// patience is how long a report that tells of no service waits for others, unless one that does
+	// takes it along: too short for people to see.
 	patience = 100 * time.Millisecond
 )
 
@@ -80,8 +83,9 @@ func New(p Params) *Queue {
 	return &Queue{p: p, wake: wake.NewSignal(), done: make(chan struct{})}
 }
 
-// Take stores a report. Without an error it is durable, unless the receipt says that it was not taken. Errors: ErrBusy;
-// catalog.ErrUnavailable, also when Run has ended; the context's, when it ended first: the report may be stored or not.
+// Take stores a report. Without an error it is durable, unless the receipt says that it was not
+// taken. Errors: ErrBusy; catalog.ErrUnavailable, also when Run has ended; the context's, when it
+// ended first: the report may be stored or not.
 func (q *Queue) Take(ctx context.Context, report catalog.AgentReport) (catalog.Receipt, error) {
 	e := &entry{report: report, gone: ctx.Done(), answered: make(chan struct{})}
 	if !q.put(e) {
@@ -115,7 +119,7 @@ func (q *Queue) put(e *entry) bool {
 	return true
 }
 
-// patient tells whether nobody waits for what the report says: it is of the cluster alone.
+// patient reports whether nobody waits for what the report says: it is of the cluster alone.
 func patient(r catalog.AgentReport) bool {
 	return r.Cluster != nil && !r.Full && len(r.Services) == 0
 }
@@ -175,8 +179,8 @@ func (q *Queue) store(ctx context.Context, batch []*entry) {
 	}
 }
 
-// save tells whether anything was stored. A batch that the database refuses is halved until the report that it refuses is
-// alone, so that nobody fails because of another's; the order stays.
+// save reports whether anything was stored. A batch that the database refuses is halved until the
+// report that it refuses is alone, so that nobody fails because of another's; the order stays.
 func (q *Queue) save(ctx context.Context, batch []*entry) bool {
 	receipts, err := q.transact(ctx, batch)
 	switch {

@@ -144,7 +144,8 @@ func TestReportsThatArriveTogetherAreOneBatch(t *testing.T) {
 	})
 }
 
-// TestOverviewsWaitForOthers has clusters tell of themselves alone, which costs a transaction ten times a second at the most.
+// TestOverviewsWaitForOthers has clusters report about themselves alone, which costs at most ten
+// transactions a second.
 func TestOverviewsWaitForOthers(t *testing.T) {
 	s := &store{}
 	withQueue(t, s, 0, func(t *testing.T, q *intake.Queue, stop func()) {
@@ -197,7 +198,8 @@ func TestOverviewsWaitForOthers(t *testing.T) {
 	})
 }
 
-// TestAFleetOfOverviewsIsCheap has a thousand clusters change every second, each at a moment of its own.
+// TestAFleetOfOverviewsIsCheap has a thousand clusters change every second, each at a moment of its
+// own.
 func TestAFleetOfOverviewsIsCheap(t *testing.T) {
 	s := &store{quick: true}
 	withQueue(t, s, 0, func(t *testing.T, q *intake.Queue, _ func()) {

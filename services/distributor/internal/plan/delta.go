@@ -39,9 +39,10 @@ func (e *VersionError) Error() string {
 
 // Diff returns what leads from one plan of a cluster to another of the same cluster.
 //
-// What takes no part in versions is no difference, as it is none to an agent that knows the version: the commits and the
-// traces that entries were last seen with. In a repository with many folders every commit moves the commit of every
-// service, and a delta would be as large as the plan.
+// Fields that take no part in versions are ignored, because an agent that knows the version ignores
+// them, too: the commits and the traces that entries were last seen with. In a repository with many
+// folders every commit moves the commit of every service, and a delta would be as large as the
+// plan.
 func Diff(from, to *Plan) Delta {
 	d := Delta{From: from.Version, To: to.Version, Settings: to.Settings, ComputedAt: to.ComputedAt}
 	for _, next := range to.Entries {
@@ -57,14 +58,14 @@ func Diff(from, to *Plan) Delta {
 	return d
 }
 
-// same tells whether two entries count the same in a version; see versionOf.
+// same reports whether two entries count the same in a version; see versionOf.
 func same(a, b *Entry) bool {
 	return a.Name == b.Name && a.UID == b.UID && a.Digest == b.Digest && a.SyncRequest == b.SyncRequest
 }
 
-// Apply returns the plan that the delta leads to. Entries that the delta does not name stay as they are. The error is a
-// [*VersionError] when the plan is of another version than the delta begins with, or when what comes out is not of the
-// version that it ends with.
+// Apply returns the plan that the delta leads to. Entries that the delta does not name stay as they
+// are. The error is a [*VersionError] when the plan is of another version than the delta begins
+// with, or when what comes out is not of the version that it ends with.
 func (d Delta) Apply(old *Plan) (*Plan, error) {
 	if old.Version != d.From {
 		return nil, &VersionError{Got: old.Version, Want: d.From}

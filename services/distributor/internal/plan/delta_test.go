@@ -20,8 +20,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
-// edited is the catalog after a random number of edits: services that are new, gone, re-created under another uid, renamed,
-// changed in their spec, and content that moved or that is the same under another commit.
+// edited is the catalog after a random number of edits: services that are new, gone, re-created
+// under another uid, renamed, changed in their spec, and content that moved or that is the same
+// under another commit.
 func edited(t *rapid.T, inputs []plan.Input) []plan.Input {
 	next := slices.Clone(inputs)
 	for range rapid.IntRange(0, 6).Draw(t, "edits") {
@@ -90,7 +91,8 @@ func TestApplyingTheDifferenceGivesTheNewPlan(t *testing.T) {
 	})
 }
 
-// checkMinimal has a delta name a service if and only if any value of it differs, and what it names be exact.
+// checkMinimal has a delta name a service if and only if any value of it differs, and what it names
+// be exact.
 func checkMinimal(t *rapid.T, last, next *plan.Plan, delta plan.Delta) {
 	var changed []*plan.Entry
 	for _, entry := range next.Entries {
@@ -136,7 +138,8 @@ func TestApplyRefusesAnotherPlan(t *testing.T) {
 	})
 }
 
-// TestApplyVerifiesTheResult takes a part out of a delta, or another cluster's plan with an empty delta's version.
+// TestApplyVerifiesTheResult takes a part out of a delta, or another cluster's plan with an empty
+// delta's version.
 func TestApplyVerifiesTheResult(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// Index finds the way from a repository to the sources that read it, the services made of them, and the clusters that
-// run those. It is not safe for concurrent use.
+// Index finds the way from a repository to the sources that read it, the services made of them, and
+// the clusters that run those. It is not safe for concurrent use.
 type Index struct {
 	services     map[string]*catalog.Service
 	byCluster    map[string]names
@@ -100,7 +100,7 @@ func (x *Index) Services(cluster string) []string {
 // Sources returns every source that a service names, in its normal spelling, in no order.
 func (x *Index) Sources() []catalog.Source { return slices.Collect(maps.Keys(x.bySource)) }
 
-// Wanted tells whether a service names the source, given in its normal spelling.
+// Wanted reports whether a service names the source, given in its normal spelling.
 func (x *Index) Wanted(source catalog.Source) bool {
 	_, ok := x.bySource[source]
 	return ok

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan computes what a cluster should run: one Plan value from its services and what their sources hold.
+// Package plan computes what a cluster should run: one Plan value from its services and what their
+// sources hold.
 //
-// It is pure: equal input gives an equal plan with an equal version, on every replica and after every restart. Commits,
-// times and traces take no part in a version, so a commit that does not touch a folder changes no plan.
+// It is pure: equal input gives an equal plan with an equal version, on every replica and after
+// every restart. Commits, times and traces take no part in a version, so a commit that does not
+// touch a folder changes no plan.
 package plan
 
 import (
@@ -20,10 +22,12 @@ import (
 // Plan is everything a cluster should run. It is immutable.
 type Plan struct {
 	Cluster string
-	// Version is a digest over the cluster's name, its settings and its entries, but not their commits and traces.
+	// Version is a digest over the cluster's name, its settings and its entries, but not their
+	// commits and traces.
 	Version string
-	// Entries are sorted by name. An entry does not change, so that plans share those that they have in common: the plans
-	// that a cluster's plan replaced cost little more than what has changed since.
+	// Entries are sorted by name. An entry does not change, so that plans share those that they
+	// have in common: the plans that a cluster's plan replaced cost little more than what has
+	// changed since.
 	Entries []*Entry
 	// Settings are what the agent is told.
 	Settings syncpolicy.AgentSettings
@@ -43,8 +47,8 @@ type Entry struct {
 	Bundles []Bundle
 	// Options are the service's own, shared with the catalog: see Apply.
 	Options *syncpolicy.Options
-	// Digest names what the entry wants applied: its spec, its configuration and its content, but not the request to sync
-	// it now.
+	// Digest names what the entry wants applied: its spec, its configuration and its content, but
+	// not the request to sync it now.
 	Digest string
 	// SyncRequest changes when a person asks for a sync now.
 	SyncRequest string
@@ -75,8 +79,8 @@ type Cause struct {
 	Time time.Time
 	// Traceparent is the trace context of what happened; empty when not traced.
 	Traceparent string
-	// Last is the cluster's plan until now, nil when there is none: what it has in common with the new plan keeps its
-	// time and its trace.
+	// Last is the cluster's plan until now, nil when there is none: what it has in common with the
+	// new plan keeps its time and its trace.
 	Last *Plan
 }
 

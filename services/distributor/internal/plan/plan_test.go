@@ -90,7 +90,8 @@ func drawInputs(t *rapid.T) []plan.Input {
 	return inputs
 }
 
-// content is what a plan wants, written down without hashing: the model of what a version has to tell apart.
+// content is what a plan wants, written down without hashing: the model of what a version has to
+// tell apart.
 func content(p *plan.Plan) string {
 	entries, text := make([]plan.Entry, len(p.Entries)), ""
 	for i, entry := range p.Entries {
@@ -248,8 +249,8 @@ func checkIndex(t *rapid.T, index *plan.Index, model map[string]*catalog.Service
 	}
 }
 
-// TestConfigurationCounts pins what a service without a configuration had before there were any: replicas of two
-// versions must agree on its digests.
+// TestConfigurationCounts pins what a service without a configuration had before there were any:
+// replicas of two versions must agree on its digests.
 func TestConfigurationCounts(t *testing.T) {
 	t.Parallel()
 	entry := func(config string) *plan.Entry {

@@ -22,8 +22,8 @@ func simple(change func(*catalog.ServiceSpec)) *plan.Plan {
 	return plan.Compute("one", []plan.Input{{Service: service, Snapshots: []*catalog.Snapshot{{Digest: digest.FromBytes([]byte("x"))}}}}, plan.Cause{})
 }
 
-// TestServicesWithoutAPolicyKeepTheirDigests pins what they had before there were policies and settings: an upgrade of the hub
-// must not have every agent apply everything again.
+// TestServicesWithoutAPolicyKeepTheirDigests pins what they had before there were policies and
+// settings: an upgrade of the hub must not have every agent apply everything again.
 func TestServicesWithoutAPolicyKeepTheirDigests(t *testing.T) {
 	t.Parallel()
 	const (
@@ -64,8 +64,8 @@ func TestPolicyDryRunAndSettingsCount(t *testing.T) {
 	}
 }
 
-// TestEveryOptionCounts sets one field of the options after the other: agents apply a service again when its
-// spec's digest changes, so an option that the digest forgets would have no effect.
+// TestEveryOptionCounts sets one field of the options after the other: agents apply a service again
+// when its spec's digest changes, so an option that the digest forgets would have no effect.
 func TestEveryOptionCounts(t *testing.T) {
 	t.Parallel()
 	digests := map[string]string{simple(func(*catalog.ServiceSpec) {}).Entries[0].SpecDigest: "none"}
@@ -91,7 +91,8 @@ func TestEveryOptionCounts(t *testing.T) {
 	}
 }
 
-// TestSettingsKeepTheTimeOfTheirVersion comes back to settings that were there, and revises a plan that has some.
+// TestSettingsKeepTheTimeOfTheirVersion comes back to settings that were there, and revises a plan
+// that has some.
 func TestSettingsKeepTheTimeOfTheirVersion(t *testing.T) {
 	t.Parallel()
 	strict := syncpolicy.AgentSettings{LockDown: true}

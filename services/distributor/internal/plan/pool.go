@@ -6,8 +6,8 @@ package plan
 // minPool is how many values a pool holds before it is worth looking which of them are still used.
 const minPool = 4096
 
-// Pool lets plans share what is equal in them: clusters that run the same things differ in little but the names of their
-// services. It is not safe for concurrent use.
+// Pool lets plans share what is equal in them: clusters that run the same things differ in little
+// but the names of their services. It is not safe for concurrent use.
 type Pool struct {
 	texts   map[string]string
 	bundles map[Bundle][]Bundle
@@ -22,8 +22,9 @@ func NewPool() *Pool {
 	return p
 }
 
-// Share replaces values of a plan that no reader has seen yet by equal ones of plans that were shared before. Entries that
-// the plan has in common with last, which may be nil, were shared with it and are left alone: readers may have them.
+// Share replaces values of a plan that no reader has seen yet by equal ones of plans that were
+// shared before. Entries that the plan has in common with last, which may be nil, were shared with
+// it and are left alone: readers may have them.
 func (p *Pool) Share(next, last *Plan) {
 	for _, entry := range next.Entries {
 		if last != nil && last.find(entry.Name) == entry {
@@ -36,7 +37,8 @@ func (p *Pool) Share(next, last *Plan) {
 	}
 }
 
-// Full reports whether the pool has grown so much that it may mainly hold values that no plan uses any more.
+// Full reports whether the pool has grown so much that it may mainly hold values that no plan uses
+// any more.
 func (p *Pool) Full() bool { return len(p.texts)+len(p.bundles) >= p.renewAt }
 
 // Renew makes the pool hold the values that these plans use, and no others.

@@ -10,8 +10,9 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Revise makes the next plan of a cluster from its last one: the services that changed or came, and the names of those
-// that went. It is what Compute makes of all services, at the price of those that changed. Cause.Last is not looked at.
+// Revise makes the next plan of a cluster from its last one: the services that changed or came, and
+// the names of those that went. It is what Compute makes of all services, at the price of those
+// that changed. Cause.Last is not looked at.
 func Revise(last *Plan, changed []Input, gone []string, why Cause) *Plan {
 	why.Last = last
 	touched := make(map[string]struct{}, len(changed)+len(gone))
@@ -43,8 +44,8 @@ func (p *Plan) With(settings syncpolicy.AgentSettings, why Cause) *Plan {
 	return why.keepTime(&next)
 }
 
-// At returns the plan with other commits: commit returns the latest one at which the bundle's source holds its content.
-// Version and digests are the same.
+// At returns the plan with other commits: commit returns the latest one at which the bundle's
+// source holds its content. Version and digests are the same.
 func (p *Plan) At(commit func(Bundle) string) *Plan {
 	next := *p
 	next.Entries = slices.Clone(p.Entries)
@@ -79,7 +80,8 @@ func (c Cause) plan(cluster string, entries []*Entry) *Plan {
 	return c.keepTime(&Plan{Cluster: cluster, Version: version, Entries: entries, ComputedAt: c.Time})
 }
 
-// keepTime sets the time of a plan that nobody has seen yet back to that of the last one, if it has that one's version.
+// keepTime sets the time of a plan that nobody has seen yet back to that of the last one, if it has
+// that one's version.
 func (c Cause) keepTime(next *Plan) *Plan {
 	if c.Last != nil && c.Last.Version == next.Version {
 		next.ComputedAt = c.Last.ComputedAt

@@ -18,7 +18,8 @@ import (
 
 var digests = cmp.AllowUnexported(digest.Digest{})
 
-// TestReviseIsCompute goes from one set of services to another by what differs, and wants what all of them give.
+// TestReviseIsCompute goes from one set of services to another by what differs, and wants what all
+// of them give.
 func TestReviseIsCompute(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -120,7 +121,8 @@ func TestPoolChangesNoPlan(t *testing.T) {
 	})
 }
 
-// TestPoolShares wants the lists of two clusters' plans in one place, and a pool that forgets what went out of use.
+// TestPoolShares wants the lists of two clusters' plans in one place, and a pool that forgets what
+// went out of use.
 func TestPoolShares(t *testing.T) {
 	t.Parallel()
 	compute := func(name, content string) *plan.Plan {

@@ -12,11 +12,13 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// encodingVersion begins every encoding. Raising it changes every version and every spec digest in the fleet at once:
-// agents then look at everything anew, and apply nothing that is applied already.
+// encodingVersion begins every encoding. Raising it changes every version and every spec digest in
+// the fleet at once: agents then look at everything again, and apply nothing that is applied
+// already.
 const encodingVersion = "leat.plan.v1"
 
-// encoder hashes values so that different sequences of values never hash alike: every value carries its length.
+// encoder hashes values so that different sequences of values never hash alike: every value carries
+// its length.
 type encoder struct {
 	hasher  *digest.Hasher
 	scratch []byte
@@ -48,8 +50,8 @@ func (e *encoder) flag(b bool) {
 	e.number(0)
 }
 
-// value takes the JSON of a value that consists of structs, lists and scalars only, and so has but one. Its field names are a
-// part of what is hashed.
+// value takes the JSON of a value that consists of structs, lists and scalars only, and so has but
+// one. Its field names are a part of what is hashed.
 func (e *encoder) value(v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -76,8 +78,9 @@ func specDigest(apply syncpolicy.Options, sources []catalog.Source) string {
 		e.text(source.Normal().Path)
 		e.text(source.Subpath())
 	}
-	// The number of sources tells where they end. Services that use none of what follows keep the digests that they had before
-	// it was there, so that nothing is applied again because the hub was upgraded.
+	// The number of sources marks their end. Services that use none of what follows keep the
+	// digests that they had before it was there, so that nothing is applied again because the hub
+	// was upgraded.
 	if !apply.Policy.IsZero() {
 		e.text("policy")
 		e.value(apply.Policy)
@@ -92,9 +95,9 @@ func specDigest(apply syncpolicy.Options, sources []catalog.Source) string {
 	return e.sum()
 }
 
-// optionsSince returns the options without those that specDigest writes one by one. Any option that is
-// added later is in the digest by its JSON, and does not change the digests of services that do not
-// use it.
+// optionsSince returns the options without those that specDigest writes one by one. Any option that
+// is added later is in the digest by its JSON, and does not change the digests of services that do
+// not use it.
 func optionsSince(apply syncpolicy.Options) syncpolicy.Options {
 	apply.Namespace, apply.CreateNamespace, apply.Prune, apply.HealthTimeout = "", nil, nil, 0
 	apply.Paused, apply.ForceConflicts, apply.Renderer, apply.PruneConfirmation = false, false, "", ""
@@ -126,8 +129,8 @@ func contentDigest(entry *Entry) string {
 	for _, bundle := range entry.Bundles {
 		e.text(bundle.Digest.String())
 	}
-	// The number of bundles tells where they end, so that this needs no mark of its own, and services without a
-	// configuration keep the digests that they had before there were any.
+	// The number of bundles marks their end, so that this needs no mark of its own, and services
+	// without a configuration keep the digests that they had before there were any.
 	if entry.ConfigDigest != "" {
 		e.text(entry.ConfigDigest)
 	}

@@ -44,11 +44,13 @@ type Server struct {
 	next int
 }
 
-// New starts a server on a port of the kernel's choice; it ends with the test. A missing PostgreSQL fails the test.
+// New starts a server on a port of the kernel's choice; it ends with the test. A missing PostgreSQL
+// fails the test.
 func New(t testing.TB) *Server {
 	t.Helper()
 	initdb, program := find(t, "initdb"), find(t, "postgres")
-	// Not t.TempDir: its parents are closed to other users, and the path may be too long for a socket.
+	// Not t.TempDir: its parents are closed to other users, and the path may be too long for a
+	// socket.
 	dir := filepath.Join(os.TempDir(), "leat-postgres-"+rand.Text())
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -72,11 +74,13 @@ func New(t testing.TB) *Server {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Start starts the server again after Kill, with its data and on its port, and waits until it answers.
+// Start starts the server again after Kill, with its data and on its port, and waits until it
+// answers.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	s.cmd = unprivileged(exec.CommandContext(context.Background(), s.program, "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", s.port,
-		// Nothing is synced, but written before it is acknowledged: it outlives Kill, though not the machine.
+		// Nothing is synced, but written before it is acknowledged: it outlives Kill, though not
+		// the machine.
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200"))
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
 	if err := s.cmd.Start(); err != nil {

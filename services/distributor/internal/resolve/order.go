@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// doubtFor is how long answers that are older than what is known are put down to a mirror that lags behind. Past it
-	// they are believed: it is the clock by which answers are ordered that went back.
+	// doubtFor is how long answers that are older than what is known are put down to a mirror that
+	// lags behind. Past it they are believed: it is the clock by which answers are ordered that
+	// went back.
 	doubtFor = 5 * time.Minute
 	// saveTimeout bounds how long an answer waits to be stored before it is put up.
 	saveTimeout = 3 * time.Second
@@ -23,8 +24,8 @@ const (
 // errDoubted stands for an answer that is older than what is known.
 var errDoubted = &Failure{Reason: reason.OwnerUnavailable, Message: "the mirror that answers is older than what is known"}
 
-// weigh compares an answer with what is known. A source is resolved at whatever replica of gitcache has its repository,
-// and while that changes hands, the next one's mirror may lag behind.
+// weigh compares an answer with what is known. A source is resolved at whatever replica of gitcache
+// has its repository, and while that changes hands, the next one's mirror may lag behind.
 func (l *Loop) weigh(ctx context.Context, source catalog.Source, answer Answer) (Answer, error) {
 	known := l.p.Board.Resolution(source)
 	older := known.Snapshot != nil && !answer.FreshAt.IsZero() && answer.FreshAt.Before(known.FreshAt) && answer.Snapshot != *known.Snapshot
@@ -49,8 +50,9 @@ func (l *Loop) weigh(ctx context.Context, source catalog.Source, answer Answer) 
 	return answer, nil
 }
 
-// putUp shows an answer to agents and stores it: first in the store, where other replicas look before they send an agent
-// a plan that may be older than the one it has, and then here. While the store does not answer, agents come first.
+// putUp shows an answer to agents and stores it: first in the store, where other replicas look
+// before they send an agent a plan that may be older than the one it has, and then here. While the
+// store does not answer, agents come first.
 func (l *Loop) putUp(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string) error {
 	if !l.storing.Load() {
 		l.p.Board.Resolved(ctx, source, next, traceparent)

@@ -15,8 +15,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
-// TestAMirrorThatLagsIsDoubted has gitcache answer from a mirror that is older than what is known, as one does that has
-// just taken over.
+// TestAMirrorThatLagsIsDoubted has gitcache answer from a mirror that is older than what is known,
+// as one does that has just taken over.
 func TestAMirrorThatLagsIsDoubted(t *testing.T) {
 	t.Parallel()
 	source := branch("demo", "main")
@@ -52,8 +52,8 @@ func TestAMirrorThatLagsIsDoubted(t *testing.T) {
 	})
 }
 
-// TestTheStoreComesFirst has a snapshot stored before it is shown, so that other replicas find it, unless the store does not
-// answer.
+// TestTheStoreComesFirst has a snapshot stored before it is shown, so that other replicas find it,
+// unless the store does not answer.
 func TestTheStoreComesFirst(t *testing.T) {
 	t.Parallel()
 	source := branch("demo", "main")
@@ -138,7 +138,8 @@ func TestAMissedEventIsHealed(t *testing.T) {
 	})
 }
 
-// TestResyncsAreSpread has many sources resolved again because nobody knows whether an event was missed.
+// TestResyncsAreSpread has many sources resolved again because nobody knows whether an event was
+// missed.
 func TestResyncsAreSpread(t *testing.T) {
 	t.Parallel()
 	const sources = 1000

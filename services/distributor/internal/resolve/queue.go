@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// queue holds each source at most once, until it is due. A source that is being worked on is not handed out again
-// before it is done; asked for in the meantime, it comes again after.
+// queue holds each source at most once, until it is due. A source that is being worked on is not
+// handed out again before it is done; asked for in the meantime, it comes again after.
 type queue struct {
 	mu      sync.Mutex
 	waiting byDue

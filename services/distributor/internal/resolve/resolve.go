@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package resolve keeps every source that a service names resolved: to a commit and a digest, or to the last good ones
-// with the problem beside them.
+// Package resolve keeps every source that a service names resolved: to a commit and a digest, or to
+// the last good ones with the problem beside them.
 //
-// A source is asked for when it becomes wanted, when an event says that its repository changed, when somebody asks for
-// a sync, again after a failure, and from time to time in case an event was missed. One source is asked for by one
-// goroutine at a time, so an older answer never replaces a newer one.
+// A source is asked for when it becomes wanted, when an event says that its repository changed,
+// when somebody asks for a sync, again after a failure, and from time to time in case an event was
+// missed. One source is asked for by one goroutine at a time, so an older answer never replaces a
+// newer one.
 package resolve
 
 import (
@@ -37,7 +38,8 @@ type Upstream interface {
 // Answer is what a source holds.
 type Answer struct {
 	Snapshot catalog.Snapshot
-	// FreshAt is when the mirror that answered was last known to equal the upstream; zero where that is not known.
+	// FreshAt is when the mirror that answered was last known to equal the upstream; zero where
+	// that is not known.
 	FreshAt time.Time
 }
 
@@ -122,7 +124,8 @@ type Event struct {
 	Traceparent string
 }
 
-// Observe takes an event, and asks for the sources that it may concern. It does not wait for the answers.
+// Observe takes an event, and asks for the sources that it may concern. It does not wait for the
+// answers.
 func (l *Loop) Observe(event Event) {
 	l.p.Board.SetMirror(event.Repository, event.Mirror)
 	for _, source := range l.p.Board.SourcesOf(event.Repository) {
@@ -132,7 +135,7 @@ func (l *Loop) Observe(event Event) {
 	}
 }
 
-// concerns tells whether the source may hold something else after the event.
+// concerns reports whether the source may hold something else after the event.
 func (e Event) concerns(source catalog.Source) bool {
 	return e.AllRefs || slices.ContainsFunc(e.ChangedRefs, source.Ref.DependsOn)
 }
@@ -206,8 +209,9 @@ func (l *Loop) hasFailed(source catalog.Source) bool {
 	return l.failures[source] > 0
 }
 
-// monitorAge asks for every source from time to time: at once when it begins, because what was stored may be old, and
-// later spread over a quarter of the interval, because every replica does so.
+// monitorAge asks for every source from time to time: at once when it begins, because what was
+// stored may be old, and later spread over a quarter of the interval, because every replica does
+// so.
 func (l *Loop) monitorAge(ctx context.Context) error {
 	for spread := time.Duration(1); ; spread = max(l.p.ResyncEvery/4, 1) {
 		for _, source := range l.p.Board.Sources() {
@@ -270,8 +274,8 @@ func (l *Loop) ask(ctx context.Context, source catalog.Source) (Answer, error) {
 	return answer, &Failure{Reason: reason.DeadlineExceeded, Message: "the repository cache did not answer in time; Leat retries by itself"}
 }
 
-// outcome joins an answer with what was known: the last good snapshot stays, and a failure that only says to ask again
-// changes nothing that is known.
+// outcome joins an answer with what was known: the last good snapshot stays, and a failure that
+// only says to ask again changes nothing that is known.
 func outcome(last catalog.Resolution, answer Answer, err error) catalog.Resolution {
 	failure, failed := errors.AsType[*Failure](err)
 	if !failed {

@@ -97,7 +97,8 @@ func (s *Store) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, a
 	return cluster, err
 }
 
-// joinToken reads a token and its cluster. Edits are serialised, so nobody else uses the token in the meantime.
+// joinToken reads a token and its cluster. Edits are serialised, so nobody else uses the token in
+// the meantime.
 func (t *tx) joinToken(ctx context.Context, hash []byte) (*joinTokenRow, *clusterRow, error) {
 	token, row := new(joinTokenRow), new(clusterRow)
 	err := t.sql.NewSelect().Model(token).Where("hash = ?", hash).Scan(ctx)

@@ -76,8 +76,8 @@ func testEnrolment(t *testing.T, s subject) {
 	}
 }
 
-// testJoinTokensTakeNoLock reads the join tokens while an edit holds the lock that all edits take. It skips SQLite,
-// which has one connection for all calls.
+// testJoinTokensTakeNoLock reads the join tokens while an edit holds the lock that all edits take.
+// It skips SQLite, which has one connection for all calls.
 func testJoinTokensTakeNoLock(t *testing.T, s subject) {
 	if strings.HasPrefix(s.url, "sqlite:") {
 		return

@@ -51,8 +51,8 @@ func (s *Store) columnOf(service *catalog.Service) (string, error) {
 	})
 }
 
-// canonical writes a configuration down such that different ones never read alike. The uid keeps apart services that
-// hold the same secrets: nobody is to learn that they do.
+// canonical writes a configuration down such that different ones never read alike. The uid keeps
+// apart services that hold the same secrets: nobody is to learn that they do.
 func canonical(uid string, config *catalog.Config) []byte {
 	text := func(b []byte, s string) []byte {
 		return append(binary.BigEndian.AppendUint64(b, uint64(len(s))), s...)
@@ -89,7 +89,8 @@ func decodeConfig(column string) (*catalog.Config, string, error) {
 	return config, digest, nil
 }
 
-// putSecrets stores a service's secrets, bound to its uid, or deletes them where there are none any more.
+// putSecrets stores a service's secrets, bound to its uid, or deletes them where there are none any
+// more.
 func (t *tx) putSecrets(ctx context.Context, service *catalog.Service) error {
 	if service.Spec.Config.Empty() || len(service.Spec.Config.Secrets) == 0 {
 		_, err := t.sql.NewDelete().Table("service_secrets").Where("service_uid = ?", service.UID).Exec(ctx)
@@ -142,7 +143,8 @@ func (s *Store) openSecrets(uid string, sealed []byte) (map[string]catalog.Secre
 	return secrets, nil
 }
 
-// Config implements catalog.Configs. One statement sees one state, so digest, values and secrets belong together.
+// Config implements catalog.Configs. One statement sees one state, so digest, values and secrets
+// belong together.
 func (s *Store) Config(ctx context.Context, serviceUID string) (catalog.Config, string, error) {
 	row := configRow{}
 	err := s.db.NewSelect().TableExpr("services AS s").Column("s.config", "sx.sealed").

@@ -100,8 +100,8 @@ func orEmpty(c *catalog.Config) *catalog.Config {
 	return c
 }
 
-// testConfigDigest shows that a digest is the same on another replica, and tells neither who holds what, nor of moves of
-// text between keys, values and secrets.
+// testConfigDigest shows that a digest is the same on another replica, and tells neither who holds
+// what, nor of moves of text between keys, values and secrets.
 func testConfigDigest(t *testing.T, s subject) {
 	apply(t, s, cluster("one"), repository("demo"))
 	digest := func(store *sqlstore.Store, name string, config *catalog.Config) string {

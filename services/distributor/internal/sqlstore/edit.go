@@ -39,8 +39,8 @@ func (s *Store) Edit(ctx context.Context, fn func(ctx context.Context, tx catalo
 	return s.edit(ctx, func(ctx context.Context, t *tx) error { return fn(ctx, t) })
 }
 
-// edit takes the next revision first: its row is the lock by which edits follow one another, and become visible in the
-// order of their revisions.
+// edit takes the next revision first: its row is the lock by which edits follow one another, and
+// become visible in the order of their revisions.
 func (s *Store) edit(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
 	var own error
 	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
@@ -275,8 +275,8 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]string, error) 
 	return names, translate("list dependents", err)
 }
 
-// sealed returns what is stored of a repository's credential; nil where there is none. It is bound to the uid, so it
-// cannot be moved to a repository with another URL.
+// sealed returns what is stored of a repository's credential; nil where there is none. It is bound
+// to the uid, so it cannot be moved to a repository with another URL.
 func (s *Store) sealed(r *catalog.Repository) ([]byte, error) {
 	if r.Spec.Credential.Empty() {
 		return nil, nil
@@ -288,7 +288,8 @@ func (s *Store) sealed(r *catalog.Repository) ([]byte, error) {
 	return s.credentials.Seal(plain, []byte(r.UID))
 }
 
-// sealedWebhook returns what is stored of the secret of a repository's webhooks; nil where there is none.
+// sealedWebhook returns what is stored of the secret of a repository's webhooks; nil where there is
+// none.
 func (s *Store) sealedWebhook(r *catalog.Repository) ([]byte, error) {
 	if r.Spec.WebhookSecret.Reveal() == "" {
 		return nil, nil
@@ -296,8 +297,8 @@ func (s *Store) sealedWebhook(r *catalog.Repository) ([]byte, error) {
 	return s.webhooks.Seal([]byte(r.Spec.WebhookSecret.Reveal()), []byte(r.UID))
 }
 
-// sealedProxy returns the sealed URL of a repository's proxy; nil where it holds no password. It is bound to its place, so
-// that neither it nor a credential can stand in for the other.
+// sealedProxy returns the sealed URL of a repository's proxy; nil where it holds no password. It is
+// bound to its place, so that neither it nor a credential can stand in for the other.
 func (s *Store) sealedProxy(r *catalog.Repository) ([]byte, error) {
 	if r.Spec.ProxyURL == r.Spec.ProxyURL.Masked() {
 		return nil, nil

@@ -20,7 +20,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// translate names what was tried, and marks errors that say the database is not there as catalog.ErrUnavailable.
+// translate names what was tried, and marks errors that say the database is not there as
+// catalog.ErrUnavailable.
 func translate(verb string, err error) error {
 	switch {
 	case err == nil:
@@ -52,8 +53,8 @@ func unavailable(err error) bool {
 	return pgconn.SafeToRetry(err)
 }
 
-// passingState knows the SQLSTATE classes connection exception, insufficient resources, operator intervention, system
-// error, and a server that is read-only because it is a standby.
+// passingState knows the SQLSTATE classes connection exception, insufficient resources, operator
+// intervention, system error, and a server that is read-only because it is a standby.
 func passingState(state string) bool {
 	for _, class := range []string{"08", "53", "57", "58", "25006"} {
 		if strings.HasPrefix(state, class) {
@@ -63,7 +64,8 @@ func passingState(state string) bool {
 	return false
 }
 
-// passingCode knows the primary result codes that are about the file rather than about the statement.
+// passingCode knows the primary result codes that are about the file rather than about the
+// statement.
 func passingCode(code int) bool {
 	switch code & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL,

@@ -48,8 +48,9 @@ func (s *Store) migrate(ctx context.Context) error {
 	return nil
 }
 
-// lockMigrations keeps other replicas from migrating at the same time. The lock belongs to a connection, so it ends with
-// a replica that dies. SQLite needs none: its file belongs to one process.
+// lockMigrations keeps other replicas from migrating at the same time. The lock belongs to a
+// connection, so it ends with a replica that dies. SQLite needs none: its file belongs to one
+// process.
 func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
 	if !s.postgres {
 		return func() {}, nil
@@ -63,8 +64,8 @@ func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() {
-		// Closing an unlocked connection gives it back to the pool; should unlocking fail, the connection is dead,
-		// and the lock went with it.
+		// Closing an unlocked connection gives it back to the pool; should unlocking fail, the
+		// connection is dead, and the lock went with it.
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrationLock)
 		_ = conn.Close()
 	}, nil

@@ -69,7 +69,8 @@ func (t *tx) putBinding(ctx context.Context, meta metaColumns, b *catalog.Access
 	return t.upsert(ctx, &bindingRow{metaColumns: meta, Spec: spec}, "spec")
 }
 
-// IssuerKey returns the key that signs access tokens, and makes it if there is none. All replicas get the same.
+// IssuerKey returns the key that signs access tokens, and makes it if there is none. All replicas
+// get the same.
 func (s *Store) IssuerKey(ctx context.Context) (ed25519.PrivateKey, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// presenceBatch is how many agents one statement writes: a statement each would hold up the edits of a large fleet.
+// presenceBatch is how many agents one statement writes: a statement each would hold up the edits
+// of a large fleet.
 const presenceBatch = 500
 
 // SavePresence implements catalog.Reports.

@@ -26,7 +26,8 @@ type agentRow struct {
 	Revision      int64  `bun:"revision"`
 }
 
-// serviceState is what is stored about one service that a report may be about. Where nothing is, texts are empty.
+// serviceState is what is stored about one service that a report may be about. Where nothing is,
+// texts are empty.
 type serviceState struct {
 	UID                string `bun:"uid"`
 	ClusterUID         string `bun:"cluster_uid"`
@@ -39,8 +40,9 @@ type serviceState struct {
 	latest catalog.Revision
 }
 
-// intake is one transaction that saves reports: the rows that they may change are read at once, changed in memory by one
-// report after the other, and written at once. So many reports cost as many statements as one does.
+// intake is one transaction that saves reports: the rows that they may change are read at once,
+// changed in memory by one report after the other, and written at once. So many reports cost as
+// many statements as one does.
 type intake struct {
 	*tx
 	agents   map[string]*agentRow
@@ -158,8 +160,8 @@ func (in *intake) take(report catalog.AgentReport) (catalog.Receipt, error) {
 	return catalog.Receipt{}, nil
 }
 
-// takeAgent notes the sequence in any case, for it is what older reports are known by; but only what somebody may want to
-// see makes the row a change of the catalog.
+// takeAgent notes the sequence in any case, for it is what older reports are known by; but only
+// what somebody may want to see makes the row a change of the catalog.
 func (in *intake) takeAgent(row *agentRow, report catalog.AgentReport) error {
 	next := *row
 	next.Instance, next.Sequence, next.PlanVersion = report.Instance, int64(report.Sequence), report.PlanVersion
@@ -176,8 +178,8 @@ func (in *intake) takeAgent(row *agentRow, report catalog.AgentReport) error {
 	return nil
 }
 
-// describe encodes what an agent says of its cluster, with what is stored in the parts that it leaves out. A full report leaves
-// out nothing that the agent knows.
+// describe encodes what an agent says of its cluster, with what is stored in the parts that it
+// leaves out. A full report leaves out nothing that the agent knows.
 func describe(said catalog.ClusterReport, stored string, full bool) (string, error) {
 	if !full {
 		var last catalog.ClusterReport

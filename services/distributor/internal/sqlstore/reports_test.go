@@ -150,8 +150,9 @@ func testReportOrder(t *testing.T, s subject) {
 	}
 }
 
-// testOverview has a cluster's overview arrive in parts, twice, out of order, within one batch and from several processes: what is
-// stored is what the latest process said last of each part, and nothing that it did not say.
+// testOverview has a cluster's overview arrive in parts, twice, out of order, within one batch and
+// from several processes: what is stored is what the latest process said last of each part, and
+// nothing that it did not say.
 func testOverview(t *testing.T, s subject) {
 	apply(t, s, cluster("one"))
 	uid := changes(t, s, 0).Clusters[0].UID
@@ -211,7 +212,8 @@ func testOverview(t *testing.T, s subject) {
 	}
 }
 
-// testFullReports has reports of two clusters in one batch, where the later say more and less than the earlier.
+// testFullReports has reports of two clusters in one batch, where the later say more and less than
+// the earlier.
 func testFullReports(t *testing.T, s subject) {
 	apply(t, s, cluster("one"), cluster("two"), repository("demo"),
 		service("a", "one", "demo"), service("b", "one", "demo"), service("c", "two", "demo"), service("d", "two", "demo"))

@@ -55,8 +55,8 @@ func testCredentials(t *testing.T, s subject) {
 	}
 }
 
-// testCredentialStaysWithItsServer changes the URL or the proxy of a repository, and leaves the credential out. Leat
-// must not send a credential to another server than it was given for.
+// testCredentialStaysWithItsServer changes the URL or the proxy of a repository, and leaves the
+// credential out. Leat must not send a credential to another server than it was given for.
 func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 	const https, ssh = "https://git.example/demo", "git@git.example:demo"
 	basic := &catalog.Credential{Method: catalog.MethodBasic, Username: "u", Secret: "p", AllowPlainHTTP: true}

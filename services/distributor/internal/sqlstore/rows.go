@@ -230,8 +230,8 @@ type specColumn struct {
 	Cluster string           `json:"cluster"`
 	Sources []catalog.Source `json:"sources"`
 	syncpolicy.Options
-	// Sync holds five of the options a second time. Replicas of earlier versions know them in no other
-	// place, and would prune where an owner turned that off.
+	// Sync holds five of the options a second time. Replicas of earlier versions know them in no
+	// other place, and would prune where an owner turned that off.
 	Sync *syncpolicy.Options `json:"sync"`
 }
 

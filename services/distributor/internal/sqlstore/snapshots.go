@@ -26,7 +26,8 @@ type snapshotColumn struct {
 // maxKeyBytes is the longest source that is its own key: PostgreSQL's indexes take 2 704 bytes.
 const maxKeyBytes = 1024
 
-// snapshotKey returns what a source's row is found by: the source as JSON, or the digest of that where it is long.
+// snapshotKey returns what a source's row is found by: the source as JSON, or the digest of that
+// where it is long.
 func snapshotKey(source catalog.Source) (key string, long bool, err error) {
 	key, err = encode(source)
 	if err != nil || len(key) <= maxKeyBytes {

@@ -36,8 +36,9 @@ const earlierSpec = `{"cluster":"one","namespace":"ns","sources":[{"repository":
 	`"sync":{"prune":false,"createNamespace":true,"healthTimeout":60000000000,"forceConflicts":true,"pruneConfirmation":"sha256:x"},` +
 	`"paused":true,"policy":{"drift":"report"},"dryRun":true}`
 
-// testSpecsOfEarlierVersions reads the row of an earlier version. It reads a new row as such a version does,
-// too: replicas of both run side by side while the hub is upgraded, and prune by what they read.
+// testSpecsOfEarlierVersions reads the row of an earlier version. It reads a new row as such a
+// version does, too: replicas of both run side by side while the hub is upgraded, and prune by what
+// they read.
 func testSpecsOfEarlierVersions(t *testing.T, s subject) {
 	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
 	db := s.raw(t)

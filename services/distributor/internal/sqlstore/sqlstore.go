@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sqlstore keeps the catalog in SQL: in SQLite for one machine, in PostgreSQL for several replicas. Both run the
-// same statements.
+// Package sqlstore keeps the catalog in SQL: in SQLite for one machine, in PostgreSQL for several
+// replicas. Both run the same statements.
 package sqlstore
 
 import (
@@ -63,11 +63,11 @@ var (
 	_ catalog.People      = (*Store)(nil)
 )
 
-// Open connects to the database and brings its schema up to date. Replicas that do so at once wait for each other.
-// The URL is sqlite:///path/to/file.db, or postgres://…. Open makes the folder of a SQLite file if it does not exist.
-// Only the user of this process can read the file and the files that SQLite puts beside it. The secret seals values
-// that readers of the database must not see, so it must not change. The error matches catalog.ErrUnavailable if the
-// database does not answer.
+// Open connects to the database and brings its schema up to date. Replicas that do so at once wait
+// for each other. The URL is sqlite:///path/to/file.db, or postgres://…. Open makes the folder of a
+// SQLite file if it does not exist. Only the user of this process can read the file and the files
+// that SQLite puts beside it. The secret seals values that readers of the database must not see, so
+// it must not change. The error matches catalog.ErrUnavailable if the database does not answer.
 func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error) {
 	credentials, err := seal.NewSealer(secret, purposeCredential)
 	if err != nil {
@@ -102,7 +102,7 @@ func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error
 // Close ends the connections.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Ping tells whether the database answers. The error matches catalog.ErrUnavailable.
+// Ping reports whether the database answers. The error matches catalog.ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error { return translate("ping", s.db.PingContext(ctx)) }
 
 func (s *Store) connect(databaseURL string) error {
@@ -120,8 +120,8 @@ func (s *Store) connect(databaseURL string) error {
 	return fmt.Errorf("database URL scheme %q is not supported: use sqlite:///path/to/file.db or postgres://user@host/name", u.Scheme)
 }
 
-// connectSQLite opens the file through one connection: SQLite has one writer at a time, and who queues for the
-// connection never meets a locked database.
+// connectSQLite opens the file through one connection: SQLite has one writer at a time, and who
+// queues for the connection never meets a locked database.
 func (s *Store) connectSQLite(u *url.URL) error {
 	file := u.Opaque
 	if file == "" {
@@ -133,8 +133,8 @@ func (s *Store) connectSQLite(u *url.URL) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("make folder of the database: %w", err)
 	}
-	// SQLite would make the file with the mode of the umask. The files that it makes beside it get the file's mode.
-	// Earlier versions left them readable.
+	// SQLite would make the file with the mode of the umask. The files that it makes beside it get
+	// the file's mode. Earlier versions left them readable.
 	if err := errors.Join(private.File(file), private.Existing(file+"-wal"), private.Existing(file+"-shm"), private.Existing(file+"-journal")); err != nil {
 		return fmt.Errorf("keep the database to its owner: %w", err)
 	}
@@ -156,7 +156,8 @@ func (s *Store) connectPostgres(databaseURL string) error {
 	if err != nil {
 		return errors.New("parse database URL: not a PostgreSQL URL")
 	}
-	// bun puts the arguments into the statement, so no two are alike, and preparing them would only fill caches.
+	// bun puts the arguments into the statement, so no two are alike, and preparing them would only
+	// fill caches.
 	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(maxConns)

@@ -91,8 +91,8 @@ func (t *tx) putToken(ctx context.Context, row *tokenRow) error {
 	return translate("write token", err)
 }
 
-// dropToken ends a token. The same one may come back, and go again, as the admin's does that is set from outside: so the uid of its
-// tombstone is not its id alone.
+// dropToken ends a token. The same one may come back, and go again, as the admin's does that is set
+// from outside: so the uid of its tombstone is not its id alone.
 func (t *tx) dropToken(ctx context.Context, row *tokenRow) error {
 	t.dirty = true
 	if _, err := t.sql.NewDelete().Model(row).WherePK().Exec(ctx); err != nil {
@@ -170,7 +170,8 @@ func (s *Store) ListTokens(ctx context.Context, user string) ([]catalog.Token, e
 	return tokens, nil
 }
 
-// DeleteToken implements catalog.People. There are few tokens, and it is rarely called, so that it may look at all of them.
+// DeleteToken implements catalog.People. There are few tokens, and it is rarely called, so that it
+// may look at all of them.
 func (s *Store) DeleteToken(ctx context.Context, id string) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
 		var rows []*tokenRow

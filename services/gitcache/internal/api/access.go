@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
-// Options are the handler options of the service's own; they come after those every service has, so that the caller's
-// identity is known.
+// Options are the handler options of the service's own; they come after those every service has, so
+// that the caller's identity is known.
 func Options() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithInterceptors(servicesOnly{})}
 }
@@ -27,7 +27,8 @@ func ReplicaOptions() []connect.HandlerOption {
 // selfService is the name under which replicas call one another.
 const selfService = "gitcache"
 
-// servicesOnly lets only other services of the hub in: a mirror knows nothing about what a person or an agent may see.
+// servicesOnly lets only other services of the hub in: a mirror knows nothing about what a person
+// or an agent may see.
 type servicesOnly struct {
 	name string // only this one; empty: any
 }

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api answers GitCacheService: it checks requests, translates between the wire and the core, maps the core's
-// errors to reasons, and passes calls on to the replica that the core names.
+// Package api answers GitCacheService: it checks requests, translates between the wire and the
+// core, maps the core's errors to reasons, and passes calls on to the replica that the core names.
 package api
 
 import (
@@ -28,7 +28,7 @@ type Registry interface {
 	Missed(ctx context.Context) error
 }
 
-// Checker tells whether a definition can be used; the error is a *mirror.FieldError.
+// Checker reports whether a definition can be used; the error is a *mirror.FieldError.
 type Checker interface {
 	Check(def mirror.Definition) error
 }
@@ -132,7 +132,8 @@ func (s *Service) ListRepositories(_ context.Context, req *gitcachev1.ListReposi
 	return resp, nil
 }
 
-// RefreshRepository implements the call. Only the owner can fetch, so there is no answer without one.
+// RefreshRepository implements the call. Only the owner can fetch, so there is no answer without
+// one.
 func (s *Service) RefreshRepository(ctx context.Context, req *gitcachev1.RefreshRepositoryRequest) (*gitcachev1.RefreshRepositoryResponse, error) {
 	return answer(ctx, s, "name", req.GetName(), client.RefreshRepository, req,
 		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.RefreshRepositoryResponse, error) {

@@ -23,8 +23,9 @@ const (
 	refs    = 10_000
 )
 
-// BenchmarkResolveWarm asks for the digest of a folder that did not change, of a branch among ten thousand, by eight callers
-// at once: "handler" by calling what answers, "rpc" through a generated client, HTTP/2 over memory and all interceptors.
+// BenchmarkResolveWarm asks for the digest of a folder that did not change, of a branch among ten
+// thousand, by eight callers at once: "handler" by calling what answers, "rpc" through a generated
+// client, HTTP/2 over memory and all interceptors.
 func BenchmarkResolveWarm(b *testing.B) {
 	many := newBackend()
 	many.fetch = func(context.Context) (mirror.Content, error) {

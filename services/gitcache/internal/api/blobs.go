@@ -43,10 +43,12 @@ func (s *Replica) FetchBlobs(ctx context.Context, req *gitcachev1.FetchBlobsRequ
 	return &gitcachev1.FetchBlobsResponse{}, nil
 }
 
-// maxFills bounds how often one read has blobs fetched: once suffices, unless the mirror is given up in between.
+// maxFills bounds how often one read has blobs fetched: once suffices, unless the mirror is given
+// up in between.
 const maxFills = 3
 
-// filling uses the mirror of this replica, and fetches between one try and the next what a partial one lacks.
+// filling uses the mirror of this replica, and fetches between one try and the next what a partial
+// one lacks.
 func (s *Service) filling(ctx context.Context, r *mirroring.Repository, use func() error) error {
 	for fills := 0; ; fills++ {
 		err := use()
@@ -60,7 +62,8 @@ func (s *Service) filling(ctx context.Context, r *mirroring.Repository, use func
 	}
 }
 
-// upstreamError maps what keeps something from being fetched; nil: err is of another kind. what names it.
+// upstreamError maps what keeps something from being fetched; nil: err is of another kind. what
+// names it.
 func upstreamError(err error, what string, of ...rpcerr.Option) error {
 	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
 		return rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED,

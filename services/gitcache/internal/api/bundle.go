@@ -20,8 +20,8 @@ const chunkSize = 256 << 10
 
 type bundleStream = connect.ServerStream[gitcachev1.DownloadBundleResponse]
 
-// DownloadBundle implements the call. What is stored here is sent whoever owns the repository: a digest names the same
-// bytes everywhere.
+// DownloadBundle implements the call. A bundle that is stored here is sent even if another replica
+// owns the repository: a digest names the same bytes everywhere.
 func (s *Service) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBundleRequest, stream *bundleStream) error {
 	r, err := s.repository(ctx, "repository", req.GetRepository())
 	if err != nil {

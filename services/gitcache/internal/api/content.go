@@ -121,7 +121,8 @@ func listRefs(refs mirror.Refs, prefix, after string, size int) *gitcachev1.List
 	return resp
 }
 
-// historyPosition is where a page of ListCommits ends. The commit is kept because the ref may move between pages.
+// historyPosition is where a page of ListCommits ends. The commit is kept because the ref may move
+// between pages.
 type historyPosition struct {
 	From string `json:"from"`
 	Skip int    `json:"skip"`
@@ -167,7 +168,8 @@ func (s *Service) listCommits(ctx context.Context, r *mirroring.Repository, p co
 	return resp, err
 }
 
-// read opens the mirror of this replica, and maps errors. use is called again where content had to be fetched first.
+// read opens the mirror of this replica, and maps errors. use is called again where content had to
+// be fetched first.
 func (s *Service) read(ctx context.Context, r *mirroring.Repository, use func(content.Reader) error) error {
 	err := s.filling(ctx, r, func() error {
 		reader, err := s.Mirrors.Open(ctx, r.Definition().UID)
@@ -183,8 +185,8 @@ func (s *Service) read(ctx context.Context, r *mirroring.Repository, use func(co
 	return nil
 }
 
-// failed maps an error of reading a mirror. A mirror that turned out to be damaged is given up: what its refs promise has
-// to be fetched again.
+// failed maps an error of reading a mirror. A mirror that turned out to be damaged is given up:
+// what its refs promise has to be fetched again.
 func (s *Service) failed(ctx context.Context, r *mirroring.Repository, err error) error {
 	if errors.Is(err, content.ErrDamaged) {
 		s.Logger.ErrorContext(ctx, "mirror is damaged, it will be cloned again",

@@ -29,7 +29,8 @@ const (
 	retryDependency = 2 * time.Second
 )
 
-// toError is the one place where errors of the core become reasons. What it does not know passes, and becomes INTERNAL.
+// toError is the one place where errors of the core become reasons. What it does not know passes,
+// and becomes INTERNAL.
 func toError(err error, repository string) error {
 	if rpcerr.HasReason(err) {
 		return err

@@ -26,8 +26,8 @@ const retryOwner = 2 * time.Second
 
 type client = gitcachev1connect.GitCacheServiceClient
 
-// answer has a call answered by the replica that [mirroring.Route] chooses: by local, where it is this one.
-// The request holds the name of the repository in the given field.
+// answer has a call answered by the replica that [mirroring.Route] chooses: by local, where it is
+// this one. The request holds the name of the repository in the given field.
 func answer[Req, Resp any](
 	ctx context.Context, s *Service, field, name string, call func(client, context.Context, *Req) (*Resp, error), req *Req,
 	local func(ctx context.Context, r *mirroring.Repository) (*Resp, error),
@@ -51,8 +51,8 @@ func answer[Req, Resp any](
 	return resp, routeError(err, r)
 }
 
-// relay has a bundle sent by the replica that [mirroring.Route] chooses: by local, where it is this one. What another replica
-// sends is passed on, and has to end well once it has begun.
+// relay has a bundle sent by the replica that [mirroring.Route] chooses: by local, where it is this
+// one. What another replica sends is passed on, and has to end well once it has begun.
 func (s *Service) relay(
 	ctx context.Context, r *mirroring.Repository, req *gitcachev1.DownloadBundleRequest, stream *bundleStream,
 	local func(context.Context) error,
@@ -126,8 +126,8 @@ func annotate(ctx context.Context, r *mirroring.Repository) {
 		attribute.String("leat.repository", r.Definition().Name), attribute.Int64("leat.epoch", int64(r.Epoch())))
 }
 
-// contentOf returns what this replica's mirror holds. Where it holds nothing and does not own the repository either, only
-// an owner can help.
+// contentOf returns what this replica's mirror holds. Where it holds nothing and does not own the
+// repository either, only an owner can help.
 func contentOf(r *mirroring.Repository) (mirror.Content, error) {
 	c, err := r.Content()
 	if errors.Is(err, mirror.ErrNotReady) && r.Epoch() == 0 {

@@ -47,7 +47,8 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// checkAnyName is checkName where the name may be that of a submodule's repository, which nobody can put or delete.
+// checkAnyName is checkName where the name may be that of a submodule's repository, which nobody
+// can put or delete.
 func checkAnyName(field, name string) error {
 	if own, _, ok := strings.Cut(name, mirror.SubmoduleMark); ok && submoduleForm.MatchString(name) {
 		name = own

@@ -21,7 +21,8 @@ import (
 
 type fileStream = connect.ServerStream[gitcachev1.ReadMirrorFileResponse]
 
-// Replica implements ReplicaService. Use [ReplicaOptions] with its handler, which lets only other replicas in.
+// Replica implements ReplicaService. Use [ReplicaOptions] with its handler, which lets only other
+// replicas in.
 type Replica struct {
 	set     *mirroring.Set
 	storage mirror.Storage
@@ -117,7 +118,8 @@ func (s *Replica) TakeOver(ctx context.Context, req *gitcachev1.TakeOverRequest)
 	return &gitcachev1.TakeOverResponse{Epoch: epoch}, nil
 }
 
-// repository returns the repository of that name and UID, once its mirror on disk has been looked at.
+// repository returns the repository of that name and UID, once its mirror on disk has been looked
+// at.
 func (s *Replica) repository(ctx context.Context, name, uid string) (*mirroring.Repository, error) {
 	if err := checkAnyName("repository", name); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
-// toMode returns false for a number that is no mode.
+// toMode returns false for a number that is not a mode.
 func toMode(m gitcachev1.VerificationMode) (provenance.Mode, bool) {
 	switch m {
 	case gitcachev1.VerificationMode_VERIFICATION_MODE_COMMIT:
@@ -72,11 +72,12 @@ func fromVerification(v mirror.Verification) *gitcachev1.Verification {
 	return &gitcachev1.Verification{Mode: fromMode(v.Mode), PgpKeys: v.PGPKeys, SshAllowedSigners: v.SSHAllowedSigners}
 }
 
-// nameCommit finds the commit that its id, or the beginning of one, names, and makes sure that it may be delivered.
+// nameCommit finds the commit that its id, or the beginning of one, names, and makes sure that it
+// may be delivered.
 func (s *Service) nameCommit(ctx context.Context, r *mirroring.Repository, id string) (string, error) {
 	whole := commitForm.MatchString(id)
 	if whole && !r.Verifies() {
-		return id, nil // whoever reads it sees whether it is there
+		return id, nil // reading it shows whether it is there
 	}
 	err := s.read(ctx, r, func(reader content.Reader) (err error) {
 		if !whole {

@@ -37,8 +37,9 @@ func (s *Service) WatchRepositories(ctx context.Context, req *gitcachev1.WatchRe
 	return s.follow(ctx, token, req.GetIncludeSubmodules(), stream)
 }
 
-// sendStates sends the state of every repository, and returns the token from which live events follow. None of these
-// messages carries a token: a listing that broke off cannot be resumed in its middle.
+// sendStates sends the state of every repository, and returns the token from which live events
+// follow. None of these messages carries a token: a listing that broke off cannot be resumed in its
+// middle.
 func (s *Service) sendStates(ctx context.Context, submodules bool, stream *watchStream) (string, error) {
 	events, token, err := s.Events.States(ctx)
 	if err != nil {
@@ -99,13 +100,14 @@ func (s *Service) follow(ctx context.Context, token string, submodules bool, str
 	}
 }
 
-// hidden tells whether a repository is a submodule's and nobody asked for those.
+// hidden reports whether a repository is a submodule's and the caller did not ask for those.
 func hidden(name string, submodules bool) bool {
 	return !submodules && strings.Contains(name, mirror.SubmoduleMark)
 }
 
-// pump reads the log into events until ctx is done or the token expires. While the log does not answer it tries again:
-// the caller has its heartbeats, and misses nothing, because the token tells.
+// pump reads the log into events until ctx is done or the token expires. While the log does not
+// answer it tries again: the caller has its heartbeats, and misses nothing, because the token
+// tells.
 func (s *Service) pump(ctx context.Context, token string, events chan<- mirror.Logged) error {
 	failures := 0
 	for {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backendtest is what every back end has to pass: whatever fetches from upstreams and keeps mirrors shows the same
-// behaviour, the same content and the same errors.
+// Package backendtest is what every back end has to pass: whatever fetches from upstreams and keeps
+// mirrors shows the same behaviour, the same content and the same errors.
 //
 // A back end runs it from its own tests:
 //
@@ -22,8 +22,9 @@ import (
 // Backend is all that the service wants of a back end.
 type Backend = mirror.Backend
 
-// New makes a back end that keeps its mirrors in dir, which holds nothing, or what an earlier one left: that is a restart.
-// A repository is expected at <dir>/<uid>/gen-…, bare, so that git itself can judge it.
+// New makes a back end that keeps its mirrors in dir, which holds nothing, or what an earlier one
+// left: that is a restart. A repository is expected at <dir>/<uid>/gen-…, bare, so that git itself
+// can judge it.
 type New func(t *testing.T, dir string) Backend
 
 // Run runs the whole suite but for [RunServers] and [RunSlowServers], as parallel subtests.

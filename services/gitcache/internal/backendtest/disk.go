@@ -53,8 +53,8 @@ func restart(t *testing.T, open New) {
 	}
 }
 
-// damagedMirror harms the files of a mirror in one way after the other. Each time the mirror is dropped when it is loaded,
-// and cloned again.
+// damagedMirror harms the files of a mirror in one way after the other. Each time the mirror is
+// dropped when it is loaded, and cloned again.
 func damagedMirror(t *testing.T, open New) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})

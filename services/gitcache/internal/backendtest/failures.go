@@ -25,7 +25,8 @@ func advertise(body string) func(http.ResponseWriter) {
 	}
 }
 
-// failures lets the upstream fail in one way after the other. After each the mirror is as before, and at the end it goes on.
+// failures lets the upstream fail in one way after the other. After each the mirror is as before,
+// and at the end it goes on.
 func failures(t *testing.T, open New) {
 	t.Run("answers", func(t *testing.T) { failingAnswers(t, open) })
 	t.Run("absent", func(t *testing.T) { absentRepository(t, open) })

@@ -52,8 +52,8 @@ func followsUpstream(t *testing.T, open New) {
 	s.fsck(t)
 }
 
-// followsRewrittenHistory moves refs in every way that loses commits: what was mirrored stays readable, and an emptied
-// repository is a state like any other.
+// followsRewrittenHistory moves refs in every way that loses commits: what was mirrored stays
+// readable, and an emptied repository is a state like any other.
 func followsRewrittenHistory(t *testing.T, open New) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})

@@ -62,7 +62,8 @@ func noBytesWithoutRight(t *testing.T, open New) {
 	}
 }
 
-// rightLostWhileFetching wants that objects which arrive after the right was lost do not become the mirror's.
+// rightLostWhileFetching wants that objects which arrive after the right was lost do not become the
+// mirror's.
 func rightLostWhileFetching(t *testing.T, open New) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
@@ -96,7 +97,8 @@ func rightLostWhileFetching(t *testing.T, open New) {
 	}
 }
 
-// wantUntouched wants the mirror to be, and to stay over a restart, as it was when main was at that commit.
+// wantUntouched wants the mirror to be, and to stay over a restart, as it was when main was at that
+// commit.
 func (s *subject) wantUntouched(t *testing.T, main string) {
 	t.Helper()
 	s.wantRefs(t, map[string]string{"heads/main": main})
@@ -106,7 +108,8 @@ func (s *subject) wantUntouched(t *testing.T, main string) {
 	s.reload(t)
 }
 
-// cancelledFetch ends a fetch while the upstream is silent: while it should list, and while it should send objects.
+// cancelledFetch ends a fetch while the upstream is silent: while it should list, and while it
+// should send objects.
 func cancelledFetch(t *testing.T, open New) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
@@ -140,7 +143,8 @@ func cancelledFetch(t *testing.T, open New) {
 	s.fsck(t)
 }
 
-// cutPack breaks connections in the middle of a pack: the mirror keeps what it had, and the next fetch succeeds.
+// cutPack breaks connections in the middle of a pack: the mirror keeps what it had, and the next
+// fetch succeeds.
 func cutPack(t *testing.T, open New) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
@@ -166,8 +170,8 @@ func cutPack(t *testing.T, open New) {
 	clone.fsck(t)
 }
 
-// readersAreCounted waits with one more reader than there may be until another is closed, or the context ends. How many
-// there may be is the back end's to say; 1 000 is more than anybody allows.
+// readersAreCounted waits with one more reader than there may be until another is closed, or the
+// context ends. How many there may be is the back end's to say; 1 000 is more than anybody allows.
 func readersAreCounted(t *testing.T, open New) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})

@@ -14,8 +14,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// readsWhatGitReads asks a mirror each kind of question once: package history has the tests of what it answers, and reads
-// for all back ends. What is their own is how they open a large file, as it is and as a delta.
+// readsWhatGitReads asks a mirror each kind of question once: package history has the tests of what
+// it answers, and reads for all back ends. What is their own is how they open a large file, as it
+// is and as a delta.
 func readsWhatGitReads(t *testing.T, open New) {
 	random, noise := rand.New(rand.NewPCG(5, 6)), make([]byte, 6<<20)
 	for i := range noise {

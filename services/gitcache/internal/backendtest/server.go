@@ -13,8 +13,8 @@ import (
 
 // origin is a private repository on a Git server, which holds nothing yet.
 type origin struct {
-	// push makes the server's repository have the branches and tags of the local one, whatever it had. The branch main is
-	// never deleted: servers refuse that.
+	// push makes the server's repository have the branches and tags of the local one, whatever it
+	// had. The branch main is never deleted: servers refuse that.
 	push func(t *testing.T, local *gittest.Repo)
 	// ways are definitions that must be able to fetch it, by what to call them.
 	ways map[string]mirror.Definition
@@ -28,8 +28,8 @@ type refusal struct {
 	Reason     mirror.Reason
 }
 
-// runServer fetches from one kind of server all that there is to fetch, in every way that it can be reached. make makes an
-// origin, each time another.
+// runServer fetches from one kind of server all that there is to fetch, in every way that it can be
+// reached. make makes an origin, each time another.
 func runServer(t *testing.T, open New, makeOrigin func(t *testing.T) origin) {
 	t.Helper()
 	for name := range makeOrigin(t).ways {

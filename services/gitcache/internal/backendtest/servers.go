@@ -24,14 +24,16 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// RunServers fetches from servers that others wrote, in every way that they can be reached: git's http-backend and OpenSSH.
+// RunServers fetches from servers that others wrote, in every way that they can be reached: git's
+// http-backend and OpenSSH.
 func RunServers(t *testing.T, open New) {
 	t.Helper()
 	t.Run("http-backend", func(t *testing.T) { httpBackend(t, open) })
 	t.Run("OpenSSH", func(t *testing.T) { openSSH(t, open) })
 }
 
-// RunSlowServers is RunServers for Gitea, which takes minutes to compile the first time: it is for `make test-all`.
+// RunSlowServers is RunServers for Gitea, which takes minutes to compile the first time: it is for
+// `make test-all`.
 func RunSlowServers(t *testing.T, open New) {
 	t.Helper()
 	t.Run("Gitea", func(t *testing.T) { gitea(t, open) })
@@ -61,7 +63,8 @@ func pushTo(remote string) func(*testing.T, *gittest.Repo) {
 	}
 }
 
-// newKey returns a key pair that no server knows yet: a line of authorized_keys, and the private key.
+// newKey returns a key pair that no server knows yet: a line of authorized_keys, and the private
+// key.
 func newKey(t *testing.T) (line string, private []byte) {
 	t.Helper()
 	public, secret, err := ed25519.GenerateKey(rand.Reader)

@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package content declares how the service reads what a mirror holds: commits, trees, files and history.
+// Package content declares how the service reads what a mirror holds: commits, trees, files and
+// history.
 //
-// Everything here is immutable: a commit id names the same content for ever. Refs, which move, are package mirror's.
+// Everything here is immutable: a commit id names the same content for ever. Refs, which move, are
+// package mirror's.
 package content
 
 import (
@@ -20,15 +22,15 @@ var (
 	ErrCommitNotFound = errors.New("commit not found")
 	// ErrPathNotFound is matched by every [*PathError].
 	ErrPathNotFound = errors.New("path not found")
-	// ErrDamaged means that the mirror lacks an object it must hold. The content has not changed; the mirror has to be
-	// fetched again.
+	// ErrDamaged means that the mirror lacks an object it must hold. The content has not changed;
+	// the mirror has to be fetched again.
 	ErrDamaged = errors.New("mirror is damaged")
-	// ErrMalformed means that a commit, a tag or a tree is not what Git makes, or too large. It is stored as it was made:
-	// fetching it again does not help.
+	// ErrMalformed means that a commit, a tag or a tree is not what Git makes, or too large. It is
+	// stored as it was made: fetching it again does not help.
 	ErrMalformed = errors.New("malformed object")
 )
 
-// AbsentError tells that a partial mirror does not hold the content of files yet.
+// AbsentError reports that a partial mirror does not hold the content of files yet.
 type AbsentError struct {
 	IDs []string // of blobs, at least one
 }
@@ -38,7 +40,8 @@ func (e *AbsentError) Error() string {
 	return fmt.Sprintf("content of %d files, such as blob %s, has to be fetched first", len(e.IDs), e.IDs[0])
 }
 
-// PathError tells which path a commit does not have, as what was asked for. It matches [ErrPathNotFound].
+// PathError names a path that a commit does not have, as the caller asked for it. It matches
+// [ErrPathNotFound].
 type PathError struct {
 	Path string
 	Want string // "folder" or "file"
@@ -47,7 +50,8 @@ type PathError struct {
 // Error implements error.
 func (e *PathError) Error() string { return fmt.Sprintf("no such %s: %q", e.Want, e.Path) }
 
-// AmbiguousError tells that several commits begin with the same digits. It matches [ErrCommitNotFound].
+// AmbiguousError reports that several commits begin with the same digits. It matches
+// [ErrCommitNotFound].
 type AmbiguousError struct {
 	Prefix string
 	// Candidates are full ids, rising; at most [MaxCandidates], though there may be more.
@@ -68,8 +72,9 @@ func (e *AmbiguousError) Is(target error) bool { return target == ErrCommitNotFo
 // Is makes errors.Is(err, ErrPathNotFound) true.
 func (e *PathError) Is(target error) bool { return target == ErrPathNotFound }
 
-// CleanFolder returns a folder's path in its one spelling: relative to the root, without "." elements and slashes at the
-// ends; the root itself is "". An absolute path, an empty element and ".." are errors.
+// CleanFolder returns a folder's path in its one spelling: relative to the root, without "."
+// elements and slashes at the ends; the root itself is "". An absolute path, an empty element and
+// ".." are errors.
 func CleanFolder(path string) (string, error) {
 	if path == "" || path == "." || path == "./" {
 		return "", nil
@@ -87,7 +92,8 @@ func CleanFolder(path string) (string, error) {
 	return path, nil
 }
 
-// Inside tells whether the folder path is root or lies below it; both as CleanFolder returns them.
+// Inside reports whether the folder path is root or lies below it; both as CleanFolder returns
+// them.
 func Inside(path, root string) bool {
 	return root == "" || path == root || strings.HasPrefix(path, root+"/")
 }
@@ -115,7 +121,8 @@ const (
 // MaxObject bounds the bytes of an [Object]. Nobody writes messages of that length.
 const MaxObject = 4 << 20
 
-// Object is a commit or an annotated tag, byte for byte, without the header that Git puts before it to make its id.
+// Object is a commit or an annotated tag, byte for byte, without the header that Git puts before it
+// to make its id.
 type Object struct {
 	Kind ObjectKind
 	Data []byte
@@ -151,13 +158,14 @@ type LogParams struct {
 	From  string // the commit to start at
 	Path  string // only commits that change what is at this path; "" for all
 	Skip  int    // how many commits to leave out, counted without regard to Path
-	Limit int    // how many to return at the most
+	Limit int    // at most how many to return
 }
 
 // Log is a piece of history, newest first.
 type Log struct {
 	Commits []Commit
-	// Next is the Skip to go on with; 0 at the end of the history. A piece may be short, or empty, before that.
+	// Next is the Skip to go on with; 0 at the end of the history. A piece may be short, or empty,
+	// before that.
 	Next int
 }
 
@@ -185,33 +193,34 @@ type CompareParams struct {
 	Limit      int
 }
 
-// Opener opens mirrors for reading. It may be used concurrently; Open waits while too many readers are open.
+// Opener opens mirrors for reading. It may be used concurrently; Open waits while too many readers
+// are open.
 type Opener interface {
 	Open(ctx context.Context, uid string) (Reader, error)
 }
 
-// Reader reads one mirror as it was when the reader was opened. It is for one goroutine, which closes it soon: readers
-// are counted. Errors of all methods: ErrCommitNotFound, *PathError, ErrDamaged, ErrMalformed, the context's; of Blob
-// and File, of a partial mirror, *AbsentError.
+// Reader reads one mirror as it was when the reader was opened. It is for one goroutine, which
+// closes it soon: readers are counted. Errors of all methods: ErrCommitNotFound, *PathError,
+// ErrDamaged, ErrMalformed, the context's; of Blob and File, of a partial mirror, *AbsentError.
 type Reader interface {
 	// Commit returns the commit of that id.
 	Commit(ctx context.Context, id string) (Commit, error)
-	// Expand returns the full id of the one commit whose id begins with prefix, lower-case hexadecimal digits. Several:
-	// *AmbiguousError.
+	// Expand returns the full id of the one commit whose id begins with prefix, lower-case
+	// hexadecimal digits. Several: *AmbiguousError.
 	Expand(ctx context.Context, prefix string) (string, error)
-	// Object returns a commit or an annotated tag as it is stored; of an object that is neither, or larger than [MaxObject],
-	// the zero Object. ErrCommitNotFound: there is no object of that id.
+	// Object returns a commit or an annotated tag as it is stored; of an object that is neither, or
+	// larger than [MaxObject], the zero Object. ErrCommitNotFound: there is no object of that id.
 	Object(ctx context.Context, id string) (Object, error)
 	// Tree returns the id of the tree that the commit holds at path, a folder.
 	Tree(ctx context.Context, commit, path string) (string, error)
-	// List returns the entries of a tree in Git's order: by name, as if the name of a folder ended with a slash. Walking
-	// depth first therefore meets rising paths. It reads no blob.
+	// List returns the entries of a tree in Git's order: by name, as if the name of a folder ended
+	// with a slash. Walking depth first therefore meets rising paths. It reads no blob.
 	List(ctx context.Context, tree string) ([]Entry, error)
-	// Blob opens the content of the file or symbolic link that a tree lists with that id. It is valid until the reader is
-	// asked for anything else, and so is what File opens.
+	// Blob opens the content of the file or symbolic link that a tree lists with that id. It is
+	// valid until the reader is asked for anything else, and so is what File opens.
 	Blob(ctx context.Context, id string) (File, error)
-	// Absent returns which of the blobs a partial mirror does not hold yet, each once. Of any other mirror it returns none:
-	// what that lacks is damage.
+	// Absent returns which of the blobs a partial mirror does not hold yet, each once. Of any other
+	// mirror it returns none: what that lacks is damage.
 	Absent(ctx context.Context, ids []string) ([]string, error)
 	// File opens the file that the commit holds at path.
 	File(ctx context.Context, commit, path string) (File, error)

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package credfile reads the credentials that a hub uses for whole hosts or groups of repositories, from one file of URL
-// prefixes.
+// Package credfile reads the credentials that a hub uses for whole hosts or groups of repositories,
+// from one file of URL prefixes.
 package credfile
 
 import (
@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// reloadEvery is how soon a changed file counts. Its content is compared: what mounts it may keep times and names.
+	// reloadEvery is how soon a changed file counts. Its content is compared: what mounts it may
+	// keep times and names.
 	reloadEvery = 10 * time.Second
 	maxFile     = 4 << 20
 )
@@ -50,8 +51,8 @@ func New(path string, logger *slog.Logger) *File {
 	return &File{path: path, logger: logger}
 }
 
-// Load reads the file for the first time. Check tells whether a credential can be used for a URL; it is asked again for
-// every change. The error names file and entry, and holds no secret.
+// Load reads the file for the first time. Check reports whether a credential can be used for a URL;
+// it is asked again for every change. The error names file and entry, and holds no secret.
 func (f *File) Load(check func(mirror.Definition) error) error {
 	f.check = check
 	data, err := f.read()
@@ -68,7 +69,8 @@ func (f *File) Load(check func(mirror.Definition) error) error {
 	return nil
 }
 
-// Run takes over every change of the file until ctx is done. A file that cannot be used leaves the credentials as they are.
+// Run takes over every change of the file until ctx is done. A file that cannot be used leaves the
+// credentials as they are.
 func (f *File) Run(ctx context.Context) error {
 	ticker := time.NewTicker(reloadEvery)
 	defer ticker.Stop()
@@ -132,7 +134,7 @@ func (f *File) For(url string) (mirror.SharedCredential, bool) {
 	return mirror.SharedCredential{}, false
 }
 
-// parse reads all entries, or tells what is wrong with the first bad one.
+// parse reads all entries, or returns an error about the first bad one.
 func (f *File) parse(data []byte) ([]entry, error) {
 	var documents []document
 	if err := yaml.UnmarshalStrict(data, &documents); err != nil {

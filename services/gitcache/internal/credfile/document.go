@@ -87,7 +87,8 @@ func (c credential) parse() (mirror.Credential, error) {
 	return parsed, nil
 }
 
-// harmless are the words of parsers that cannot repeat a value of the file: places, names of fields, and types.
+// harmless are the words of parsers that cannot repeat a value of the file: places, names of
+// fields, and types.
 var harmless = regexp.MustCompile(`line \d+|unknown field "[A-Za-z]{1,40}"|struct field [A-Za-z.]+ of type [a-z0-9]+`)
 
 // syntax keeps of a parser's error only what cannot hold a secret.

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// FuzzLocation looks for two spellings of one place, for places outside of their own prefix, and for passwords in errors.
-// It is inside the package: a file with many entries would hide which one is at fault.
+// FuzzLocation looks for two spellings of one place, for places outside of their own prefix, and
+// for passwords in errors. It is inside the package: a file with many entries would hide which one
+// is at fault.
 func FuzzLocation(f *testing.F) {
 	for _, seed := range []string{
 		"https://git.example.com/team", "https://git.example.com:443/team/", "ssh://git@host:22/a", "git@host:a/b.git", "git@host:/a",

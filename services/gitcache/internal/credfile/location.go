@@ -17,8 +17,9 @@ type location struct {
 	segments                 []string
 }
 
-// parseLocation reads http(s)://…, ssh://… and user@host:path. The errors never hold the text, which may hold a password.
-// Paths that a server could read as another folder than we do are refused.
+// parseLocation reads http(s)://…, ssh://… and user@host:path. The errors never hold the text,
+// which may hold a password. Paths that a server could read as another folder than we do are
+// refused.
 func parseLocation(text string) (location, error) {
 	if !strings.Contains(text, "://") {
 		address, path, ok := strings.Cut(text, ":")
@@ -60,7 +61,7 @@ func parseLocation(text string) (location, error) {
 	return l, nil
 }
 
-// holds tells whether a URL is the prefix or below it. A prefix without a user is for all users.
+// holds reports whether a URL is the prefix or below it. A prefix without a user is for all users.
 func (l location) holds(at location) bool {
 	return l.scheme == at.scheme && l.host == at.host && l.port == at.port && (l.user == "" || l.user == at.user) &&
 		len(at.segments) >= len(l.segments) && slices.Equal(l.segments, at.segments[:len(l.segments)])

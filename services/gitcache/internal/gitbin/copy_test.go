@@ -50,8 +50,8 @@ func fetchInto(t *testing.T, b backendtest.Backend, url string, have mirror.Cont
 	return c
 }
 
-// TestCopiesBetweenBackEnds lets each back end copy from the other, packs that were thin on the wire included, and go on
-// from there.
+// TestCopiesBetweenBackEnds lets each back end copy from the other, packs that were thin on the
+// wire included, and go on from there.
 func TestCopiesBetweenBackEnds(t *testing.T) {
 	t.Parallel()
 	for name, pair := range map[string][2]backendtest.Backend{

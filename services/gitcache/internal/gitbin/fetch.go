@@ -138,15 +138,16 @@ func (f *fetching) keep(ctx context.Context, sent io.Reader) error {
 	return errors.Join(f.store(ctx, admitted), admitted.Close())
 }
 
-// tolerated are defects of objects that harm nobody, and that real repositories have in their old history.
+// tolerated are defects of objects that harm nobody, and that real repositories have in their old
+// history.
 var tolerated = []string{
 	"badDate", "badDateOverflow", "badEmail", "badName", "badTimezone", "missingEmail", "missingNameBeforeEmail",
 	"missingSpaceBeforeDate", "missingSpaceBeforeEmail", "missingTaggerEntry", "multipleAuthors", "nulInCommit", "zeroPaddedDate",
 	"zeroPaddedFilemode", "badTagName",
 }
 
-// indexing keeps git within the admitted memory: git streams large files instead of holding them, and drops delta
-// bases early.
+// indexing keeps git within the admitted memory: git streams large files instead of holding them,
+// and drops delta bases early.
 var indexing = []string{"-c", "core.bigFileThreshold=16m", "-c", "core.deltaBaseCacheLimit=32m"}
 
 // store has git check and index a pack. What the pack leans on outside of it is added to it.

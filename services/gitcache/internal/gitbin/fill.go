@@ -77,7 +77,8 @@ func (f *fetching) absent(ctx context.Context, ids []string) ([]string, error) {
 	return absent, errors.Join(err, stored.Close())
 }
 
-// checkTrees makes sure that what was wanted came with all of its history and trees, as far as the mirror did not hold them.
+// checkTrees makes sure that what was wanted came with all of its history and trees, as far as the
+// mirror did not hold them.
 func (f *fetching) checkTrees(ctx context.Context, wants []string) error {
 	var tips strings.Builder
 	for _, id := range wants {

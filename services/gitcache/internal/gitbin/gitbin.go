@@ -3,9 +3,10 @@
 
 // Package gitbin mirrors Git repositories with the git executable.
 //
-// Package uploadpack talks to upstreams, and package store keeps what comes from there on disk: git itself never sees an
-// upstream, a credential or the name of a ref. It stores packs and reads objects, as child processes that get ids alone,
-// read no configuration but the mirror's own, and end with the call that they serve.
+// Package uploadpack talks to upstreams, and package store keeps what comes from there on disk: git
+// itself never sees an upstream, a credential or the name of a ref. It stores packs and reads
+// objects, as child processes that get ids alone, read no configuration but the mirror's own, and
+// end with the call that they serve.
 package gitbin
 
 import (
@@ -36,8 +37,8 @@ const (
 	oldestMinor = 39
 
 	versionTimeout = 10 * time.Second
-	// leastMemory is the least memory of one git process, even if the budget for all packs is smaller. Git has caches
-	// that are not for packs.
+	// leastMemory is the least memory of one git process, even if the budget for all packs is
+	// smaller. Git has caches that are not for packs.
 	leastMemory = 256 << 20
 )
 
@@ -53,7 +54,8 @@ type Config struct {
 	Hosts *hostgate.Gate
 	// Credentials are for definitions that have none. Nil: there are none.
 	Credentials uploadpack.Credentials
-	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil: http.ProxyFromEnvironment.
+	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil:
+	// http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Guard and Root are those of [uploadpack.Config].
 	Guard dialguard.Guard

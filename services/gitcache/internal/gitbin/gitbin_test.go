@@ -66,8 +66,9 @@ func TestExecutableIsChecked(t *testing.T) {
 	}
 }
 
-// TestNothingIsInherited sets traps where git looks for settings and programs: the environment, a user's and a system's
-// folder. None of them may matter, and none of what this process knows may be seen.
+// TestNothingIsInherited sets traps where git looks for settings and programs: the environment, a
+// user's and a system's folder. None of them may matter, and none of what this process knows may be
+// seen.
 func TestNothingIsInherited(t *testing.T) {
 	home, seen := t.TempDir(), filepath.Join(t.TempDir(), "seen")
 	hooks := filepath.Join(home, "hooks")
@@ -134,7 +135,8 @@ func TestNothingIsInherited(t *testing.T) {
 	}
 }
 
-// TestManyRefsCostLittle counts the bytes of a poll of a repository with many refs that nobody asked for.
+// TestManyRefsCostLittle counts the bytes of a poll of a repository with many refs that nobody
+// asked for.
 func TestManyRefsCostLittle(t *testing.T) {
 	t.Parallel()
 	repo := gittest.New(t).Repo(t, "demo")

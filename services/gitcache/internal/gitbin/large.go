@@ -13,7 +13,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// openLarge streams a blob of the bare repository in dir out of a process of git, which ends with the file or the context.
+// openLarge streams a blob of the bare repository in dir out of a process of git, which ends with
+// the file or the context.
 func (p program) openLarge(ctx context.Context, dir, id string) (content.File, error) {
 	printed, err := p.output(ctx, dir, "cat-file", "-s", id)
 	if err != nil {
@@ -54,7 +55,7 @@ func (f *largeFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. A reader that has enough ends git, which is no failure.
+// Close implements io.Closer. A reader that has enough ends git, which is not a failure.
 func (f *largeFile) Close() error {
 	if f.cancel == nil {
 		return nil

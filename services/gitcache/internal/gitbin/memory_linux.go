@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boundMemory limits the bytes that a process may allocate. Files that it maps for reading, as git maps packs, do not
-// count.
+// boundMemory limits the bytes that a process may allocate. Files that it maps for reading, as git
+// maps packs, do not count.
 func boundMemory(pid int, bytes int64) error {
 	limit := unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}
 	err := unix.Prlimit(pid, unix.RLIMIT_DATA, &limit, nil)

@@ -20,8 +20,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// TestSecGitHasBoundedMemory checks the memory bound of git while it indexes a pack, and the error if git runs out of
-// memory.
+// TestSecGitHasBoundedMemory checks the memory bound of git while it indexes a pack, and the error
+// if git runs out of memory.
 func TestSecGitHasBoundedMemory(t *testing.T) {
 	t.Parallel()
 	repo := gittest.New(t).Repo(t, "demo")

@@ -91,7 +91,7 @@ func (p *partial) open(t *testing.T) content.Reader {
 	return r
 }
 
-// read returns a file; absent tells that a partial mirror lacks it.
+// read returns a file; absent means that a partial mirror lacks it.
 func (p *partial) read(t *testing.T, commit, path string) (text string, absent bool) {
 	t.Helper()
 	r, err := p.Open(t.Context(), p.def.UID)
@@ -129,7 +129,8 @@ func (p *partial) wantFile(t *testing.T, commit, path, want string) {
 	}
 }
 
-// TestPartialClone mirrors history and trees alone, reads them, and adds the content of files when it is asked for.
+// TestPartialClone mirrors history and trees alone, reads them, and adds the content of files when
+// it is asked for.
 func TestPartialClone(t *testing.T) {
 	t.Parallel()
 	p := newPartial(t, gittest.New(t))
@@ -193,7 +194,8 @@ func TestPartialClone(t *testing.T) {
 	}
 }
 
-// TestPartialCloneIsSwitched gets what lacks from an upstream when the mirror shall be whole, and serves meanwhile what it had.
+// TestPartialCloneIsSwitched gets what lacks from an upstream when the mirror shall be whole, and
+// serves meanwhile what it had.
 func TestPartialCloneIsSwitched(t *testing.T) {
 	t.Parallel()
 	p := newPartial(t, gittest.New(t))
@@ -215,7 +217,8 @@ func TestPartialCloneIsSwitched(t *testing.T) {
 	p.wantAbsent(t, commit, "a", "b")
 }
 
-// TestPartialCloneTakesAFilter mirrors everything from an upstream that cannot leave content out, and once only.
+// TestPartialCloneTakesAFilter mirrors everything from an upstream that cannot leave content out,
+// and once only.
 func TestPartialCloneTakesAFilter(t *testing.T) {
 	t.Parallel()
 	p := newPartial(t, gittest.New(t))

@@ -28,12 +28,13 @@ const (
 type program struct {
 	path string
 	home string // what it takes for the user's folder
-	// memory bounds the bytes that one process may allocate, if the system supports that. Zero: no bound.
+	// memory bounds the bytes that one process may allocate, if the system supports that. Zero: no
+	// bound.
 	memory int64
 }
 
-// command prepares a process on a bare repository; without one where dir is empty. The process is in a group of its own,
-// which ends with the context.
+// command prepares a process on a bare repository; without one where dir is empty. The process is
+// in a group of its own, which ends with the context.
 func (p program) command(ctx context.Context, dir string, args ...string) *process {
 	global := []string{
 		"--no-pager", "--no-replace-objects", "--literal-pathspecs",
@@ -66,8 +67,9 @@ type process struct {
 	memory int64
 }
 
-// start starts git and bounds its memory. A pack from an upstream may make git need any amount of memory. The bound
-// makes git fail instead of the container. It applies right after the start, before git has read anything.
+// start starts git and bounds its memory. A pack from an upstream may make git need any amount of
+// memory. The bound makes git fail instead of the container. It applies right after the start,
+// before git has read anything.
 func (p *process) start() error {
 	if err := p.cmd.Start(); err != nil || p.memory == 0 {
 		return err

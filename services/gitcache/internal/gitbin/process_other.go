@@ -7,7 +7,8 @@ package gitbin
 
 import "os/exec"
 
-// group does nothing: these systems have no groups of processes, and git starts no others for what it is used for.
+// group does nothing: these systems have no groups of processes, and git starts no others for what
+// it is used for.
 func group(*exec.Cmd) {}
 
 func killGroup(*exec.Cmd) {}

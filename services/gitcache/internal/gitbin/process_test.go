@@ -25,8 +25,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// TestCancelEndsTheGroup lets git start another process and hang, deaf to being asked to end. Cancelling the fetch ends
-// both, and leaves nobody unburied.
+// TestCancelEndsTheGroup lets git start another process and hang, deaf to being asked to end.
+// Cancelling the fetch ends both, and leaves nobody unburied.
 func TestCancelEndsTheGroup(t *testing.T) {
 	t.Parallel()
 	pids := filepath.Join(t.TempDir(), "pids")

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitconfig reads files in the syntax of git config that stand in commits, such as .gitmodules and .lfsconfig. It
-// follows no includes and looks at nothing but the text.
+// Package gitconfig reads files in the syntax of git config that stand in commits, such as
+// .gitmodules and .lfsconfig. It follows no includes and looks at nothing but the text.
 package gitconfig
 
 import (
@@ -22,7 +22,8 @@ type Setting struct {
 	Value      string
 }
 
-// Parse returns the settings in their order; of several with one name the last counts. The error matches [ErrSyntax].
+// Parse returns the settings in their order; of several with one name the last counts. The error
+// matches [ErrSyntax].
 func Parse(text string) ([]Setting, error) {
 	p := &parser{rest: strings.TrimPrefix(strings.ReplaceAll(text, "\r\n", "\n"), "\ufeff"), line: 1}
 	for {

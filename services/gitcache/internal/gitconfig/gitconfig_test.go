@@ -50,7 +50,8 @@ func TestEqualsGit(t *testing.T) {
 	}
 }
 
-// git returns name and value of every setting as git reads the file; a name alone is given the value that it means.
+// git returns name and value of every setting as git reads the file; a name alone is given the
+// value that it means.
 func git(t *testing.T, text string) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config")

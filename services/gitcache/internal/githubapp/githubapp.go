@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package githubapp obtains the short-lived tokens of GitHub App installations: it signs a JWT with the app's key, has it
-// exchanged for an installation token, and keeps that until shortly before it ends.
+// Package githubapp obtains the short-lived tokens of GitHub App installations: it signs a JWT with
+// the app's key, has it exchanged for an installation token, and keeps that until shortly before it
+// ends.
 package githubapp
 
 import (
@@ -32,7 +33,8 @@ const DefaultAPI = "https://api.github.com"
 const (
 	// margin is how long before its end a token is no longer given out: a clone may take its time.
 	margin = 5 * time.Minute
-	// assertionLife stays below the ten minutes that GitHub allows, and clockSkew lets its clock be behind ours.
+	// assertionLife stays below the ten minutes that GitHub allows, and clockSkew lets its clock be
+	// behind ours.
 	assertionLife = 8 * time.Minute
 	clockSkew     = time.Minute
 	mintTimeout   = 30 * time.Second
@@ -49,11 +51,11 @@ type App struct {
 	Via string
 }
 
-// RefusedError tells that the API gave no token.
+// RefusedError reports that the API gave no token.
 type RefusedError struct {
 	Status int
 	Host   string
-	// Header is that of the answer: it may tell when to come back.
+	// Header is that of the answer: it may hold the time at which to come back.
 	Header http.Header
 }
 
@@ -80,8 +82,9 @@ func NewTokens() *Tokens {
 	return &Tokens{exchanges: flight.New[App, string](mintTimeout), cached: map[App]token{}}
 }
 
-// Token returns a token that is good for five minutes at least. Calls for one app share one exchange, made with the client
-// of the first of them, which goes on when that call is given up. Errors are the context's, *RefusedError, or the client's.
+// Token returns a token that is good for five minutes at least. Calls for one app share one
+// exchange, made with the client of the first of them, which goes on when that call is given up.
+// Errors are the context's, *RefusedError, or the client's.
 func (t *Tokens) Token(ctx context.Context, app App, client *http.Client) (string, error) {
 	if have, ok := t.lookup(app); ok {
 		return have, nil
@@ -168,7 +171,8 @@ func sign(app App, now time.Time) (string, error) {
 	return text, nil
 }
 
-// exchange asks the API for an installation token. Redirects are not followed: they would carry the JWT elsewhere.
+// exchange asks the API for an installation token. Redirects are not followed: they would carry the
+// JWT elsewhere.
 func exchange(ctx context.Context, app App, client *http.Client) (token, error) {
 	assertion, err := sign(app, time.Now())
 	if err != nil {

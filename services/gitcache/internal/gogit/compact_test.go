@@ -82,7 +82,8 @@ func TestFailedCompactionChangesNothing(t *testing.T) {
 
 const killEnvironment = "LEAT_TEST_COMPACT_AND_DIE"
 
-// TestKilledCompactionLeavesAWholeMirror kills a process with SIGKILL between any two steps of a compaction.
+// TestKilledCompactionLeavesAWholeMirror kills a process with SIGKILL between any two steps of a
+// compaction.
 func TestKilledCompactionLeavesAWholeMirror(t *testing.T) {
 	if spec := os.Getenv(killEnvironment); spec != "" {
 		dir, step, _ := strings.Cut(spec, "|")

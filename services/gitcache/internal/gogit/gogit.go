@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gogit mirrors Git repositories with go-git: full history, bare, one folder per repository.
+// Package gogit mirrors Git repositories with go-git: full history, bare, one folder per
+// repository.
 //
-// Package uploadpack talks to upstreams, and package store keeps what comes from there on disk; this one stores packs and
-// reads objects.
+// Package uploadpack talks to upstreams, and package store keeps what comes from there on disk;
+// this one stores packs and reads objects.
 package gogit
 
 import (
@@ -31,7 +32,8 @@ type Config struct {
 	Hosts *hostgate.Gate
 	// Credentials are for definitions that have none. Nil: there are none.
 	Credentials Credentials
-	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil: http.ProxyFromEnvironment.
+	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil:
+	// http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Guard and Root are those of [uploadpack.Config].
 	Guard dialguard.Guard

@@ -25,7 +25,8 @@ func noise(bytes int) string {
 	return b.String()
 }
 
-// TestDiskBound fills the folder of mirrors to its bound: clones end first, then fetches, and nothing that is there is lost.
+// TestDiskBound fills the folder of mirrors to its bound: clones end first, then fetches, and
+// nothing that is there is lost.
 func TestDiskBound(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t)

@@ -24,7 +24,8 @@ func memory(kind plumbing.ObjectType, data []byte) *plumbing.MemoryObject {
 	return o
 }
 
-// FuzzSecTreeLikeGoGit reads any bytes as a tree: either they are malformed, or the entries are those that go-git finds.
+// FuzzSecTreeLikeGoGit reads any bytes as a tree: either they are malformed, or the entries are
+// those that go-git finds.
 func FuzzSecTreeLikeGoGit(f *testing.F) {
 	id := strings.Repeat("1", 40)
 	for _, seed := range []string{
@@ -57,8 +58,9 @@ func FuzzSecTreeLikeGoGit(f *testing.F) {
 	})
 }
 
-// FuzzSecCommitLikeGoGit reads any bytes as a commit: either they are malformed, or tree and parents are those that go-git
-// finds, and so is what people have written, unless headers are repeated or out of their order.
+// FuzzSecCommitLikeGoGit reads any bytes as a commit: either they are malformed, or tree and
+// parents are those that go-git finds, and so is what people have written, unless headers are
+// repeated or out of their order.
 func FuzzSecCommitLikeGoGit(f *testing.F) {
 	id := strings.Repeat("1", 40)
 	whole := "tree " + id + "\nparent " + id + "\nparent " + strings.Repeat("2", 40) +
@@ -100,8 +102,8 @@ func FuzzSecCommitLikeGoGit(f *testing.F) {
 	})
 }
 
-// isOdd reports whether headers are repeated, out of their order, or made of bytes that no program writes: what they mean is
-// anybody's guess, and go-git's is another one.
+// isOdd reports whether headers are repeated, out of their order, or made of bytes that no program
+// writes: what they mean is anybody's guess, and go-git's is another one.
 func isOdd(headers []byte) bool {
 	known := []string{"tree ", "parent ", "author ", "committer ", "gpgsig ", "encoding "}
 	at := 0

@@ -1,23 +1,25 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history reads what a mirror holds: commits, trees, files, history and changes, for every back end.
+// Package history reads what a mirror holds: commits, trees, files, history and changes, for every
+// back end.
 //
-// A [Reader] needs little of a repository, which the port [Objects] says: an object by its name, an object's kind, and the
-// names that begin with some digits. Package pack implements it for what is on disk.
+// A [Reader] needs little of a repository, which the port [Objects] says: an object by its name, an
+// object's kind, and the names that begin with some digits. Package pack implements it for what is
+// on disk.
 //
 // What it promises:
 //
 //   - An object is what its name says, because Objects verifies that. What the bytes of a commit, a tag or a tree mean was
-//     chosen by whoever made it, so that the parsers are strict and fail with [content.ErrMalformed]. An object that
+//     chosen by its author, so that the parsers are strict and fail with [content.ErrMalformed]. An object that
 //     another one names and that is absent is [content.ErrDamaged]. The two differ for the caller: a damaged mirror is
 //     fetched again, and a malformed object would come back as it is.
 //   - Every call is bounded. A commit, tag or tree has at most maxWhole bytes, trees are at most maxDepth levels deep, and
 //     Log looks at no more than maxScanned commits after those that it skips. The context is asked before every object.
 //   - The order of history is that of "git log": by the committer's time, newest first; of one time, as parents name them.
 //
-// A reader has one state, open, until Close, and no lock: it is for one goroutine. It follows no ref, knows nothing of
-// selections, and writes nothing.
+// A reader has one state, open, until Close, and no lock: it is for one goroutine. It follows no
+// ref, knows nothing of selections, and writes nothing.
 package history
 
 import (
@@ -47,13 +49,13 @@ const (
 	kindBlob   = "blob"
 )
 
-// Objects holds the objects of one repository, as they were when it was opened. It is for one goroutine. An id has
-// hexadecimal digits, 40 or 64 of them.
+// Objects holds the objects of one repository, as they were when it was opened. It is for one
+// goroutine. An id has hexadecimal digits, 40 or 64 of them.
 type Objects interface {
 	// Kind returns an object's kind, and "" for an object that is not there.
 	Kind(id string) (string, error)
-	// Read returns an object of at most limit bytes. Errors: pack.ErrNotFound, pack.ErrTooLarge, pack.ErrMalformed where
-	// the object is not what its name says, and those of the disk.
+	// Read returns an object of at most limit bytes. Errors: pack.ErrNotFound, pack.ErrTooLarge,
+	// pack.ErrMalformed where the object is not what its name says, and those of the disk.
 	Read(id string, limit int64) (pack.Object, error)
 	// Prefixed returns all names that begin with these digits, rising, each once.
 	Prefixed(prefix string) []string
@@ -66,8 +68,8 @@ var _ Objects = (*pack.Reader)(nil)
 type Params struct {
 	// Partial: the repository may lack blobs.
 	Partial bool
-	// Large opens a blob that is too large to be held in memory. It is known to be there. What it opens is valid until the
-	// reader is asked for anything else.
+	// Large opens a blob that is too large to be held in memory. It is known to be there. What it
+	// opens is valid until the reader is asked for anything else.
 	Large func(ctx context.Context, id string) (content.File, error)
 }
 
@@ -120,8 +122,8 @@ func (r *Reader) read(ctx context.Context, id, kind string) ([]byte, error) {
 	return object.Data, nil
 }
 
-// readNamed is read for an object that another one names, so that its absence is damage. A commit can name a blob as its
-// tree: a wrong kind is the author's doing.
+// readNamed is read for an object that another one names, so that its absence is damage. A commit
+// can name a blob as its tree: a wrong kind is the author's doing.
 func (r *Reader) readNamed(ctx context.Context, id, kind string) ([]byte, error) {
 	data, err := r.read(ctx, id, kind)
 	switch {

@@ -65,8 +65,8 @@ func (o objects) Close() error { return nil }
 
 func (o objects) open() *history.Reader { return history.New(o, history.Params{}) }
 
-// TestMalformedIsNotDamaged reads what an author has made wrong, and what a mirror has lost. Only the latter is mended by
-// another fetch.
+// TestMalformedIsNotDamaged reads what an author has made wrong, and what a mirror has lost. Only
+// the latter is repaired by another fetch.
 func TestMalformedIsNotDamaged(t *testing.T) {
 	t.Parallel()
 	o := objects{}
@@ -166,7 +166,8 @@ func TestDeepTrees(t *testing.T) {
 	}
 }
 
-// TestLogIsBounded goes through a long history in pieces: with a path that changed long ago, and with long messages.
+// TestLogIsBounded goes through a long history in pieces: with a path that changed long ago, and
+// with long messages.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	o := objects{}
@@ -207,7 +208,8 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestOrderOfOneTime has several commits of one second: parents come in the order in which a commit names them.
+// TestOrderOfOneTime has several commits of one second: parents come in the order in which a commit
+// names them.
 func TestOrderOfOneTime(t *testing.T) {
 	t.Parallel()
 	o := objects{}

@@ -45,8 +45,8 @@ func oracleChanges(t *testing.T, repo *gittest.Repo, commits []gitCommit) {
 	}
 }
 
-// gitChanges reads what git diff-tree says of many pairs of trees: a line that names the pair, and for each path two
-// fields that end with NUL.
+// gitChanges reads what git diff-tree says of many pairs of trees: a line that names the pair, and
+// for each path two fields that end with NUL.
 func gitChanges(t *testing.T, out string) map[string][]content.Change {
 	t.Helper()
 	kinds := map[string]content.ChangeKind{"A": content.Added, "D": content.Deleted, "M": content.Modified, "T": content.Modified}
@@ -72,7 +72,8 @@ func gitChanges(t *testing.T, out string) map[string][]content.Change {
 	return answers
 }
 
-// oracleLog compares the history of the tip of main, of all of it and of files and folders that come and go in it.
+// oracleLog compares the history of the tip of main, of all of it and of files and folders that
+// come and go in it.
 func oracleLog(t *testing.T, repo *gittest.Repo) {
 	t.Helper()
 	r := openRepo(t, repo)
@@ -96,7 +97,8 @@ func oracleLog(t *testing.T, repo *gittest.Repo) {
 	}
 }
 
-// samplePaths are some files of the history and the folders they are in, whether or not they are there at its end.
+// samplePaths are some files of the history and the folders they are in, whether or not they are
+// there at its end.
 func samplePaths(t *testing.T, repo *gittest.Repo, tip string) []string {
 	t.Helper()
 	touched := strings.Split(repo.GitRaw(t, "log", "-z", "--name-only", "--no-renames", "--format=", tip), "\x00")

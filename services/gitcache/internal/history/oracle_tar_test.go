@@ -26,8 +26,9 @@ type member struct {
 	Hash       string // of a file's content
 }
 
-// compareArchives compares the canonical tar of a commit's tree with what git archive makes of it. What a bundle cannot
-// hold has to be refused, by name; the rest is compared without it. Submodules are in neither.
+// compareArchives compares the canonical tar of a commit's tree with what git archive makes of it.
+// What a bundle cannot hold has to be refused, by name; the rest is compared without it. Submodules
+// are in neither.
 func compareArchives(t *testing.T, repo *gittest.Repo, c gitCommit, entries []entry) {
 	t.Helper()
 	want := readTar(t, strings.NewReader(repo.GitRaw(t, "-c", "tar.umask=0022", "archive", "--format=tar", c.tree)))
@@ -99,7 +100,8 @@ func refused(path, target string) bool {
 	return strings.HasPrefix(target, "/")
 }
 
-// canonicalTar writes the bundle of a tree without what has to be refused, and makes sure that it is.
+// canonicalTar writes the bundle of a tree without what has to be refused, and makes sure that it
+// is.
 func canonicalTar(t *testing.T, entries []entry) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -17,9 +17,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// TestOracle compares every commit of a history of more than 1 000 with what git itself says: its place in the history, the
-// listing of its tree, the hash of every file, the canonical tar, and what differs from its parents. A tree that several
-// commits share is compared once.
+// TestOracle compares every commit of a history of more than 1 000 with what git itself says: its
+// place in the history, the listing of its tree, the hash of every file, the canonical tar, and
+// what differs from its parents. A tree that several commits share is compared once.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	repo := gittest.New(t).Repo(t, "demo")

@@ -15,9 +15,10 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// The parsers are functions of the bytes that they are given. All that they return has been checked as far as this package
-// relies on it: ids have the width of the object's own, and modes and names are there. Names are not judged: a tree may call
-// a file "..", and package snapshot refuses it by name.
+// The parsers are functions of the bytes that they are given. All that they return has been checked
+// as far as this package relies on it: ids have the width of the object's own, and modes and names
+// are there. Names are not judged: a tree may call a file "..", and package snapshot refuses it by
+// name.
 
 // commit is a commit with the tree that it holds.
 type commit struct {
@@ -25,9 +26,10 @@ type commit struct {
 	tree string
 }
 
-// parseCommit reads a tree, parents, other headers up to an empty line, and the message. Lines that begin with a space
-// belong to the header before them, such as a signature. Tree and parents must be whole and at their places, because
-// others are found by them. An author or a committer may be anything: old commits have odd ones.
+// parseCommit reads a tree, parents, other headers up to an empty line, and the message. Lines that
+// begin with a space belong to the header before them, such as a signature. Tree and parents must
+// be whole and at their places, because others are found by them. An author or a committer may be
+// anything: old commits have odd ones.
 func parseCommit(id string, data []byte) (commit, error) {
 	c := commit{Commit: content.Commit{ID: id}}
 	name, value, rest := cutHeader(data)
@@ -61,7 +63,8 @@ func cutHeader(data []byte) (name, value string, rest []byte) {
 	return name, value, rest
 }
 
-// parseSignature reads "Name <address> seconds zone". Old commits lack some of that, which is no reason to refuse them.
+// parseSignature reads "Name <address> seconds zone". Old commits lack some of that, and that is
+// not a reason to refuse them.
 func parseSignature(text string) (name, email string, at time.Time) {
 	open, end := strings.LastIndexByte(text, '<'), strings.LastIndexByte(text, '>')
 	if open < 0 || end < open {
@@ -132,7 +135,8 @@ func (e entry) kind() content.Kind {
 	return content.KindFile
 }
 
-// sortKey returns what Git orders the entries of a tree by. A file and a folder of one name have different keys.
+// sortKey returns what Git orders the entries of a tree by. A file and a folder of one name have
+// different keys.
 func (e entry) sortKey() []byte {
 	if e.isFolder() {
 		return append(slices.Clip(e.name), '/')
@@ -140,13 +144,15 @@ func (e entry) sortKey() []byte {
 	return e.name
 }
 
-// tree is the bytes of a tree that were not parsed yet. Entries are parsed one by one: most readers look for one name.
+// tree is the bytes of a tree that were not parsed yet. Entries are parsed one by one: most readers
+// look for one name.
 type tree struct {
 	rest  []byte
 	width int // bytes of an id
 }
 
-// next returns the next entry: "<mode> <name>", NUL, and the id in bytes. It returns the zero entry at the end.
+// next returns the next entry: "<mode> <name>", NUL, and the id in bytes. It returns the zero entry
+// at the end.
 func (t *tree) next() (entry, error) {
 	if len(t.rest) == 0 {
 		return entry{}, nil

@@ -10,9 +10,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// Reachable gives every object that the tips reach, themselves included, to visit, which reports whether it had not been
-// given that object before. Tips that are absent are passed over, and so are blobs that a partial mirror lacks. Anything
-// else that is absent is [content.ErrDamaged].
+// Reachable gives every object that the tips reach, themselves included, to visit, which reports
+// whether it had not been given that object before. Tips that are absent are passed over, and so
+// are blobs that a partial mirror lacks. Anything else that is absent is [content.ErrDamaged].
 func (r *Reader) Reachable(ctx context.Context, tips []string, visit func(id string) (isNew bool)) error {
 	for _, tip := range tips {
 		kind, err := r.objects.Kind(tip)
@@ -45,7 +45,8 @@ func (r *Reader) reach(ctx context.Context, tip string, visit func(id string) bo
 	return nil
 }
 
-// follow goes on from an object that was visited: it visits trees, and appends commits and the targets of tags to waiting.
+// follow goes on from an object that was visited: it visits trees, and appends commits and the
+// targets of tags to waiting.
 func (r *Reader) follow(ctx context.Context, id, kind string, waiting []string, visit func(id string) bool) ([]string, error) {
 	switch kind {
 	case kindCommit:
@@ -100,7 +101,8 @@ func (r *Reader) reachTree(ctx context.Context, id string, depth int, visit func
 	}
 }
 
-// reachBlob visits a blob, which is not read. Where one must be there, whoever copies what was visited finds out.
+// reachBlob visits a blob, which is not read. If a blob must be there, copying the visited objects
+// shows whether it is.
 func (r *Reader) reachBlob(id string, visit func(id string) bool) error {
 	if r.params.Partial {
 		if kind, err := r.objects.Kind(id); err != nil || kind == "" {

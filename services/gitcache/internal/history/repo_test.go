@@ -17,7 +17,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/history"
 )
 
-// inEachFormat runs a test on an empty repository with names of SHA-1, and on one with names of SHA-256.
+// inEachFormat runs a test on an empty repository with names of SHA-1, and on one with names of
+// SHA-256.
 func inEachFormat(t *testing.T, test func(*testing.T, *gittest.Repo)) {
 	t.Helper()
 	t.Parallel()

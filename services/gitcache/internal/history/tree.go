@@ -59,7 +59,8 @@ func (r *Reader) Object(_ context.Context, id string) (content.Object, error) {
 	return content.Object{Kind: content.ObjectKind(kind), Data: object.Data}, nil
 }
 
-// Expand implements [content.Reader]. Only commits count: a tree or a blob of the same beginning makes no id ambiguous.
+// Expand implements [content.Reader]. Only commits count: a tree or a blob of the same beginning
+// makes no id ambiguous.
 func (r *Reader) Expand(ctx context.Context, prefix string) (string, error) {
 	if strings.Trim(prefix, "0123456789abcdef") != "" {
 		return "", fmt.Errorf("%w: %q is not a commit id", content.ErrCommitNotFound, prefix)

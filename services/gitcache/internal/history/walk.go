@@ -12,8 +12,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// walk goes through commits and all that they descend from, newest first. What it remembers of a commit that waits is
-// small, whatever its message is, because a history may be wide.
+// walk goes through commits and all that they descend from, newest first. What it remembers of a
+// commit that waits is small, whatever its message is, because a history may be wide.
 type walk struct {
 	reader  *Reader
 	seen    map[string]bool
@@ -78,7 +78,8 @@ func (r *Reader) namedCommit(ctx context.Context, id string) (commit, error) {
 	return parseCommit(id, data)
 }
 
-// queue is a heap of commits, the newest first. Of one time, the first that was added is first, as "git log" has it.
+// queue is a heap of commits, the newest first. Of one time, the first that was added is first, as
+// "git log" has it.
 type queue []node
 
 func (q queue) Len() int      { return len(q) }
@@ -99,8 +100,8 @@ func (q *queue) Pop() any {
 }
 
 const (
-	// maxScanned bounds the commits that one call of Log looks at: with a path that seldom changes it returns early, and
-	// the caller goes on from there.
+	// maxScanned bounds the commits that one call of Log looks at: with a path that seldom changes
+	// it returns early, and the caller goes on from there.
 	maxScanned = 5000
 	// maxLogBytes bounds the messages that one call returns, but for the last one.
 	maxLogBytes = 4 << 20
@@ -147,13 +148,15 @@ func (r *Reader) Log(ctx context.Context, p content.LogParams) (content.Log, err
 	}
 }
 
-// place is what a commit holds at a path; the zero place is nothing. A file that only becomes executable has changed.
+// place is what a commit holds at a path; the zero place is nothing. A file that only becomes
+// executable has changed.
 type place struct {
 	mode uint32
 	raw  string
 }
 
-// tracker finds out which commits change what is at a path. It remembers what it found: most commits are a parent, too.
+// tracker finds out which commits change what is at a path. It remembers what it found: most
+// commits are a parent, too.
 type tracker struct {
 	reader *Reader
 	path   string
@@ -200,8 +203,8 @@ func (t *tracker) find(ctx context.Context, n node) (place, error) {
 	return found, nil
 }
 
-// Kind returns an object's kind, and "" for one that is not there. An object that cannot be read counts as absent, so
-// that a fetch asks for it again.
+// Kind returns an object's kind, and "" for one that is not there. An object that cannot be read
+// counts as absent, so that a fetch asks for it again.
 func (r *Reader) Kind(id string) (string, error) {
 	kind, err := r.objects.Kind(id)
 	if errors.Is(err, pack.ErrMalformed) {
@@ -210,12 +213,12 @@ func (r *Reader) Kind(id string) (string, error) {
 	return kind, err
 }
 
-// maxAncestors bounds, for each commit, the history that Ancestors goes through: where a rewritten branch may meet the old
-// one.
+// maxAncestors bounds, for each commit, the history that Ancestors goes through: where a rewritten
+// branch may meet the old one.
 const maxAncestors = 100
 
-// Ancestors gives commits and a part of their history to add, newest first, until add returns false. A commit that is not
-// there, and what stands behind it, is left out.
+// Ancestors gives commits and a part of their history to add, newest first, until add returns
+// false. A commit that is not there, and what stands behind it, is left out.
 func (r *Reader) Ancestors(ctx context.Context, commits []string, add func(id string) bool) error {
 	w := r.walk()
 	for _, id := range commits {

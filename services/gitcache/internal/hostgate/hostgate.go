@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostgate bounds what goes to each host, over all its repositories: conversations at once, requests per second,
-// and none at all while the host asks to be left alone.
+// Package hostgate bounds what goes to each host, over all its repositories: conversations at once,
+// requests per second, and none at all while the host asks to be left alone.
 package hostgate
 
 import (
@@ -31,7 +31,8 @@ const (
 	manyHosts = 1024
 )
 
-// Config are the bounds of every single host. A field that is zero takes the value that it has in [DefaultConfig].
+// Config are the bounds of every single host. A field that is zero takes the value that it has in
+// [DefaultConfig].
 type Config struct {
 	Sessions int // conversations at once
 	Requests int // per second
@@ -69,8 +70,9 @@ func New(config Config) *Gate {
 	return &Gate{config: config.withDefaults(), hosts: map[string]*host{}}
 }
 
-// Enter waits for the right to one conversation with a host, and returns what gives it back, which is to be called once.
-// Errors are the context's cause, or a *[mirror.QuietError] while the host wants to be left alone.
+// Enter waits for the right to one conversation with a host, and returns what gives it back, which
+// is to be called once. Errors are the context's cause, or a *[mirror.QuietError] while the host
+// wants to be left alone.
 func (g *Gate) Enter(ctx context.Context, name string) (leave func(), err error) {
 	h := g.join(name)
 	leave = func() { g.part(h) }
@@ -90,8 +92,8 @@ func (g *Gate) Enter(ctx context.Context, name string) (leave func(), err error)
 	return leave, nil
 }
 
-// Request waits for the right to send one request. Errors are as those of Enter, or that the context's deadline is too
-// near to wait.
+// Request waits for the right to send one request. Errors are as those of Enter, or that the
+// context's deadline is too near to wait.
 func (g *Gate) Request(ctx context.Context, name string) error {
 	h := g.join(name)
 	defer g.part(h)
@@ -107,7 +109,8 @@ func (g *Gate) Request(ctx context.Context, name string) error {
 	return g.checkQuiet(name, h)
 }
 
-// Report tells how the host answered a request: 429, or any refusal that names a time, quiets it for all.
+// Report records the host's answer to a request: 429, or any refusal that names a time, pauses
+// requests of all repositories.
 func (g *Gate) Report(name string, status int, retryAfter time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -171,7 +174,8 @@ func (g *Gate) hostLocked(name string) *host {
 	return h
 }
 
-// forgetLocked drops hosts that a new entry would treat no otherwise: redirects can name any number of them.
+// forgetLocked drops hosts that a new entry would treat no otherwise: redirects can name any number
+// of them.
 func (g *Gate) forgetLocked() {
 	now := time.Now()
 	for name, h := range g.hosts {

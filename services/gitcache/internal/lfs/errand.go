@@ -58,7 +58,7 @@ func (e *errand) take(w Want, body io.Reader, err error) {
 	e.reasons[w.Pointer] = err
 }
 
-// store believes nobody: what is not the object is the fault of whoever sent it.
+// store trusts nobody: wrong content is the fault of its sender.
 func (e *errand) store(w Want, body io.Reader) error {
 	err := e.objects.params.Store.Put(e.uid, w.Pointer, body)
 	if errors.Is(err, digest.ErrMismatch) {
@@ -85,8 +85,9 @@ func (e *errand) reason(w Want, err error) error {
 	return err
 }
 
-// askReplicas gets what other replicas hold: those first that can but look, then the owner, who asks the upstream. err is
-// why this replica could not, and stays the reason for what nobody has, unless the owner gives a better one.
+// askReplicas gets what other replicas hold: those first that can but look, then the owner, who
+// asks the upstream. err is why this replica could not, and stays the reason for what nobody has,
+// unless the owner gives a better one.
 func (e *errand) askReplicas(ctx context.Context, r *mirroring.Repository, wants []Want, err error) error {
 	owner, unknown := r.Owner(ctx)
 	if unknown != nil {

@@ -11,11 +11,12 @@ import (
 // ErrAbsent means that an object is not held.
 var ErrAbsent = errors.New("lfs object is not held")
 
-// MissingError tells that the upstream does not have what a file needs. Only a push there helps.
+// MissingError reports that the upstream does not have what a file needs. Only a push there helps.
 type MissingError struct {
 	Path string // the file
 	OID  string
-	// Said is what the server gave as the reason, or what Leat found; a phrase without secrets, or empty.
+	// Said is what the server gave as the reason, or what Leat found; a phrase without secrets, or
+	// empty.
 	Said string
 }
 

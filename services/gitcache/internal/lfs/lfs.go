@@ -3,10 +3,11 @@
 
 // Package lfs gets the content of Git LFS pointers.
 //
-// A pointer is a small file in Git that names the content which belongs there, by SHA-256 and length. The content itself
-// is kept by an LFS server beside the repository. As with the repository itself, exactly one replica, the holder of the
-// lease, talks to that server ([Objects]); what it got stays on disk for as long as the repository exists ([Store]), and the
-// other replicas copy it ([Copier]).
+// A pointer is a small file in Git that names the content which belongs there, by SHA-256 and
+// length. The content itself is kept by an LFS server beside the repository. As with the repository
+// itself, exactly one replica, the holder of the lease, talks to that server ([Objects]); what it
+// got stays on disk for as long as the repository exists ([Store]), and the other replicas copy it
+// ([Copier]).
 package lfs
 
 import (
@@ -26,7 +27,8 @@ const version = "https://git-lfs.github.com/spec/v1"
 var (
 	// ErrNotPointer means that a file is ordinary content.
 	ErrNotPointer = errors.New("not an lfs pointer")
-	// ErrExtended means that a file is a pointer whose content a program of the user's has to transform.
+	// ErrExtended means that a file is a pointer whose content a program of the user's has to
+	// transform.
 	ErrExtended = errors.New("lfs pointer with extensions")
 )
 
@@ -38,11 +40,11 @@ type Pointer struct {
 
 var oidForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Valid tells whether the pointer can name content.
+// Valid reports whether the pointer can name content.
 func (p Pointer) Valid() bool { return oidForm.MatchString(p.OID) && p.Size >= 0 }
 
-// Parse reads a whole file. Like git-lfs it overlooks carriage returns and empty lines, and nothing else: what git-lfs
-// would leave in the worktree as it is, is ErrNotPointer.
+// Parse reads a whole file. Like git-lfs it overlooks carriage returns and empty lines, and nothing
+// else: what git-lfs would leave in the worktree as it is, is ErrNotPointer.
 func Parse(file []byte) (Pointer, error) {
 	if len(file) >= MaxPointerBytes || !bytes.HasPrefix(file, []byte("version ")) {
 		return Pointer{}, ErrNotPointer

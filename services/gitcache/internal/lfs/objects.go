@@ -24,28 +24,29 @@ type Want struct {
 // Request asks an LFS server for objects.
 type Request struct {
 	mirror.OwnerTask
-	// URL is what the commit's .lfsconfig names as the server. It counts only at the repository's own host. Empty: the server
-	// is where the repository's URL leads to.
+	// URL is what the commit's .lfsconfig names as the server. It counts only at the repository's
+	// own host. Empty: the server is where the repository's URL leads to.
 	URL   string
 	Wants []Want
 }
 
 // Server reaches the LFS servers of repositories.
 type Server interface {
-	// Fetch asks for objects, and calls take once for each that the server has something to say about: with its bytes, or
-	// with the reason why there are none. take may be called concurrently, and keeps no body.
-	// Errors of Fetch concern all objects that take was not called for. They are
-	// *MissingError (only to take), *mirror.UpstreamError, *mirror.QuietError, the guard's, or the context's.
+	// Fetch asks for objects, and calls take once for each that the server has something to say
+	// about: with its bytes, or with the reason why there are none. take may be called
+	// concurrently, and keeps no body. Errors of Fetch concern all objects that take was not called
+	// for. They are *MissingError (only to take), *mirror.UpstreamError, *mirror.QuietError, the
+	// guard's, or the context's.
 	Fetch(ctx context.Context, r Request, take func(w Want, body io.Reader, err error)) error
 }
 
 // Holders reaches the objects of other replicas. Its methods may be called concurrently.
 type Holders interface {
-	// List returns what a replica holds of a repository. Where its fingerprint is the one known, it returns that and no
-	// objects.
+	// List returns what a replica holds of a repository. Where its fingerprint is the one known, it
+	// returns that and no objects.
 	List(ctx context.Context, replica string, def mirror.Definition, known string) (fingerprint string, held []Pointer, err error)
-	// Read opens an object over there; the owner of the repository downloads it first where it has to. ErrAbsent, of Read
-	// or of the reader: it does not have it. The URL is that of a [Request].
+	// Read opens an object over there; the owner of the repository downloads it first where it has
+	// to. ErrAbsent, of Read or of the reader: it does not have it. The URL is that of a [Request].
 	Read(ctx context.Context, replica string, def mirror.Definition, url string, w Want) (io.ReadCloser, error)
 }
 
@@ -57,22 +58,23 @@ type Params struct {
 	// Find returns the repository of a UID.
 	Find   func(uid string) (*mirroring.Repository, error)
 	Logger *slog.Logger
-	// Timeout bounds one download of several objects, whoever waits for it. Zero: 30 min.
+	// Timeout bounds one download of several objects, however many callers wait for it. Zero: 30
+	// min.
 	Timeout time.Duration
 }
 
 const (
 	defaultTimeout = 30 * time.Minute
-	// failureMemory is how long the upstream is not asked again for what it did not give: a thousand callers cost as many
-	// requests as one.
+	// failureMemory is how long the upstream is not asked again for what it did not give: a
+	// thousand callers cost as many requests as one.
 	failureMemory = 15 * time.Second
 	manyFailures  = 10_000
 )
 
 var errUnsaid = errors.New("the upstream said nothing of the object")
 
-// Objects get objects: from disk, from the upstream where this replica owns the repository, else from other replicas. It may
-// be used concurrently.
+// Objects get objects: from disk, from the upstream where this replica owns the repository, else
+// from other replicas. It may be used concurrently.
 type Objects struct {
 	params Params
 
@@ -106,13 +108,15 @@ func NewObjects(p Params) *Objects {
 	return &Objects{params: p, flights: map[objectKey]*flight{}, failed: map[objectKey]failure{}}
 }
 
-// Open opens an object that is held here. ErrAbsent: [Objects.Obtain] has to get it first. Errors are those of [Store.Open].
+// Open opens an object that is held here. ErrAbsent: [Objects.Obtain] has to get it first. Errors
+// are those of [Store.Open].
 func (o *Objects) Open(uid string, p Pointer) (io.ReadCloser, error) {
 	return o.params.Store.Open(uid, p)
 }
 
-// Obtain makes this replica hold all the objects. A download goes on when its first caller gives up, and several callers
-// share one. The error is that of the first object that could not be had, a *MissingError or a *FileError.
+// Obtain makes this replica hold all the objects. A download goes on when its first caller gives
+// up, and several callers share one. The error is that of the first object that could not be had, a
+// *MissingError or a *FileError.
 func (o *Objects) Obtain(ctx context.Context, uid, url string, wants []Want) error {
 	flights, err := o.board(ctx, uid, url, wants)
 	if err != nil {
@@ -137,7 +141,8 @@ type boarded struct {
 	*flight
 }
 
-// board returns every want that is not held yet with its flight, and begins those that there are none of.
+// board returns every want that is not held yet with its flight, and begins those that there are
+// none of.
 func (o *Objects) board(ctx context.Context, uid, url string, wants []Want) ([]boarded, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -225,8 +230,8 @@ func (o *Objects) forgetLocked() {
 	}
 }
 
-// Provide opens an object for another replica. Where this one owns the repository it gets the object first; elsewhere what
-// is not held is ErrAbsent.
+// Provide opens an object for another replica. Where this one owns the repository it gets the
+// object first; elsewhere what is not held is ErrAbsent.
 func (o *Objects) Provide(ctx context.Context, uid, url string, w Want) (io.ReadCloser, error) {
 	body, err := o.Open(uid, w.Pointer)
 	if !errors.Is(err, ErrAbsent) {

@@ -22,8 +22,9 @@ import (
 
 const temporaryPattern = "tmp-"
 
-// Store keeps objects on disk, <dir>/<uid>/<oid>, apart for each repository: who may read one repository may not have what
-// another one's server gave. It holds nothing but whole and verified objects. It may be used concurrently.
+// Store keeps objects on disk, <dir>/<uid>/<oid>, apart for each repository: who may read one
+// repository may not have what another one's server gave. It holds nothing but whole and verified
+// objects. It may be used concurrently.
 type Store struct{ dir string }
 
 // OpenStore makes the folder if it does not exist, and removes what a crash left unfinished.
@@ -62,7 +63,7 @@ func (s *Store) path(uid string, p Pointer) (string, error) {
 // nothing is the empty object, which everybody holds.
 var nothing = Pointer{OID: hex.EncodeToString(sha256.New().Sum(nil))}
 
-// Has tells whether the object is held.
+// Has reports whether the object is held.
 func (s *Store) Has(uid string, p Pointer) bool {
 	if p == nothing {
 		return true
@@ -75,8 +76,9 @@ func (s *Store) Has(uid string, p Pointer) bool {
 	return err == nil && info.Size() == p.Size
 }
 
-// Open opens an object. ErrAbsent: it is not held. What is read is compared with the object's name; where the disk has
-// changed it the last read fails with digest.ErrMismatch, and the object is held no longer. The caller closes the reader.
+// Open opens an object. ErrAbsent: it is not held. What is read is compared with the object's name;
+// where the disk has changed it the last read fails with digest.ErrMismatch, and the object is held
+// no longer. The caller closes the reader.
 func (s *Store) Open(uid string, p Pointer) (io.ReadCloser, error) {
 	if p == nothing {
 		return io.NopCloser(strings.NewReader("")), nil
@@ -122,8 +124,9 @@ func (v *verified) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, struct{ io.Reader }{v})
 }
 
-// Put stores an object once body has proved to be it: durably, and under its name only when it is whole. An error that
-// matches digest.ErrMismatch means that body is another content, or longer or shorter.
+// Put stores an object once body has proved to be it: durably, and under its name only when it is
+// whole. An error that matches digest.ErrMismatch means that body is another content, or longer or
+// shorter.
 func (s *Store) Put(uid string, p Pointer, body io.Reader) error {
 	path, err := s.path(uid, p)
 	if err != nil {
@@ -200,7 +203,8 @@ func (s *Store) Remove(uid string) error {
 	return nil
 }
 
-// Fingerprint names a set of objects: equal for equal ones on every replica, and empty where there are none.
+// Fingerprint names a set of objects: equal for equal ones on every replica, and empty where there
+// are none.
 func Fingerprint(held []Pointer) string {
 	if len(held) == 0 {
 		return ""

@@ -22,7 +22,8 @@ const (
 	mediaType = "application/vnd.git-lfs+json"
 	// maxAnswer bounds the answer about one batch.
 	maxAnswer = 4 << 20
-	// margin is how long before its end an address counts as expired, and how long a new one is used whatever clocks say.
+	// margin is how long before its end an address counts as expired, and how long a new one is
+	// used whatever clocks say.
 	margin   = 5 * time.Second
 	transfer = "basic"
 )
@@ -173,7 +174,8 @@ func (o offer) expired() bool {
 	}
 }
 
-// download asks for one object. Our credential goes along only to our host, and only where the server gave no other.
+// download asks for one object. Our credential goes along only to our host, and only where the
+// server gave no other.
 func (t *talk) download(ctx context.Context, o offer) (*http.Response, error) {
 	to, err := url.Parse(o.Actions.Download.Href)
 	if err != nil || to.Host == "" || (to.Scheme != "https" && to.Scheme != "http") {

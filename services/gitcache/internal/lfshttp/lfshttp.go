@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lfshttp downloads Git LFS objects: the Batch API, with basic transfers, over the way that leads to the
-// repository.
+// Package lfshttp downloads Git LFS objects: the Batch API, with basic transfers, over the way that
+// leads to the repository.
 package lfshttp
 
 import (
@@ -33,7 +33,8 @@ const (
 type Upstreams interface {
 	// LFS returns the URL of the repository's LFS server, and headers for requests to that host.
 	LFS(ctx context.Context, def mirror.Definition, guard func() error) (string, map[string]string, error)
-	// Carrier carries requests, and adds the repository's credential to those for its own host if asked to.
+	// Carrier carries requests, and adds the repository's credential to those for its own host if
+	// asked to.
 	Carrier(def mirror.Definition, guard func() error, credential bool) (http.RoundTripper, error)
 	// Explain makes an error for people of what Carrier, LFS or Refused gave.
 	Explain(err error, def mirror.Definition) error
@@ -113,8 +114,8 @@ func (c *Client) dial(ctx context.Context, r lfs.Request) (*talk, error) {
 	return t, nil
 }
 
-// configure follows .lfsconfig to another place at the same host. Elsewhere it would let whoever may push choose where
-// gitcache goes.
+// configure follows .lfsconfig to another place at the same host. Elsewhere, a person who may push
+// could choose where gitcache goes.
 func (t *talk) configure(address string) {
 	if address == "" || len(t.header) > 0 {
 		return
@@ -199,7 +200,8 @@ func (t *talk) round(ctx context.Context, wants []lfs.Want) (late []lfs.Want, er
 	return late, nil
 }
 
-// get downloads one object. The error ends the conversation; what concerns the object alone goes to take.
+// get downloads one object. The error ends the conversation; what concerns the object alone goes to
+// take.
 func (t *talk) get(ctx context.Context, w lfs.Want, o offer) error {
 	if missing := t.missing(w, o); missing != nil {
 		t.take(w, nil, missing)
@@ -221,7 +223,8 @@ func (t *talk) get(ctx context.Context, w lfs.Want, o offer) error {
 	return nil
 }
 
-// broken explains why an object did not come whole. Where another object's failure has ended the conversation, that is why.
+// broken explains why an object did not come whole. Where another object's failure has ended the
+// conversation, that is why.
 func (t *talk) broken(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause

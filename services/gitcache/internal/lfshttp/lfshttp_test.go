@@ -343,7 +343,8 @@ func TestCutDownload(t *testing.T) {
 	wantReason(t, a.failed["a long object"], mirror.ReasonProtocol)
 }
 
-// TestOldAddresses asks again for what expired while other objects came, and uses a new address whatever its date says.
+// TestOldAddresses asks again for what expired while other objects came, and uses a new address
+// whatever its date says.
 func TestOldAddresses(t *testing.T) {
 	t.Parallel()
 	batches := 0

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memory admits what needs much memory, such as the first fetch of a large repository, under a bound: everything
-// says beforehand what it costs, and waits until that much is free.
+// Package memory admits what needs much memory, such as the first fetch of a large repository,
+// under a bound: everything says beforehand what it costs, and waits until that much is free.
 package memory
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// fallback is the bound where nothing tells how much memory the process may use.
+	// fallback is the bound if it is unknown how much memory the process may use.
 	fallback = 1 << 30
 	// least is enough for a repository with some hundred thousand objects.
 	least = 128 << 20
@@ -35,7 +35,7 @@ func NewBudget(limit int64) *Budget {
 	return &Budget{limit: limit, used: semaphore.NewWeighted(limit)}
 }
 
-// TooLargeError tells that something needs more than may ever be used.
+// TooLargeError reports that something needs more than may ever be used.
 type TooLargeError struct{ Need, Limit int64 }
 
 // Error implements error.
@@ -46,8 +46,9 @@ func (e *TooLargeError) Error() string {
 // Limit is the bound in bytes.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// Acquire waits until that many bytes are free. Whoever waits first is served first, however much it needs: what is small
-// cannot keep what is large waiting for ever. The error is the context's cause, or a *TooLargeError.
+// Acquire waits until that many bytes are free. Callers are served in the order in which they wait,
+// however much they need: what is small cannot keep what is large waiting for ever. The error is
+// the context's cause, or a *TooLargeError.
 func (b *Budget) Acquire(ctx context.Context, bytes int64) (release func(), err error) {
 	if bytes > b.limit {
 		return nil, &TooLargeError{Need: bytes, Limit: b.limit}
@@ -66,8 +67,9 @@ func (b *Budget) TryAcquire(bytes int64) (release func(), ok bool) {
 	return func() { b.used.Release(bytes) }, true
 }
 
-// Default returns half of the memory that the process may use, and at least 128 MiB. It uses the lesser limit of
-// GOMEMLIMIT and of the control group mounted at root. If neither sets a limit, it returns 1 GiB.
+// Default returns half of the memory that the process may use, and at least 128 MiB. It uses the
+// lesser limit of GOMEMLIMIT and of the control group mounted at root. If neither sets a limit, it
+// returns 1 GiB.
 func Default(root string) int64 {
 	return memlimit.Share{Root: root, Divisor: 2, Least: least, Fallback: fallback}.Bytes()
 }

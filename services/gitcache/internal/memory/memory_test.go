@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
 )
 
-// TestLargeIsNotStarved lets small ones come for ever: the large one that came before them is served before them.
+// TestLargeIsNotStarved lets small ones come for ever: the large one that came before them is
+// served before them.
 func TestLargeIsNotStarved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

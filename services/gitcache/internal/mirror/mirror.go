@@ -144,8 +144,8 @@ func (d Definition) Public() Definition {
 	return d
 }
 
-// SameUpstream tells whether two definitions reach the same upstream in the same way, and mirror as
-// much of it.
+// SameUpstream reports whether two definitions reach the same upstream in the same way, and mirror
+// as much of it.
 func (d Definition) SameUpstream(other Definition) bool {
 	return d.URL == other.URL && d.Credential == other.Credential && d.CAPEM == other.CAPEM && d.ProxyURL == other.ProxyURL &&
 		d.PartialClone == other.PartialClone

@@ -410,8 +410,8 @@ func (w world) replica(t *testing.T, name string, loaded map[string]mirror.Conte
 	return set, run()
 }
 
-// member makes a set that the others count as a replica already, and that does nothing before run is called: where it
-// matters that several replicas know each other from the first moment.
+// member makes a set that the others count as a replica already, and that does nothing before run
+// is called: where it matters that several replicas know each other from the first moment.
 func (w world) member(t *testing.T, name string, loaded map[string]mirror.Content, defs ...mirror.Definition) (set *mirroring.Set, run func() (stop func())) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)

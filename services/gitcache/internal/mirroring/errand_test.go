@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// TestErrandsEndWithTheTenure runs errands where the repository is owned, and nowhere else: the lease passes on only when
-// the errand of the owner before has ended.
+// TestErrandsEndWithTheTenure runs errands where the repository is owned, and nowhere else: the
+// lease passes on only when the errand of the owner before has ended.
 func TestErrandsEndWithTheTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -77,7 +77,8 @@ func TestAnnouncementReachesTheLog(t *testing.T) {
 	})
 }
 
-// TestAnnouncementDuringAFetch announces while the owner is busy: it is told as soon as the fetch is over, not at the next poll.
+// TestAnnouncementDuringAFetch announces while the owner is busy: it is told as soon as the fetch
+// is over, not at the next poll.
 func TestAnnouncementDuringAFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -47,7 +47,8 @@ func (f *filler) requests() []int {
 	return slices.Clone(f.asked)
 }
 
-// TestBlobsAreFetchedByTheOwner asks a replica that is not the owner, which has the owner fetch and copies what it has then.
+// TestBlobsAreFetchedByTheOwner asks a replica that is not the owner, which has the owner fetch and
+// copies what it has then.
 func TestBlobsAreFetchedByTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, f := newWorld(), &filler{}

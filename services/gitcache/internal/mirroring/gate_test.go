@@ -60,7 +60,8 @@ func TestQuietHost(t *testing.T) {
 	})
 }
 
-// TestHostGoesQuietDuringAFetch is the refusal of a sibling's request while this repository's fetch is under way.
+// TestHostGoesQuietDuringAFetch is the refusal of a sibling's request while this repository's fetch
+// is under way.
 func TestHostGoesQuietDuringAFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

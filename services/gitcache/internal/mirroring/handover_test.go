@@ -14,8 +14,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
-// TestRebalance adds a replica that holds the same mirrors: within some minutes everything is where rendezvous hashing
-// wants it, no two fetch at once, and no repository stays without an owner for longer than it takes to hand it over.
+// TestRebalance adds a replica that holds the same mirrors: within some minutes everything is where
+// rendezvous hashing wants it, no two fetch at once, and no repository stays without an owner for
+// longer than it takes to hand it over.
 func TestRebalance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -57,7 +58,8 @@ func TestRebalance(t *testing.T) {
 	})
 }
 
-// TestColdHeirGetsNothing adds a replica whose mirrors are behind and stay so, because its disk is full: nothing is handed over to it.
+// TestColdHeirGetsNothing adds a replica whose mirrors are behind and stay so, because its disk is
+// full: nothing is handed over to it.
 func TestColdHeirGetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -81,7 +83,8 @@ func TestColdHeirGetsNothing(t *testing.T) {
 	})
 }
 
-// TestShutdownLeavesToSuccessor stops an owner of three replicas: each repository goes to the next in order, at once.
+// TestShutdownLeavesToSuccessor stops an owner of three replicas: each repository goes to the next
+// in order, at once.
 func TestShutdownLeavesToSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -100,7 +103,8 @@ func TestShutdownLeavesToSuccessor(t *testing.T) {
 			t.Errorf("got %d owned when the first replica (%d) has left, want all 20", got, before)
 		}
 		for _, def := range defs {
-			// The lease store is asked, not a replica: what those remember of an owner may be half a second old.
+			// The lease store is asked, not a replica: what those remember of an owner may be half
+			// a second old.
 			next := rendezvous.Order(def.UID, []string{"http://b", "http://c"})[0]
 			if holder, err := w.leases.Holder(t.Context(), def.UID); err != nil || holder.Owner != next {
 				t.Errorf("%s: got holder %q (%v), want %q", def.Name, holder.Owner, err, next)

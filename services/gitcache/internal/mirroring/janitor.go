@@ -41,7 +41,7 @@ func (j *janitor) makeRoom(ctx context.Context) {
 }
 
 // removeUndefined removes mirrors that no definition has named for a while: their repositories were
-// deleted while this replica was down, or defined anew under another UID. A moment in which nobody
+// deleted while this replica was down, or defined again under another UID. A moment in which nobody
 // knows all definitions begins the while again.
 func (j *janitor) removeUndefined(ctx context.Context, since map[string]time.Time) {
 	defined, isCertain := j.shared.Named.Named()

@@ -25,8 +25,8 @@ func submoduleOf(parent mirror.Definition, name string) mirror.Definition {
 	return def
 }
 
-// TestSubmodulesLiveWithTheirParents has one replica own a repository and its submodules, whatever their names, because a
-// bundle needs them all.
+// TestSubmodulesLiveWithTheirParents has one replica own a repository and its submodules, whatever
+// their names, because a bundle needs them all.
 func TestSubmodulesLiveWithTheirParents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -63,7 +63,7 @@ func TestSubmodulesLiveWithTheirParents(t *testing.T) {
 	})
 }
 
-// TestOrphansGo leaves submodules out whose parent is gone, or was made anew.
+// TestOrphansGo leaves submodules out whose parent is gone, or was made again.
 func TestOrphansGo(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
@@ -114,8 +114,8 @@ func TestBorrow(t *testing.T) {
 	})
 }
 
-// TestSubmodulesCountWhereTheyAreFollowed has mirrors that all are too old: the gauges count a submodule at the replica
-// that follows its parent, and at no other.
+// TestSubmodulesCountWhereTheyAreFollowed has mirrors that all are too old: the gauges count a
+// submodule at the replica that follows its parent, and at no other.
 func TestSubmodulesCountWhereTheyAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

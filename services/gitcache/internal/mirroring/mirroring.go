@@ -64,8 +64,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Settings are the times and bounds of all repositories. A field that is zero takes the value that it has in
-// [DefaultSettings].
+// Settings are the times and bounds of all repositories. A field that is zero takes the value that
+// it has in [DefaultSettings].
 type Settings struct {
 	PollInterval time.Duration // where a definition has none
 	LeaseTTL     time.Duration

@@ -91,7 +91,8 @@ func TestRefresh(t *testing.T) {
 				if err != nil || state.Fetches != 2 {
 					t.Errorf("got %+v (%v) from refresh, want the second fetch", state, err)
 				}
-				// 5 s until the clone ends, the debounce is over by then, and 10 s for the fetch that began after the call
+				// 5 s until the clone ends, the debounce is over by then, and 10 s for the fetch
+				// that began after the call
 				if took := time.Since(started); took != 15*time.Second {
 					t.Errorf("got an answer after %s, want 15s", took)
 				}
@@ -155,7 +156,8 @@ func TestFailuresBackOff(t *testing.T) {
 	})
 }
 
-// TestAnOutageIsLoggedOnce has an upstream that is away for hours, comes back, and goes away for another reason.
+// TestAnOutageIsLoggedOnce has an upstream that is away for hours, comes back, and goes away for
+// another reason.
 func TestAnOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -32,8 +32,9 @@ func (h *hangingLeases) Holder(ctx context.Context, key string) (lease.Holder, e
 	return lease.Holder{}, ctx.Err()
 }
 
-// TestOutageOfLeasesCostsOneQuestion asks for the owners of many repositories while the lease store hangs: one of them waits for
-// it, the others know at once; when it is back they learn so within two seconds.
+// TestOutageOfLeasesCostsOneQuestion asks for the owners of many repositories while the lease store
+// hangs: one of them waits for it, the others know at once; when it is back they learn so within
+// two seconds.
 func TestOutageOfLeasesCostsOneQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

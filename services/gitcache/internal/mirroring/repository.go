@@ -183,7 +183,7 @@ func (r *Repository) FetchBlobs(ctx context.Context, ids []string) error {
 
 // Fill fetches blobs into this replica's partial mirror. The error matches mirror.ErrNotOwner where
 // this replica is not the owner. The mirror of a repository that is no longer partial needs no
-// blobs, which is no error.
+// blobs, which is not an error.
 func (r *Repository) Fill(ctx context.Context, ids []string) error { return r.blobs.fill(ctx, ids) }
 
 // Refresh requests a fetch after the debounce time; calls within that time share one. With wait it

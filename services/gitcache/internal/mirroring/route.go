@@ -31,8 +31,8 @@ type Call[T any] struct {
 	// Here answers it on this replica.
 	Here func(ctx context.Context) (T, error)
 	// There has another replica answer it. It calls answering when the answer begins to arrive, if
-	// it arrives in pieces: an answer that has begun is waited for, whoever owns the repository
-	// now.
+	// it arrives in pieces: an answer that has begun is waited for, even if another replica owns
+	// the repository now.
 	There func(ctx context.Context, replica string, via mirror.Via, answering func()) (T, error)
 	// Classify returns what an error of Here or There, or nil, means for the choice of the next
 	// replica.
@@ -105,7 +105,7 @@ func Route[T any](ctx context.Context, r *Repository, c Call[T]) (T, error) {
 }
 
 // otherOwner returns the replica that is to answer a call as the owner, or "" where this one is to.
-// While nobody can tell who owns the repository, what is mirrored here is served.
+// While the owner of the repository is unknown, the mirror of this replica is served.
 func (r *Repository) otherOwner(ctx context.Context, via mirror.Via) (string, error) {
 	if r.Epoch() != 0 || via == mirror.ViaHolder {
 		return "", nil

@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
-// TestRefreshFindsTheOwner refreshes by name at the owner, at another replica, and where nobody owns the repository.
+// TestRefreshFindsTheOwner refreshes by name at the owner, at another replica, and where nobody
+// owns the repository.
 func TestRefreshFindsTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -48,7 +49,8 @@ func TestRefreshFindsTheOwner(t *testing.T) {
 	})
 }
 
-// TestRoute plays every reply that another replica can give, and compares who was asked, in which order.
+// TestRoute plays every reply that another replica can give, and compares who was asked, in which
+// order.
 func TestRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -62,7 +62,8 @@ func TestFollowersCopyFromTheOwner(t *testing.T) {
 	}
 }
 
-// TestNoCloneWhileAnyHolderLives lets replicas come and go, one after the other, until none of the first is left.
+// TestNoCloneWhileAnyHolderLives lets replicas come and go, one after the other, until none of the
+// first is left.
 func TestNoCloneWhileAnyHolderLives(t *testing.T) {
 	for _, followers := range []int{0, 1, 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -93,10 +94,11 @@ func TestNoCloneWhileAnyHolderLives(t *testing.T) {
 	}
 }
 
-// TestNewReplicaTakesOverWarm adds the replica that should own a repository: it copies, and then is given it.
+// TestNewReplicaTakesOverWarm adds the replica that should own a repository: it copies, and then is
+// given it.
 func TestNewReplicaTakesOverWarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld() // without followers: the one who should own copies all the same
+		w := newWorld() // without followers: the replica that should own the repository copies anyway
 		first := rendezvous.Order("uid-demo", []string{"http://a", "http://b"})[0]
 		names := map[string]string{"http://a": "b", "http://b": "a"}
 		_, stop := w.replica(t, names[first], nil, definition("demo"))

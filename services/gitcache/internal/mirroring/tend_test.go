@@ -78,8 +78,8 @@ func TestDefinitionThatComesBackKeepsItsMirror(t *testing.T) {
 	})
 }
 
-// TestOnlyCopiesThatNobodyNeedsAreEvicted fills the disk of a replica that owns one repository, follows another, and has
-// copies of others from an earlier time.
+// TestOnlyCopiesThatNobodyNeedsAreEvicted fills the disk of a replica that owns one repository,
+// follows another, and has copies of others from an earlier time.
 func TestOnlyCopiesThatNobodyNeedsAreEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -203,7 +203,8 @@ func TestOwnersCompact(t *testing.T) {
 	})
 }
 
-// TestEvictedCopyForgetsHeldRefs evicts a copy of which a ref was held back: what is gone has no problem any more.
+// TestEvictedCopyForgetsHeldRefs evicts a copy of which a ref was held back: what is gone has no
+// problem any more.
 func TestEvictedCopyForgetsHeldRefs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

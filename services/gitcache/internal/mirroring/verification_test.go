@@ -180,7 +180,8 @@ func TestDamageFoundWhileJudging(t *testing.T) {
 	})
 }
 
-// TestMirrorFromBeforeThePolicy is what a restart finds on its disk, or a follower in what it copies.
+// TestMirrorFromBeforeThePolicy is what a restart finds on its disk, or a follower in what it
+// copies.
 func TestMirrorFromBeforeThePolicy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +196,8 @@ func TestMirrorFromBeforeThePolicy(t *testing.T) {
 	})
 }
 
-// TestUpstreamLiesAboutTags has an upstream advertise, for a tag that is signed, commits that it does not point to.
+// TestUpstreamLiesAboutTags has an upstream advertise, for a tag that is signed, commits that it
+// does not point to.
 func TestUpstreamLiesAboutTags(t *testing.T) {
 	t.Parallel()
 	w, def := signed(t)
@@ -245,7 +247,8 @@ func TestDetachedHead(t *testing.T) {
 	}
 }
 
-// TestStopWhileVerificationFails stops a replica whose mirror cannot be verified: it ends, instead of trying for ever.
+// TestStopWhileVerificationFails stops a replica whose mirror cannot be verified: it ends, instead
+// of trying for ever.
 func TestStopWhileVerificationFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,16 +13,17 @@ import (
 	"os"
 )
 
-// Admitted is a pack for whose indexing by somebody else memory was admitted. Close gives the memory back.
+// Admitted is a pack for whose indexing by somebody else memory was admitted. Close gives the
+// memory back.
 type Admitted struct {
 	io.Reader
 	release func()
 	spooled *os.File // nil: it comes as it is read
 }
 
-// Admit waits for the memory that somebody else, such as the git executable, takes to index the pack that r holds. While
-// memory is short the pack is written to a file in dir as it comes, so that no upstream is kept waiting. What is no pack
-// passes too: whoever indexes it will say so.
+// Admit waits for the memory that somebody else, such as the git executable, takes to index the
+// pack that r holds. While memory is short the pack is written to a file in dir as it comes, so
+// that no upstream is kept waiting. What is no pack passes too: indexing it fails.
 func Admit(ctx context.Context, dir string, r io.Reader, memory Memory) (*Admitted, error) {
 	in := bufio.NewReaderSize(contextReader{ctx, r}, streamBuffer)
 	head, err := in.Peek(headerSize)

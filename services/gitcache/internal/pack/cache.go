@@ -3,9 +3,10 @@
 
 package pack
 
-// cache keeps what was read last in two slabs of memory. When the young one is full it becomes the old one, which is let go
-// of; what is asked for in the old one moves to the young one. Memory is never used again, so that what was handed out
-// stays as it is. Slabs begin small: most readers read little.
+// cache keeps what was read last in two slabs of memory. When the young one is full it becomes the
+// old one, which is let go of; what is asked for in the old one moves to the young one. Memory is
+// never used again, so that what was handed out stays as it is. Slabs begin small: most readers
+// read little.
 type cache struct {
 	limit      int // bytes of each slab
 	young, old slab
@@ -41,8 +42,8 @@ func (c *cache) get(at place) (Object, bool) {
 	return o, true
 }
 
-// room returns memory for an object that the caller fills at once, or drops. A large one is not kept: it would leave no
-// place for others.
+// room returns memory for an object that the caller fills at once, or drops. A large one is not
+// kept: it would leave no place for others.
 func (c *cache) room(at place, kind string, size int64) []byte {
 	if size > int64(c.limit)/4 {
 		return make([]byte, size)

@@ -11,7 +11,8 @@ import (
 // maxDeltaHead is how many bytes the two sizes at the beginning of a delta take at most.
 const maxDeltaHead = 2 * binary.MaxVarintLen64
 
-// minDelta is the fewest bytes that Git accepts as a delta: two sizes, and an operation of two bytes.
+// minDelta is the fewest bytes that Git accepts as a delta: two sizes, and an operation of two
+// bytes.
 const minDelta = 4
 
 var errDelta = fmt.Errorf("%w: delta", ErrMalformed)
@@ -64,7 +65,8 @@ func inserted(op byte, ops []byte) (from, rest []byte, err error) {
 	return ops[:n], ops[n:], nil
 }
 
-// copied reads an operation that copies from the base: which bytes of offset and size follow is told by op's bits.
+// copied reads an operation that copies from the base: which bytes of offset and size follow is
+// told by op's bits.
 func copied(op byte, ops, base []byte) (from, rest []byte, err error) {
 	var v [8]byte // four bytes of offset, three of size
 	for bit := range 7 {

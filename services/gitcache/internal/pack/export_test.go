@@ -15,8 +15,8 @@ const (
 	WorkBase  = workBase
 )
 
-// ReceiveWithin is [Receive] with another bound on the bytes that deltas produce: work, and one more for each byte of
-// the pack.
+// ReceiveWithin is [Receive] with another bound on the bytes that deltas produce: work, and one
+// more for each byte of the pack.
 func ReceiveWithin(ctx context.Context, dir string, r io.Reader, memory Memory, work int64) (Received, error) {
 	l := defaultLimits
 	l.base, l.perByteWork = work, 1

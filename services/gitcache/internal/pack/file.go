@@ -11,11 +11,12 @@ import (
 	"path/filepath"
 )
 
-// TemporaryPrefix begins the names of files that are being written. Whoever finds one after a crash may remove it.
+// TemporaryPrefix begins the names of files that are being written. A file that a crash left may be
+// removed.
 const TemporaryPrefix = "tmp_pack_"
 
-// writeFile makes path hold what write wrote, durably; until then nothing is there. The name itself is durable once the
-// folder has been synced.
+// writeFile makes path hold what write wrote, durably; until then nothing is there. The name itself
+// is durable once the folder has been synced.
 func writeFile(path string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), TemporaryPrefix)
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// tight is memory that is enough for any pack of the fuzzer. It returns errTight for requests beyond that.
+// tight is memory that is enough for any pack of the fuzzer. It returns errTight for requests
+// beyond that.
 type tight struct{ plenty }
 
 var errTight = errors.New("more memory than a small pack may have")
@@ -32,8 +33,9 @@ func (tight) Acquire(_ context.Context, n int64) (func(), error) {
 	return func() {}, nil
 }
 
-// program makes a pack from bytes that a fuzzer chose: whole objects, deltas with any operations, correct and wrong
-// sizes, and bases of every kind. It adds the checksums of zlib, which a fuzzer would hardly guess.
+// program makes a pack from bytes that a fuzzer chose: whole objects, deltas with any operations,
+// correct and wrong sizes, and bases of every kind. It adds the checksums of zlib, which a fuzzer
+// would hardly guess.
 type program struct {
 	rest []byte
 	out  hostile
@@ -131,8 +133,8 @@ func (p *program) id() []byte {
 	return p.ids[int(p.next())%len(p.ids)][:]
 }
 
-// gitAccepts reports whether git indexes a pack. judged is false if git ran out of time or memory, or found the pack
-// too large.
+// gitAccepts reports whether git indexes a pack. judged is false if git ran out of time or memory,
+// or found the pack too large.
 func gitAccepts(t *testing.T, path string) (accepted, judged bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -146,9 +148,9 @@ func gitAccepts(t *testing.T, path string) (accepted, judged bool) {
 	return err == nil, true
 }
 
-// FuzzSecReceiveLikeGit checks that Receive and git accept the same packs and write the same index, and that Receive
-// allocates a bounded amount. Only Receive rejects packs by [pack.LimitError], by memory, and by version 3 of the
-// format, which no program writes.
+// FuzzSecReceiveLikeGit checks that Receive and git accept the same packs and write the same index,
+// and that Receive allocates a bounded amount. Only Receive rejects packs by [pack.LimitError], by
+// memory, and by version 3 of the format, which no program writes.
 func FuzzSecReceiveLikeGit(f *testing.F) {
 	dir := history(f, 3)
 	raw := func(data []byte) { f.Add(append([]byte{0}, data...)) }
@@ -192,7 +194,8 @@ func FuzzSecReceiveLikeGit(f *testing.F) {
 		if limit := int64(pack.WorkBase) + 1000*int64(len(data)); got.Made > limit {
 			t.Errorf("made %d bytes, want at most %d", got.Made, limit)
 		}
-		// Total allocations exceed the memory held at once, but have to stay in proportion to the bytes made.
+		// Total allocations exceed the memory held at once, but have to stay in proportion to the
+		// bytes made.
 		if took, limit := int64(after.TotalAlloc-before.TotalAlloc), 4<<30+4*got.Made; took > limit {
 			t.Errorf("allocated %d bytes for a pack of %d that made %d, want at most %d", took, len(data), got.Made, limit)
 		}

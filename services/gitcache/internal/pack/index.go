@@ -75,7 +75,8 @@ func readIndex(path string) (*Index, error) {
 	return x, nil
 }
 
-// widthOf returns how many bytes names have in a pack. Git calls a pack by a checksum of the same kind.
+// widthOf returns how many bytes names have in a pack. Git calls a pack by a checksum of the same
+// kind.
 func widthOf(path string) int {
 	const digits = 2 * sha256.Size
 	if len(filepath.Base(path)) == len("pack-")+digits+len(".idx") {
@@ -94,7 +95,8 @@ func (x *Index) At(i int) Entry {
 
 func (x *Index) crcs() int { return indexHeader + fanoutSize + x.count*x.width }
 
-// offset returns where an object begins in the pack. An index may name any offset, so callers check it.
+// offset returns where an object begins in the pack. An index may name any offset, so callers check
+// it.
 func (x *Index) offset(i int) int64 {
 	offsets := x.crcs() + 4*x.count
 	offset := binary.BigEndian.Uint32(x.data[offsets+4*i:])

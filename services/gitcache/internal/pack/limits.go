@@ -8,19 +8,20 @@ import (
 	"math"
 )
 
-// These constants bound the cost of one pack. The upstream writes the pack, and a few kilobytes of deltas can expand
-// to any number of gigabytes.
+// These constants bound the cost of one pack. The upstream writes the pack, and a few kilobytes of
+// deltas can expand to any number of gigabytes.
 const (
-	// maxChain is the most deltas in the chain that leads to an object. Git writes at most 4,095 ("pack.depth"), and
-	// 50 by default.
+	// maxChain is the most deltas in the chain that leads to an object. Git writes at most 4,095
+	// ("pack.depth"), and 50 by default.
 	maxChain = 4095
-	// maxParsed bounds the bytes of a commit, a tree or a tag, which every reader holds in memory as a whole. A tree of
-	// 800,000 files stays below it.
+	// maxParsed bounds the bytes of a commit, a tree or a tag, which every reader holds in memory
+	// as a whole. A tree of 800,000 files stays below it.
 	maxParsed = 32 << 20
-	// workBase and workPerByte bound the bytes that applying deltas may produce: workBase for any pack, and
-	// workPerByte more for each byte of the pack. The largest ratios of honest packs come from large folders in which
-	// each commit changes one file: a folder of 5,000 files produces about 600 bytes of tree for each byte in the
-	// pack. A core produces workBase bytes in about 20 s.
+	// workBase and workPerByte bound the bytes that applying deltas may produce: workBase for any
+	// pack, and workPerByte more for each byte of the pack. The largest ratios of honest packs come
+	// from large folders in which each commit changes one file: a folder of 5,000 files produces
+	// about 600 bytes of tree for each byte in the pack. A core produces workBase bytes in about 20
+	// s.
 	workBase    = 8 << 30
 	workPerByte = 1000
 )
@@ -42,8 +43,8 @@ func (l limits) work(packBytes int64) int64 {
 	return l.base + l.perByteWork*packBytes
 }
 
-// LimitError reports a pack that exceeds a bound of [Receive]. The pack is well-formed as far as it was read.
-// Fetching it again does not help unless the upstream packs its objects differently.
+// LimitError reports a pack that exceeds a bound of [Receive]. The pack is well-formed as far as it
+// was read. Fetching it again does not help unless the upstream packs its objects differently.
 type LimitError struct {
 	// What names the bound, such as "deltas in a chain".
 	What string
@@ -70,8 +71,9 @@ func (l limits) checkParsed(k kind, size int64) error {
 	return nil
 }
 
-// checkMade rejects a pack whose deltas produce too many bytes in total, before any delta is applied. It adds up the
-// sizes that the deltas declare: a delta that produces another size is rejected later.
+// checkMade rejects a pack whose deltas produce too many bytes in total, before any delta is
+// applied. It adds up the sizes that the deltas declare: a delta that produces another size is
+// rejected later.
 func (l limits) checkMade(r *records, packBytes int64) error {
 	made, limit := int64(0), l.work(packBytes)
 	for i := range r.n {

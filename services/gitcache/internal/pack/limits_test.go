@@ -19,7 +19,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// hostile writes packs of many objects quickly. Its deltas copy all of their base, and add or replace a few bytes.
+// hostile writes packs of many objects quickly. Its deltas copy all of their base, and add or
+// replace a few bytes.
 type hostile struct {
 	data   []byte
 	starts []int
@@ -99,8 +100,8 @@ func blobID(content []byte) [sha1.Size]byte {
 	return sha1.Sum(fmt.Appendf(nil, "blob %d\x00%s", len(content), content))
 }
 
-// comb returns a pack with a chain of deltas and another delta beside each link. A resolver that follows the chain to
-// its end first needs every object again on its way back.
+// comb returns a pack with a chain of deltas and another delta beside each link. A resolver that
+// follows the chain to its end first needs every object again on its way back.
 func comb(t testing.TB, links, objectSize int) *hostile {
 	t.Helper()
 	h := &hostile{}
@@ -112,8 +113,9 @@ func comb(t testing.TB, links, objectSize int) *hostile {
 	return h
 }
 
-// besideGit receives a pack and also indexes it with git. It compares the indexes and, with a wide margin, the time.
-// It measures git's time in the same run, so that a slow machine is slow for both.
+// besideGit receives a pack and also indexes it with git. It compares the indexes and, with a wide
+// margin, the time. It measures git's time in the same run, so that a slow machine is slow for
+// both.
 func besideGit(t *testing.T, data []byte) pack.Received {
 	t.Helper()
 	into := t.TempDir()
@@ -135,8 +137,8 @@ func besideGit(t *testing.T, data []byte) pack.Received {
 	return got
 }
 
-// TestSecDeltaChainsCostWhatTheyMake indexes a pack of about 130 kB, which takes minutes if objects are made again
-// and again.
+// TestSecDeltaChainsCostWhatTheyMake indexes a pack of about 130 kB, which takes minutes if objects
+// are made again and again.
 func TestSecDeltaChainsCostWhatTheyMake(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]*hostile{"2,001 objects": comb(t, 1000, 128<<10), "4,001 objects": comb(t, 2000, 128<<10)} {
@@ -150,8 +152,8 @@ func TestSecDeltaChainsCostWhatTheyMake(t *testing.T) {
 	}
 }
 
-// TestSecBasesNamedByID indexes a comb of deltas whose bases are named by id. The resolver cannot see beforehand
-// which child has descendants, so it makes objects again, but many at a time.
+// TestSecBasesNamedByID indexes a comb of deltas whose bases are named by id. The resolver cannot
+// see beforehand which child has descendants, so it makes objects again, but many at a time.
 func TestSecBasesNamedByID(t *testing.T) {
 	t.Parallel()
 	const links, objectSize = 1000, 128 << 10
@@ -169,7 +171,8 @@ func TestSecBasesNamedByID(t *testing.T) {
 	}
 }
 
-// TestSecManyTinyDeltas indexes chains of the greatest allowed length, and checks that a longer chain is rejected.
+// TestSecManyTinyDeltas indexes chains of the greatest allowed length, and checks that a longer
+// chain is rejected.
 func TestSecManyTinyDeltas(t *testing.T) {
 	t.Parallel()
 	var h hostile
@@ -197,7 +200,8 @@ func wantLimit(t *testing.T, data []byte, need, limit int64) {
 	wantEmpty(t, into)
 }
 
-// TestSecChainsNamedByID checks the bound on chains whose bases are named by id, which the scan cannot count.
+// TestSecChainsNamedByID checks the bound on chains whose bases are named by id, which the scan
+// cannot count.
 func TestSecChainsNamedByID(t *testing.T) {
 	t.Parallel()
 	var h hostile
@@ -211,8 +215,8 @@ func TestSecChainsNamedByID(t *testing.T) {
 	wantLimit(t, h.pack(), pack.MaxChain+1, pack.MaxChain)
 }
 
-// TestSecDeltasThatMakeTooMuch checks that 20 kB that would expand to more than 8 GiB are rejected before any delta
-// is applied or memory for it is reserved.
+// TestSecDeltasThatMakeTooMuch checks that 20 kB that would expand to more than 8 GiB are rejected
+// before any delta is applied or memory for it is reserved.
 func TestSecDeltasThatMakeTooMuch(t *testing.T) {
 	t.Parallel()
 	var h hostile
@@ -226,8 +230,8 @@ func TestSecDeltasThatMakeTooMuch(t *testing.T) {
 	wantLimit(t, data, limit+1, limit)
 }
 
-// TestSecMadeAgainCounts checks that objects made more than once count as work, although the sum beforehand does not
-// include them.
+// TestSecMadeAgainCounts checks that objects made more than once count as work, although the sum
+// beforehand does not include them.
 func TestSecMadeAgainCounts(t *testing.T) {
 	t.Parallel()
 	const links, objectSize = 300, 1 << 20
@@ -251,8 +255,8 @@ func TestSecMadeAgainCounts(t *testing.T) {
 	}
 }
 
-// TestSecLargeTrees checks that commits, trees and tags that are too large are rejected, because every reader would
-// hold them in memory.
+// TestSecLargeTrees checks that commits, trees and tags that are too large are rejected, because
+// every reader would hold them in memory.
 func TestSecLargeTrees(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []byte{1, 2, 4} {
@@ -275,8 +279,8 @@ func TestSecLargeTrees(t *testing.T) {
 	}
 }
 
-// TestSecTheSameObjectOftenAndManyDeltasOfIt checks that the resolver looks for the deltas of an object once, however
-// often the object is in the pack.
+// TestSecTheSameObjectOftenAndManyDeltasOfIt checks that the resolver looks for the deltas of an
+// object once, however often the object is in the pack.
 func TestSecTheSameObjectOftenAndManyDeltasOfIt(t *testing.T) {
 	t.Parallel()
 	var h hostile
@@ -320,7 +324,8 @@ func (c *countdown) Err() error {
 	return context.Canceled
 }
 
-// starter starts the countdown when Receive reserves memory for a large object, right before it applies deltas.
+// starter starts the countdown when Receive reserves memory for a large object, right before it
+// applies deltas.
 type starter struct {
 	plenty
 	ctx *countdown

@@ -20,7 +20,8 @@ import (
 	"strings"
 )
 
-// MergeCost is how much memory [Merge] takes for each object of the packs it reads, the collector's share included.
+// MergeCost is how much memory [Merge] takes for each object of the packs it reads, the collector's
+// share included.
 const MergeCost = 240
 
 // MergeParams say what to merge into what.
@@ -29,13 +30,14 @@ type MergeParams struct {
 	Packs []string
 	// Dir takes the new pack and its index.
 	Dir string
-	// Keep tells which objects to keep; what a kept one is a delta of is kept as well. Nil: all.
+	// Keep reports whether to keep an object; the base of a kept delta is kept, too. Nil: all.
 	Keep func(ID) bool
 }
 
-// Merge makes one pack of several: every object once, as the first pack that has it has it. Bytes are checked against the
-// indexes as they are copied, the new pack is read back, and files are durable as those of [Receive] are. The old packs
-// stay. An error matches ErrMalformed where a pack is damaged. ErrEmpty: there is nothing to keep.
+// Merge makes one pack of several: every object once, as the first pack that has it has it. Bytes
+// are checked against the indexes as they are copied, the new pack is read back, and files are
+// durable as those of [Receive] are. The old packs stay. An error matches ErrMalformed where a pack
+// is damaged. ErrEmpty: there is nothing to keep.
 func Merge(ctx context.Context, p MergeParams) (Received, error) {
 	m := &merging{ctx: ctx, params: p, placed: map[ID]int64{}}
 	got, err := m.run()
@@ -166,7 +168,8 @@ func (s *source) choose(ctx context.Context, index *Index, keep func(ID) bool) e
 	return nil
 }
 
-// base returns which object the one that r is at is a delta of; -1: it is none.
+// base returns the index of the object that the current one is a delta of, or -1 if it is not a
+// delta.
 func (s *source) base(r *bufio.Reader, index *Index, offset int64) (int, error) {
 	h, err := readHead(r, sumSize)
 	if err != nil {
@@ -240,7 +243,8 @@ func (m *merging) copy(s *source) error {
 // maxHead is the longest head that [head.append] writes and readHead reads.
 const maxHead = 10 + 20
 
-// copyObject adds the object that in is at. Its bytes stay as they are, but for the distance to its base.
+// copyObject adds the object that in is at. Its bytes stay as they are, but for the distance to its
+// base.
 func (m *merging) copyObject(s *source, in *bufio.Reader, e Entry, size int64) error {
 	first, err := in.Peek(int(min(size, maxHead)))
 	if err != nil {

@@ -29,7 +29,8 @@ func receive(t *testing.T, dir string, data []byte) string {
 	return filepath.Join(dir, got.Name+".pack")
 }
 
-// slices of a history: one pack for every n commits, with bases of deltas and whole objects twice in many of them.
+// slices of a history: one pack for every n commits, with bases of deltas and whole objects twice
+// in many of them.
 func sliced(t *testing.T, dir, into string, options ...string) (paths []string) {
 	t.Helper()
 	commits := strings.Fields(git(t, dir, "", "rev-list", "--reverse", "main"))

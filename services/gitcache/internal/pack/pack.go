@@ -1,19 +1,21 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pack indexes, merges, verifies and reads Git's packs within memory that is known beforehand.
+// Package pack indexes, merges, verifies and reads Git's packs within memory that is known
+// beforehand.
 //
-// A pack that arrives from an upstream has to be indexed: every object's id computed, deltas applied. go-git does that at
-// about 1.2 kB for each object, and with every base in memory. [Receive] needs [ObjectCost] for each object and
-// [WorkingSet] besides, streams what is no delta, and asks for its memory once the pack's header tells how many objects
-// there are.
+// A pack that arrives from an upstream has to be indexed: every object's id computed, deltas
+// applied. go-git does that at about 1.2 kB for each object, and with every base in memory.
+// [Receive] needs [ObjectCost] for each object and [WorkingSet] besides, streams objects that are
+// not deltas, and asks for its memory once the pack's header gives the number of objects there are.
 //
-// [Merge] makes one pack of several without inflating anything: objects are copied as they are, so that it costs little
-// more than reading and writing the files.
+// [Merge] makes one pack of several without inflating anything: objects are copied as they are, so
+// that it costs little more than reading and writing the files.
 //
-// A [Reader] reads objects, whichever program stored the packs, and verifies each one against its name. It is the one way
-// in which mirrors are read. It knows names of SHA-1 and of SHA-256; Receive and Merge know SHA-1 alone. All packs have to
-// be complete in themselves: a base is in the same pack as its deltas.
+// A [Reader] reads objects, whichever program stored the packs, and verifies each one against its
+// name. It is the one way in which mirrors are read. It knows names of SHA-1 and of SHA-256;
+// Receive and Merge know SHA-1 alone. All packs have to be complete in themselves: a base is in the
+// same pack as its deltas.
 package pack
 
 import (
@@ -33,7 +35,7 @@ type ID [20]byte
 // String returns the id in hexadecimal.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// ParseID reads an id as String prints it; false: it is none.
+// ParseID reads an id as String prints it; false if it is not one.
 func ParseID(s string) (ID, bool) {
 	var id ID
 	if len(s) != hex.EncodedLen(len(id)) {
@@ -85,7 +87,8 @@ type head struct {
 	base [sha256.Size]byte // reference deltas: the name, in its first bytes
 }
 
-// readHead reads an object's head, in which names have width bytes. The reader is at the object's first byte.
+// readHead reads an object's head, in which names have width bytes. The reader is at the object's
+// first byte.
 func readHead(r io.ByteReader, width int) (head, error) {
 	c, err := r.ReadByte()
 	if err != nil {

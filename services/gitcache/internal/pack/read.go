@@ -19,12 +19,13 @@ import (
 var (
 	// ErrNotFound means that no pack holds the object.
 	ErrNotFound = errors.New("object not in any pack")
-	// ErrTooLarge means that the object, or one that it is a delta against, has more bytes than were asked for.
+	// ErrTooLarge means that the object, or one that it is a delta against, has more bytes than
+	// were asked for.
 	ErrTooLarge = errors.New("object too large")
 )
 
-// cacheBytes bounds the most recently read objects that a [Reader] keeps. Versions of a file, and similar files, are
-// deltas against one another.
+// cacheBytes bounds the most recently read objects that a [Reader] keeps. Versions of a file, and
+// similar files, are deltas against one another.
 const cacheBytes = 8 << 20
 
 // Object is what a [Reader] reads.
@@ -35,12 +36,13 @@ type Object struct {
 	Data []byte
 }
 
-// Reader reads objects out of the packs that a repository had when it was opened, many small ones in a row: what a bundle
-// is built of. Objects are named by hexadecimal digits. It holds the packs' indexes and a few MiB of what it has read. It is
-// for one goroutine.
+// Reader reads objects out of the packs that a repository had when it was opened, many small ones
+// in a row: what a bundle is built of. Objects are named by hexadecimal digits. It holds the packs'
+// indexes and a few MiB of what it has read. It is for one goroutine.
 //
-// Packs are what a server sent and what a disk has kept, so nothing in them is believed: sizes, offsets and chains of deltas
-// are checked, and every object that is returned has the name that it was asked for by. What its bytes say is the author's.
+// Packs are what a server sent and what a disk has kept, so nothing in them is believed: sizes,
+// offsets and chains of deltas are checked, and every object that is returned has the name that it
+// was asked for by. What its bytes say is the author's.
 type Reader struct {
 	packs  []*readable
 	cache  *cache
@@ -59,7 +61,8 @@ type link struct {
 	data int64 // where its compressed bytes begin
 }
 
-// Open opens the packs of a bare repository. One without any has no objects: loose ones and alternates are not looked at.
+// Open opens the packs of a bare repository. One without any has no objects: loose ones and
+// alternates are not looked at.
 func Open(dir string) (*Reader, error) {
 	indexes, err := filepath.Glob(filepath.Join(dir, "objects", "pack", "pack-*.idx"))
 	if err != nil {
@@ -85,7 +88,8 @@ func (r *Reader) Close() error {
 	return errors.Join(errs...)
 }
 
-// Read returns an object of at most limit bytes. Errors: ErrNotFound, ErrTooLarge, ErrMalformed, and those of the disk.
+// Read returns an object of at most limit bytes. Errors: ErrNotFound, ErrTooLarge, ErrMalformed,
+// and those of the disk.
 func (r *Reader) Read(id string, limit int64) (Object, error) {
 	at, name, ok := r.find(id)
 	if !ok {
@@ -101,8 +105,8 @@ func (r *Reader) Read(id string, limit int64) (Object, error) {
 	return object, nil
 }
 
-// Kind returns the kind of an object, and "" for one that no pack holds. It reads no content, and so verifies none. Errors:
-// ErrMalformed, and those of the disk.
+// Kind returns the kind of an object, and "" for one that no pack holds. It reads no content, and
+// so verifies none. Errors: ErrMalformed, and those of the disk.
 func (r *Reader) Kind(id string) (string, error) {
 	at, _, ok := r.find(id)
 	if !ok {
@@ -122,7 +126,8 @@ func (r *Reader) Kind(id string) (string, error) {
 	return "", fmt.Errorf("read object %s: %w: a chain of more than %d deltas", id, ErrMalformed, maxChain)
 }
 
-// Prefixed returns the names of all objects that begin with these lower-case hexadecimal digits, rising, each once.
+// Prefixed returns the names of all objects that begin with these lower-case hexadecimal digits,
+// rising, each once.
 func (r *Reader) Prefixed(prefix string) []string {
 	var names []string
 	for _, p := range r.packs {
@@ -163,7 +168,8 @@ func (r *Reader) find(id string) (at place, name []byte, ok bool) {
 	return place{}, nil, false
 }
 
-// read follows deltas to something that is none, or that is still known, and applies them on the way back.
+// read follows deltas to an object that is not a delta, or is cached, and applies them on the way
+// back.
 func (r *Reader) read(at place, limit int64) (Object, error) {
 	r.chain = r.chain[:0]
 	base, known := r.cache.get(at)
@@ -204,7 +210,7 @@ func (r *Reader) baseOf(at place, h head) (place, error) {
 	return place{}, fmt.Errorf("%w: no base %x of a delta", ErrMalformed, name)
 }
 
-// whole reads an object that is no delta.
+// whole reads an object that is not a delta.
 func (r *Reader) whole(at place, h head, data, limit int64) (Object, error) {
 	if h.size > limit {
 		return Object{}, ErrTooLarge

@@ -21,8 +21,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// chains makes a repository with two packs, long chains of deltas, files of every length around what a window and the cache
-// hold, and an annotated tag.
+// chains makes a repository with two packs, long chains of deltas, files of every length around
+// what a window and the cache hold, and an annotated tag.
 func chains(t *testing.T, format string) *gittest.Repo {
 	t.Helper()
 	repo := gittest.New(t).Repo(t, "demo")
@@ -79,8 +79,8 @@ func open(t *testing.T, dir string) *pack.Reader {
 	return r
 }
 
-// TestReadsWhatGitReads compares every object of the packs with what git says of it, in the order of ids, which jumps
-// about in the packs, and then backwards.
+// TestReadsWhatGitReads compares every object of the packs with what git says of it, in the order
+// of ids, which jumps about in the packs, and then backwards.
 func TestReadsWhatGitReads(t *testing.T) {
 	t.Parallel()
 	for format, hash := range map[string]hash.Hash{"sha1": sha1.New(), "sha256": sha256.New()} {
@@ -162,7 +162,8 @@ func TestBoundsWhatItReads(t *testing.T) {
 	}
 }
 
-// TestDamage turns over single bytes all over a small pack: whatever that does, no object comes back otherwise than it is.
+// TestDamage turns over single bytes all over a small pack: whatever that does, no object comes
+// back otherwise than it is.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	repo := gittest.New(t).Repo(t, "demo")

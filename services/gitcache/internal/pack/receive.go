@@ -17,11 +17,13 @@ import (
 )
 
 const (
-	// ObjectCost is how much memory [Receive] takes for each object of a pack, the collector's share included.
+	// ObjectCost is how much memory [Receive] takes for each object of a pack, the collector's
+	// share included.
 	ObjectCost = 160
 	// WorkingSet is how much it takes besides, unless a single object needs more.
 	WorkingSet = 64 << 20
-	// retained bounds the objects that are kept while what is made of them is resolved; the collector's share is as much.
+	// retained bounds the objects that are kept while what is made of them is resolved; the
+	// collector's share is as much.
 	retained = WorkingSet / 2
 
 	streamBuffer = 64 << 10
@@ -29,7 +31,8 @@ const (
 
 // Memory admits what needs much memory. Its methods may be called concurrently.
 type Memory interface {
-	// Acquire waits, fairly, until that many bytes may be used. An error is the context's, or says that so many never may.
+	// Acquire waits, fairly, until that many bytes may be used. An error is the context's, or says
+	// that so many never may.
 	Acquire(ctx context.Context, bytes int64) (release func(), err error)
 	// TryAcquire is Acquire without waiting; false: not now.
 	TryAcquire(bytes int64) (release func(), ok bool)
@@ -40,16 +43,17 @@ type Received struct {
 	Name    string // without an ending
 	Objects int
 	Bytes   int64
-	// Made is how many bytes applying deltas produced. An object that was made twice counts twice. [Merge] leaves it
-	// zero.
+	// Made is how many bytes applying deltas produced. An object that was made twice counts twice.
+	// [Merge] leaves it zero.
 	Made int64
 }
 
-// Receive writes the pack that r holds into dir, with its index. Both are checked, complete and durable, but their
-// names are durable only once the folder has been synced. The context ends reading and waiting. While memory is
-// short, Receive writes the pack to disk as it arrives and indexes it later, so that the upstream does not have to
-// wait. Errors match ErrEmpty if r is empty, and ErrMalformed if the bytes are wrong. Other errors are a *LimitError,
-// and those of r, memory and the disk.
+// Receive writes the pack that r holds into dir, with its index. Both are checked, complete and
+// durable, but their names are durable only once the folder has been synced. The context ends
+// reading and waiting. While memory is short, Receive writes the pack to disk as it arrives and
+// indexes it later, so that the upstream does not have to wait. Errors match ErrEmpty if r is
+// empty, and ErrMalformed if the bytes are wrong. Other errors are a *LimitError, and those of r,
+// memory and the disk.
 func Receive(ctx context.Context, dir string, r io.Reader, memory Memory) (Received, error) {
 	return receive(ctx, dir, r, memory, defaultLimits)
 }
@@ -144,7 +148,8 @@ func acquire(ctx context.Context, memory Memory, bytes int64) (func(), error) {
 	return release, nil
 }
 
-// find goes through a pack's objects. The stream is behind the preamble, and has to end behind the checksum.
+// find goes through a pack's objects. The stream is behind the preamble, and has to end behind the
+// checksum.
 func (in *receiving) find(pack stream) error {
 	s := newScanner(pack, &in.records, in.limits)
 	for range in.objects {
@@ -165,7 +170,8 @@ func (in *receiving) find(pack stream) error {
 	return nil
 }
 
-// checksum reads what the disk holds now, and computes the checksum of each object's bytes and of all.
+// checksum reads what the disk holds now, and computes the checksum of each object's bytes and of
+// all.
 func (in *receiving) checksum() error {
 	if _, err := in.file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -189,8 +195,8 @@ func (in *receiving) checksum() error {
 	return nil
 }
 
-// grow exchanges what was admitted for more, where a single object needs more than the working set. What is held is given
-// back first: two that waited for one another's would wait for ever.
+// grow exchanges what was admitted for more, where a single object needs more than the working set.
+// What is held is given back first: two that waited for one another's would wait for ever.
 func (in *receiving) grow(single int64) error {
 	if single <= retained {
 		return nil
@@ -210,6 +216,6 @@ func (in *receiving) commit() (Received, error) {
 	if err := writeIndex(path+".idx", in.records.entries(), in.sum); err != nil {
 		return Received{}, err
 	}
-	// Last: whoever lists packs finds the index of each.
+	// Last, so that listing packs finds the index of each.
 	return got, os.Rename(in.file.Name(), path+".pack")
 }

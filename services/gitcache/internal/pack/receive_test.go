@@ -115,8 +115,8 @@ func wantGitsIndex(t *testing.T, dir, name string) {
 	}
 }
 
-// indexRows returns the rows of an index of version 2 in a total order. A pack may hold an object twice. Git orders the
-// rows of one object as its C library happens to sort them.
+// indexRows returns the rows of an index of version 2 in a total order. A pack may hold an object
+// twice. Git orders the rows of one object as its C library happens to sort them.
 func indexRows(t *testing.T, index []byte) []string {
 	t.Helper()
 	const head, fanout, trailer = 8, 4 * 256, 2 * sha1.Size
@@ -237,7 +237,8 @@ func (h *handmade) pack() []byte {
 	return append(data, sum[:]...)
 }
 
-// TestLargeObjectsAreMadeAgain has more made of large objects, and of what was made of them, than is kept in memory.
+// TestLargeObjectsAreMadeAgain has more made of large objects, and of what was made of them, than
+// is kept in memory.
 func TestLargeObjectsAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	const large = 12 << 20
@@ -260,8 +261,9 @@ func TestLargeObjectsAreMadeAgain(t *testing.T) {
 	}
 }
 
-// TestWhatADeltaClaimsIsNotBelieved receives deltas that claim to produce more bytes than they do. A terabyte exceeds
-// the bound of any pack. For 256 MiB, memory has to be reserved before the delta is applied.
+// TestWhatADeltaClaimsIsNotBelieved receives deltas that claim to produce more bytes than they do.
+// A terabyte exceeds the bound of any pack. For 256 MiB, memory has to be reserved before the delta
+// is applied.
 func TestWhatADeltaClaimsIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	claim := func(n uint64) []byte {

@@ -13,17 +13,18 @@ import (
 	"slices"
 )
 
-// resolver computes the ids of all objects that are deltas. It goes from each base to its children, depth first.
+// resolver computes the ids of all objects that are deltas. It goes from each base to its children,
+// depth first.
 //
-// An object stays on the stack until its last child is begun, so every object on the stack has, or had, more than one
-// child to make. The child with the most descendants comes last, so the height of the stack is at most the logarithm
-// of the number of objects, whatever shape the deltas have. This holds for offset deltas only: bases named by id are
-// known too late to be counted.
+// An object stays on the stack until its last child is begun, so every object on the stack has, or
+// had, more than one child to make. The child with the most descendants comes last, so the height
+// of the stack is at most the logarithm of the number of objects, whatever shape the deltas have.
+// This holds for offset deltas only: bases named by id are known too late to be counted.
 //
-// Objects on the stack share [retained] bytes. When they need more, they lose their data from the bottom of the
-// stack. When an object without data is on top, the resolver makes it again from the root of its chain. So the frames
-// from held on have data, and the frames below do not. Objects that are made again count as work, and work is
-// bounded.
+// Objects on the stack share [retained] bytes. When they need more, they lose their data from the
+// bottom of the stack. When an object without data is on top, the resolver makes it again from the
+// root of its chain. So the frames from held on have data, and the frames below do not. Objects
+// that are made again count as work, and work is bounded.
 type resolver struct {
 	ctx     context.Context //nolint:containedctx // lives as long as one call
 	file    *os.File
@@ -86,7 +87,8 @@ func (r *resolver) collectReferences() {
 	slices.SortFunc(r.byBase, func(a, b reference) int { return bytes.Compare(a.base[:], b.base[:]) })
 }
 
-// adopt makes the reference deltas that name an object its children. An object that is there twice has none the second time.
+// adopt makes the reference deltas that name an object its children. An object that is there twice
+// has none the second time.
 func (r *resolver) adopt(object int32) {
 	id := r.records.at(object).id
 	first, _ := slices.BinarySearchFunc(r.byBase, id, func(ref reference, id ID) int { return bytes.Compare(ref.base[:], id[:]) })
@@ -99,7 +101,7 @@ func (r *resolver) adopt(object int32) {
 	}
 }
 
-// resolve resolves everything that is made of an object which is no delta.
+// resolve resolves all deltas of an object that is not a delta.
 func (r *resolver) resolve(root int32) error {
 	if len(r.byBase) > 0 {
 		r.adopt(root)
@@ -192,8 +194,8 @@ func (r *resolver) push(object int32, data []byte) {
 	r.keep(len(r.frames)-1, data)
 }
 
-// keep stores the data of a frame. While all frames hold more than [retained] bytes, it drops the data of the lowest
-// ones.
+// keep stores the data of a frame. While all frames hold more than [retained] bytes, it drops the
+// data of the lowest ones.
 func (r *resolver) keep(at int, data []byte) {
 	r.frames[at].data = data
 	r.retained += int64(cap(data))
@@ -219,8 +221,8 @@ func (r *resolver) recycle(data []byte) {
 	}
 }
 
-// takeSpare returns an empty buffer with room for an object of size bytes. The buffer is not much larger than that,
-// because the object may stay on the stack.
+// takeSpare returns an empty buffer with room for an object of size bytes. The buffer is not much
+// larger than that, because the object may stay on the stack.
 func (r *resolver) takeSpare(size int64) []byte {
 	into := r.spare
 	if int64(cap(into)) > 2*size+spareSlack {
@@ -244,8 +246,8 @@ func (r *resolver) topData() ([]byte, error) {
 	return r.frames[top].data, nil
 }
 
-// rebuild makes the object on top again, from the root of its chain. It also keeps the data of the other frames on
-// the way.
+// rebuild makes the object on top again, from the root of its chain. It also keeps the data of the
+// other frames on the way.
 func (r *resolver) rebuild() error {
 	at := r.frames[len(r.frames)-1].object
 	r.path = r.path[:0]
@@ -296,8 +298,8 @@ func (r *resolver) apply(base []byte, delta int32) ([]byte, error) {
 	return applyDelta(r.takeSpare(rec.size), base, r.delta)
 }
 
-// read inflates an object's bytes, as they are in the pack, and appends them to into. The scan of the pack has
-// verified the size in the object's head, and memory for it is reserved.
+// read inflates an object's bytes, as they are in the pack, and appends them to into. The scan of
+// the pack has verified the size in the object's head, and memory for it is reserved.
 func (r *resolver) read(object int32, into []byte) ([]byte, error) {
 	rec := r.records.at(object)
 	section := io.NewSectionReader(r.file, rec.offset, r.records.endOf(object, r.end)-rec.offset)
@@ -326,8 +328,8 @@ func (r *resolver) read(object int32, into []byte) ([]byte, error) {
 	}
 }
 
-// unexpected returns why an object was not read to its end: the context ended, or the file changed since it was
-// scanned.
+// unexpected returns why an object was not read to its end: the context ended, or the file changed
+// since it was scanned.
 func (r *resolver) unexpected() error {
 	if r.ctx.Err() != nil {
 		return context.Cause(r.ctx)

@@ -38,7 +38,8 @@ type record struct {
 
 const chunk = 4096
 
-// records are all objects in the order of the pack. They take memory as objects come, whatever the pack announced.
+// records are all objects in the order of the pack. They take memory as objects come, whatever the
+// pack announced.
 type records struct {
 	chunks       [][]record
 	n            int32
@@ -85,8 +86,9 @@ func (r *records) link(child, base int32) {
 	c.base, c.sibling, b.child = base, b.child, child
 }
 
-// heaviestLast moves, among the known children of each object, the child with the most descendants behind the others.
-// The base of an offset delta precedes it in the pack. Other deltas do not have a known base yet.
+// heaviestLast moves, among the known children of each object, the child with the most descendants
+// behind the others. The base of an offset delta precedes it in the pack. Other deltas do not have
+// a known base yet.
 func (r *records) heaviestLast() {
 	weights := make([]int32, r.n) // descendants
 	for i := r.n - 1; i >= 0; i-- {
@@ -121,7 +123,8 @@ func (r *records) moveHeaviest(parent *record, weights []int32) {
 	r.at(last).sibling, r.at(heaviest).sibling = heaviest, none
 }
 
-// deepest is the memory that a delta, its base and what it makes take at most. What it makes is appended to as it grows.
+// deepest is the memory that a delta, its base and what it makes take at most. What it makes is
+// appended to as it grows.
 func (r *records) deepest() int64 { return 3*r.largest + r.largestDelta }
 
 func (r *records) entries() []Entry {
@@ -234,9 +237,9 @@ func (s *scanner) skipDelta(body io.Reader, size int64) (int64, error) {
 	return result, err
 }
 
-// oneMore returns a reader that ends one byte after size. The caller sees whether the inflated data ends at size, and
-// does not read further if the data is longer. The reader has only the method Read, so that io.CopyBuffer uses the
-// buffer it gets.
+// oneMore returns a reader that ends one byte after size. The caller sees whether the inflated data
+// ends at size, and does not read further if the data is longer. The reader has only the method
+// Read, so that io.CopyBuffer uses the buffer it gets.
 func oneMore(r io.Reader, size int64) io.Reader {
 	if size == math.MaxInt64 {
 		return onlyReader{r}

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Verify reads a pack and its index whole and makes sure that both match their checksums and one another. An error matches
-// ErrMalformed where they do not.
+// Verify reads a pack and its index whole and makes sure that both match their checksums and one
+// another. An error matches ErrMalformed where they do not.
 func Verify(ctx context.Context, path string) error {
 	index, err := ReadIndex(strings.TrimSuffix(path, ".pack") + ".idx")
 	if err != nil {
@@ -27,7 +27,8 @@ func Verify(ctx context.Context, path string) error {
 	return nil
 }
 
-// verifySum makes sure that a file ends with sum, and that sum is the checksum of what stands before it.
+// verifySum makes sure that a file ends with sum, and that sum is the checksum of what stands
+// before it.
 func verifySum(ctx context.Context, path string, sum []byte) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"os"
 )
 
-// windowBytes is read of a pack at once. Objects of a folder lie near one another, but not side by side.
+// windowBytes is read of a pack at once. Objects of a folder lie near one another, but not side by
+// side.
 const windowBytes = 16 << 10
 
 // readable is one pack that objects are read from.

@@ -12,8 +12,9 @@ import (
 	"github.com/leatdev/leat/internal/signers"
 )
 
-// Headers that hold signatures. Which of the two counts depends on the repository's hash; a repository of one hash may carry
-// the other for its translation, so neither belongs to what is signed.
+// Headers that hold signatures. Which of the two counts depends on the repository's hash; a
+// repository of one hash may carry the other for its translation, so neither belongs to what is
+// signed.
 const (
 	headerSHA1   = "gpgsig"
 	headerSHA256 = "gpgsig-sha256"
@@ -21,14 +22,16 @@ const (
 
 func malformed(why string) error { return &signers.RejectedError{Why: "is malformed: " + why} }
 
-// header is one header of an object, without its name; lines that continue it have lost their leading blank.
+// header is one header of an object, without its name; lines that continue it have lost their
+// leading blank.
 type header struct {
 	name  string
 	value []byte
 	raw   []byte // as it stands in the object, its newline included
 }
 
-// splitHeaders returns the headers of a commit or tag, and what follows them from the empty line on.
+// splitHeaders returns the headers of a commit or tag, and what follows them from the empty line
+// on.
 func splitHeaders(raw []byte) (headers []header, body []byte, err error) {
 	for len(raw) > 0 && raw[0] != '\n' {
 		end := endOfHeader(raw)
@@ -47,7 +50,8 @@ func splitHeaders(raw []byte) (headers []header, body []byte, err error) {
 	return headers, raw, nil
 }
 
-// endOfHeader returns where the header at the beginning of raw ends: after the first newline that no blank follows.
+// endOfHeader returns where the header at the beginning of raw ends: after the first newline that
+// no blank follows.
 func endOfHeader(raw []byte) int {
 	for at := 0; ; {
 		next := bytes.IndexByte(raw[at:], '\n')
@@ -109,8 +113,8 @@ func payload(headers []header) []byte {
 	return joined
 }
 
-// timeIn reads the time at the end of "Name <address> seconds zone". Without one it is the beginning of time, at which no
-// key is valid that has a beginning.
+// timeIn reads the time at the end of "Name <address> seconds zone". Without one it is the
+// beginning of time, at which no key is valid that has a beginning.
 func timeIn(headers []header, name string) (time.Time, error) {
 	value, err := single(headers, name)
 	if err != nil {
@@ -142,7 +146,8 @@ func splitTag(raw []byte) (signers.Signed, string, error) {
 	return signed, string(headers[2].value), err
 }
 
-// beginOfSignature returns where the last line of a tag's message is that begins a signature, or the message's end.
+// beginOfSignature returns where the last line of a tag's message is that begins a signature, or
+// the message's end.
 func beginOfSignature(body []byte) int {
 	begin := len(body)
 	for at := 0; at < len(body); {

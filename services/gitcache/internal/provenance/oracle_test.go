@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
-// forge makes commits and tags with the git command, gpg and ssh-keygen, and asks git what it thinks of them.
+// forge makes commits and tags with the git command, gpg and ssh-keygen, and asks git what it
+// thinks of them.
 type forge struct {
 	t    *testing.T
 	dir  string
@@ -150,7 +151,8 @@ func (f *forge) put(kind, raw string) string {
 	return strings.TrimSpace(f.run(raw, "git", "hash-object", "-w", "-t", kind, "--literally", "--stdin"))
 }
 
-// gitAccepts tells what git thinks. It trusts the keys of gpg's ring, and those of the allowed_signers file.
+// gitAccepts returns git's verdict. It trusts the keys of gpg's ring, and those of the
+// allowed_signers file.
 func (f *forge) gitAccepts(kind, id string) bool {
 	f.t.Helper()
 	f.write("allowed", f.allowed)

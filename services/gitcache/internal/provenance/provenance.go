@@ -26,10 +26,10 @@ const (
 	ModeTagAndCommit Mode = "tag_and_commit"
 )
 
-// WantsCommit tells whether the commit that a ref leads to has to be signed.
+// WantsCommit reports whether the commit that a ref leads to has to be signed.
 func (m Mode) WantsCommit() bool { return m == ModeCommit || m == ModeTagAndCommit }
 
-// WantsTag tells whether tags have to be annotated and signed.
+// WantsTag reports whether tags have to be annotated and signed.
 func (m Mode) WantsTag() bool { return m == ModeTag || m == ModeTagAndCommit }
 
 // Policy says what has to be signed, and by whom. It is immutable and may be used concurrently.
@@ -54,7 +54,8 @@ func New(mode Mode, pgpKeys, sshAllowedSigners string) (*Policy, error) {
 	return &Policy{Mode: mode, signers: set}, nil
 }
 
-// VerifyCommit tells whether one of the policy's keys signed a commit. The error is a *signers.RejectedError.
+// VerifyCommit reports whether one of the policy's keys signed a commit. The error is a
+// *signers.RejectedError.
 func (p *Policy) VerifyCommit(raw []byte, now time.Time) error {
 	signed, err := splitCommit(raw)
 	if err != nil {
@@ -63,8 +64,9 @@ func (p *Policy) VerifyCommit(raw []byte, now time.Time) error {
 	return p.signers.Verify(signed, now)
 }
 
-// VerifyTag tells whether one of the policy's keys signed an annotated tag under the given short name: a signed tag does not
-// become another version by being pushed under another name. The error is a *signers.RejectedError.
+// VerifyTag reports whether one of the policy's keys signed an annotated tag under the given short
+// name: a signed tag does not become another version by being pushed under another name. The error
+// is a *signers.RejectedError.
 func (p *Policy) VerifyTag(raw []byte, name string, now time.Time) error {
 	signed, says, err := splitTag(raw)
 	if err != nil {

@@ -79,7 +79,8 @@ func TestManipulatedCommits(t *testing.T) {
 				t.Run(name, func(t *testing.T) { f.with(t).judge(f.put("commit", raw), false, false) })
 			}
 			for name, raw := range map[string]string{
-				// Git joins them, and what verifies the result decides; one that signs once is enough for everybody else.
+				// Git joins them, and what verifies the result decides; one that signs once is
+				// enough for everybody else.
 				"two headers":              strings.Replace(first, signature, signature+signature, 1),
 				"text behind the armor":    strings.Replace(first, signature, signature+" tail\n", 1),
 				"text before the armor":    strings.Replace(first, "gpgsig -----", "gpgsig head\n -----", 1),

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redisdeliveries lets all replicas know which webhooks one of them has taken, so that none is taken twice.
+// Package redisdeliveries lets all replicas know which webhooks one of them has taken, so that none
+// is taken twice.
 package redisdeliveries
 
 import (
@@ -25,7 +26,8 @@ func New(client redis.UniversalClient, prefix string) *Deliveries {
 	return &Deliveries{client: client, prefix: prefix + "delivery:"}
 }
 
-// Remember keeps an id for as long as keep says. False: it is kept already. The error matches mirror.ErrDependency.
+// Remember keeps an id for as long as keep says. False: it is kept already. The error matches
+// mirror.ErrDependency.
 func (d *Deliveries) Remember(ctx context.Context, id string, keep time.Duration) (bool, error) {
 	fresh, err := d.client.SetNX(ctx, d.prefix+id, 1, keep).Result()
 	if err != nil {

@@ -3,9 +3,9 @@
 
 // Package redisevents carries repository events between replicas in a Redis stream.
 //
-// Entries are numbered without gaps, so that a reader knows when it missed some. A token is "generation.number"; the
-// generation is random and made anew when Redis may have lost some of its memory, in a fail-over too, so that numbers of two
-// lives are never mixed up.
+// Entries are numbered without gaps, so that a reader knows when it missed some. A token is
+// "generation.number"; the generation is random and made again when Redis may have lost some of its
+// memory, in a fail-over too, so that numbers of two lives are never mixed up.
 package redisevents
 
 import (
@@ -30,7 +30,8 @@ import (
 const (
 	defaultMaxLen = 10_000
 	batch         = 100
-	// block is how long one question to Redis waits, and so how late the end of a reader's context is seen.
+	// block is how long one question to Redis waits, and so how late the end of a reader's context
+	// is seen.
 	block = time.Second
 
 	fieldGeneration = "generation"
@@ -38,9 +39,10 @@ const (
 	fieldEvent      = "event"
 )
 
-// beginLua is leat_begin(meta, stream, name), which begins a new generation of the log with that name where there is none, and
-// where this Redis process is not the one that wrote last: it may never have heard of the last entries. A script that calls it
-// has to have [leaseredis.ServerLua] in front.
+// beginLua is leat_begin(meta, stream, name), which begins a new generation of the log with that
+// name where there is none, and where this Redis process is not the one that wrote last: it may
+// never have heard of the last entries. A script that calls it has to have [leaseredis.ServerLua]
+// in front.
 const beginLua = `
 local function leat_begin(meta, stream, name)
   local server = leat_server()
@@ -52,8 +54,9 @@ local function leat_begin(meta, stream, name)
 end
 `
 
-// appendLua takes KEYS epoch, stream, meta, states and ARGV epoch, event, repository, whether deleted ("1"), length of the
-// stream, name of a new generation. It returns 0 when the epoch is stale. Epoch 0 is not fenced: it deletes.
+// appendLua takes KEYS epoch, stream, meta, states and ARGV epoch, event, repository, whether
+// deleted ("1"), length of the stream, name of a new generation. It returns 0 when the epoch is
+// stale. Epoch 0 is not fenced: it deletes.
 const appendLua = leaseredis.FenceLua + leaseredis.ServerLua + beginLua + `
 if ARGV[1] ~= '0' and not leat_fence(KEYS[1], ARGV[1]) then return 0 end
 leat_begin(KEYS[3], KEYS[2], ARGV[6])
@@ -67,8 +70,8 @@ end
 return 1
 `
 
-// openLua takes KEYS stream, meta and ARGV name of a new generation. A token that was given before the first entry of a new life
-// has to be good for that entry.
+// openLua takes KEYS stream, meta and ARGV name of a new generation. A token that was given before
+// the first entry of a new life has to be good for that entry.
 const openLua = leaseredis.ServerLua + beginLua + `
 leat_begin(KEYS[2], KEYS[1], ARGV[1])
 return 1
@@ -77,9 +80,11 @@ return 1
 // Config says where the log is.
 type Config struct {
 	Client redis.UniversalClient
-	// Prefix begins all keys. It must be the one that leases have, and have braces in it for a Redis cluster.
+	// Prefix begins all keys. It must be the one that leases have, and have braces in it for a
+	// Redis cluster.
 	Prefix string
-	// Secret is gitcache's own secret. Entries that are not signed with a key derived from it are ignored. Required.
+	// Secret is gitcache's own secret. Entries that are not signed with a key derived from it are
+	// ignored. Required.
 	Secret []byte
 	// MaxLen bounds the number of events that are kept. Zero: 10 000.
 	MaxLen int
@@ -195,8 +200,8 @@ func (l *Log) Read(ctx context.Context, token string) ([]mirror.Logged, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Questions are short and end by themselves; a context that ended one of them in its middle would look like a Redis
-	// that does not answer.
+	// Questions are short and end by themselves; a context that ended one of them in its middle
+	// would look like a Redis that does not answer.
 	asking := context.WithoutCancel(ctx)
 	for ctx.Err() == nil {
 		if err := l.check(asking, after); err != nil {
@@ -277,7 +282,8 @@ type token struct {
 
 func (t token) String() string { return t.generation + "." + strconv.FormatUint(t.number, 10) }
 
-// parseToken takes a token that makes no sense for one of another life: its holder has to start again all the same.
+// parseToken takes a token that makes no sense for one of another life: its holder has to start
+// again anyway.
 func parseToken(text string) (token, error) {
 	generation, digits, _ := strings.Cut(text, ".")
 	number, err := strconv.ParseUint(digits, 10, 64)

@@ -165,8 +165,8 @@ func wantExpired(t *testing.T, log *redisevents.Log, token string) {
 	}
 }
 
-// TestFailOverLosesAnEvent promotes a replica that has not heard of the last event. Another one then takes its number: a reader
-// of the lost one must begin again, or it would never see that.
+// TestFailOverLosesAnEvent promotes a replica that has not heard of the last event. Another one
+// then takes its number: a reader of the lost one must begin again, or it would never see that.
 func TestFailOverLosesAnEvent(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
@@ -187,7 +187,8 @@ func TestFailOverLosesAnEvent(t *testing.T) {
 	}
 }
 
-// TestTokenOfANewPrimary starts to read between a fail-over and the new primary's first event, and wants that event.
+// TestTokenOfANewPrimary starts to read between a fail-over and the new primary's first event, and
+// wants that event.
 func TestTokenOfANewPrimary(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)
@@ -230,7 +231,8 @@ func open(t *testing.T, cfg redisevents.Config) *redisevents.Log {
 	return log
 }
 
-// TestSecForgedEventsAreNotBelieved adds an event and a state as an attacker who may write to Redis.
+// TestSecForgedEventsAreNotBelieved adds an event and a state as an attacker who may write to
+// Redis.
 func TestSecForgedEventsAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client(t)

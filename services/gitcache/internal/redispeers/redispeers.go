@@ -17,7 +17,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// beatLua takes KEYS replicas and ARGV self, ttl in ms. It goes by the server's clock, so that replicas need not agree.
+// beatLua takes KEYS replicas and ARGV self, ttl in ms. It goes by the server's clock, so that
+// replicas need not agree.
 const beatLua = `
 local t = redis.call('TIME')
 local now = tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
@@ -58,7 +59,8 @@ func New(p Params) *Peers {
 	}
 }
 
-// Members implements [mirror.Peers]. While Redis does not answer they are those of the last heartbeat.
+// Members implements [mirror.Peers]. While Redis does not answer they are those of the last
+// heartbeat.
 func (p *Peers) Members() []string {
 	if live := p.live.Load(); live != nil {
 		return *live

@@ -3,12 +3,13 @@
 
 // Package redisregistry shares repository definitions between replicas through a Redis hash.
 //
-// Every definition is sealed: neither Redis nor a copy of the disk gives credentials away. Each replica keeps all
-// definitions in memory and on its disk, so that it starts and serves without Redis. Changes are announced, and the whole
-// hash is read again from time to time, because announcements can be lost.
+// Every definition is sealed: neither Redis nor a copy of the disk gives credentials away. Each
+// replica keeps all definitions in memory and on its disk, so that it starts and serves without
+// Redis. Changes are announced, and the whole hash is read again from time to time, because
+// announcements can be lost.
 //
-// Redis may lose its memory. The hash therefore carries a generation: when it is gone, replicas do not take the empty
-// hash for a deletion of everything; they put back what they know.
+// Redis may lose its memory. The hash therefore carries a generation: when it is gone, replicas do
+// not take the empty hash for a deletion of everything; they put back what they know.
 package redisregistry
 
 import (
@@ -36,8 +37,8 @@ const (
 	missMemory = 500 * time.Millisecond
 )
 
-// putLua takes KEYS definitions, meta and ARGV name, version, uid, value, new generation, channel. An older version of the
-// same UID changes nothing.
+// putLua takes KEYS definitions, meta and ARGV name, version, uid, value, new generation, channel.
+// An older version of the same UID changes nothing.
 const putLua = `
 redis.call('HSETNX', KEYS[2], 'generation', ARGV[5])
 local old = redis.call('HGET', KEYS[1], ARGV[1])
@@ -51,7 +52,8 @@ redis.call('PUBLISH', ARGV[6], ARGV[1])
 return 1
 `
 
-// deleteLua takes KEYS definitions and ARGV name, version, channel. It returns the deleted value, or nothing.
+// deleteLua takes KEYS definitions and ARGV name, version, channel. It returns the deleted value,
+// or nothing.
 const deleteLua = `
 local old = redis.call('HGET', KEYS[1], ARGV[1])
 if not old then return false end
@@ -102,7 +104,8 @@ func New(p Params) *Registry {
 	return &Registry{params: p, put: redis.NewScript(putLua), delete: redis.NewScript(deleteLua)}
 }
 
-// URL returns the URL of the repository with that UID, or false while the repository is unknown. It does not block.
+// URL returns the URL of the repository with that UID, or false while the repository is unknown. It
+// does not block.
 func (r *Registry) URL(uid string) (string, bool) {
 	urls := r.urls.Load()
 	if urls == nil {
@@ -116,9 +119,9 @@ func (r *Registry) definitions() string { return r.params.Prefix + "repositories
 func (r *Registry) meta() string        { return r.params.Prefix + "repositories:meta" }
 func (r *Registry) channel() string     { return r.params.Prefix + "repositories:changed" }
 
-// Start takes over the copy on disk, and then what Redis knows. While Redis does not answer the copy alone counts. From
-// then on apply is given all definitions whenever they may have changed; it is not called concurrently. The error is the
-// disk's.
+// Start takes over the copy on disk, and then what Redis knows. While Redis does not answer the
+// copy alone counts. From then on apply is given all definitions whenever they may have changed; it
+// is not called concurrently. The error is the disk's.
 func (r *Registry) Start(ctx context.Context, apply func([]mirror.Definition)) error {
 	if err := r.loadDisk(ctx, apply); err != nil {
 		return err
@@ -131,7 +134,7 @@ func (r *Registry) Start(ctx context.Context, apply func([]mirror.Definition)) e
 	return nil
 }
 
-// Loaded tells whether definitions were read, from Redis or from disk.
+// Loaded reports whether definitions were read, from Redis or from disk.
 func (r *Registry) Loaded(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,13 +200,14 @@ func (r *Registry) Delete(ctx context.Context, name string, version int64) (mirr
 		return mirror.Definition{}, false, err
 	}
 	def, err := r.decode(name, value)
-	if err != nil { // sealed with another secret: gone all the same
+	if err != nil { // sealed with another secret: gone anyway
 		def = mirror.Definition{Name: name}
 	}
 	return def, true, nil
 }
 
-// Missed reads the hash again because a name is not known: it may have been put at another replica a moment ago.
+// Missed reads the hash again because a name is not known: it may have been put at another replica
+// a moment ago.
 func (r *Registry) Missed(ctx context.Context) error {
 	r.mu.Lock()
 	recent := time.Since(r.missed) < missMemory
@@ -234,8 +238,8 @@ func (r *Registry) Reload(ctx context.Context) error {
 	return r.adopt(ctx, fetched)
 }
 
-// Named implements [mirror.Named]. It is sure only while Redis answers, and while it holds any definition at all: an empty
-// hash is more likely lost than meant.
+// Named implements [mirror.Named]. It is sure only while Redis answers, and while it holds any
+// definition at all: an empty hash is more likely lost than meant.
 func (r *Registry) Named() (uids map[string]bool, sure bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -264,7 +268,8 @@ func (r *Registry) read(ctx context.Context) (copyOnDisk, error) {
 	return copyOnDisk{Generation: generation.Val(), Values: values.Val()}, nil
 }
 
-// restore puts back what this replica knows into a Redis that lost its memory; newer versions put there meanwhile stay.
+// restore puts back what this replica knows into a Redis that lost its memory; newer versions put
+// there meanwhile stay.
 func (r *Registry) restore(ctx context.Context) (copyOnDisk, error) {
 	r.params.Logger.WarnContext(ctx, "redis lost the definitions, putting them back",
 		slog.Int("repositories", len(r.known.Values)))

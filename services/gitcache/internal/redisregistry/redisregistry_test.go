@@ -163,7 +163,8 @@ func TestServesWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestRedisLosesItsMemory makes sure that an empty Redis is not taken for the deletion of everything.
+// TestRedisLosesItsMemory makes sure that an empty Redis is not taken for the deletion of
+// everything.
 func TestRedisLosesItsMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartAs(t, "gitcache")

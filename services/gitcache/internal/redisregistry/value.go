@@ -62,8 +62,8 @@ type record struct {
 	SSHAllowedSigners string          `json:"ssh_allowed_signers,omitempty"`
 }
 
-// encode makes the hash's value: "version uid base64(sealed record)". Version and UID are outside for the scripts; they
-// are inside too, and only those count.
+// encode makes the hash's value: "version uid base64(sealed record)". Version and UID are outside
+// for the scripts; they are inside too, and only those count.
 func (r *Registry) encode(def mirror.Definition) (string, error) {
 	c := def.Credential
 	plain, err := json.Marshal(record{
@@ -137,7 +137,8 @@ func (r *Registry) adopt(ctx context.Context, fetched copyOnDisk) error {
 	return nil
 }
 
-// replaceLocked takes over other definitions. Their URLs are known before apply is called: whatever it begins may ask.
+// replaceLocked takes over other definitions. Their URLs are known before apply is called: whatever
+// it begins may ask.
 func (r *Registry) replaceLocked(ctx context.Context, next copyOnDisk) {
 	r.known, r.loaded = next, true
 	defs, urls := r.decodeAll(ctx, next.Values), map[string]string{}

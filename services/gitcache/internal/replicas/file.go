@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// stallTimeout is how long a replica may send nothing in the middle of a file: it is frozen then, or cut off.
+// stallTimeout is how long a replica may send nothing in the middle of a file: it is frozen then,
+// or cut off.
 const stallTimeout = 10 * time.Second
 
 var errStalled = errors.New("the other replica has stopped sending")
@@ -40,7 +41,8 @@ type chunked[T any] interface {
 	GetChunk() []byte
 }
 
-// open reads the stream that call opens. patience is for its first message; gone is what an answer NOT_FOUND means.
+// open reads the stream that call opens. patience is for its first message; gone is what an answer
+// NOT_FOUND means.
 func open[T any, M chunked[T]](
 	ctx context.Context, patience time.Duration, gone error, call func(context.Context) (*connect.ServerStreamForClient[T], error),
 ) (io.ReadCloser, error) {

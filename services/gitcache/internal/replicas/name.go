@@ -10,9 +10,9 @@ import (
 	"github.com/leatdev/leat/internal/seal"
 )
 
-// Names makes and verifies the names of replicas in leases, heartbeats and events. A name is the replica's URL with a
-// signature as its fragment. The key of the signature is derived from gitcache's secret. Redis holds the names, but
-// is not trusted to decide where calls go.
+// Names makes and verifies the names of replicas in leases, heartbeats and events. A name is the
+// replica's URL with a signature as its fragment. The key of the signature is derived from
+// gitcache's secret. Redis holds the names, but is not trusted to decide where calls go.
 type Names struct {
 	signer *seal.Signer
 }
@@ -29,8 +29,8 @@ func NewNames(secret []byte) (*Names, error) {
 // Of returns the name of the replica at a URL.
 func (n *Names) Of(url string) string { return url + "#" + n.signer.Sign(url) }
 
-// URL returns the URL of the replica with that name. It returns an error if no replica with the secret has signed the
-// name.
+// URL returns the URL of the replica with that name. It returns an error if no replica with the
+// secret has signed the name.
 func (n *Names) URL(name string) (string, error) {
 	url, signature, _ := strings.Cut(name, "#")
 	if !n.signer.Verify(signature, url) {

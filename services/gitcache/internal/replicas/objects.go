@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// downloadTimeout is how long an owner may take before the first byte of an object: it may have to download it.
+// downloadTimeout is how long an owner may take before the first byte of an object: it may have to
+// download it.
 const downloadTimeout = time.Minute
 
 // Objects are the LFS objects of other replicas. It may be used concurrently.

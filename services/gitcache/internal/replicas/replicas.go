@@ -117,7 +117,8 @@ func (r *Replicas) Inspect(ctx context.Context, replica string, def mirror.Defin
 	return toCopy(resp), nil
 }
 
-// toCopy reads what another replica says of its mirror. Nothing in it is believed before the files have been verified.
+// toCopy reads what another replica says of its mirror. Nothing in it is believed before the files
+// have been verified.
 func toCopy(resp *gitcachev1.GetMirrorResponse) mirror.Copy {
 	refs := make([]mirror.Ref, 0, len(resp.GetRefs()))
 	for _, ref := range resp.GetRefs() {

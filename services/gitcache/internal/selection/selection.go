@@ -3,11 +3,12 @@
 
 // Package selection says which part of a commit is bundled.
 //
-// A source names folders and files. What lies in its folders is bundled unless a ".leatignore" file ignores it, its
-// exclude patterns match it, or it has include patterns and none matches it; each of the three judges on its own. A file
-// that is named itself is bundled whatever they say. All paths and patterns are relative to the repository's root; the
-// names in the bundle are relative to the deepest folder that holds everything named, which is the folder itself where
-// there is only one.
+// A source names folders and files. What lies in its folders is bundled unless a ".leatignore" file
+// ignores it, its exclude patterns match it, or it has include patterns and none matches it; each
+// of the three judges on its own. A file that is named itself is bundled whatever they say. All
+// paths and patterns are relative to the repository's root; the names in the bundle are relative to
+// the deepest folder that holds everything named, which is the folder itself where there is only
+// one.
 package selection
 
 import (
@@ -35,11 +36,12 @@ type Spec struct {
 	Root string
 	// Folders and Files are bundled too.
 	Folders, Files []string
-	// Include and Exclude are patterns in the syntax of gitignore(5), as if they stood in the repository's root.
+	// Include and Exclude are patterns in the syntax of gitignore(5), as if they stood in the
+	// repository's root.
 	Include, Exclude []string
 }
 
-// FieldError tells which field of a [Spec] is wrong.
+// FieldError names the wrong field of a [Spec].
 type FieldError struct {
 	Field  string // such as "folders[2]"
 	Reason string // a sentence
@@ -224,7 +226,8 @@ func (s *Selection) Base() string { return s.base }
 // Path is the folder of interest.
 func (s *Selection) Path() string { return s.path }
 
-// Folders are the folders that are named, and bundled as a whole; none lies inside of another. Rising.
+// Folders are the folders that are named, and bundled as a whole; none lies inside of another.
+// Rising.
 func (s *Selection) Folders() []string { return slices.Sorted(maps.Keys(s.folders)) }
 
 // Files are the files that are named. Rising.

@@ -5,13 +5,13 @@ package selection
 
 import "github.com/leatdev/leat/internal/ignore"
 
-// Named tells whether a folder is named, and so bundled as a whole.
+// Named reports whether a folder is named, and so bundled as a whole.
 func (s *Selection) Named(folder string) bool { return has(s.folders, folder) }
 
-// NamesFile tells whether a file is named.
+// NamesFile reports whether a file is named.
 func (s *Selection) NamesFile(file string) bool { return has(s.files, file) }
 
-// LeadsOn tells whether a folder or file is named that lies below a folder.
+// LeadsOn reports whether a folder or file is named that lies below a folder.
 func (s *Selection) LeadsOn(folder string) bool { return has(s.towards, folder) }
 
 func has(set map[string]struct{}, key string) bool {
@@ -19,7 +19,8 @@ func has(set map[string]struct{}, key string) bool {
 	return ok
 }
 
-// At is a place in a walk downwards from a commit's root: a folder, with what was decided on the way there. It is a value.
+// At is a place in a walk downwards from a commit's root: a folder, with what was decided on the
+// way there. It is a value.
 type At struct {
 	selection *Selection
 	folder    string // with a slash at the end, or the root, ""
@@ -37,7 +38,7 @@ func (s *Selection) Start() At {
 // Below returns the path of an entry of the folder.
 func (a At) Below(name string) string { return a.folder + name }
 
-// AsksForRules tells whether the folder's ignore file matters, if there is one.
+// AsksForRules reports whether the folder's ignore file matters, if there is one.
 func (a At) AsksForRules() bool { return !a.ignored }
 
 // WithRules returns the place with the rules of the folder's own ignore file.
@@ -50,7 +51,8 @@ func (a At) WithRules(rules *ignore.Rules) At {
 	return a
 }
 
-// Enter returns the place of a folder in this one. ok is false where nothing below it can be selected.
+// Enter returns the place of a folder in this one. ok is false where nothing below it can be
+// selected.
 func (a At) Enter(name string) (below At, ok bool) {
 	s, path := a.selection, a.Below(name)
 	below = At{
@@ -68,7 +70,8 @@ func (a At) Enter(name string) (below At, ok bool) {
 	return below, s.LeadsOn(path)
 }
 
-// Takes tells whether a leaf of the folder is selected. A submodule is matched by patterns as the folder that it is.
+// Takes reports whether a leaf of the folder is selected. A submodule is matched by patterns as the
+// folder that it is.
 func (a At) Takes(name string, submodule bool) bool {
 	s, path := a.selection, a.Below(name)
 	if !submodule && s.NamesFile(path) {

@@ -12,12 +12,14 @@ import (
 
 // Blobs fetches the content of files into partial mirrors. It may be used concurrently.
 type Blobs interface {
-	// FetchBlobs makes the mirror of that UID hold the blobs, and waits for that. Errors are *mirror.UpstreamError,
-	// *mirror.QuietError, mirror.ErrNotOwner, the context's and what other replicas answer.
+	// FetchBlobs makes the mirror of that UID hold the blobs, and waits for that. Errors are
+	// *mirror.UpstreamError, *mirror.QuietError, mirror.ErrNotOwner, the context's and what other
+	// replicas answer.
 	FetchBlobs(ctx context.Context, uid string, ids []string) error
 }
 
-// lacking makes of a read of what a partial mirror lacks an *absentError; uid is that of the mirror that was read.
+// lacking makes of a read of what a partial mirror lacks an *absentError; uid is that of the mirror
+// that was read.
 func lacking(uid string, err error) error {
 	if absent, ok := errors.AsType[*content.AbsentError](err); ok {
 		return &absentError{blobs: map[string][]string{uid: absent.IDs}}
@@ -25,7 +27,8 @@ func lacking(uid string, err error) error {
 	return err
 }
 
-// checkBlobs makes sure that the mirrors hold the content of all leaves. All that they lack is in one *absentError.
+// checkBlobs makes sure that the mirrors hold the content of all leaves. All that they lack is in
+// one *absentError.
 func checkBlobs(ctx context.Context, mirrors *shelf, leaves []leaf) error {
 	ids := map[string][]string{}
 	for _, l := range leaves {

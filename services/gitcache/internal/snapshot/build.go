@@ -20,13 +20,15 @@ import (
 	"github.com/leatdev/leat/internal/cas"
 )
 
-// buildKey names a build. With store it writes the bundle even if its digest is known: the store has lost it.
+// buildKey names a build. With store it writes the bundle even if its digest is known: the store
+// has lost it.
 type buildKey struct {
 	outline treeKey
 	store   bool
 }
 
-// build joins the build of that key, or begins one. The build goes on when its first caller gives up.
+// build joins the build of that key, or begins one. The build goes on when its first caller gives
+// up.
 func (b *Builder) build(ctx context.Context, from Folder, key buildKey) (Snapshot, error) {
 	return b.builds.Do(ctx, key, func(ctx context.Context) (Snapshot, error) { return b.buildOnce(ctx, from, key) })
 }
@@ -34,7 +36,8 @@ func (b *Builder) build(ctx context.Context, from Folder, key buildKey) (Snapsho
 // maxRounds bounds how often a build may find that something else has to be fetched first.
 const maxRounds = 32
 
-// buildOnce builds, and fetches between one try and the next what turned out to be kept outside the mirror.
+// buildOnce builds, and fetches between one try and the next what turned out to be kept outside the
+// mirror.
 func (b *Builder) buildOnce(ctx context.Context, from Folder, key buildKey) (Snapshot, error) {
 	for round := 0; ; round++ {
 		s, err := b.attempt(ctx, from, key)
@@ -90,7 +93,8 @@ func (b *Builder) remember(ctx context.Context, key treeKey, s Snapshot) {
 	}
 }
 
-// read finds what is selected, and makes its bundle unless the digest of just these leaves is known.
+// read finds what is selected, and makes its bundle unless the digest of just these leaves is
+// known.
 func (b *Builder) read(ctx context.Context, from Folder, store bool) (Snapshot, error) {
 	mirrors := &shelf{mirrors: b.params.Mirrors}
 	defer mirrors.Close()
@@ -112,13 +116,14 @@ func (b *Builder) read(ctx context.Context, from Folder, store bool) (Snapshot, 
 	return s, lacking(mirrors.uid, err)
 }
 
-// permanent tells whether the same content fails in the same way for ever.
+// permanent reports whether the same content fails in the same way for ever.
 func permanent(err error) bool {
 	_, empty := errors.AsType[*EmptyError](err)
 	return empty || errors.Is(err, ErrUnsupported) || errors.Is(err, bundle.ErrTooLarge)
 }
 
-// spool writes the bundle to a temporary file, because its digest, under which it is stored, is known only at the end.
+// spool writes the bundle to a temporary file, because its digest, under which it is stored, is
+// known only at the end.
 func (b *Builder) spool(ctx context.Context, mirrors *shelf, leaves []leaf) (Snapshot, error) {
 	file, err := os.CreateTemp(b.params.TempDir, "bundle-")
 	if err != nil {

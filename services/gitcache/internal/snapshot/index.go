@@ -19,14 +19,16 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// rememberDigests bounds an index; maxIndexFile is when its file is begun anew, from its newer half.
+// rememberDigests bounds an index; maxIndexFile is when its file is begun again, from its newer
+// half.
 const (
 	rememberDigests = 200_000
 	maxIndexFile    = 64 << 20
 )
 
-// Index remembers the digests of content, in memory and in a file that is appended to. Every line carries a checksum, so
-// that a crash in the middle of one loses that line and no other. All methods may be called concurrently.
+// Index remembers the digests of content, in memory and in a file that is appended to. Every line
+// carries a checksum, so that a crash in the middle of one loses that line and no other. All
+// methods may be called concurrently.
 type Index struct {
 	mu    sync.Mutex // orders lines
 	known *recent[treeKey, Snapshot]
@@ -46,7 +48,8 @@ type record struct {
 // NewIndex returns an index that remembers as long as the process lives.
 func NewIndex() *Index { return &Index{known: newRecent[treeKey, Snapshot](rememberDigests)} }
 
-// OpenIndex reads the index in a file, which is made if it does not exist. Lines that cannot be read are left out.
+// OpenIndex reads the index in a file, which is made if it does not exist. Lines that cannot be
+// read are left out.
 func OpenIndex(path string) (*Index, error) {
 	x := NewIndex()
 	data, err := os.ReadFile(path)
@@ -71,7 +74,8 @@ func OpenIndex(path string) (*Index, error) {
 	return x, nil
 }
 
-// shortenFile keeps the newer half of the file. The cut may fall into a line, which then no checksum fits.
+// shortenFile keeps the newer half of the file. The cut may fall into a line, which then no
+// checksum fits.
 func shortenFile(path string, data []byte) ([]byte, error) {
 	data = data[len(data)/2:]
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {

@@ -18,15 +18,16 @@ import (
 
 // Objects holds what repositories keep outside Git. It may be used concurrently.
 type Objects interface {
-	// Open opens what a pointer of a repository stands for. lfs.ErrAbsent: it has to be obtained first.
+	// Open opens what a pointer of a repository stands for. lfs.ErrAbsent: it has to be obtained
+	// first.
 	Open(uid string, p lfs.Pointer) (io.ReadCloser, error)
-	// Obtain gets objects, from the server at url where that is not empty. It waits until they are here. Errors are
-	// *lfs.MissingError, *lfs.FileError, the context's.
+	// Obtain gets objects, from the server at url where that is not empty. It waits until they are
+	// here. Errors are *lfs.MissingError, *lfs.FileError, the context's.
 	Obtain(ctx context.Context, uid, url string, wants []lfs.Want) error
 }
 
-// absentError ends a build that needs what has to be fetched first. It is met with neither a mirror nor a right to build in
-// hand, because fetching may take long.
+// absentError ends a build that needs what has to be fetched first. It is met with neither a mirror
+// nor a right to build in hand, because fetching may take long.
 type absentError struct {
 	places map[*place][]lfs.Want
 	links  []submodule.Link
@@ -36,7 +37,8 @@ type absentError struct {
 // Error implements error.
 func (e *absentError) Error() string { return "content has to be fetched first" }
 
-// pointerIn returns the pointer that a file is. Where it is ordinary content ok is false, and head is what was read of it.
+// pointerIn returns the pointer that a file is. Where it is ordinary content ok is false, and head
+// is what was read of it.
 func pointerIn(l leaf, file content.File) (p lfs.Pointer, ok bool, head []byte, err error) {
 	if file.Size >= lfs.MaxPointerBytes {
 		return p, false, nil, nil

@@ -69,7 +69,8 @@ func builderWith(t *testing.T, r *repo, o *objects, limits bundle.Limits) *snaps
 	return b
 }
 
-// TestPointersAreReplaced builds the same bundle as from the contents themselves, and asks for what is absent in one go.
+// TestPointersAreReplaced builds the same bundle as from the contents themselves, and asks for what
+// is absent in one go.
 func TestPointersAreReplaced(t *testing.T) {
 	t.Parallel()
 	r := &repo{commits: map[string]commit{

@@ -12,8 +12,9 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
 
-// outline hashes what a selection of a commit depends on, reading no more than the trees above what is named: the ids of
-// the named folders and files, and of the ignore files above them. Ignore files further down are part of their folder's id.
+// outline hashes what a selection of a commit depends on, reading no more than the trees above what
+// is named: the ids of the named folders and files, and of the ignore files above them. Ignore
+// files further down are part of their folder's id.
 type outline struct {
 	reader    content.Reader
 	selection *selection.Selection
@@ -99,7 +100,7 @@ func (o *outline) add(what, path, id string) {
 	o.hash.Add(what, path, id)
 }
 
-// complete tells what is named and missing.
+// complete returns an error that lists named files that are missing.
 func (o *outline) complete() error {
 	for _, folder := range o.selection.Folders() {
 		if _, ok := o.found[folder]; !ok {

@@ -99,11 +99,12 @@ func (p *packer) addFile(l leaf, file content.File) error {
 	case ok:
 		return p.addObject(l, pointer)
 	}
-	// What was read to tell that it is no pointer comes first; the rest, if any, follows.
+	// The bytes that were read to recognise a pointer come first; the rest, if any, follows.
 	return p.out.WriteFile(l.name, l.kind == content.KindExecutable, file.Size, io.MultiReader(bytes.NewReader(text), file))
 }
 
-// addObject writes what stands behind a pointer. lfs.ErrAbsent: nothing was written, because it is not here.
+// addObject writes what stands behind a pointer. lfs.ErrAbsent: nothing was written, because it is
+// not here.
 func (p *packer) addObject(l leaf, pointer lfs.Pointer) error {
 	object, err := p.objects.Open(l.uid, pointer)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // aheadBytes is how far reading a mirror may be ahead of compressing what was read.
 const aheadBytes = 256 << 10
 
-// pipeline hashes and compresses a tar on another goroutine than the one that writes it, because reading a mirror takes as
-// long as compressing does.
+// pipeline hashes and compresses a tar on another goroutine than the one that writes it, because
+// reading a mirror takes as long as compressing does.
 type pipeline struct {
 	*bufio.Writer
 	hasher *digest.Hasher

@@ -72,8 +72,8 @@ func (b *Builder) plan(ctx context.Context, mirrors *shelf, f Folder) ([]leaf, e
 	return p.leaves, p.checkEmpty(ctx, f.Commit)
 }
 
-// walkAll walks one repository. Where ignore files are absent it goes on as if they were empty, so that all are fetched at
-// once, and ends with a *content.AbsentError.
+// walkAll walks one repository. Where ignore files are absent it goes on as if they were empty, so
+// that all are fetched at once, and ends with a *content.AbsentError.
 func (p *planner) walkAll(ctx context.Context, at selection.At, tree string) error {
 	err := p.walk(ctx, at, tree, maxDepth)
 	if len(p.absent) > 0 && ctx.Err() == nil {
@@ -159,8 +159,8 @@ func isIgnoreFile(e content.Entry) bool {
 	return e.Name == selection.IgnoreFile && e.Kind != content.KindFolder && e.Kind != content.KindSubmodule
 }
 
-// checkEmpty refuses a selection that leaves nothing of a folder that is named and not empty: more likely than that nobody
-// wants its content is that a pattern matches too much.
+// checkEmpty refuses a selection that leaves nothing of a folder that is named and not empty: more
+// likely than that nobody wants its content is that a pattern matches too much.
 func (p *planner) checkEmpty(ctx context.Context, commit string) error {
 	empty := append(p.selection.Folders(), p.selection.Path())
 	for _, l := range p.leaves {
@@ -182,7 +182,8 @@ func (p *planner) checkEmpty(ctx context.Context, commit string) error {
 	return nil
 }
 
-// keyOf names what the leaves make: equal leaves have an equal bundle, whatever selection of whatever commit they are.
+// keyOf names what the leaves make: equal leaves have an equal bundle, whatever selection of
+// whatever commit they are.
 func keyOf(leaves []leaf) string {
 	h := selection.NewHash("leaves")
 	for _, l := range leaves {

@@ -5,8 +5,9 @@ package snapshot
 
 import "sync"
 
-// recent is a bounded memory of answers that never change. When it is full it forgets the older half at once: an entry
-// that is asked for stays, and no list has to be kept. It may be used concurrently.
+// recent is a bounded memory of answers that never change. When it is full it forgets the older
+// half at once: an entry that is asked for stays, and no list has to be kept. It may be used
+// concurrently.
 type recent[K comparable, V any] struct {
 	mu         sync.Mutex
 	limit      int // of each half

@@ -15,14 +15,14 @@ import (
 
 const (
 	maxRules = 256 << 10 // bytes of an ignore file
-	// rememberRules bounds the ignore files that are kept in memory; rememberSize, of each, what compiling one takes:
-	// at the worst sixteen times its length.
+	// rememberRules bounds the ignore files that are kept in memory; rememberSize, of each, what
+	// compiling one takes: at the worst sixteen times its length.
 	rememberRules = 1000
 	rememberSize  = 8 << 10
 )
 
-// rulesOf returns what an ignore file says. Small ones are remembered, so that a commit that does not change them costs no
-// look at them.
+// rulesOf returns what an ignore file says. Small ones are remembered, so that a commit that does
+// not change them costs no look at them.
 func (b *Builder) rulesOf(ctx context.Context, uid string, r content.Reader, path string, e content.Entry) (*ignore.Rules, error) {
 	if e.Kind == content.KindSymlink {
 		return nil, &UnsupportedError{Path: path, Reason: "is a symbolic link; ignore rules have to be in a file"}

@@ -225,7 +225,8 @@ func TestEndlessTreesEnd(t *testing.T) {
 	}
 }
 
-// TestUnchangedSelectionReadsNoBlob commits again and again, and counts what is read of each commit.
+// TestUnchangedSelectionReadsNoBlob commits again and again, and counts what is read of each
+// commit.
 func TestUnchangedSelectionReadsNoBlob(t *testing.T) {
 	t.Parallel()
 	now := plain(map[string]string{
@@ -300,7 +301,8 @@ func TestUnchangedSelectionReadsNoBlob(t *testing.T) {
 	}
 }
 
-// TestEvictedSelectionIsBuiltAgain makes sure that a digest which is only remembered does not pass for a bundle.
+// TestEvictedSelectionIsBuiltAgain makes sure that a digest which is only remembered does not pass
+// for a bundle.
 func TestEvictedSelectionIsBuiltAgain(t *testing.T) {
 	t.Parallel()
 	store := casmem.New(casmem.Config{})

@@ -26,8 +26,8 @@ func (p *place) root() *place {
 	return p
 }
 
-// shelf opens mirrors for one build, one at a time: readers are counted, and a build that held one while it waits for
-// another could wait for ever.
+// shelf opens mirrors for one build, one at a time: readers are counted, and a build that held one
+// while it waits for another could wait for ever.
 type shelf struct {
 	mirrors content.Opener
 	uid     string

@@ -3,10 +3,11 @@
 
 // Package snapshot turns a folder of a commit into a digest and a bundle.
 //
-// The id of a Git tree changes exactly when the folder's content does, so digests are remembered ([Index]) by the ids of
-// what a selection names: a commit that leaves its folders alone costs no look at their files. One that changes them, but
-// nothing that is selected, costs a look at their trees, because digests are remembered by the ids of the selected files
-// too. The bundle itself lives in a content-addressed store, which may forget it; it is then built again from the mirror.
+// The id of a Git tree changes exactly when the folder's content does, so digests are remembered
+// ([Index]) by the ids of what a selection names: a commit that leaves its folders alone costs no
+// look at their files. One that changes them, but nothing that is selected, costs a look at their
+// trees, because digests are remembered by the ids of the selected files too. The bundle itself
+// lives in a content-addressed store, which may forget it; it is then built again from the mirror.
 package snapshot
 
 import (
@@ -36,7 +37,8 @@ var (
 	ErrBundleNotFound = errors.New("bundle not found")
 )
 
-// UnsupportedError tells what in a folder a bundle cannot carry. It matches [ErrUnsupported].
+// UnsupportedError names an entry of a folder that a bundle cannot carry. It matches
+// [ErrUnsupported].
 type UnsupportedError struct {
 	Path   string // in the repository
 	Reason string // a phrase that follows the path
@@ -50,8 +52,8 @@ func (e *UnsupportedError) Error() string {
 // Is makes errors.Is(err, ErrUnsupported) true.
 func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// EmptyError tells that ignore files and patterns leave nothing of a folder that is named. It matches
-// [content.ErrPathNotFound].
+// EmptyError reports that ignore files and patterns leave nothing of a folder that is named. It
+// matches [content.ErrPathNotFound].
 type EmptyError struct{ Folder string }
 
 // Error implements error.
@@ -90,8 +92,9 @@ type Params struct {
 	Store      cas.Store
 	Index      *Index
 	Limits     bundle.Limits // zero: bundle.DefaultLimits
-	// Visits is how many entries of trees are looked at for one bundle; zero: 1 000 000. Trees that hold each other many
-	// times over make endless ones of a few bytes; where they are ignored, no other limit stops the walk.
+	// Visits is how many entries of trees are looked at for one bundle; zero: 1 000 000. Trees that
+	// hold each other many times over make endless ones of a few bytes; where they are ignored, no
+	// other limit stops the walk.
 	Visits  int
 	TempDir string        // where bundles are spooled while their digest is not known
 	Builds  int           // at once; zero: 2
@@ -101,7 +104,8 @@ type Params struct {
 	Meter   metric.Meter
 }
 
-// Builder answers which digest a folder has, and opens bundles. Its methods may be called concurrently.
+// Builder answers which digest a folder has, and opens bundles. Its methods may be called
+// concurrently.
 type Builder struct {
 	params   Params
 	building *semaphore.Weighted
@@ -114,8 +118,8 @@ type Builder struct {
 	builds     *flight.Group[buildKey, Snapshot]
 }
 
-// treeKey names content of one repository by a hash. Repositories do not share answers: SHA-1 is no longer strong enough
-// to let one owner's objects speak for another's.
+// treeKey names content of one repository by a hash. Repositories do not share answers: SHA-1 is no
+// longer strong enough to let one owner's objects speak for another's.
 type treeKey struct{ uid, id string }
 
 // outlineKey names a selection of a commit.
@@ -152,10 +156,11 @@ func NewBuilder(p Params) (*Builder, error) {
 	}, nil
 }
 
-// Resolve returns the snapshot of a selection: from memory where the content of what it names is known, else by building
-// the bundle. Errors: content.ErrCommitNotFound, *content.PathError, *EmptyError, *UnsupportedError, *bundle.LimitError,
-// *lfs.MissingError, *lfs.FileError, *submodule.NotReadyError, *submodule.UnavailableError, cas.ErrFull and what reading the
-// mirror fails with.
+// Resolve returns the snapshot of a selection: from memory where the content of what it names is
+// known, else by building the bundle. Errors: content.ErrCommitNotFound, *content.PathError,
+// *EmptyError, *UnsupportedError, *bundle.LimitError, *lfs.MissingError, *lfs.FileError,
+// *submodule.NotReadyError, *submodule.UnavailableError, cas.ErrFull and what reading the mirror
+// fails with.
 func (b *Builder) Resolve(ctx context.Context, f Folder) (Snapshot, error) {
 	started := time.Now()
 	s, result, err := b.resolve(ctx, f)
@@ -163,7 +168,7 @@ func (b *Builder) Resolve(ctx context.Context, f Folder) (Snapshot, error) {
 	return s, err
 }
 
-// resolve is Resolve, and tells how the answer was found.
+// resolve is Resolve, and also returns how the answer was found.
 func (b *Builder) resolve(ctx context.Context, f Folder) (s Snapshot, result string, err error) {
 	id, err := b.outlineOf(ctx, f)
 	if err != nil {
@@ -179,8 +184,9 @@ func (b *Builder) resolve(ctx context.Context, f Folder) (s Snapshot, result str
 	return s, resultOf(err), err
 }
 
-// Open opens the bundle of a digest: the stored one, or one built again from the folder f, where f.Commit is not empty.
-// ErrBundleNotFound: it is not stored, and f does not hold it. The caller closes the blob.
+// Open opens the bundle of a digest: the stored one, or one built again from the folder f, where
+// f.Commit is not empty. ErrBundleNotFound: it is not stored, and f does not hold it. The caller
+// closes the blob.
 func (b *Builder) Open(ctx context.Context, d digest.Digest, f Folder) (*cas.Blob, error) {
 	blob, err := b.params.Store.Open(ctx, d)
 	if !errors.Is(err, cas.ErrNotFound) {

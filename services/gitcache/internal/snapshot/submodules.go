@@ -23,8 +23,8 @@ const (
 	modulesFile = ".gitmodules"
 	// maxNesting is how deep submodules of submodules are followed.
 	maxNesting = 8
-	// maxPlaces is the most places of submodules in one bundle. Each place costs a lookup in the .gitmodules of its
-	// commit.
+	// maxPlaces is the most places of submodules in one bundle. Each place costs a lookup in the
+	// .gitmodules of its commit.
 	maxPlaces = 1000
 	// obtainAtOnce is how many submodules one build has fetched at the same time.
 	obtainAtOnce = 8
@@ -32,13 +32,14 @@ const (
 
 // Submodules finds the mirrors of submodules. It may be used concurrently.
 type Submodules interface {
-	// Locate returns the UID under which a submodule is mirrored, or will be. Errors are *submodule.UnavailableError, and
-	// mirror.ErrUnknownRepository.
+	// Locate returns the UID under which a submodule is mirrored, or will be. Errors are
+	// *submodule.UnavailableError, and mirror.ErrUnknownRepository.
 	Locate(l submodule.Link) (uid string, err error)
 	// Obtain makes the mirror hold the link's commit, and waits for that a bounded time. Errors are
-	// *submodule.NotReadyError, *submodule.UnavailableError, the context's and those of the store for definitions.
+	// *submodule.NotReadyError, *submodule.UnavailableError, the context's and those of the store
+	// for definitions.
 	Obtain(ctx context.Context, l submodule.Link) error
-	// GiveUp has a mirror fetched anew that turned out to be damaged.
+	// GiveUp has a damaged mirror fetched again.
 	GiveUp(uid string)
 }
 
@@ -53,8 +54,8 @@ type joint struct {
 // within is the path in the repository that has the link.
 func (j joint) within() string { return strings.TrimPrefix(j.path, j.from.prefix) }
 
-// walkSubmodules puts the trees of submodules into their places, one after the other, and those of their submodules. What is
-// not mirrored yet is an *absentError with all links that could be seen.
+// walkSubmodules puts the trees of submodules into their places, one after the other, and those of
+// their submodules. What is not mirrored yet is an *absentError with all links that could be seen.
 func (b *Builder) walkSubmodules(ctx context.Context, mirrors *shelf, p *planner) error {
 	absent := &absentError{}
 	nested := len(p.joints) > 0
@@ -103,7 +104,8 @@ func (b *Builder) link(ctx context.Context, mirrors *shelf, j joint) (submodule.
 	return l, err
 }
 
-// urlOf returns the URL of the submodule at a path. Of several with the path the last counts, as for git.
+// urlOf returns the URL of the submodule at a path. Of several with the path the last counts, as
+// for git.
 func urlOf(settings []gitconfig.Setting, path string) string {
 	name, found := "", false
 	for _, s := range settings {
@@ -120,7 +122,8 @@ func urlOf(settings []gitconfig.Setting, path string) string {
 	return url
 }
 
-// walkSubmodule lists the leaves of one submodule. content.ErrCommitNotFound and mirror.ErrNoMirror: it has to be obtained.
+// walkSubmodule lists the leaves of one submodule. content.ErrCommitNotFound and
+// mirror.ErrNoMirror: it has to be obtained.
 func (b *Builder) walkSubmodule(ctx context.Context, mirrors *shelf, p *planner, j joint, link submodule.Link) error {
 	if b.params.Submodules == nil {
 		return &UnsupportedError{Path: j.path, Reason: "is a submodule, and none are fetched here"}
@@ -164,7 +167,8 @@ func (p *place) checkNesting() error {
 	return nil
 }
 
-// blame makes damage of a submodule's mirror that mirror's matter, instead of that of the repository it is bundled with.
+// blame makes damage of a submodule's mirror that mirror's matter, instead of that of the
+// repository it is bundled with.
 func (b *Builder) blame(p *place, err error) error {
 	if p.link == nil || !errors.Is(err, content.ErrDamaged) {
 		return err

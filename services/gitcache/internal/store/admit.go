@@ -14,8 +14,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// keptPrefix is where the git command finds what is delivered for a ref that is held back. It also keeps tools that drop
-// unreachable objects from dropping these.
+// keptPrefix is where the git command finds what is delivered for a ref that is held back. It also
+// keeps tools that drop unreachable objects from dropping these.
 const keptPrefix = "refs/leat/"
 
 // admit asks the repository's policy what of c is delivered.

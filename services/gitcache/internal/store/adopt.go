@@ -20,8 +20,9 @@ import (
 // opener opens a file of another replica's mirror.
 type opener func(context.Context, mirror.File) (io.ReadCloser, error)
 
-// Adopt implements [mirror.Storage]. Missing packs are added to the current generation. Where that has packs which the copy
-// has not, it makes a new one, with links to what both have; the old one stays until the next, for who is reading it.
+// Adopt implements [mirror.Storage]. Missing packs are added to the current generation. Where that
+// has packs which the copy has not, it makes a new one, with links to what both have; the old one
+// stays until the next, for readers that have it open.
 func (s *Store) Adopt(
 	ctx context.Context, uid string, c mirror.Copy, open func(context.Context, mirror.File) (io.ReadCloser, error),
 ) (mirror.Content, error) {
@@ -62,7 +63,7 @@ func (s *Store) adopt(ctx context.Context, uid string, c mirror.Copy, open opene
 	return content, nil
 }
 
-// surplus tells whether the current generation has packs that are not among the files.
+// surplus reports whether the current generation has packs that are not among the files.
 func (s *Store) surplus(uid string, files []mirror.File) (bool, error) {
 	dir, ok := s.generation(uid)
 	if !ok {
@@ -81,7 +82,7 @@ func (s *Store) surplus(uid string, files []mirror.File) (bool, error) {
 }
 
 func (d *Draft) takeAll(ctx context.Context, files []mirror.File, open opener) error {
-	// Packs come last: whoever lists them finds what belongs to each.
+	// Packs come last: listing them finds the files that belong to each.
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(x, y mirror.File) int { return order(x) - order(y) })
 	for _, f := range files {
@@ -118,7 +119,7 @@ func (d *Draft) take(ctx context.Context, f mirror.File, open opener) error {
 	return errors.Join(receive(d.Limit(contextReader{ctx, body}), f, to), body.Close())
 }
 
-// usable tells whether a file of the previous generation is what another replica has.
+// usable reports whether a file of the previous generation is what another replica has.
 func (d *Draft) usable(path string, f mirror.File) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() != f.Size {

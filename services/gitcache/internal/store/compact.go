@@ -16,17 +16,18 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// errOvertaken tells that the mirror became another one while it was being compacted.
+// errOvertaken reports that the mirror became another one while it was being compacted.
 var errOvertaken = errors.New("mirror was replaced meanwhile")
 
 // Compact implements [mirror.Storage].
 //
-// A fetch leaves a pack of its own. When there are more than a few, those that are small beside the others become one, so
-// that a pack is written again a few times in its life at most, however many fetches follow. Large packs are linked. From
-// time to time, what no ref reaches is dropped; see [compaction.sort].
+// A fetch leaves a pack of its own. When there are more than a few, those that are small beside the
+// others become one, so that a pack is written again a few times in its life at most, however many
+// fetches follow. Large packs are linked. From time to time, what no ref reaches is dropped; see
+// [compaction.sort].
 //
-// Everything happens in a new generation. Until the state names it the old one counts; what a crash leaves of either is
-// swept at the next start.
+// Everything happens in a new generation. Until the state names it the old one counts; what a crash
+// leaves of either is swept at the next start.
 func (s *Store) Compact(
 	ctx context.Context, uid string, enter func(context.Context) (leave func(), err error),
 ) (mirror.Compaction, error) {
@@ -132,7 +133,8 @@ func (c *compaction) merge(ctx context.Context) error {
 	return c.plan.keep.within(filepath.Join(packFolder(c.draft.dir), made.Name+".idx"))
 }
 
-// commit makes the new generation the current one, with what was fetched in the meantime. Nobody else writes the mirror.
+// commit makes the new generation the current one, with what was fetched in the meantime. Nobody
+// else writes the mirror.
 func (c *compaction) commit(ctx context.Context) (state, error) {
 	if now, ok := c.store.generation(c.uid); !ok || now != c.from {
 		return state{}, errOvertaken

@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Draft is a generation that is being written to: the current one, which gains packs, or a new one under a temporary
-// name. Nothing in it counts before it is committed. It is for one goroutine.
+// Draft is a generation that is being written to: the current one, which gains packs, or a new one
+// under a temporary name. Nothing in it counts before it is committed. It is for one goroutine.
 type Draft struct {
 	store    *Store
 	uid      string
@@ -29,8 +29,9 @@ type Draft struct {
 	doubted  bool  // previous may be damaged
 }
 
-// Draft begins to write what shall become next: to the current generation, or to a new one where there is none, where it
-// names objects in another way, where one of the two is partial and the other is not, or where renew asks for it. Close it.
+// Draft begins to write what shall become next: to the current generation, or to a new one where
+// there is none, where it names objects in another way, where one of the two is partial and the
+// other is not, or where renew asks for it. Close it.
 func (s *Store) Draft(uid string, next mirror.Content, renew bool) (*Draft, error) {
 	home, err := s.home(uid)
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *Store) Draft(uid string, next mirror.Content, renew bool) (*Draft, erro
 // Dir is the bare repository to write packs to.
 func (d *Draft) Dir() string { return d.dir }
 
-// Empty tells whether the draft holds nothing of the current generation.
+// Empty reports whether the draft holds nothing of the current generation.
 func (d *Draft) Empty() bool { return d.fresh }
 
 // Close removes what was written and did not come to count.
@@ -74,8 +75,9 @@ func (d *Draft) Close() {
 	_ = sweepPacks(d.dir)
 }
 
-// Accept makes what was fetched the mirror's content: c, as of now. It asks what of it is admitted, and then the guard. This
-// is the one place where fetched refs become the mirror's; what another replica's mirror holds has come through it there.
+// Accept makes what was fetched the mirror's content: c, as of now. It asks what of it is admitted,
+// and then the guard. This is the one place where fetched refs become the mirror's; what another
+// replica's mirror holds has come through it there.
 func (d *Draft) Accept(ctx context.Context, p mirror.FetchParams, c mirror.Content) (mirror.Content, error) {
 	c, err := d.admit(ctx, p, c)
 	if err != nil {
@@ -94,8 +96,8 @@ func (d *Draft) Accept(ctx context.Context, p mirror.FetchParams, c mirror.Conte
 	return c, nil
 }
 
-// Fill makes blobs that were added to a partial mirror count, so that other replicas copy them; all else of it stays. It asks
-// the guard first.
+// Fill makes blobs that were added to a partial mirror count, so that other replicas copy them; all
+// else of it stays. It asks the guard first.
 func (d *Draft) Fill(guard func() error) (mirror.Content, error) {
 	if err := guard(); err != nil {
 		return mirror.Content{}, err
@@ -113,7 +115,8 @@ func (d *Draft) Fill(guard func() error) (mirror.Content, error) {
 	return d.commit(c, nil)
 }
 
-// commit makes c durable: packs first, then the repository's own refs for other tools, then the state.
+// commit makes c durable: packs first, then the repository's own refs for other tools, then the
+// state.
 func (d *Draft) commit(c mirror.Content, verify func(state) error) (mirror.Content, error) {
 	packs, err := syncPacks(d.dir)
 	if err != nil {
@@ -144,7 +147,8 @@ func (d *Draft) commit(c mirror.Content, verify func(state) error) (mirror.Conte
 	return st.content(), nil
 }
 
-// promote gives a new generation its lasting name. From there on Close leaves it: the state may name it.
+// promote gives a new generation its lasting name. From there on Close leaves it: the state may
+// name it.
 func (d *Draft) promote() error {
 	if !d.fresh {
 		return nil
@@ -157,7 +161,8 @@ func (d *Draft) promote() error {
 	return errors.Join(syncDir(d.home), syncDir(filepath.Dir(d.home)))
 }
 
-// writeRefs writes packed-refs and HEAD, so that the git command and a person find the mirror as it is.
+// writeRefs writes packed-refs and HEAD, so that the git command and a person find the mirror as it
+// is.
 func writeRefs(dir string, c mirror.Content) error {
 	var packed bytes.Buffer
 	packed.WriteString("# pack-refs with: peeled fully-peeled sorted \n")

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// writeAtomic makes path hold data: after a crash at any instant it holds either what it held before or all of data.
+// writeAtomic makes path hold data: after a crash at any instant it holds either what it held
+// before or all of data.
 func writeAtomic(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), temporaryPattern)
 	if err != nil {
@@ -35,8 +36,8 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// syncPacks makes all packs durable and returns their sizes. Packs are small in number and immutable, so that syncing one
-// again costs nothing.
+// syncPacks makes all packs durable and returns their sizes. Packs are small in number and
+// immutable, so that syncing one again costs nothing.
 func syncPacks(dir string) (map[string]int64, error) {
 	folder := packFolder(dir)
 	entries, err := os.ReadDir(folder)

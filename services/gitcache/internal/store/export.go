@@ -19,7 +19,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// packForm are the files of packs, which never change under their names. Nothing else travels between replicas.
+// packForm are the files of packs, which never change under their names. Nothing else travels
+// between replicas.
 var packForm = regexp.MustCompile(`^pack-([0-9a-f]{40}|[0-9a-f]{64})\.(pack|idx|rev)$`)
 
 // generationForm keeps a name that came from elsewhere from leaving the folder of its repository.

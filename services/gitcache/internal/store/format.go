@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// format is how a repository names its objects, in the words of its configuration. Empty: nothing tells, since there are
-// no objects.
+// format is how a repository names its objects, in the words of its configuration. Empty: nothing
+// tells, since there are no objects.
 type format string
 
 const (
@@ -40,7 +40,8 @@ func formatOf(c mirror.Content) format {
 	}
 }
 
-// fits tells whether a generation can take objects of that format. A generation that cannot be read takes none.
+// fits reports whether a generation can take objects of that format. A generation that cannot be
+// read takes none.
 func fits(dir string, want format) bool {
 	config, err := os.ReadFile(filepath.Join(dir, "config"))
 	if err != nil {
@@ -49,11 +50,12 @@ func fits(dir string, want format) bool {
 	return want == "" || strings.Contains(string(config), string(formatSHA256)) == (want == formatSHA256)
 }
 
-// partialMark stands in the configuration of a generation that may lack blobs. It is a word of ours: to what marks a partial
-// clone for git it would react by asking an upstream for what is missing, which nothing but the owner of the lease may do.
+// partialMark stands in the configuration of a generation that may lack blobs. It is a word of
+// ours: to what marks a partial clone for git it would react by asking an upstream for what is
+// missing, which nothing but the owner of the lease may do.
 const partialMark = "[leat]\n\tpartial = true\n"
 
-// isPartial tells whether the generation in dir may lack blobs.
+// isPartial reports whether the generation in dir may lack blobs.
 func isPartial(dir string) (bool, error) {
 	config, err := os.ReadFile(filepath.Join(dir, "config"))
 	if err != nil {
@@ -62,13 +64,14 @@ func isPartial(dir string) (bool, error) {
 	return strings.Contains(string(config), partialMark), nil
 }
 
-// alike tells whether a generation lacks blobs if, and only if, it may.
+// alike reports whether a generation lacks blobs if, and only if, it may.
 func alike(dir string, partial bool) bool {
 	is, err := isPartial(dir)
 	return err == nil && is == partial
 }
 
-// writeSkeleton makes an empty bare repository of a folder. It holds what the git command wants to see, and no more.
+// writeSkeleton makes an empty bare repository of a folder. It holds what the git command wants to
+// see, and no more.
 func writeSkeleton(dir string, f format, partial bool) error {
 	config := "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n"
 	if f == formatSHA256 {

@@ -45,7 +45,8 @@ func (s *Store) Open(ctx context.Context, uid string) (content.Reader, error) {
 	return reader{Reader: r, release: release}, nil
 }
 
-// Objects opens the bare repository in dir, such as that of a draft, for reading. It is not counted among the readers.
+// Objects opens the bare repository in dir, such as that of a draft, for reading. It is not counted
+// among the readers.
 func (s *Store) Objects(dir string) (*history.Reader, error) {
 	partial, err := isPartial(dir)
 	if err != nil {
@@ -89,8 +90,8 @@ func (s *Store) leave(ctx context.Context, dir string) {
 	}
 }
 
-// retire removes the generations of a repository that nobody needs any more: all but those to keep. One that is being
-// read goes with its last reader.
+// retire removes the generations of a repository that nobody needs any more: all but those to keep.
+// One that is being read goes with its last reader.
 func (s *Store) retire(ctx context.Context, home string, keep ...string) {
 	entries, err := os.ReadDir(home)
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *Store) retire(ctx context.Context, home string, keep ...string) {
 	}
 }
 
-// postpone tells whether a generation is being read, and has it removed afterwards.
+// postpone reports whether a generation is being read, and has it removed afterwards.
 func (s *Store) postpone(dir string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

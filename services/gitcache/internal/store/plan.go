@@ -22,7 +22,8 @@ import (
 const (
 	// maxPacks is how many packs a mirror may have before small ones are merged.
 	maxPacks = 20
-	// growth is how many times larger than all smaller ones together a pack has to be in order to stay as it is.
+	// growth is how many times larger than all smaller ones together a pack has to be in order to
+	// stay as it is.
 	growth = 2
 	// examineEvery is the time between two looks for what no ref reaches.
 	examineEvery = 7 * 24 * time.Hour
@@ -41,7 +42,8 @@ type packFile struct {
 	objects int64
 }
 
-// listPacks lists the packs of a generation, the largest first. Nil: they are not of a kind that can be merged.
+// listPacks lists the packs of a generation, the largest first. Nil: they are not of a kind that
+// can be merged.
 func listPacks(dir string) ([]packFile, error) {
 	if !fits(dir, formatSHA1) {
 		return nil, nil
@@ -107,7 +109,8 @@ type plan struct {
 	keep  keep       // what the new pack holds; nil: all
 }
 
-// geometric plans to merge the packs that are small beside the others. They are given largest first.
+// geometric plans to merge the packs that are small beside the others. They are given largest
+// first.
 func geometric(packs []packFile) plan {
 	if len(packs) <= maxPacks {
 		return plan{}
@@ -124,15 +127,16 @@ func geometric(packs []packFile) plan {
 	return plan{link: packs[:first], merge: packs[first:]}
 }
 
-// examination is when a mirror was last searched for what no ref reaches, and what the refs were then.
+// examination is when a mirror was last searched for what no ref reaches, and what the refs were
+// then.
 type examination struct {
 	At   time.Time `json:"at"`
 	Tips []string  `json:"tips"`
 }
 
-// sort decides what to do. Once a week, if refs moved, it finds out what they reach. What does not count among that for two
-// weeks running goes, if it is a good part of the mirror: a commit is left for a week at least, since somebody may still
-// name it by its id.
+// sort decides what to do. Once a week, if refs moved, it finds out what they reach. What does not
+// count among that for two weeks running goes, if it is a good part of the mirror: a commit is left
+// for a week at least, since somebody may still name it by its id.
 func (c *compaction) sort(ctx context.Context) error {
 	c.plan = geometric(c.packs)
 	var last examination

@@ -25,8 +25,8 @@ type Limits struct {
 	Memory pack.Memory
 	// DiskBytes bounds the folder of mirrors. Zero: only the disk does.
 	DiskBytes int64
-	// Fault is called between the steps of a compaction and, as "arriving", whenever a piece of a pack comes, so that tests
-	// can break off there. Nil: nothing is called.
+	// Fault is called between the steps of a compaction and, as "arriving", whenever a piece of a
+	// pack comes, so that tests can break off there. Nil: nothing is called.
 	Fault func(step string) error
 }
 
@@ -37,7 +37,8 @@ func (l Limits) fault(step string) error {
 	return l.Fault(step)
 }
 
-// reserve is the share of the disk that is left to mirrors which exist: news of theirs go before new ones.
+// reserve is the share of the disk that is left to mirrors which exist: news of theirs go before
+// new ones.
 const reserve = 0.05
 
 // room is what mirrors take of the disk. Who has the lock of the store may use it.
@@ -174,7 +175,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// draw asks for room that is given back when the draft is closed: from then on what it became counts.
+// draw asks for room that is given back when the draft is closed: from then on what it became
+// counts.
 func (d *Draft) draw(bytes int64) error {
 	if err := d.store.limits.fault("arriving"); err != nil {
 		return err

@@ -33,14 +33,16 @@ type state struct {
 	ChangedAt     time.Time        `json:"changed_at"`
 	Epoch         uint64           `json:"epoch"`
 	Packs         map[string]int64 `json:"packs"` // name → bytes of every pack and index
-	// Policy is by what Refs were judged: a replica with another one does so again before it delivers any.
+	// Policy is by what Refs were judged: a replica with another one does so again before it
+	// delivers any.
 	Policy string `json:"policy,omitempty"`
 	// Partial: the generation may lack blobs. FilledAt is when some were last added.
 	Partial  bool      `json:"partial,omitempty"`
 	FilledAt time.Time `json:"filled_at,omitzero"`
 }
 
-// freshness is what fresh.json says: a later poll that found nothing new. It is small because it is written at every one.
+// freshness is what fresh.json says: a later poll that found nothing new. It is small because it is
+// written at every one.
 type freshness struct {
 	FreshAt time.Time `json:"fresh_at"`
 	Epoch   uint64    `json:"epoch"`
@@ -127,7 +129,8 @@ func (s *Store) verify(ctx context.Context, dir string, st state) error {
 	return s.verifyRefs(ctx, dir, allRefs(st.Refs))
 }
 
-// maxVerified bounds how many tips are read whole when a mirror is loaded. The others are looked up in the index.
+// maxVerified bounds how many tips are read whole when a mirror is loaded. The others are looked up
+// in the index.
 const maxVerified = 256
 
 // verifyRefs makes sure that every ref leads to an object that can be read.
@@ -181,8 +184,8 @@ func (s *Store) writeFreshness(uid string, c mirror.Content) error {
 	return writeJSON(filepath.Join(home, freshFile), freshness{FreshAt: c.FreshAt, Epoch: c.Epoch})
 }
 
-// sweep removes what a crash left behind: everything but the state files and the generation to keep, and in that one
-// packs that were being written.
+// sweep removes what a crash left behind: everything but the state files and the generation to
+// keep, and in that one packs that were being written.
 func sweep(home, keep string) error {
 	entries, err := os.ReadDir(home)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -3,11 +3,12 @@
 
 // Package store keeps mirrors on disk, whichever back end fetches and reads them.
 //
-// A repository is <dir>/<uid>/state.json, which names a generation, and <dir>/<uid>/gen-…/, a bare repository that the
-// git command can read too. The state is written last, atomically, after everything it names is durable.
+// A repository is <dir>/<uid>/state.json, which names a generation, and <dir>/<uid>/gen-…/, a bare
+// repository that the git command can read too. The state is written last, atomically, after
+// everything it names is durable.
 //
-// The packs of a generation never change under their names. What is fetched or copied is written to a [Draft]; only
-// [Draft.Accept] makes fetched refs the mirror's.
+// The packs of a generation never change under their names. What is fetched or copied is written to
+// a [Draft]; only [Draft.Accept] makes fetched refs the mirror's.
 package store
 
 import (
@@ -30,11 +31,13 @@ const (
 	defaultReaders    = 8
 	generationPattern = "gen-"
 	temporaryPattern  = "tmp-"
-	// temporaryPack begins the names of files that are being written beside packs, as it does for the git command.
+	// temporaryPack begins the names of files that are being written beside packs, as it does for
+	// the git command.
 	temporaryPack = "tmp_"
 )
 
-// ErrForeign marks a mirror that is whole, but of a kind that this back end cannot take. It is kept.
+// ErrForeign marks a mirror that is whole, but of a kind that this back end cannot take. It is
+// kept.
 var ErrForeign = errors.New("mirror is for another back end")
 
 // Params are what a [Store] works with.
@@ -43,18 +46,19 @@ type Params struct {
 	Dir string
 	// Readers bounds how many readers are open at once. Zero: 8.
 	Readers int
-	// Large opens a blob of the bare repository in dir that is too large to be held in memory. It may be called
-	// concurrently.
+	// Large opens a blob of the bare repository in dir that is too large to be held in memory. It
+	// may be called concurrently.
 	Large func(ctx context.Context, dir, id string) (content.File, error)
-	// SHA256 and Partial: the back end can fetch into mirrors that name objects by SHA-256, and into those that lack blobs.
-	// Mirrors that it could not go on with are left to others.
+	// SHA256 and Partial: the back end can fetch into mirrors that name objects by SHA-256, and
+	// into those that lack blobs. Mirrors that it could not go on with are left to others.
 	SHA256, Partial bool
 
 	Limits Limits
 	Logger *slog.Logger
 }
 
-// Store keeps mirrors under one folder. It may be used concurrently, its drafts for different repositories only.
+// Store keeps mirrors under one folder. It may be used concurrently, its drafts for different
+// repositories only.
 type Store struct {
 	dir     string
 	large   func(ctx context.Context, dir, id string) (content.File, error)

@@ -34,11 +34,12 @@ type Params struct {
 	Registry mirror.Registry
 	Mirrors  content.Opener
 	Events   mirror.EventLog
-	// Check tells whether a definition can be used; the error is a *mirror.FieldError.
+	// Check reports whether a definition can be used; the error is a *mirror.FieldError.
 	Check  func(mirror.Definition) error
 	Logger *slog.Logger
-	// Shared lists folders in which submodules get the credential of the repository that they belong to, if that
-	// repository is at the same host. Empty: only submodules in that repository's own folder get it.
+	// Shared lists folders in which submodules get the credential of the repository that they
+	// belong to, if that repository is at the same host. Empty: only submodules in that
+	// repository's own folder get it.
 	Shared []Prefix
 	// Patience is how long to wait for what is being fetched. Zero: 15 s.
 	Patience time.Duration
@@ -68,8 +69,8 @@ func New(p Params) *Keeper {
 	return &Keeper{params: p, failed: map[commitKey]failure{}}
 }
 
-// Locate returns the UID of the submodule's repository, which need not be mirrored. Errors are *UnavailableError and what
-// finding the repositories above it fails with.
+// Locate returns the UID of the submodule's repository, which need not be mirrored. Errors are
+// *UnavailableError and what finding the repositories above it fails with.
 func (k *Keeper) Locate(l Link) (uid string, err error) {
 	def, err := k.define(l)
 	return def.UID, err
@@ -94,8 +95,8 @@ func (k *Keeper) define(l Link) (mirror.Definition, error) {
 	return derive(root.Definition(), address, k.params.Shared), nil
 }
 
-// Obtain makes this replica's mirror of the submodule's repository hold the commit. It waits a bounded time. Errors are
-// *NotReadyError, *UnavailableError, the registry's, the context's.
+// Obtain makes this replica's mirror of the submodule's repository hold the commit. It waits a
+// bounded time. Errors are *NotReadyError, *UnavailableError, the registry's, the context's.
 func (k *Keeper) Obtain(ctx context.Context, l Link) error {
 	def, err := k.define(l)
 	if err != nil {
@@ -144,7 +145,7 @@ func (k *Keeper) count(root string) int {
 	return n
 }
 
-// GiveUp has the mirror of a submodule fetched anew, because it turned out to be damaged.
+// GiveUp has the damaged mirror of a submodule fetched again.
 func (k *Keeper) GiveUp(uid string) {
 	if r, err := k.params.Set.Find(uid); err == nil {
 		r.DiscardContent()
@@ -170,7 +171,8 @@ func (k *Keeper) remember(uid, commit, said string) {
 	k.failed[commitKey{uid, commit}] = failure{said, now.Add(failureMemory)}
 }
 
-// Run keeps the definitions of submodules in step with those of their roots, until ctx is done. It returns nil.
+// Run keeps the definitions of submodules in step with those of their roots, until ctx is done. It
+// returns nil.
 func (k *Keeper) Run(ctx context.Context) error {
 	for backoff.Wait(ctx, backoff.Jitter(tidyEvery, 0.5)) == nil {
 		if err := k.Tidy(ctx); err != nil && ctx.Err() == nil {
@@ -180,8 +182,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-// Tidy deletes the definitions of submodules whose root is gone, and changes those whose root was changed. Several replicas
-// may do so at once: they come to the same.
+// Tidy deletes the definitions of submodules whose root is gone, and changes those whose root was
+// changed. Several replicas may do so at once: they come to the same.
 func (k *Keeper) Tidy(ctx context.Context) error {
 	var errs []error
 	for _, def := range k.params.Set.Orphans() {

@@ -29,10 +29,11 @@ func ParsePrefix(text string) (Prefix, error) {
 	return Prefix{origin: o, folders: folders}, nil
 }
 
-// opens reports whether the credential of the repository root may be used for its submodule address at the same host.
-// A committer to the repository chooses the submodule, and could read any repository that the credential opens there.
-// So the submodule has to be in the repository's own folder, which is the namespace of a user or group at most hosts,
-// or below a prefix that an operator named. If the repository is not in a folder, only those prefixes count.
+// opens reports whether the credential of the repository root may be used for its submodule address
+// at the same host. A committer to the repository chooses the submodule, and could read any
+// repository that the credential opens there. So the submodule has to be in the repository's own
+// folder, which is the namespace of a user or group at most hosts, or below a prefix that an
+// operator named. If the repository is not in a folder, only those prefixes count.
 func opens(root, address string, shared []Prefix) bool {
 	at, ok := folders(address)
 	if !ok {
@@ -54,8 +55,8 @@ func begins(path, folders []string) bool {
 	return len(path) > len(folders) && slices.Equal(path[:len(folders)], folders)
 }
 
-// folders splits the path of a URL into its segments. It returns false if a server could interpret the path
-// differently.
+// folders splits the path of a URL into its segments. It returns false if a server could interpret
+// the path differently.
 func folders(address string) ([]string, bool) {
 	path := ""
 	if strings.Contains(address, "://") {

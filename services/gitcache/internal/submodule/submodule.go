@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package submodule finds the repositories that commits name as their submodules, and has them mirrored.
+// Package submodule finds the repositories that commits name as their submodules, and has them
+// mirrored.
 //
-// A submodule becomes a repository of its own in the registry, owned, fetched, followed and kept like any other, that
-// belongs to the repository whose bundles need it: its root. Each root has its own, even where two name the same URL:
-// what one root's credential opens is not for another's readers. Nobody can put or delete such a repository; it is
-// changed with its root, and deleted with it.
+// A submodule becomes a repository of its own in the registry, owned, fetched, followed and kept
+// like any other, that belongs to the repository whose bundles need it: its root. Each root has its
+// own, even where two name the same URL: what one root's credential opens is not for another's
+// readers. Nobody can put or delete such a repository; it is changed with its root, and deleted
+// with it.
 package submodule
 
 import (
@@ -19,7 +21,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// pollInterval is long because a commit names what is needed: the mirror is fetched again when it lacks that.
+// pollInterval is long because a commit names what is needed: the mirror is fetched again when it
+// lacks that.
 const pollInterval = 6 * time.Hour
 
 // Link is a submodule as a commit has it.
@@ -31,7 +34,8 @@ type Link struct {
 	Commit string
 }
 
-// UnavailableError tells that a submodule cannot be had unless somebody changes something. It may heal by a push.
+// UnavailableError reports that a submodule cannot be had until something is changed. It may heal
+// by a push.
 type UnavailableError struct {
 	Path, URL, Commit string
 	// Said is a sentence on why, and what to do.
@@ -43,7 +47,7 @@ func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("submodule %q at %s of %q is not available: %s", e.Path, e.Commit, e.URL, e.Said)
 }
 
-// NotReadyError tells that a submodule is not mirrored yet, and why where its fetches fail.
+// NotReadyError reports that a submodule is not mirrored yet, and why its fetches fail, if they do.
 type NotReadyError struct {
 	Path, URL string
 	Problem   *mirror.Problem // nil: it is being fetched
@@ -69,10 +73,11 @@ func (l Link) shown() string {
 	return l.URL
 }
 
-// derive returns the definition of a submodule's repository. It depends only on the root's definition and on settings
-// of the hub, so that every replica derives the same definition and a change of the root changes it. The trusted
-// certificates apply only to the host that they were given for. So does the credential, and there only to the
-// repositories that [opens] allows. Elsewhere the credential that is shared by URL applies, if there is one.
+// derive returns the definition of a submodule's repository. It depends only on the root's
+// definition and on settings of the hub, so that every replica derives the same definition and a
+// change of the root changes it. The trusted certificates apply only to the host that they were
+// given for. So does the credential, and there only to the repositories that [opens] allows.
+// Elsewhere the credential that is shared by URL applies, if there is one.
 func derive(root mirror.Definition, address string, shared []Prefix) mirror.Definition {
 	sum := sha256.Sum256([]byte(root.UID + "\n" + address))
 	id := hex.EncodeToString(sum[:])

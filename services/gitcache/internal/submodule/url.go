@@ -42,15 +42,16 @@ func cutShort(address string) (user, host, path string, ok bool) {
 	return user, host, path, ok && at && host != "" && !strings.Contains(before, "/")
 }
 
-// sameHost tells whether one credential may be sent to both: same scheme, host and port, and for SSH the same user.
+// sameHost reports whether one credential may be sent to both: same scheme, host and port, and for
+// SSH the same user.
 func sameHost(a, b string) bool {
 	x, okX := originOf(a)
 	y, okY := originOf(b)
 	return okX && okY && x == y
 }
 
-// resolve returns the URL that .gitmodules means, where the repository that has it is at base. Relative ones are resolved as
-// git does, but never to another host.
+// resolve returns the URL that .gitmodules means, where the repository that has it is at base.
+// Relative ones are resolved as git does, but never to another host.
 func resolve(base, address string) (string, string) {
 	if !strings.HasPrefix(address, "./") && !strings.HasPrefix(address, "../") {
 		if _, ok := originOf(address); !ok {
@@ -79,8 +80,8 @@ func resolve(base, address string) (string, string) {
 	return joined, ""
 }
 
-// parent cuts the last folder off a URL, and returns what comes between the rest and another folder. Where there is no
-// folder left the rest is no URL any more.
+// parent cuts the last folder off a URL, and returns what comes between the rest and another
+// folder. Where there is no folder left the rest is no URL any more.
 func parent(address string) (rest, separator string) {
 	if i := strings.LastIndexByte(address, '/'); i >= 0 {
 		return address[:i], "/"

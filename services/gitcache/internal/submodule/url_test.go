@@ -31,7 +31,8 @@ func TestRelativeURLs(t *testing.T) {
 	}
 }
 
-// git has a work tree with a submodule initialised, and returns the URL that it gets; "" where git refuses.
+// git has a work tree with a submodule initialised, and returns the URL that it gets; "" where git
+// refuses.
 func git(t *testing.T, base, url string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,8 +77,9 @@ func TestOtherURLs(t *testing.T) {
 	}
 }
 
-// TestSecCredentialsAreForTheirFolder checks derived definitions. The root's credential is for submodules in its own
-// folder and below the prefixes that an operator names. Its certificates are for the whole host.
+// TestSecCredentialsAreForTheirFolder checks derived definitions. The root's credential is for
+// submodules in its own folder and below the prefixes that an operator names. Its certificates are
+// for the whole host.
 func TestSecCredentialsAreForTheirFolder(t *testing.T) {
 	t.Parallel()
 	root := mirror.Definition{

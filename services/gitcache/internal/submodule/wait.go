@@ -52,13 +52,14 @@ func (w *wait) notReady(problem *mirror.Problem) error {
 	return &NotReadyError{Path: w.link.Path, URL: w.link.shown(), Problem: problem}
 }
 
-// look tells whether the commit is here, and does what can be done for it to be.
+// look reports whether the commit is here, and does what can be done for it to be.
 func (w *wait) look(ctx context.Context) (arrived bool, err error) {
 	if arrived, err = w.holds(ctx); arrived || err != nil {
 		return arrived, err
 	}
 	if w.repository.Epoch() == 0 {
-		// The owner's mirror is for the same replicas as the root's, sooner or later; now it is needed here.
+		// The owner's mirror is for the same replicas as the root's, sooner or later; now it is
+		// needed here.
 		if err := w.repository.Borrow(ctx); err != nil && !errors.Is(err, mirror.ErrNoMirror) {
 			return false, nil // the owner may change or come back within the time that is left
 		}
@@ -75,7 +76,7 @@ func (w *wait) look(ctx context.Context) (arrived bool, err error) {
 	return false, w.refresh(ctx)
 }
 
-// holds tells whether this replica's mirror has the commit.
+// holds reports whether this replica's mirror has the commit.
 func (w *wait) holds(ctx context.Context) (bool, error) {
 	r, err := w.keeper.params.Mirrors.Open(ctx, w.repository.Definition().UID)
 	if errors.Is(err, mirror.ErrNoMirror) {
@@ -92,7 +93,8 @@ func (w *wait) holds(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// refresh has the upstream asked once for what the mirror lacks. What it lacks after that does not exist there.
+// refresh has the upstream asked once for what the mirror lacks. What it lacks after that does not
+// exist there.
 func (w *wait) refresh(ctx context.Context) error {
 	if w.refreshed {
 		const said = "No branch or tag of its repository leads to that commit. Push it there, or change the link."

@@ -52,7 +52,8 @@ func (a authorizer) allowed(u *url.URL) bool {
 // appUser is the name that GitHub wants beside an installation token.
 const appUser = "x-access-token"
 
-// roundTripApp tries once more with a new token where one was refused: it may have been revoked before its time.
+// roundTripApp tries once more with a new token where one was refused: it may have been revoked
+// before its time.
 func (a authorizer) roundTripApp(req *http.Request) (*http.Response, error) {
 	for again := true; ; again = false {
 		token, err := a.app.get(req.Context())
@@ -88,8 +89,8 @@ type appTokens struct {
 	client *http.Client
 }
 
-// newAppTokens returns nil where the credential is of another kind. The requests for tokens are not under the guard: they
-// touch no repository, and what comes back is shared with other repositories.
+// newAppTokens returns nil where the credential is of another kind. The requests for tokens are not
+// under the guard: they touch no repository, and what comes back is shared with other repositories.
 func (c *Client) newAppTokens(def mirror.Definition) (*appTokens, error) {
 	cred := def.Credential
 	if cred.Method != mirror.MethodGitHubApp {

@@ -19,7 +19,8 @@ import (
 // packet returns a line of the Git protocol.
 func packet(line string) string { return fmt.Sprintf("%04x%s", len(line)+4, line) }
 
-// TestSecListsWithoutEndAreCutOff fetches from an upstream that lists refs or capabilities without end.
+// TestSecListsWithoutEndAreCutOff fetches from an upstream that lists refs or capabilities without
+// end.
 func TestSecListsWithoutEndAreCutOff(t *testing.T) {
 	t.Parallel()
 	const id = "1111111111111111111111111111111111111111"

@@ -17,8 +17,9 @@ const maxHaves = 2048
 type Objects interface {
 	// Kind returns an object's kind, "commit" for one, and "" for an object that is not there.
 	Kind(id string) (string, error)
-	// Ancestors gives commits and their history to add, newest first, until add returns false; how much of it is up to the
-	// implementation. A commit that is not there is left out: one have less costs bytes, not correctness.
+	// Ancestors gives commits and their history to add, newest first, until add returns false; how
+	// much of it is up to the implementation. A commit that is not there is left out: one have less
+	// costs bytes, not correctness.
 	Ancestors(ctx context.Context, commits []string, add func(id string) bool) error
 }
 
@@ -45,8 +46,8 @@ func (o *Offer) Wants(have mirror.Refs, objects Objects) ([]string, error) {
 	return wants, nil
 }
 
-// Haves are commits of the mirror that the upstream is likely to have too: first where moved refs were, with some history,
-// then other tips.
+// Haves are commits of the mirror that the upstream is likely to have too: first where moved refs
+// were, with some history, then other tips.
 func (o *Offer) Haves(ctx context.Context, have mirror.Refs, objects Objects) ([]string, error) {
 	seen := map[string]bool{}
 	var haves []string
@@ -76,8 +77,9 @@ func (o *Offer) Haves(ctx context.Context, have mirror.Refs, objects Objects) ([
 	return haves, nil
 }
 
-// Settle makes sure that every offered object has arrived, and marks tags that lead to something else than a commit: a tree
-// or a blob is valid, but there is nothing to deliver from. Refs that did not move were settled before.
+// Settle makes sure that every offered object has arrived, and marks tags that lead to something
+// else than a commit: a tree or a blob is valid, but there is nothing to deliver from. Refs that
+// did not move were settled before.
 func (o *Offer) Settle(have mirror.Refs, objects Objects) error {
 	kept := make([]mirror.Ref, 0, len(o.Refs))
 	for _, ref := range o.Refs {

@@ -47,8 +47,8 @@ func (c *Client) effective(def mirror.Definition) (mirror.Definition, error) {
 	return def, nil
 }
 
-// exposes tells whether the definition itself chooses whom to take for the upstream: its author could be sent what is
-// shared. SSH is safe, since known_hosts comes with the credential.
+// exposes reports whether the definition itself chooses which server to take for the upstream: its
+// author could be sent what is shared. SSH is safe, since known_hosts comes with the credential.
 func exposes(def mirror.Definition) bool {
 	plain := strings.HasPrefix(strings.ToLower(def.URL), "http://")
 	return def.CAPEM != "" || (plain && def.ProxyURL != "")
@@ -135,7 +135,8 @@ func checkAPIURL(c mirror.Credential) error {
 	return nil
 }
 
-// parseTarget reads the URL. The errors are *mirror.FieldError and never hold the URL, which might hold a password.
+// parseTarget reads the URL. The errors are *mirror.FieldError and never hold the URL, which might
+// hold a password.
 func parseTarget(def mirror.Definition) (target, error) {
 	refuse := func(message string) (target, error) {
 		return target{}, &mirror.FieldError{Field: "url", Message: message}

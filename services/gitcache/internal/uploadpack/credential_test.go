@@ -290,7 +290,8 @@ func sharing(c mirror.Credential) prefixes {
 	return prefixes{Credential: c, Prefix: "http://127.0.0.1"}
 }
 
-// TestSharedCredentialIsNotForImpostors keeps whoever may define repositories from having it sent to a server of theirs.
+// TestSharedCredentialIsNotForImpostors checks that a person who may define repositories cannot
+// have it sent to a server of theirs.
 func TestSharedCredentialIsNotForImpostors(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t, gittest.WithTLS(), gittest.WithBasicAuth("leat", "shared"))

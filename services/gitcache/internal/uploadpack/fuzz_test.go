@@ -20,7 +20,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// These tests are inside the package: what they feed comes from upstreams, and nothing outside can feed it without one.
+// These tests are inside the package: what they feed comes from upstreams, and nothing outside can
+// feed it without one.
 
 // lines joins packet lines; an empty one is a flush.
 func lines(texts ...string) []byte {
@@ -40,8 +41,8 @@ const (
 	idB = "2222222222222222222222222222222222222222"
 )
 
-// FuzzOffer looks for advertisements that are read as something no mirror may hold: names that do harm, refs that are out
-// of order or twice there, ids that are none.
+// FuzzOffer looks for advertisements that are read as something no mirror may hold: names that do
+// harm, refs that are out of order or twice there, invalid ids.
 func FuzzOffer(f *testing.F) {
 	const head = "# service=git-upload-pack\n"
 	for _, seed := range [][]byte{
@@ -103,7 +104,8 @@ func checkRefs(t *testing.T, o *Offer) {
 	}
 }
 
-// FuzzVersion2 looks for answers in version 2 of the protocol that are read as refs which no mirror may hold, or without end.
+// FuzzVersion2 looks for answers in version 2 of the protocol that are read as refs which no mirror
+// may hold, or without end.
 func FuzzVersion2(f *testing.F) {
 	const about = "ls-refs=unborn\n"
 	two := append(lines("version 2\n", "agent=git/2.0\n", about, "fetch=shallow\n", "object-format=sha1\n", ""),
@@ -149,7 +151,8 @@ func FuzzVersion2(f *testing.F) {
 	})
 }
 
-// FuzzAnswer looks for answers to wants and haves that are read without end, or that hand on bytes they do not have.
+// FuzzAnswer looks for answers to wants and haves that are read without end, or that hand on bytes
+// they do not have.
 func FuzzAnswer(f *testing.F) {
 	pack := "PACK\x00\x00\x00\x02\x00\x00\x00\x00"
 	for _, seed := range [][]byte{
@@ -188,7 +191,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzTarget looks for URLs that pass although they hold credentials, lead a shell or ssh astray, or name no host.
+// FuzzTarget looks for URLs that pass although they hold credentials, lead a shell or ssh astray,
+// or name no host.
 func FuzzTarget(f *testing.F) {
 	for _, seed := range []string{
 		"https://git.example.com/team/shop.git", "http://127.0.0.1:8080/a", "ssh://git@git.example.com:2222/a.git", "git@git.example.com:a/b.git",

@@ -16,12 +16,13 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Committers choose URLs: those of submodules. Operators of upstreams choose URLs as well: where they redirect to,
-// and where their LFS objects are. Such URLs must not lead to services that listen only on this machine or its link.
-// The URL that an administrator wrote may lead there: its host and port are dialled whatever address they have.
+// Committers choose URLs: those of submodules. Operators of upstreams choose URLs as well: where
+// they redirect to, and where their LFS objects are. Such URLs must not lead to services that
+// listen only on this machine or its link. The URL that an administrator wrote may lead there: its
+// host and port are dialled whatever address they have.
 
-// written returns the URLs that an administrator wrote for a definition: its own URL, or that of its root if it is a
-// submodule.
+// written returns the URLs that an administrator wrote for a definition: its own URL, or that of
+// its root if it is a submodule.
 func (c *Client) written(def mirror.Definition) []string {
 	if def.ParentUID == "" {
 		return []string{def.URL}
@@ -58,8 +59,9 @@ func (r *route) direct(ctx context.Context, address string) (net.Conn, error) {
 	return r.outside.DialContext(ctx, "tcp", address)
 }
 
-// checkProxied returns an error if the proxy must not be asked for address. The proxy resolves names, so checkProxied
-// rejects only literal addresses and names with a fixed meaning. The proxy's own rules decide about all others.
+// checkProxied returns an error if the proxy must not be asked for address. The proxy resolves
+// names, so checkProxied rejects only literal addresses and names with a fixed meaning. The proxy's
+// own rules decide about all others.
 func (r *route) checkProxied(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || r.written[strings.ToLower(address)] {

@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// internalService starts a server on this machine that an attacker must not reach and that is not a Git server. It
-// returns the server's URL and the number of its requests.
+// internalService starts a server on this machine that an attacker must not reach and that is not a
+// Git server. It returns the server's URL and the number of its requests.
 func internalService(t *testing.T) (address string, asked *atomic.Int32) {
 	t.Helper()
 	asked = &atomic.Int32{}
@@ -29,8 +29,8 @@ func internalService(t *testing.T) (address string, asked *atomic.Int32) {
 	return server.URL, asked
 }
 
-// TestSecWhatNobodyWroteIsGuarded fetches from URLs of committers and upstreams that lead to this machine. None of
-// them reaches it, under any name. The URL that an administrator wrote does.
+// TestSecWhatNobodyWroteIsGuarded fetches from URLs of committers and upstreams that lead to this
+// machine. None of them reaches it, under any name. The URL that an administrator wrote does.
 func TestSecWhatNobodyWroteIsGuarded(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t)

@@ -69,7 +69,8 @@ func (c *Client) newHTTPSession(p mirror.FetchParams, t target) (*httpSession, e
 	return &httpSession{client: client, close: carriers.CloseIdleConnections, base: base, agent: c.agent, newest: c.version2}, nil
 }
 
-// checkRedirect lets only the first request of a session be sent elsewhere, and never from encrypted to plain.
+// checkRedirect lets only the first request of a session be sent elsewhere, and never from
+// encrypted to plain.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
@@ -108,8 +109,9 @@ func (s *httpSession) Advertise(ctx context.Context) (*Offer, error) {
 	return s.two.listRefs(ctx)
 }
 
-// Fetch implements [Session]. It lets the upstream say first what both sides have, where it can: it may be of the kind that
-// demands to. Most answer with the pack in the same breath, others are asked once more for it.
+// Fetch implements [Session]. It lets the upstream say first what both sides have, where it can: it
+// may be of the kind that demands to. Most answer with the pack in the same breath, others are
+// asked once more for it.
 func (s *httpSession) Fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
 	if s.two != nil {
 		return s.two.fetch(ctx, r)

@@ -21,11 +21,11 @@ import (
 // capNoDone lets an upstream that is ready send the pack without being told "done".
 const capNoDone capability.Capability = "no-done"
 
-// maxAcks bounds the acknowledgements of one round: one for each offered object, and as many again for servers that
-// repeat some.
+// maxAcks bounds the acknowledgements of one round: one for each offered object, and as many again
+// for servers that repeat some.
 const maxAcks = 2 * maxHaves
 
-// multiAck tells whether the upstream acknowledges every object that both sides have.
+// multiAck reports whether the upstream acknowledges every object that both sides have.
 func multiAck(req *packp.UploadPackRequest) bool {
 	return req.Capabilities.Supports(capability.MultiACKDetailed) || req.Capabilities.Supports(capability.MultiACK)
 }
@@ -59,8 +59,8 @@ type answer struct {
 	pack   bool            // the pack follows
 }
 
-// readRound reads the answer to a request without "done". It ends with NAK, or, where the upstream is ready and may do so
-// unasked, with a last ACK and the pack.
+// readRound reads the answer to a request without "done". It ends with NAK, or, where the upstream
+// is ready and may do so unasked, with a last ACK and the pack.
 func readRound(r *bufio.Reader, noDone bool) (answer, error) {
 	var a answer
 	ready := false
@@ -132,7 +132,8 @@ func parseAck(line []byte) (ack, error) {
 	return ack{}, &strayError{string(line), "an acknowledgement"}
 }
 
-// decodePack reads past the acknowledgements and returns the pack that follows. Closing it closes body.
+// decodePack reads past the acknowledgements and returns the pack that follows. Closing it closes
+// body.
 func decodePack(r *bufio.Reader, body io.Closer, req *packp.UploadPackRequest) (io.ReadCloser, error) {
 	if err := readFinal(r); err != nil {
 		return nil, errors.Join(err, body.Close())

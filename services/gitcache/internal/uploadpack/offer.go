@@ -59,7 +59,7 @@ func readOffer(r io.Reader, agent string) (*Offer, error) {
 	return o, nil
 }
 
-// mirrored tells whether a ref is a branch or a tag with a name that cannot do harm.
+// mirrored reports whether a ref is a branch or a tag with a name that cannot do harm.
 func mirrored(name string) bool {
 	if !strings.HasPrefix(name, mirror.BranchPrefix) && !strings.HasPrefix(name, mirror.TagPrefix) {
 		return false
@@ -67,8 +67,8 @@ func mirrored(name string) bool {
 	return plumbing.ReferenceName(name).Validate() == nil && !strings.ContainsAny(name, "\n\x00")
 }
 
-// findDefaultBranch reads the symref capability. Servers without it, or where it names what is not mirrored, leave it to a
-// guess.
+// findDefaultBranch reads the symref capability. Servers without it, or where it names what is not
+// mirrored, leave it to a guess.
 func (o *Offer) findDefaultBranch() string {
 	for _, pair := range o.capabilities.Get(capability.SymRef) {
 		if target, ok := strings.CutPrefix(pair, "HEAD:"); ok && mirrored(target) {
@@ -98,7 +98,8 @@ func (o *Offer) Content() mirror.Content {
 	return mirror.Content{Refs: o.Refs, Head: o.Head, DefaultBranch: o.DefaultBranch}
 }
 
-// Equals tells whether a mirror holds exactly what is offered. What a ref's object leads to is settled already.
+// Equals reports whether a mirror holds exactly what is offered. What a ref's object leads to is
+// settled already.
 func (o *Offer) Equals(have mirror.Content) bool {
 	return o.Head == have.Head && o.DefaultBranch == have.DefaultBranch &&
 		slices.EqualFunc(o.Refs, have.Refs, func(a, b mirror.Ref) bool { return a.Name == b.Name && a.Object == b.Object })

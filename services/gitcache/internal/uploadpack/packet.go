@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// packets are what version 2 of the protocol is made of: lines with their length before them, and marks between them.
-// go-git's reader knows lines and one of the marks.
+// packets are what version 2 of the protocol is made of: lines with their length before them, and
+// marks between them. go-git's reader knows lines and one of the marks.
 const (
 	packetHeader = 4
 	maxPacket    = 65520

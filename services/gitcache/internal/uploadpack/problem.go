@@ -25,7 +25,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// explain is the one place where failures of the network, of protocols and of libraries become reasons.
+// explain is the one place where failures of the network, of protocols and of libraries become
+// reasons.
 func explain(err error, def mirror.Definition) error {
 	if already, ok := errors.AsType[*mirror.UpstreamError](err); ok {
 		return already

@@ -32,7 +32,8 @@ func proxyPort(scheme string) string {
 	return map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[scheme]
 }
 
-// parseProxy reads the proxy of a definition; nil where it has none. The error is a *mirror.FieldError without the URL.
+// parseProxy reads the proxy of a definition; nil where it has none. The error is a
+// *mirror.FieldError without the URL.
 func parseProxy(secret mirror.Secret) (*url.URL, error) {
 	if secret == "" {
 		return nil, nil
@@ -55,11 +56,12 @@ func parseProxy(secret mirror.Secret) (*url.URL, error) {
 
 // route is the way to upstreams: directly, or through a proxy.
 type route struct {
-	// dialer connects to proxies and to addresses that an administrator wrote. outside connects to all others.
+	// dialer connects to proxies and to addresses that an administrator wrote. outside connects to
+	// all others.
 	dialer, outside *dialer
 	judge           dialguard.Guard
 	written         map[string]bool // host:port
-	// proxy tells which proxy leads to a URL; nil for none.
+	// proxy returns the proxy that leads to a URL; nil for none.
 	proxy func(*http.Request) (*url.URL, error)
 	// roots are trusted for a proxy that is reached over TLS. Nil: the system's.
 	roots *x509.CertPool

@@ -59,7 +59,7 @@ func (s *text) records(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusUnauthorized)
 }
 
-// journal is an event log that tells when a repository has been fetched, well or badly.
+// journal is an event log that shows when a repository has been fetched, successfully or not.
 type journal struct {
 	text
 	fetched chan mirror.State
@@ -115,8 +115,9 @@ const installationToken = "canary-installation-token"
 // line is a line of a PEM text, which stands for the whole.
 func line(pem string) string { return strings.Split(pem, "\n")[3] }
 
-// TestSecretsStayWhereTheyBelong sends every kind of credential into every trap, with the log at its most talkative, and
-// looks for the secrets in all that is said or sent to anybody but the origin over TLS.
+// TestSecretsStayWhereTheyBelong sends every kind of credential into every trap, with the log at
+// its most talkative, and looks for the secrets in all that is said or sent to anybody but the
+// origin over TLS.
 func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	t.Parallel()
 	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -155,7 +156,8 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// TestSSHSecretsAreNotSaid has a key with passphrase refused, and a proxy with a password that leads nowhere.
+// TestSSHSecretsAreNotSaid has a key with passphrase refused, and a proxy with a password that
+// leads nowhere.
 func TestSSHSecretsAreNotSaid(t *testing.T) {
 	t.Parallel()
 	server, stranger := gittest.New(t), gittest.New(t)
@@ -216,7 +218,8 @@ func refusing(t *testing.T) *httptest.Server {
 	return server
 }
 
-// runOnce lets a repository be fetched once by all that fetches in production, and returns all that was said about it.
+// runOnce lets a repository be fetched once by all that fetches in production, and returns all that
+// was said about it.
 func runOnce(t *testing.T, def mirror.Definition) string {
 	t.Helper()
 	var log text

@@ -24,7 +24,8 @@ var (
 
 const dialTimeout = 15 * time.Second
 
-// Session is one conversation with an upstream: advertise once, then fetch at most once. It is for one goroutine.
+// Session is one conversation with an upstream: advertise once, then fetch at most once. It is for
+// one goroutine.
 type Session interface {
 	// Advertise lists what the upstream has.
 	Advertise(ctx context.Context) (*Offer, error)
@@ -41,7 +42,8 @@ type Request struct {
 	Haves []string
 	// Thin lets the pack lean on objects outside of it, which a pack on disk must not.
 	Thin bool
-	// Blobless leaves out the content of files, but for what Wants name themselves. Only an [Offer] that says so can.
+	// Blobless leaves out the content of files, but for what Wants name themselves. Only an [Offer]
+	// that says so can.
 	Blobless bool
 }
 
@@ -67,8 +69,8 @@ type target struct {
 	endpoint *transport.Endpoint
 }
 
-// dialer makes connections that ask the guard before every write: a replica that was frozen past its lease sends nothing
-// when it wakes up.
+// dialer makes connections that ask the guard before every write: a replica that was frozen past
+// its lease sends nothing when it wakes up.
 type dialer struct {
 	net.Dialer
 	guard    func() error
@@ -109,8 +111,8 @@ func (c guardedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. Where the guard does not agree the connection ends: who waits for an answer to what was never
-// sent would wait for long.
+// Write implements net.Conn. Where the guard does not agree the connection ends: who waits for an
+// answer to what was never sent would wait for long.
 func (c guardedConn) Write(p []byte) (int, error) {
 	if err := c.guard(); err != nil {
 		_ = c.Close() // sends no bytes

@@ -28,7 +28,7 @@ const (
 	maxStderr = 4 << 10
 )
 
-// hostKeyError tells that a server's key is not what known_hosts holds.
+// hostKeyError reports that a server's key is not the one in known_hosts.
 type hostKeyError struct {
 	host    string
 	key     ssh.PublicKey // what the server showed; nil when it did not come to that
@@ -57,8 +57,8 @@ func (e *hostKeyError) message() string {
 // errSSHAuth marks a server that accepts none of our keys.
 var errSSHAuth = errors.New("ssh key not accepted")
 
-// sshSession runs one program, git-upload-pack for a fetch, on the other side of one SSH connection. Neither an agent nor any file of the user that
-// the process runs as is looked at.
+// sshSession runs one program, git-upload-pack for a fetch, on the other side of one SSH
+// connection. Neither an agent nor any file of the user that the process runs as is looked at.
 type sshSession struct {
 	client  *ssh.Client
 	session *ssh.Session
@@ -270,7 +270,8 @@ type remoteError struct {
 func (e *remoteError) Error() string { return fmt.Sprintf("upstream said %q: %v", e.said, e.cause) }
 func (e *remoteError) Unwrap() error { return e.cause }
 
-// blame adds what came on the error stream. The stream is complete once the remote program has ended.
+// blame adds what came on the error stream. The stream is complete once the remote program has
+// ended.
 func (s *sshSession) blame(err error) error {
 	_ = s.stdin.Close()
 	_ = s.session.Wait() // its verdict is less than what it printed

@@ -21,8 +21,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// strictFront stands before a real server and lets only those requests for packs through that judge finds nothing wrong
-// with. It sees the request's body.
+// strictFront stands before a real server and lets only those requests for packs through that judge
+// finds nothing wrong with. It sees the request's body.
 func strictFront(t *testing.T, repo *gittest.Repo, judge func(body string) (fault string)) string {
 	t.Helper()
 	path := pathOf(t, repo.URL())
@@ -184,7 +184,8 @@ func TestAnswersThatAreNotGit(t *testing.T) {
 	}
 }
 
-// TestUpstreamsOwnWords wants messages to repeat what the upstream sent: bounded, on one line, and without credentials.
+// TestUpstreamsOwnWords wants messages to repeat what the upstream sent: bounded, on one line, and
+// without credentials.
 func TestUpstreamsOwnWords(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t)
@@ -236,7 +237,8 @@ func TestUpstreamsOwnWords(t *testing.T) {
 	}
 }
 
-// TestUnreachableUpstreams wants to be told which host cannot be reached, and how. Resolvers ask nobody about onion.
+// TestUnreachableUpstreams wants to be told which host cannot be reached, and how. Resolvers ask
+// nobody about onion.
 func TestUnreachableUpstreams(t *testing.T) {
 	t.Parallel()
 	closed := loopback.Addr(t)
@@ -255,7 +257,8 @@ func TestUnreachableUpstreams(t *testing.T) {
 	}
 }
 
-// TestSHA256 asks a real repository with SHA-256 object names. An empty one tells nothing of them, and is mirrored as empty.
+// TestSHA256 asks a real repository with SHA-256 object names. An empty one tells nothing of them,
+// and is mirrored as empty.
 func TestSHA256(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t)
@@ -286,7 +289,8 @@ func TestSHA256(t *testing.T) {
 	}
 }
 
-// TestRefusalQuietsTheHost lets one repository's 429 speak for all of its host, and for no other host.
+// TestRefusalQuietsTheHost lets one repository's 429 speak for all of its host, and for no other
+// host.
 func TestRefusalQuietsTheHost(t *testing.T) {
 	t.Parallel()
 	server, other := gittest.New(t), gittest.New(t)

@@ -22,7 +22,8 @@ import (
 type transports struct {
 	origin *url.URL
 	route  *route
-	// secure has the client certificate, and is for the origin alone. proxied hands requests to a proxy that speaks HTTP.
+	// secure has the client certificate, and is for the origin alone. proxied hands requests to a
+	// proxy that speaks HTTP.
 	secure, elsewhere, plain, proxied *http.Transport
 }
 
@@ -35,7 +36,8 @@ func newTransports(r *route, origin *url.URL, c mirror.Credential, roots *x509.C
 		}
 	}
 	t := &transports{origin: origin, route: r, secure: base(), elsewhere: base(), plain: base(), proxied: base()}
-	// Proxies are dialled here rather than by net/http, which would show them the client certificate too.
+	// Proxies are dialled here rather than by net/http, which would show them the client
+	// certificate too.
 	tunnel := func(ctx context.Context, _, address string) (net.Conn, error) { return r.tunnel(ctx, "https", address) }
 	t.secure.DialContext, t.elsewhere.DialContext = tunnel, tunnel
 	t.plain.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return r.dialPlain(ctx, address) }
@@ -50,7 +52,8 @@ func newTransports(r *route, origin *url.URL, c mirror.Credential, roots *x509.C
 	return t, nil
 }
 
-// webProxy leaves to net/http what it does best: handing whole requests to a proxy that speaks HTTP.
+// webProxy leaves to net/http what it does best: handing whole requests to a proxy that speaks
+// HTTP.
 func (r *route) webProxy(req *http.Request) (*url.URL, error) {
 	via, err := r.proxy(req)
 	if err != nil {
@@ -172,8 +175,8 @@ func (g gated) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// newRoute returns the route for a definition: through its own proxy, or through the environment's proxy for HTTP.
-// Addresses in URLs other than written are checked before they are dialled.
+// newRoute returns the route for a definition: through its own proxy, or through the environment's
+// proxy for HTTP. Addresses in URLs other than written are checked before they are dialled.
 func (c *Client) newRoute(def mirror.Definition, p mirror.FetchParams, written ...string) (*route, *x509.CertPool, error) {
 	roots, err := certPool(def.CAPEM)
 	if err != nil {

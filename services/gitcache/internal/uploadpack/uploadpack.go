@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uploadpack talks to upstreams: it speaks the upload-pack protocol, over smart HTTP and SSH, for all back ends.
+// Package uploadpack talks to upstreams: it speaks the upload-pack protocol, over smart HTTP and
+// SSH, for all back ends.
 //
-// One session lists the refs and, if any moved, asks for a pack of what is missing. That leaves redirects, credentials,
-// proxies, ambient configuration, capabilities, what each host is spared, and the guard before every byte in one place.
+// One session lists the refs and, if any moved, asks for a pack of what is missing. That leaves
+// redirects, credentials, proxies, ambient configuration, capabilities, what each host is spared,
+// and the guard before every byte in one place.
 package uploadpack
 
 import (
@@ -21,8 +23,8 @@ import (
 )
 
 const (
-	// maxAdvertised bounds the bytes of a list of refs, which is about a million refs. In memory the list takes three
-	// times as much.
+	// maxAdvertised bounds the bytes of a list of refs, which is about a million refs. In memory
+	// the list takes three times as much.
 	maxAdvertised = 64 << 20
 	// maxCapabilities bounds the bytes of the capabilities that an upstream lists.
 	maxCapabilities = 1 << 20
@@ -36,18 +38,21 @@ type Config struct {
 	Hosts *hostgate.Gate
 	// Credentials are for definitions that have none. Nil: there are none.
 	Credentials Credentials
-	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil: http.ProxyFromEnvironment.
+	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil:
+	// http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Agent is what upstreams are told about this client, such as "git/2.0 (leat)". Empty: that.
 	Agent string
-	// Version2 asks upstreams for version 2 of the protocol: they then list branches and tags alone, and may name objects by
-	// SHA-256. Those that do not know it are talked to in the first version.
+	// Version2 asks upstreams for version 2 of the protocol: they then list branches and tags
+	// alone, and may name objects by SHA-256. Those that do not know it are talked to in the first
+	// version.
 	Version2 bool
-	// Guard judges the addresses of URLs that no administrator wrote: those of submodules at other hosts than their root's, of
-	// redirects, and of stores that an LFS server names.
+	// Guard judges the addresses of URLs that no administrator wrote: those of submodules at other
+	// hosts than their root's, of redirects, and of stores that an LFS server names.
 	Guard dialguard.Guard
-	// Root returns the URL of the repository with that UID, to which submodules refer as their root. It returns false
-	// while the URL is unknown, and Guard then judges the addresses of those submodules. Nil: every URL is unknown.
+	// Root returns the URL of the repository with that UID, to which submodules refer as their
+	// root. It returns false while the URL is unknown, and Guard then judges the addresses of those
+	// submodules. Nil: every URL is unknown.
 	Root func(uid string) (url string, ok bool)
 }
 

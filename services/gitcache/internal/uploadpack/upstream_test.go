@@ -100,7 +100,8 @@ func TestNotSpoken(t *testing.T) {
 	}
 }
 
-// TestQuietAfterRefusal asks a host once that wants to be left alone, and not again before its time.
+// TestQuietAfterRefusal asks a host once that wants to be left alone, and not again before its
+// time.
 func TestQuietAfterRefusal(t *testing.T) {
 	t.Parallel()
 	server := gittest.New(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// version2Wanted asks for version 2 of the protocol, as a header and as an environment variable. Who does not know it
-// answers in the first version.
+// version2Wanted asks for version 2 of the protocol, as a header and as an environment variable.
+// Who does not know it answers in the first version.
 const version2Wanted = "version=2"
 
 // idForm are the names of objects, by SHA-1 and by SHA-256.
@@ -62,7 +62,7 @@ type version2 struct {
 	capabilities map[string]string
 	// apart: every answer is a stream of its own, which ends with it.
 	apart bool
-	// send sends a command. Whoever closes what it returns has read the answer.
+	// send sends a command. Closing the returned body ends the reading of the answer.
 	send func(ctx context.Context, command string) (io.ReadCloser, error)
 }
 
@@ -103,7 +103,7 @@ func (v *version2) check() error {
 
 func (v *version2) format() string { return v.capabilities["object-format"] }
 
-// filters tells whether the upstream can leave out some kinds of objects.
+// filters reports whether the upstream can leave out some kinds of objects.
 func (v *version2) filters() bool {
 	return slices.Contains(strings.Fields(v.capabilities["fetch"]), "filter")
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// What belongs to a repository besides Git is reached in the way that its definition prescribes for Git: the same proxy,
-// certificates and limits, and the credential only where it would go anyway.
+// What belongs to a repository besides Git is reached in the way that its definition prescribes for
+// Git: the same proxy, certificates and limits, and the credential only where it would go anyway.
 
 // maxGrant bounds what git-lfs-authenticate may answer.
 const maxGrant = 64 << 10
 
-// Carrier returns what carries requests that belong to a repository, every one of them under the guard. Where credential is
-// set, those to the host of the repository's URL get its credential; all others are sent as they are. Whoever is done
-// with it closes its idle connections.
+// Carrier returns what carries requests that belong to a repository, every one of them under the
+// guard. Where credential is set, those to the host of the repository's URL get its credential; all
+// others are sent as they are. A caller that is done with it closes its idle connections.
 func (c *Client) Carrier(def mirror.Definition, guard func() error, credential bool) (http.RoundTripper, error) {
 	def, err := c.effective(def)
 	if err != nil {
@@ -67,8 +67,8 @@ type carrier struct {
 // CloseIdleConnections is what http.Client looks for.
 func (c carrier) CloseIdleConnections() { c.idle() }
 
-// LFS returns where the LFS server of a repository is, and what requests to that host have to carry besides the
-// repository's credential. Over SSH git-lfs-authenticate tells both.
+// LFS returns where the LFS server of a repository is, and what requests to that host have to carry
+// besides the repository's credential. Over SSH git-lfs-authenticate tells both.
 func (c *Client) LFS(ctx context.Context, def mirror.Definition, guard func() error) (string, map[string]string, error) {
 	def, err := c.effective(def)
 	if err != nil {
@@ -128,8 +128,8 @@ func (t target) checkGrant(got grant) error {
 	return nil
 }
 
-// Explain makes an *mirror.UpstreamError of what went wrong under a [Client.Carrier] or in [Client.LFS]. It leaves alone what says
-// that nothing was sent.
+// Explain makes an *mirror.UpstreamError of what went wrong under a [Client.Carrier] or in
+// [Client.LFS]. It leaves alone what says that nothing was sent.
 func (c *Client) Explain(err error, def mirror.Definition) error {
 	if quiet, ok := errors.AsType[*mirror.QuietError](err); ok {
 		return quiet

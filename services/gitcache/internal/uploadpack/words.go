@@ -54,7 +54,8 @@ func quoted(err error, def mirror.Definition) string {
 
 var (
 	userInfo = regexp.MustCompile(`://[^/@\s"']*@`)
-	// headerWords and assignedWords match credentials by their names. A colon without quotes is a person's.
+	// headerWords and assignedWords match credentials by their names. A colon without quotes is a
+	// person's.
 	headerWords   = regexp.MustCompile(`(?i)\b(authorization["']?\s*[:=]\s*["']?)(?:(?:basic|bearer|token)\s+)?[^\s"',;]+`)
 	assignedWords = regexp.MustCompile(`(?i)\b((?:token|password|secret)(?:\s*=\s*["']?|["']\s*:\s*["']))[^\s"',;&]+`)
 	// tokenWords match what looks like a token. Ids of objects do not: they are hexadecimal.
@@ -62,8 +63,9 @@ var (
 	objectID   = regexp.MustCompile(`^[0-9a-f]+$`)
 )
 
-// masked returns the beginning of foreign words, on one line, without credentials: those of the definition, and whatever
-// looks like one, for the upstream may repeat a credential that the definition does not hold.
+// masked returns the beginning of foreign words, on one line, without credentials: those of the
+// definition, and whatever looks like one, for the upstream may repeat a credential that the
+// definition does not hold.
 func masked(said string, def mirror.Definition) string {
 	const enough, mask = 200, "***"
 	said = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(said, ""), func(r rune) bool {
@@ -91,8 +93,8 @@ func printable(said string) string {
 	return strings.ToValidUTF8(said[:min(len(said), enough)], "")
 }
 
-// hostOf returns the host that a failed conversation was with: that of the request, which may have been redirected or go to
-// an LFS server, or else that of the definition.
+// hostOf returns the host that a failed conversation was with: that of the request, which may have
+// been redirected or go to an LFS server, or else that of the definition.
 func hostOf(err error, def mirror.Definition) string {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		if address, err := url.Parse(failed.URL); err == nil && address.Host != "" {

@@ -10,9 +10,10 @@ import (
 	"strings"
 )
 
-// address returns the one spelling of where a repository is, "host[:port]/path", whatever protocol and user it is reached
-// by; empty where the URL cannot be read. Letters' case does not count: hosts that tell paths apart by it are rare, and
-// the worst that can happen there is a fetch too many.
+// address returns the one spelling of where a repository is, "host[:port]/path", whatever protocol
+// and user it is reached by; empty where the URL cannot be read. Letters' case does not count:
+// hosts that tell paths apart by it are rare, and the worst that can happen there is a fetch too
+// many.
 func address(raw string) string {
 	host, folder := split(strings.TrimSpace(raw))
 	folder = strings.Trim(path.Clean("/"+folder), "/")
@@ -23,7 +24,8 @@ func address(raw string) string {
 	return azureAddress(strings.ToLower(host), folder)
 }
 
-// split reads scheme://[user@]host[:port]/path and [user@]host:path. A port that the scheme implies is left out.
+// split reads scheme://[user@]host[:port]/path and [user@]host:path. A port that the scheme implies
+// is left out.
 func split(raw string) (host, folder string) {
 	if !strings.Contains(raw, "://") {
 		before, folder, ok := strings.Cut(raw, ":")
@@ -57,8 +59,9 @@ func defaultPort(scheme string) string {
 	return ""
 }
 
-// azureAddress brings the names that one repository has in Azure DevOps to one: its SSH host writes v3/ORG/PROJECT/REPO,
-// the old host has the organisation in its name, and a repository named like its project leaves the project out.
+// azureAddress brings the names that one repository has in Azure DevOps to one: its SSH host writes
+// v3/ORG/PROJECT/REPO, the old host has the organisation in its name, and a repository named like
+// its project leaves the project out.
 func azureAddress(host, folder string) string {
 	org, old := strings.CutSuffix(host, ".visualstudio.com")
 	switch {

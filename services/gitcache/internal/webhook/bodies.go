@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// A body is held in memory before its sender is authenticated, because the proof covers its bytes. So the memory for
-// the bodies of all senders is bounded, and so is the share of each sender.
+// A body is held in memory before its sender is authenticated, because the proof covers its bytes.
+// So the memory for the bodies of all senders is bounded, and so is the share of each sender.
 const (
-	// bodiesAtOnce is how many bodies of the largest size are held at once. Most webhooks are a hundredth of that
-	// size.
+	// bodiesAtOnce is how many bodies of the largest size are held at once. Most webhooks are a
+	// hundredth of that size.
 	bodiesAtOnce = 16
 	// bodiesOfOne is how many of them may be held for one source.
 	bodiesOfOne = 4
@@ -39,9 +39,9 @@ func newBodies(largest int64) *bodies {
 	return &bodies{largest: largest, all: semaphore.NewWeighted(bodiesAtOnce * (largest + 1)), bySource: map[string]int64{}}
 }
 
-// enter blocks until a body may be read, and returns a function that the caller calls once it no longer needs the
-// body. size is the announced length; negative means that it is unknown. enter returns false if there is not enough
-// room.
+// enter blocks until a body may be read, and returns a function that the caller calls once it no
+// longer needs the body. size is the announced length; negative means that it is unknown. enter
+// returns false if there is not enough room.
 func (b *bodies) enter(ctx context.Context, source string, size int64) (release func(), ok bool) {
 	if size < 0 || size > b.largest {
 		size = b.largest
@@ -80,8 +80,8 @@ func (b *bodies) giveBack(source string, size int64) {
 	}
 }
 
-// readBody reads a body of at most largest bytes. It returns an *http.MaxBytesError for a longer one. Its memory
-// exceeds the announced length only by what a reader needs to see the end.
+// readBody reads a body of at most largest bytes. It returns an *http.MaxBytesError for a longer
+// one. Its memory exceeds the announced length only by what a reader needs to see the end.
 func readBody(r io.ReadCloser, announced, largest int64) ([]byte, error) {
 	var body bytes.Buffer
 	if announced > 0 {

@@ -38,8 +38,8 @@ func (u *unended) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestSecBodiesWithoutProofAreBounded sends bodies that do not end from many senders with a made-up signature. The
-// handler holds a few of them, and rejects the others unread.
+// TestSecBodiesWithoutProofAreBounded sends bodies that do not end from many senders with a made-up
+// signature. The handler holds a few of them, and rejects the others unread.
 func TestSecBodiesWithoutProofAreBounded(t *testing.T) {
 	t.Parallel()
 	const largest, senders = 512 << 10, 200
@@ -105,8 +105,8 @@ func (f forbidden) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestSecRefusedUnread checks that deliveries that cannot be proven or are too large are rejected before their body
-// is read.
+// TestSecRefusedUnread checks that deliveries that cannot be proven or are too large are rejected
+// before their body is read.
 func TestSecRefusedUnread(t *testing.T) {
 	t.Parallel()
 	h := (&hub{repositories: []mirror.Definition{repository("shop", "https://github.com/Acme/shop", own)}}).start(t)
@@ -137,8 +137,8 @@ func TestSecRefusedUnread(t *testing.T) {
 	}
 }
 
-// TestSecARepositorysOwnAddress accepts deliveries that the repository's secret proves. The answer does not reveal
-// whether the repository exists.
+// TestSecARepositorysOwnAddress accepts deliveries that the repository's secret proves. The answer
+// does not reveal whether the repository exists.
 func TestSecARepositorysOwnAddress(t *testing.T) {
 	t.Parallel()
 	h := (&hub{repositories: []mirror.Definition{

@@ -16,7 +16,7 @@ import (
 
 // These tests are inside the package: behind the proof of a secret no fuzzer would get far.
 
-// events are values of the headers that tell what a delivery is about, for each provider.
+// events are values of the headers that name a delivery's subject, for each provider.
 func events() map[string][]http.Header {
 	one := func(name string, values ...string) []http.Header {
 		var headers []http.Header

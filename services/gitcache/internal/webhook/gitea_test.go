@@ -15,7 +15,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// TestSlowGitea lets a real Gitea send what it sends: its own signature, headers and payload, of a push, a tag and a deletion.
+// TestSlowGitea lets a real Gitea send what it sends: its own signature, headers and payload, of a
+// push, a tag and a deletion.
 func TestSlowGitea(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("LEAT_SLOW") == "" {

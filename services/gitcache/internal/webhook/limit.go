@@ -13,10 +13,12 @@ import (
 )
 
 const (
-	// sourceRate and sourceBurst bound what one address sends, in deliveries a second. A Git host sends those of all its
-	// repositories from few addresses, and a load balancer all of them from one.
+	// sourceRate and sourceBurst bound what one address sends, in deliveries a second. A Git host
+	// sends those of all its repositories from few addresses, and a load balancer all of them from
+	// one.
 	sourceRate, sourceBurst = 20, 300
-	// targetRate and targetBurst bound the deliveries about one repository. Those within the debounce time share a fetch.
+	// targetRate and targetBurst bound the deliveries about one repository. Those within the
+	// debounce time share a fetch.
 	targetRate, targetBurst = 1, 30
 	// maxLimits bounds the addresses or repositories that are kept in mind.
 	maxLimits = 10_000
@@ -35,7 +37,8 @@ func newLimits(perSecond rate.Limit, burst int) *limits {
 	return &limits{rate: perSecond, burst: burst, byKey: map[string]*rate.Limiter{}}
 }
 
-// take takes one from the key's allowance. It returns zero, or how long to wait where nothing is left.
+// take takes one from the key's allowance. It returns zero, or how long to wait where nothing is
+// left.
 func (l *limits) take(key string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,8 +56,8 @@ func (l *limits) take(key string) time.Duration {
 	return wait
 }
 
-// makeRoom forgets keys whose allowance is whole again, which is what a new one begins with. Where there are none it
-// forgets any: memory is bounded first.
+// makeRoom forgets keys whose allowance is whole again, which is what a new one begins with. Where
+// there are none it forgets any: memory is bounded first.
 func (l *limits) makeRoom() {
 	if len(l.byKey) < maxLimits {
 		return
@@ -72,7 +75,8 @@ func (l *limits) makeRoom() {
 	}
 }
 
-// sourceOf names where a request comes from. One holder of an IPv6 network has all addresses of its last 64 bits.
+// sourceOf names where a request comes from. One holder of an IPv6 network has all addresses of its
+// last 64 bits.
 func sourceOf(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

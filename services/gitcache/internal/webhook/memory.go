@@ -11,8 +11,8 @@ import (
 const (
 	// maxRemembered bounds the deliveries that are remembered; beyond it the oldest are forgotten.
 	maxRemembered = 20_000
-	// remembered is how long a delivery is; it exceeds the time for which a generic one is valid. Not for ever, because a
-	// branch that is moved to and fro may be told of in equal words.
+	// remembered is how long a delivery is; it exceeds the time for which a generic one is valid.
+	// Not for ever, because a branch that is moved to and fro may be told of in equal words.
 	remembered = time.Hour
 )
 
@@ -58,7 +58,7 @@ func (m *memory) drop(now time.Time) {
 		if len(m.order) < maxRemembered && now.Sub(oldest.at) < remembered {
 			return
 		}
-		if m.seen[oldest.id].Equal(oldest.at) { // not forgotten and seen anew
+		if m.seen[oldest.id].Equal(oldest.at) { // not forgotten and seen again
 			delete(m.seen, oldest.id)
 		}
 		m.order = m.order[1:]

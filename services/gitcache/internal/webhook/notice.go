@@ -29,7 +29,8 @@ type notice struct {
 	kind kind
 	// urls are all that the delivery calls the repository by, as they stand there.
 	urls []string
-	// path is the end of the repository's path, for a provider that may send no URL at all; empty otherwise.
+	// path is the end of the repository's path, for a provider that may send no URL at all; empty
+	// otherwise.
 	path string
 	// delivery is the provider's id of the delivery; empty where there is none.
 	delivery string
@@ -47,7 +48,7 @@ func refs(urls ...string) (notice, error) {
 	return notice{kind: kindRefs, urls: urls}, nil
 }
 
-// concerns tells whether a repository of that URL is the one that the delivery names.
+// concerns reports whether a repository of that URL is the one that the delivery names.
 func (n notice) concerns(repository string) bool {
 	wanted := address(repository)
 	if wanted == "" {
@@ -90,8 +91,8 @@ func readGitea(header http.Header, body []byte) (notice, error) {
 	return readHub(cmp.Or(header.Get("X-Gitea-Event"), header.Get("X-Forgejo-Event")), header, body)
 }
 
-// readHub reads what GitHub sends, and Gitea after it. A push event tells of branches and tags that were made or deleted
-// too; the others tell it once more.
+// readHub reads what GitHub sends, and Gitea after it. A push event tells of branches and tags that
+// were made or deleted too; the others tell it once more.
 func readHub(event string, header http.Header, body []byte) (notice, error) {
 	switch event {
 	case "ping":
@@ -162,8 +163,8 @@ func readBitbucket(header http.Header, body []byte) (notice, error) {
 
 func isBitbucketPing(header http.Header) bool { return header.Get("X-Event-Key") == "diagnostics:ping" }
 
-// readBitbucketServer reads what Bitbucket Server and Data Center send. Older ones name no clone URLs: there the path has
-// to do, on whichever host.
+// readBitbucketServer reads what Bitbucket Server and Data Center send. Older ones name no clone
+// URLs: there the path has to do, on whichever host.
 func readBitbucketServer(header http.Header, body []byte) (notice, error) {
 	if isBitbucketPing(header) {
 		return notice{kind: kindPing}, nil

@@ -29,7 +29,8 @@ type claim struct {
 	token string
 }
 
-// holds tells, in a time that does not depend on the answer, whether the claim proves knowledge of the secret.
+// holds tells, in a time that does not depend on the answer, whether the claim proves knowledge of
+// the secret.
 func (c claim) holds(secret mirror.Secret, body []byte) bool {
 	if c.mac != nil {
 		h := hmac.New(sha256.New, []byte(secret.Reveal()))
@@ -45,8 +46,9 @@ func (c claim) holds(secret mirror.Secret, body []byte) bool {
 // deliveryID tells deliveries apart.
 type deliveryID [sha256.Size]byte
 
-// id is made of what the sender cannot change without a secret: the MAC where there is one. The ids that providers put
-// into headers are signed by none of them; they count where the secret itself was sent, for who has that needs no replay.
+// id is made of what the sender cannot change without a secret: the MAC where there is one. The ids
+// that providers put into headers are signed by none of them; they count where the secret itself
+// was sent, for a sender that has the secret needs no replay.
 func (c claim) id(n notice, body []byte) deliveryID {
 	switch {
 	case c.mac != nil:
@@ -64,9 +66,9 @@ type proven struct {
 	repositories []mirror.Definition
 }
 
-// prove compares the claim with every secret, so that its duration does not reveal which one fits. If the sender
-// named a repository, prove compares with that repository's secret alone, or with unknownSecret if it has none. The
-// error is the context's.
+// prove compares the claim with every secret, so that its duration does not reveal which one fits.
+// If the sender named a repository, prove compares with that repository's secret alone, or with
+// unknownSecret if it has none. The error is the context's.
 func (h *Handler) prove(ctx context.Context, c claim, name string, body []byte) (proven, error) {
 	if err := h.verifying.Acquire(ctx, 1); err != nil {
 		return proven{}, context.Cause(ctx)
@@ -89,11 +91,12 @@ func (h *Handler) prove(ctx context.Context, c claim, name string, body []byte) 
 	return p, nil
 }
 
-// unknownSecret replaces the missing secret of a named repository. prove ignores the result of that comparison.
+// unknownSecret replaces the missing secret of a named repository. prove ignores the result of that
+// comparison.
 const unknownSecret mirror.Secret = "stands for the secret of a repository that is not there"
 
-// bySecret groups repositories by the secret that their webhooks need, and leaves out repositories without one. With
-// a name it returns that repository alone.
+// bySecret groups repositories by the secret that their webhooks need, and leaves out repositories
+// without one. With a name it returns that repository alone.
 func (h *Handler) bySecret(name string) map[mirror.Secret][]mirror.Definition {
 	groups := map[mirror.Secret][]mirror.Definition{}
 	if h.params.DefaultSecret != "" && name == "" {
@@ -151,7 +154,8 @@ func basicPassword(r *http.Request, _ time.Time) (claim, bool) {
 	return claim{token: password}, ok && password != ""
 }
 
-// timedSignature reads Leat's own form: a MAC over "timestamp.body", and the timestamp in Unix seconds.
+// timedSignature reads Leat's own form: a MAC over "timestamp.body", and the timestamp in Unix
+// seconds.
 func timedSignature(r *http.Request, now time.Time) (claim, bool) {
 	stamp := r.Header.Get("X-Leat-Timestamp")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)

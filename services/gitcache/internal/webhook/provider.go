@@ -14,7 +14,8 @@ type provider struct {
 	claim func(r *http.Request, now time.Time) (claim, bool)
 	// read reads a proven delivery.
 	read func(header http.Header, body []byte) (notice, error)
-	// unprovenPing tells whether a delivery without a proof is a test that the provider never signs. May be nil.
+	// unprovenPing reports whether a delivery without a proof is a test that the provider never
+	// signs. May be nil.
 	unprovenPing func(http.Header) bool
 }
 

@@ -99,8 +99,8 @@ func (h *Handler) Run(ctx context.Context) error {
 	}
 }
 
-// refresh asks for a fetch until a replica takes it, unless another replica was sent the delivery before. Where none takes
-// it, the delivery is forgotten, so that sending it once more helps.
+// refresh asks for a fetch until a replica takes it, unless another replica was sent the delivery
+// before. Where none takes it, the delivery is forgotten, so that sending it once more helps.
 func (h *Handler) refresh(ctx context.Context, t task) {
 	if !h.first(ctx, t) {
 		return
@@ -129,8 +129,8 @@ func (h *Handler) refresh(ctx context.Context, t task) {
 // id names a task for all replicas. One delivery may concern several repositories.
 func (t task) id() string { return hex.EncodeToString(t.delivery[:]) + ":" + t.repository }
 
-// first tells whether no other replica was sent the delivery. Where that cannot be learnt it counts: a fetch too many does
-// no harm.
+// first reports whether no other replica was sent the delivery. If that is unknown, it counts as
+// the first: a fetch too many does no harm.
 func (h *Handler) first(ctx context.Context, t task) bool {
 	fresh, err := h.params.Deliveries.Remember(ctx, t.id(), remembered)
 	if err != nil {

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook takes notices of pushes from Git hosts, and has the repositories they name fetched at once instead of
-// at their next poll.
+// Package webhook takes notices of pushes from Git hosts, and has the repositories they name
+// fetched at once instead of at their next poll.
 //
-// A webhook only ever makes the service look at an upstream earlier: what it says of refs and commits is not believed.
-// It is proven by a secret before its body is parsed, concerns no repository whose secret is another, and its sender
-// does not learn whether any repository was meant.
+// A webhook only ever makes the service look at an upstream earlier: what it says of refs and
+// commits is not believed. It is proven by a secret before its body is parsed, concerns no
+// repository whose secret is another, and its sender does not learn whether any repository was
+// meant.
 package webhook
 
 import (
@@ -32,23 +33,25 @@ import (
 )
 
 const (
-	// defaultBody is the default bound on a delivery. GitHub sends up to 25 MiB, but a push beyond the bound names
-	// hundreds of commits. The next poll finds it anyway.
+	// defaultBody is the default bound on a delivery. GitHub sends up to 25 MiB, but a push beyond
+	// the bound names hundreds of commits. The next poll finds it anyway.
 	defaultBody = 512 << 10
 	// readTimeout is how long a sender may take for the body.
 	readTimeout = 10 * time.Second
-	// verifying bounds the deliveries that are verified at once: each is hashed once for every distinct secret.
+	// verifying bounds the deliveries that are verified at once: each is hashed once for every
+	// distinct secret.
 	verifying = 2
 )
 
-// Pattern and RepositoryPattern are the routes of a [Handler]. RepositoryPattern names a repository, so that a
-// delivery is compared with its secret alone, however many secrets there are.
+// Pattern and RepositoryPattern are the routes of a [Handler]. RepositoryPattern names a
+// repository, so that a delivery is compared with its secret alone, however many secrets there are.
 const (
 	Pattern           = "POST /webhooks/{provider}"
 	RepositoryPattern = "POST /webhooks/{provider}/{repository}"
 )
 
-// Deliveries lets replicas know which deliveries another one has taken. Its methods may be called concurrently.
+// Deliveries lets replicas know which deliveries another one has taken. Its methods may be called
+// concurrently.
 type Deliveries interface {
 	// Remember keeps an id for as long as keep says. False: some replica keeps it already.
 	Remember(ctx context.Context, id string, keep time.Duration) (bool, error)
@@ -61,10 +64,12 @@ type Params struct {
 	Deliveries Deliveries
 	// Repositories returns all definitions that are known now.
 	Repositories func() []mirror.Definition
-	// Refresh has the repository of that name fetched soon, by whichever replica owns it. The error matches
-	// mirror.ErrUnknownRepository where there is none; after any other one, trying again can help.
+	// Refresh has the repository of that name fetched soon, by whichever replica owns it. The error
+	// matches mirror.ErrUnknownRepository where there is none; after any other one, trying again
+	// can help.
 	Refresh func(ctx context.Context, name string) error
-	// DefaultSecret counts for repositories that have none of their own. Empty: those take no webhooks.
+	// DefaultSecret counts for repositories that have none of their own. Empty: those take no
+	// webhooks.
 	DefaultSecret mirror.Secret
 	// MaxBody bounds the bytes of a delivery. Zero: 512 KiB.
 	MaxBody int64
@@ -118,7 +123,8 @@ const (
 	outcomeBroken    outcome = "broken_off"
 )
 
-// ServeHTTP implements http.Handler. Whatever was proven and understood is answered alike, whether or not it did anything.
+// ServeHTTP implements http.Handler. Whatever was proven and understood is answered alike, whether
+// or not it did anything.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, span := h.params.Tracer.Start(r.Context(), "webhook.receive", trace.WithSpanKind(trace.SpanKindServer))
 	defer span.End()
@@ -129,7 +135,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	result, err := outcomeUnknown, error(rpcerr.NotFound("webhook provider", r.PathValue("provider")))
 	if known {
-		// The connection cannot set deadlines in tests with a recorder; the limit of the body still holds.
+		// The connection cannot set deadlines in tests with a recorder; the limit of the body still
+		// holds.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 		result, err = h.receive(ctx, r.WithContext(ctx), p)
 	}
@@ -159,7 +166,8 @@ func acknowledge(w http.ResponseWriter, result outcome) {
 	_, _ = io.WriteString(w, "{}\n") // a sender that hung up has nobody to tell
 }
 
-// receive judges one delivery, and queues what it asks for. The error is what the sender is answered.
+// receive judges one delivery, and queues what it asks for. The error is what the sender is
+// answered.
 func (h *Handler) receive(ctx context.Context, r *http.Request, p provider) (outcome, error) {
 	if wait := h.sources.take(sourceOf(r)); wait > 0 {
 		return outcomeLimited, limited(wait)

@@ -135,7 +135,7 @@ func TestURLsThatMeanTheSame(t *testing.T) {
 		}}).start(t)
 		wantStatus(t, h.send(t, generic(own, `{"url": "`+tc.b+`"}`, time.Now())), http.StatusAccepted)
 		want := []string{"a"}
-		if !tc.same { // what comes next tells that nothing came before
+		if !tc.same { // the next fetch shows that there was none before
 			want = []string{"marker"}
 			h.send(t, generic(own, `{"url": "https://marker.example/x"}`, time.Now()))
 		}
@@ -326,7 +326,7 @@ func TestLimits(t *testing.T) {
 		}
 		flood := func(from, body string) (accepted int, last *httptest.ResponseRecorder) {
 			for i := range 1000 {
-				padding := strings.Repeat(" ", i) // other bytes, so that it is no replay
+				padding := strings.Repeat(" ", i) // other bytes, so that it is not a replay
 				if last = send(from, body+padding); last.Code != http.StatusAccepted {
 					return accepted, last
 				}

@@ -11,8 +11,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
-// mostHeadroom bounds how much memory a busy hub takes beside what it needs. A heap that grew by more
-// between collections would live in memory that no cache of the processor holds.
+// mostHeadroom bounds how much memory a busy hub takes beside what it needs. A heap that grew by
+// more between collections would live in memory that no cache of the processor holds.
 const mostHeadroom = 96 << 20
 
 func main() {

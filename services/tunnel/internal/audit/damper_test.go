@@ -18,8 +18,9 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
-// TestSecRefusedRequestsDoNotFillTheLog has one person make many refused requests while another one works. The summary
-// must count every refused request of the first, and every request of the other must have its records.
+// TestSecRefusedRequestsDoNotFillTheLog has one person make many refused requests while another one
+// works. The summary must count every refused request of the first, and every request of the other
+// must have its records.
 func TestSecRefusedRequestsDoNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +92,8 @@ func TestSecSummariesAreWrittenAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestSecRecordsAreBounded fills every field that a caller chooses with the text that takes the most bytes in the log.
+// TestSecRecordsAreBounded fills every field that a caller chooses with the text that takes the
+// most bytes in the log.
 func TestSecRecordsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]string{"letters": "a", "escaped": "&\"", "control": "\x01", "not UTF-8": "\xff", "two bytes": "é"} {

@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
-// TestEncoderWritesWhatSlogWrites compares the two, for values that need care and those that do not.
+// TestEncoderWritesWhatSlogWrites compares the two, for values that need care and those that do
+// not.
 func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 	t.Parallel()
 	odd := "a \"quoted\" \\ <tag> & é \x00 \xff \u2028 \n"

@@ -32,7 +32,8 @@ func (p *prompt) Prompt(int64) bool {
 	return !p.isSlow.Load()
 }
 
-// TestRequestsThatWriteTheirDecisions has many at once write to a disk that fills up now and then, and is slow now and then.
+// TestRequestsThatWriteTheirDecisions has many at once write to a disk that fills up now and then,
+// and is slow now and then.
 func TestRequestsThatWriteTheirDecisions(t *testing.T) {
 	t.Parallel()
 	out := &prompt{}

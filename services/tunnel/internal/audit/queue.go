@@ -180,7 +180,8 @@ func (q *Queue) isPrompt() bool {
 	return q.prompt != nil && q.running && !q.writing && !q.failing && len(q.entries) <= maxBatch && q.prompt.Prompt(q.bytes)
 }
 
-// rouseSoon is for records that nobody waits for: they are written with the next decision, or shortly. The caller holds the lock.
+// rouseSoon is for records that nobody waits for: they are written with the next decision, or
+// shortly. The caller holds the lock.
 func (q *Queue) rouseSoon() {
 	if q.lingering {
 		return

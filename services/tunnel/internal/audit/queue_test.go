@@ -95,8 +95,9 @@ func request(ctx context.Context, sink audit.Sink, id string) error {
 	return trail.End(ctx, audit.Result{Status: 200, Outcome: audit.OutcomeCompleted})
 }
 
-// check holds the records against what requests saw: who was carried out has a decision and a completed outcome, in
-// this order, and an allowed decision of anybody else has an outcome that says failed.
+// check holds the records against what requests saw: who was carried out has a decision and a
+// completed outcome, in this order, and an allowed decision of anybody else has an outcome that
+// says failed.
 func check(tb testing.TB, records []*audit.Record, carriedOut map[string]bool) {
 	tb.Helper()
 	outcomes := map[string][]audit.Outcome{}

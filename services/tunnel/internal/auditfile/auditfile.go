@@ -63,7 +63,7 @@ func Open(params Params) (*File, error) {
 	if err := f.open(); err != nil {
 		return nil, err
 	}
-	if err := f.mend(); err != nil {
+	if err := f.endLine(); err != nil {
 		_ = f.file.Close()
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func (f *File) open() error {
 	return nil
 }
 
-// mend ends a line that a process could not finish, so that the next one stands alone.
-func (f *File) mend() error {
+// endLine ends a line that a process could not finish, so that the next one stands alone.
+func (f *File) endLine() error {
 	if f.size == 0 {
 		return nil
 	}

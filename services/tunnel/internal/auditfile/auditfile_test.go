@@ -123,8 +123,8 @@ func TestOldFilesAreDeleted(t *testing.T) {
 	}
 }
 
-// TestSecHistoryIsNotRotatedAway fills many files within seconds: those of the last day stay regardless of their
-// number, and are deleted after that.
+// TestSecHistoryIsNotRotatedAway fills many files within seconds: those of the last day stay
+// regardless of their number, and are deleted after that.
 func TestSecHistoryIsNotRotatedAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -253,8 +253,8 @@ func TestNoRecordIsLostByExchanges(t *testing.T) {
 	}
 }
 
-// TestKilledProcessLosesOutcomesOnly kills a process without warning while it carries requests out. Each request whose
-// decision was taken is on record.
+// TestKilledProcessLosesOutcomesOnly kills a process without warning while it carries requests out.
+// Each request whose decision was taken is on record.
 func TestKilledProcessLosesOutcomesOnly(t *testing.T) {
 	t.Parallel()
 	if dir := flag.Arg(0); dir != "" { // this is the child

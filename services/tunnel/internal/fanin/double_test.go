@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 )
 
-// apiServer is a double of an API server's watch cache: it remembers every change and answers watches from any version
-// that it has not compacted.
+// apiServer is a double of an API server's watch cache: it remembers every change and answers
+// watches from any version that it has not compacted.
 type apiServer struct {
 	pad    string // makes events longer
 	pieces bool   // answers come in pieces of random lengths
@@ -230,7 +230,8 @@ func (u *upstream) begin(after uint64, frames string) {
 	u.sendAll(frames)
 }
 
-// send adds to what a watch that has begun shows. One that began with a version that is still to come waits for it.
+// send adds to what a watch that has begun shows. One that began with a version that is still to
+// come waits for it.
 func (u *upstream) send(version uint64, frame string) {
 	u.mu.Lock()
 	shows := u.began && version > u.after
@@ -323,8 +324,8 @@ type viewer struct {
 	done chan struct{}
 }
 
-// A watch without a version shows the newest state first, a streamed list as well and says where it ends, and anyState any state that there
-// has been.
+// A watch without a version shows the newest state first, a streamed list as well and says where it
+// ends, and anyState any state that there has been.
 const (
 	path     = "http://kubernetes/api/v1/configmaps?watch=true"
 	streamed = path + "&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true"

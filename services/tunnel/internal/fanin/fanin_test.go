@@ -80,8 +80,9 @@ func TestFiftyViewersCostOneWatch(t *testing.T) {
 	})
 }
 
-// TestNewestStateIsNoOlderThanItsQuestion changes an object, and asks for the newest state while a watch goes on that has begun before. kubectl
-// rollout status asks so, and ends with the first state that satisfies it.
+// TestNewestStateIsNoOlderThanItsQuestion changes an object, and asks for the newest state while a
+// watch goes on that has begun before. kubectl rollout status asks so, and ends with the first
+// state that satisfies it.
 func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
 	for name, tt := range map[string]struct {
 		url   string
@@ -114,7 +115,8 @@ func TestNewestStateIsNoOlderThanItsQuestion(t *testing.T) {
 	}
 }
 
-// TestEachStreamedListHasAWatchOfItsOwn has each viewer see the state of its own time and all changes after that, whoever watches already.
+// TestEachStreamedListHasAWatchOfItsOwn has each viewer see the state of its own time and all
+// changes after that, however many watch already.
 func TestEachStreamedListHasAWatchOfItsOwn(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{})
@@ -153,7 +155,8 @@ func TestEachStreamedListHasAWatchOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestStalledStreamedListHoldsNobodyBack has one viewer read a part of its list, as far ahead as it may, and another all of its own.
+// TestStalledStreamedListHoldsNobodyBack has one viewer read a part of its list, as far ahead as it
+// may, and another all of its own.
 func TestStalledStreamedListHoldsNobodyBack(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{Ahead: 1})
@@ -179,7 +182,8 @@ func TestStalledStreamedListHoldsNobodyBack(t *testing.T) {
 	})
 }
 
-// TestStreamedListKeepsItsWatchWhenEarlierOnesEnd has somebody who stands still hold what an earlier watch has shown before it ended.
+// TestStreamedListKeepsItsWatchWhenEarlierOnesEnd has somebody who stands still hold what an
+// earlier watch has shown before it ended.
 func TestStreamedListKeepsItsWatchWhenEarlierOnesEnd(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{})
@@ -203,7 +207,8 @@ func TestStreamedListKeepsItsWatchWhenEarlierOnesEnd(t *testing.T) {
 	})
 }
 
-// TestNewestStateIsSharedUntilTheClusterIsAsked has many come while the first one waits for his turn.
+// TestNewestStateIsSharedUntilTheClusterIsAsked has many come while the first one waits for its
+// turn.
 func TestNewestStateIsSharedUntilTheClusterIsAsked(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{})
@@ -226,7 +231,8 @@ func TestNewestStateIsSharedUntilTheClusterIsAsked(t *testing.T) {
 	})
 }
 
-// TestViewersOfDifferentVersionsWaitForOneAnswer has viewers of different versions come before the cluster has answered the first of them.
+// TestViewersOfDifferentVersionsWaitForOneAnswer has viewers of different versions come before the
+// cluster has answered the first of them.
 func TestViewersOfDifferentVersionsWaitForOneAnswer(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{})
@@ -250,7 +256,8 @@ func TestViewersOfDifferentVersionsWaitForOneAnswer(t *testing.T) {
 	})
 }
 
-// TestViewersWaitForTheNextAnswerWhenTheirOpenerLeaves has the first of several viewers with different versions leave before the answer.
+// TestViewersWaitForTheNextAnswerWhenTheirOpenerLeaves has the first of several viewers with
+// different versions leave before the answer.
 func TestViewersWaitForTheNextAnswerWhenTheirOpenerLeaves(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{})
@@ -313,7 +320,7 @@ func TestListsOfDifferentTimesShareOneWatch(t *testing.T) {
 	})
 }
 
-// The state comes in no order: a version among it is no place to begin.
+// The state comes in no order: a watch cannot begin at a version in it.
 func TestNobodyBeginsInTheMiddleOfTheState(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{})
@@ -353,7 +360,7 @@ func TestWhatDiffersIsNotShared(t *testing.T) {
 			{anyState, header("Impersonate-Uid", "1")},
 			{anyState, header("Impersonate-Extra-Scope", "x")},
 			{anyState, header("Accept", "application/json;as=Table")},
-			{anyState, header("Accept-Encoding", "gzip")}, // whoever asks for it may get it
+			{anyState, header("Accept-Encoding", "gzip")}, // a viewer that asks for it may get it
 			{anyState, header("X-Unknown", "x")},
 			{anyState + "&labelSelector=x", nil},
 			{anyState + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", nil},

@@ -71,7 +71,7 @@ func TestViewersWhoAllStallHoldTheClusterBack(t *testing.T) {
 	})
 }
 
-// A state that is longer than the history reaches a viewer who reads slowly all the same.
+// A state that is longer than the history reaches a viewer who reads slowly anyway.
 func TestStateLongerThanTheHistory(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{HistoryBytes: 5000, Ahead: 1000})

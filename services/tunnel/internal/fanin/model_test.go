@@ -18,9 +18,10 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 )
 
-// TestViewersSeeWhatTheirOwnWatchWouldShow plays at random: objects change, viewers come with all kinds of versions, stall,
-// read and leave, watches end well or badly, histories are tiny. Whatever a viewer has read must be the beginning of what
-// a watch of its own would have shown, and all of it when it has kept up.
+// TestViewersSeeWhatTheirOwnWatchWouldShow plays at random: objects change, viewers come with all
+// kinds of versions, stall, read and leave, watches end well or badly, histories are tiny. Whatever
+// a viewer has read must be the beginning of what a watch of its own would have shown, and all of
+// it when it has kept up.
 func TestViewersSeeWhatTheirOwnWatchWouldShow(t *testing.T) {
 	t.Parallel()
 	seeds := 60
@@ -167,7 +168,8 @@ func (p *player) hangUp() {
 	}
 }
 
-// mayShow returns what the viewer may have seen, if it asked as the n-th watch of the cluster did, and not later.
+// mayShow returns what the viewer may have seen, if it asked as the n-th watch of the cluster did,
+// and not later.
 func (p *player) mayShow(n int, w *upstream) (shown string, ok bool) {
 	query := w.req.URL.Query()
 	version, list := query.Get("resourceVersion"), query.Has("sendInitialEvents")

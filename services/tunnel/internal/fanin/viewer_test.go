@@ -56,8 +56,8 @@ func TestReloadedPageFindsItsWatch(t *testing.T) {
 	})
 }
 
-// TestSecSomebodyPaysForEveryWatch compares the charges with the watches of the cluster. Some person is charged for
-// every watch, and when all watches have ended, no charge is left.
+// TestSecSomebodyPaysForEveryWatch compares the charges with the watches of the cluster. Some
+// person is charged for every watch, and when all watches have ended, no charge is left.
 func TestSecSomebodyPaysForEveryWatch(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{Linger: 5 * time.Second})
@@ -190,7 +190,8 @@ func TestCallerWhoLeavesEarly(t *testing.T) {
 	})
 }
 
-// TestViewerWhoLeavesWhileItWaits has a viewer wait for the answer to another one, and give up. Neither the watch nor a charge is left of it.
+// TestViewerWhoLeavesWhileItWaits has a viewer wait for the answer to another one, and give up.
+// Neither the watch nor a charge is left of it.
 func TestViewerWhoLeavesWhileItWaits(t *testing.T) {
 	run(t, func(t *testing.T) {
 		s, relay := newServer(), fanin.New(fanin.Params{})

@@ -56,7 +56,7 @@ func (a Attributes) Endless() bool { return a.Verb == VerbWatch || a.Follow }
 // Parse reads a request. Path and query are as they were sent, with their escapes, the query
 // without its "?". Whatever the bytes, there is a result: what an API server would not understand
 // has the attributes that it gives up with, and a path with a malformed escape, which no server
-// takes, is one that is no resource.
+// takes, is not a resource.
 func Parse(method, path, query string) Attributes {
 	decoded, err := url.PathUnescape(path)
 	if err != nil {

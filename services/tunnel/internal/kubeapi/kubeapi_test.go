@@ -22,8 +22,9 @@ type golden struct {
 	Want                kubeapi.Attributes
 }
 
-// goldens are the answers of RequestInfoFactory of k8s.io/apiserver v0.36.3, with the prefixes that kube-apiserver gives
-// it. They were written down because linking it would make the tunnel link the whole server.
+// goldens are the answers of RequestInfoFactory of k8s.io/apiserver v0.36.3, with the prefixes that
+// kube-apiserver gives it. They were written down because linking it would make the tunnel link the
+// whole server.
 func goldens(tb testing.TB) []golden {
 	tb.Helper()
 	file, err := os.Open("testdata/requestinfo.jsonl")
@@ -90,7 +91,8 @@ func TestMalformedEscapeIsNoResource(t *testing.T) {
 	}
 }
 
-// FuzzParse feeds any bytes. Whatever they are, there is a result, and it is that of a resource or of another path.
+// FuzzParse feeds any bytes. Whatever they are, there is a result, and it is that of a resource or
+// of another path.
 func FuzzParse(f *testing.F) {
 	for _, c := range goldens(f) {
 		f.Add(c.Method, c.Path, c.Query)

@@ -56,8 +56,9 @@ type Cache struct {
 
 	mu      sync.Mutex
 	answers *lru.LRU[string, answer] // permissions
-	// refusals are kept separately: a user without access can ask about any number of clusters, and would evict the
-	// permissions of other users. Those must last while the distributor does not answer.
+	// refusals are kept separately: a user without access can ask about any number of clusters, and
+	// would evict the permissions of other users. Those must last while the distributor does not
+	// answer.
 	refusals *lru.LRU[string, answer]
 }
 
@@ -106,7 +107,8 @@ func (c *Cache) outlived(known answer, q Question, now time.Time) bool {
 		!now.Before(known.given.Add(c.params.Patience))
 }
 
-// renew waits for a new decision as long as the caller's patience lasts, and uses the stale one then.
+// renew waits for a new decision as long as the caller's patience lasts, and uses the stale one
+// then.
 func (c *Cache) renew(ctx context.Context, asked *flight.Run[Decision], key string, known answer) (Decision, error) {
 	patience, cancel := context.WithTimeout(ctx, c.params.Patience)
 	defer cancel()

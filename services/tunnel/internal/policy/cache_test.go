@@ -181,7 +181,8 @@ func TestQuestionsAreNotConfused(t *testing.T) {
 	}
 }
 
-// TestSecRefusalsPushOutNoPermissions has a user ask about many clusters that do not exist, and then stops the decider.
+// TestSecRefusalsPushOutNoPermissions has a user ask about many clusters that do not exist, and
+// then stops the decider.
 func TestSecRefusalsPushOutNoPermissions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &decider{answer: policy.Decision{Allowed: true}}
@@ -230,7 +231,8 @@ func TestSizeIsBounded(t *testing.T) {
 	}
 }
 
-// TestPermissionOfAnEarlierEnrolmentIsAskedAgain asks before the agent enrolled, and again once it is connected.
+// TestPermissionOfAnEarlierEnrolmentIsAskedAgain asks before the agent enrolled, and again once it
+// is connected.
 func TestPermissionOfAnEarlierEnrolmentIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &decider{answer: policy.Decision{Allowed: true, ClusterUID: "before"}}

@@ -88,7 +88,8 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestWhatIsWithdrawnEndsWithinThirtySeconds takes groups, rules and attributes away while the one who decides answers.
+// TestWhatIsWithdrawnEndsWithinThirtySeconds takes groups, rules and attributes away while the one
+// who decides answers.
 func TestWhatIsWithdrawnEndsWithinThirtySeconds(t *testing.T) {
 	t.Parallel()
 	for name, withdraw := range map[string]func(*policy.Decision){

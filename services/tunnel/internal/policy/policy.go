@@ -67,8 +67,8 @@ type Decision struct {
 	MaxAge time.Duration
 }
 
-// key is different for different questions: every part is preceded by its length. Groups are a set, so their order
-// does not count.
+// key is different for different questions: every part is preceded by its length. Groups are a set,
+// so their order does not count.
 func (q Question) key() string {
 	groups := slices.Clone(q.Groups)
 	slices.Sort(groups)

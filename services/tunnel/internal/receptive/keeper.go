@@ -76,8 +76,8 @@ func New(p Params) *Keeper {
 // Look has the directory asked soon: something has changed there.
 func (k *Keeper) Look() { k.nudge.Set() }
 
-// Run dials until ctx is done. From the end of Params.Draining on others are to dial in its place: it gives its leases up, and keeps
-// the connections that it has.
+// Run dials until ctx is done. From the end of Params.Draining on others are to dial in its place:
+// it gives its leases up, and keeps the connections that it has.
 func (k *Keeper) Run(ctx context.Context) error {
 	defer k.running.Wait()
 	beats, lists := time.NewTimer(0), time.NewTimer(0)

@@ -30,7 +30,8 @@ type world struct {
 	// open counts connections by cluster and replica, and dials all attempts by cluster.
 	open  map[string]map[string]int
 	dials map[string]int
-	// calls counts calls of the store of leases by kind and second, and attempts dials by replica and second.
+	// calls counts calls of the store of leases by kind and second, and attempts dials by replica
+	// and second.
 	calls    map[string]map[int64]int
 	attempts map[string]map[int64]int
 	fail     error // of dials
@@ -253,7 +254,8 @@ func (c *conn) Leave(context.Context) {
 	})
 }
 
-// TestF19DiallingReplicasWriteAtABoundedRate has two replicas dial 2,000 agents. One stops, and comes back.
+// TestF19DiallingReplicasWriteAtABoundedRate has two replicas dial 2,000 agents. One stops, and
+// comes back.
 func TestF19DiallingReplicasWriteAtABoundedRate(t *testing.T) {
 	const agents, rate = 2000, 101 // in a second, and one that falls on its edge
 	synctest.Test(t, func(t *testing.T) {
@@ -298,7 +300,8 @@ func TestF19DiallingReplicasWriteAtABoundedRate(t *testing.T) {
 	})
 }
 
-// TestDeadReplicaIsReplaced when what it leaves behind has expired: its sign of life, and its leases.
+// TestDeadReplicaIsReplaced when what it leaves behind has expired: its sign of life, and its
+// leases.
 func TestDeadReplicaIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(50)

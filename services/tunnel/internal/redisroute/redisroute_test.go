@@ -65,8 +65,8 @@ func subject(t *testing.T, client, admin *redis.Client) relaytest.Subject {
 	}
 }
 
-// TestFailOverIsNoticed: a Redis that takes over may never have heard of the last routes, though the replica seems to be in
-// good order.
+// TestFailOverIsNoticed: a Redis that takes over may never have heard of the last routes, though
+// the replica seems to be in good order.
 func TestFailOverIsNoticed(t *testing.T) {
 	t.Parallel()
 	primary := redistest.Start(t)

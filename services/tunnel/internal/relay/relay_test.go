@@ -33,7 +33,8 @@ func TestWayToAnAgent(t *testing.T) {
 		if got := a.router.ConnectedUID("demo"); got != "uid" {
 			t.Errorf("got uid %q of a cluster elsewhere, want it remembered", got)
 		}
-		// A newer connection on a third replica is known as soon as it is announced; one here goes first.
+		// A newer connection on a third replica is known as soon as it is announced; one here goes
+		// first.
 		c := f.start(t, "c")
 		time.Sleep(time.Second)
 		c.connect(t, "demo", "at c")
@@ -49,7 +50,8 @@ func TestWayToAnAgent(t *testing.T) {
 	})
 }
 
-// TestF17AbsentAgentIsLookedUpOnce has 1,000 requests for an agent that is not there, and later one that comes back.
+// TestF17AbsentAgentIsLookedUpOnce has 1,000 requests for an agent that is not there, and later one
+// that comes back.
 func TestF17AbsentAgentIsLookedUpOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -85,8 +87,8 @@ func TestF17AbsentAgentIsLookedUpOnce(t *testing.T) {
 	})
 }
 
-// TestF18RoutesOfAFlappingAgent connects an agent 1,000 times, here and there. Ends are noticed late and out of order, and the
-// store is slow.
+// TestF18RoutesOfAFlappingAgent connects an agent 1,000 times, here and there. Ends are noticed
+// late and out of order, and the store is slow.
 func TestF18RoutesOfAFlappingAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -124,7 +126,8 @@ func TestF18RoutesOfAFlappingAgent(t *testing.T) {
 	})
 }
 
-// TestF19StoppingReplicaWritesAtABoundedRate has 5,000 agents, which all come, are forgotten by the store, and go.
+// TestF19StoppingReplicaWritesAtABoundedRate has 5,000 agents, which all come, are forgotten by the
+// store, and go.
 func TestF19StoppingReplicaWritesAtABoundedRate(t *testing.T) {
 	const agents, rate = 5000, 40 // calls in a second
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +187,8 @@ func TestF19StoppingReplicaWritesAtABoundedRate(t *testing.T) {
 	})
 }
 
-// TestF21AgentsOfAStoppingReplicaSpread asks 5,000 agents to leave, and gives up on those that stay.
+// TestF21AgentsOfAStoppingReplicaSpread asks 5,000 agents to leave, and gives up on those that
+// stay.
 func TestF21AgentsOfAStoppingReplicaSpread(t *testing.T) {
 	const agents, move = 5000, 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {

@@ -139,7 +139,8 @@ func TestRepeatedRequestsAreWhole(t *testing.T) {
 	}
 }
 
-// source is a body that knows how much of it was read and how much it has written itself. It goes on until it is closed, where it has no end.
+// source is a body that knows how much of it was read and how much it has written itself. It goes
+// on until it is closed, where it has no end.
 type source struct {
 	io.Reader
 
@@ -211,7 +212,8 @@ func elsewhere(t *testing.T, method string, body io.Reader, peers relay.Peers) (
 	return stream.RoundTrip(req)
 }
 
-// TestLongBodyWritesItself has a body write itself where it is too long to be kept for another attempt.
+// TestLongBodyWritesItself has a body write itself where it is too long to be kept for another
+// attempt.
 func TestLongBodyWritesItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := counted(1 << 20)

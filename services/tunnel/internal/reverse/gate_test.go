@@ -79,8 +79,8 @@ func TestGateLetsGoWhoLeaves(t *testing.T) {
 	}
 }
 
-// TestSecOneAgentTakesNotAllTurns has one cluster's agent connect as often as it can while others connect once. The
-// others must not wait, and the number of tracked clusters must stay bounded.
+// TestSecOneAgentTakesNotAllTurns has one cluster's agent connect as often as it can while others
+// connect once. The others must not wait, and the number of tracked clusters must stay bounded.
 func TestSecOneAgentTakesNotAllTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

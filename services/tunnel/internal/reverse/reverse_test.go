@@ -23,8 +23,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// TestF03ConnectionWindowIsNeverUsedUp reads what the hub announces on the wire: a small window for each stream, and one for the connection
-// that all that may be unread at the hub fits into.
+// TestF03ConnectionWindowIsNeverUsedUp reads what the hub announces on the wire: a small window for
+// each stream, and one for the connection that all that may be unread at the hub fits into.
 func TestF03ConnectionWindowIsNeverUsedUp(t *testing.T) {
 	settings := reverse.DefaultSettings()
 	dialer, err := reverse.NewDialer(settings, budget(t), links())
@@ -116,7 +116,8 @@ func TestEarlyBytes(t *testing.T) {
 	}
 }
 
-// TestRequestsThatTheAgentHasNotBegun has an agent leave before it begins a request, in each way that HTTP/2 has for that.
+// TestRequestsThatTheAgentHasNotBegun has an agent leave before it begins a request, in each way
+// that HTTP/2 has for that.
 func TestRequestsThatTheAgentHasNotBegun(t *testing.T) {
 	for name, refuse := range map[string]func(f *http2.Framer, stream uint32) error{
 		"goaway": func(f *http2.Framer, stream uint32) error { return f.WriteGoAway(stream-2, http2.ErrCodeNo, nil) },
@@ -156,7 +157,8 @@ func TestRequestsThatTheAgentHasNotBegun(t *testing.T) {
 	}
 }
 
-// refuseSecond is an agent that answers 404 once, and refuses what comes next. It returns when the connection ends.
+// refuseSecond is an agent that answers 404 once, and refuses what comes next. It returns when the
+// connection ends.
 func refuseSecond(conn net.Conn, refuse func(f *http2.Framer, stream uint32) error) error {
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(conn, preface); err != nil {

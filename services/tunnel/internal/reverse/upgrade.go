@@ -17,7 +17,8 @@ import (
 // Path is where agents connect.
 const Path = "/tunnel/v1/connect"
 
-// ServeHTTP implements http.Handler. A connection that was handed over lives on when it has returned.
+// ServeHTTP implements http.Handler. A connection that was handed over lives on when it has
+// returned.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status, err := checkUpgrade(r); err != nil {
 		w.Header().Set("Allow", http.MethodGet)
@@ -70,8 +71,8 @@ func asksFor(r *http.Request, protocol string) bool {
 		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], protocol)
 }
 
-// statusWriter answers with another status than the error's code has: HTTP has numbers for a missing upgrade that no
-// code of a call maps to.
+// statusWriter answers with another status than the error's code has: HTTP has numbers for a
+// missing upgrade that no code of a call maps to.
 type statusWriter struct {
 	http.ResponseWriter
 

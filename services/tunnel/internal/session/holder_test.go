@@ -60,7 +60,8 @@ func TestWhoMayHoldACluster(t *testing.T) {
 	}
 }
 
-// TestTheAgentGetsItsClusterBack has a thief come first, with a token that the agent then uses as well.
+// TestTheAgentGetsItsClusterBack has a thief come first, with a token that the agent then uses as
+// well.
 func TestTheAgentGetsItsClusterBack(t *testing.T) {
 	t.Parallel()
 	table := connected(t, under("thief", "t1", 1))

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 )
 
-// TestBodyClosedBeforeItIsRead has a connection end between a request's headers and its body, whose next byte never comes: HTTP/2
-// closes the body, and begins to read it nevertheless.
+// TestBodyClosedBeforeItIsRead has a connection end between a request's headers and its body, whose
+// next byte never comes: HTTP/2 closes the body, and begins to read it nevertheless.
 func TestBodyClosedBeforeItIsRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

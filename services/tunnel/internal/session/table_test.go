@@ -87,7 +87,8 @@ func open(table *session.Table, user string) (*session.Stream, error) {
 	return table.Open(session.Target{Cluster: "demo", User: user})
 }
 
-// TestF18LateEndOfAnOldConnection flaps an agent: the ends of old connections come late, out of order, and twice.
+// TestF18LateEndOfAnOldConnection flaps an agent: the ends of old connections come late, out of
+// order, and twice.
 func TestF18LateEndOfAnOldConnection(t *testing.T) {
 	table := newTable()
 	var late []*session.Session
@@ -259,7 +260,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestRefusedRequestsGoOn has agents refuse what they have not begun, again and again, and then lose what they may have begun.
+// TestRefusedRequestsGoOn has agents refuse what they have not begun, again and again, and then
+// lose what they may have begun.
 func TestRefusedRequestsGoOn(t *testing.T) {
 	refuse := func(*http.Request) (*http.Response, error) { return nil, session.ErrRefused }
 	lose := func(*http.Request) (*http.Response, error) { return nil, session.ErrLost }

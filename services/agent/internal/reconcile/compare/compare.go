@@ -79,8 +79,8 @@ func Fields(live, wanted *unstructured.Unstructured, isConfidential bool) []fiel
 	return changes
 }
 
-// isTooLong reports whether both texts have more than maxCompared lines between their first and last
-// difference.
+// isTooLong reports whether both texts have more than maxCompared lines between their first and
+// last difference.
 func isTooLong(a, b []string) bool {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]

@@ -16,7 +16,8 @@ import (
 type Run struct {
 	// Service is the entry that it works on.
 	Service plan.Service
-	// IsChange means that the entry is not applied yet, IsRequested that a person asked for the run.
+	// IsChange means that the entry is not applied yet, IsRequested that a person asked for the
+	// run.
 	IsChange, IsRequested bool
 	// IsRepeat means that the latest run had the same inputs and succeeded.
 	IsRepeat bool

@@ -19,7 +19,8 @@ import (
 // The manifests of hooks that run when a service leaves the plan are stored with its inventory,
 // because the bundle may be gone by then. So they must not contain secrets.
 const (
-	// maxDeleteHooks bounds the kept manifests, in bytes: they share a ConfigMap with the inventory.
+	// maxDeleteHooks bounds the kept manifests, in bytes: they share a ConfigMap with the
+	// inventory.
 	maxDeleteHooks = 128 << 10
 	// removalID is the change for which the hooks of a removal run.
 	removalID = "removal"

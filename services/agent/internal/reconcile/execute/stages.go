@@ -56,8 +56,8 @@ func (s *stager) applyPhases(ctx context.Context, phases ...order.Phase) error {
 }
 
 // runSyncFailHooks runs the SyncFail hooks after a failed apply. Their results do not change the
-// failure. They do not run if the cluster does not answer, the manifests are invalid, or the failure
-// is internal.
+// failure. They do not run if the cluster does not answer, the manifests are invalid, or the
+// failure is internal.
 func (s *stager) runSyncFailHooks(ctx context.Context, err error) {
 	others := []reason.Reason{reason.ClusterUnreachable, reason.Internal, reason.ManifestInvalid}
 	if ctx.Err() != nil || slices.Contains(others, reason.ProblemOf(err).Reason) {

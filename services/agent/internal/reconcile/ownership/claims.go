@@ -24,8 +24,8 @@ func (c *claims) take(k inventory.Key, service string) (owner string) {
 	return service
 }
 
-// move gives an object from one service, or from none, to another, and reports whether the first had
-// it.
+// move gives an object from one service, or from none, to another, and reports whether the first
+// had it.
 func (c *claims) move(k inventory.Key, from, to string) bool {
 	owner := c.owners.At(k)
 	switch {

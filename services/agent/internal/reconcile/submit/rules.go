@@ -42,8 +42,8 @@ func NewRules(p syncpolicy.Policy) Rules {
 // Err returns why the policy could not be compiled, or nil.
 func (r Rules) Err() error { return r.invalid }
 
-// Desired returns the fingerprint of a manifest without its ignored fields. It depends on the rules,
-// too: under other rules the same manifest is applied again.
+// Desired returns the fingerprint of a manifest without its ignored fields. It depends on the
+// rules, too: under other rules the same manifest is applied again.
 func (r Rules) Desired(o *unstructured.Unstructured) fingerprint.Sum {
 	ignored, _ := r.ignore.Of(o) // Apply reports the error
 	return fingerprint.Desired(ignored.Strip(o)).Joined(r.conflicts).Joined(fingerprint.Text([]byte(ignored.String())))

@@ -62,8 +62,8 @@ func seen(ctx context.Context, known string) string {
 	return tag[strings.LastIndex(tag, ".")+1:]
 }
 
-// names tells whether the values of If-None-Match match the tag, compared weakly as RFC 9110 wants
-// it for that header.
+// names reports whether the values of If-None-Match match the tag, compared weakly as RFC 9110
+// wants it for that header.
 func names(values []string, tag string) bool {
 	for _, value := range values {
 		for one := range strings.SplitSeq(value, ",") {

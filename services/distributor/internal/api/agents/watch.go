@@ -113,8 +113,8 @@ type planStream struct {
 	identityUID string
 	// sent is the version that the agent has.
 	sent string
-	// deltas tells that the agent can apply them; base is then the plan of version sent, nil while
-	// that is unknown here.
+	// deltas means that the agent can apply deltas; base is then the plan of version sent, nil
+	// while that is unknown here.
 	deltas bool
 	base   *plan.Plan
 }

@@ -42,8 +42,8 @@ type Resolver interface {
 type Mirrors interface {
 	// Refresh has a repository fetched now, and waits for it.
 	Refresh(ctx context.Context, repository string) error
-	// States returns the states of repositories as the owners of their mirrors see them now, without
-	// those that nobody owns. It keeps nothing.
+	// States returns the states of repositories as the owners of their mirrors see them now,
+	// without those that nobody owns. It keeps nothing.
 	States(ctx context.Context, repositories []string) (map[string]catalog.Mirror, error)
 	// Push has changed definitions handed over soon.
 	Push()

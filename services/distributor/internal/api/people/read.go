@@ -192,8 +192,8 @@ func (s *Service) listOwn(ctx context.Context, kind catalog.Kind, page *typev1.P
 	return records, next, err
 }
 
-// onlyOwn removes what is not for the caller to see: of a binding other people, and of a service how
-// it is made, its configuration included. Where it runs and how it fares remains.
+// onlyOwn removes what is not for the caller to see: of a binding other people, and of a service
+// how it is made, its configuration included. Where it runs and how it fares remains.
 func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
 	if service, ok := record.Object.(*catalog.Service); ok {
 		wanted := service.Spec.Wanted()
