@@ -172,6 +172,9 @@ func (c *call) endedLocked(err error) {
 // stopSendingLocked implements [streamHandler].
 func (c *call) stopSendingLocked() { c.upload.stop() }
 
+// sentLocked implements [streamHandler].
+func (*call) sentLocked() {}
+
 // canReceiveLocked implements [streamHandler]: the head comes first, and the answer to HEAD is only
 // that.
 func (c *call) canReceiveLocked(bytes int64) bool {

@@ -201,6 +201,29 @@ func TestConformanceManyStreams(t *testing.T) {
 	})
 }
 
+// TestConformanceOneAfterAnother has a client use the server's only place again as soon as it sees
+// the end of an answer.
+func TestConformanceOneAfterAnother(t *testing.T) {
+	conform(t, func(t *testing.T, p pairing) {
+		r := p.connect(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/body" {
+				_, _ = io.WriteString(w, "body")
+			}
+		}, options{maxStreams: 1})
+		r.alive(t) // the client knows the server's limit
+		for i := range 500 {
+			res, err := r.client.RoundTrip(r.request(t, http.MethodGet, []string{"/", "/body"}[i%2], nil))
+			if err != nil {
+				t.Fatalf("request %d: %v", i, err)
+			}
+			if _, err := io.Copy(io.Discard, res.Body); err != nil {
+				t.Fatalf("answer %d: %v", i, err)
+			}
+			_ = res.Body.Close()
+		}
+	})
+}
+
 // TestConformanceMoreThanTheServerTakes has requests above the server's limit wait, or fail, and
 // never begin.
 func TestConformanceMoreThanTheServerTakes(t *testing.T) {

@@ -28,7 +28,7 @@ type service struct {
 	remote     string // the client's address
 	newContext func() (context.Context, context.CancelFunc)
 
-	running int // handlers that have not returned; the connection's lock guards it
+	running int // handlers that hold a place; the connection's lock guards it
 }
 
 // exchange is a server's stream: a request, and the answer that its handler writes. It is the
@@ -46,7 +46,8 @@ type exchange struct {
 	req      *http.Request
 	returned bool
 
-	// The connection's lock guards the deadlines.
+	// The connection's lock guards the following fields.
+	hasPlace   bool // the handler counts as running
 	readTimer  *time.Timer
 	writeTimer *time.Timer
 }
@@ -81,7 +82,7 @@ func (x *exchange) run() {
 }
 
 // finish ends the stream when the handler has returned, or panicked, or ended its goroutine. The
-// handler's place is free only now: a client that resets requests again and again has as many
+// handler's place is not free before: a client that resets requests again and again has as many
 // handlers running as it may have streams, and not more (CVE-2023-44487).
 func (x *exchange) finish() {
 	if !x.returned {
@@ -107,7 +108,15 @@ func (x *exchange) finish() {
 func (x *exchange) freeLocked() {
 	x.cancel()
 	x.releaseLocked()
-	x.service.running--
+	x.freePlaceLocked()
+}
+
+// freePlaceLocked lets another handler run in this one's place.
+func (x *exchange) freePlaceLocked() {
+	if x.hasPlace {
+		x.hasPlace = false
+		x.service.running--
+	}
 }
 
 // abort resets a stream whose handler has not returned: its answer is not complete.
@@ -129,6 +138,14 @@ func (x *exchange) endedLocked(error) { x.cancel() }
 // stopSendingLocked implements [streamHandler]. A client does not do this without ending the
 // request.
 func (*exchange) stopSendingLocked() {}
+
+// sentLocked implements [streamHandler]. The handler that has returned gives up its place before
+// the client sees the end of the answer: the client may begin its next request at once.
+func (x *exchange) sentLocked() {
+	if x.returned {
+		x.freePlaceLocked()
+	}
+}
 
 // canReceiveLocked implements [streamHandler].
 func (*exchange) canReceiveLocked(int64) bool { return true }

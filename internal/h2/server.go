@@ -172,6 +172,7 @@ func (s *Server) admit(x *exchange, id uint32, d *headerDecoder) (isRefused bool
 		x.releaseLocked()
 		return false, refusal
 	}
+	x.hasPlace = true
 	s.service.running++
 	x.context, x.cancel = s.service.newContext()
 	s.addLocked(&x.stream, id)

@@ -59,6 +59,8 @@ type streamHandler interface {
 	stopSendingLocked()
 	// canReceiveLocked reports whether so much data may come now.
 	canReceiveLocked(bytes int64) bool
+	// sentLocked is called when the last byte is queued, before the peer can see the end.
+	sentLocked()
 }
 
 func (s *stream) initLocked(m *mux, owner streamHandler) {
@@ -155,6 +157,7 @@ func (s *stream) peerResetLocked(err http2.StreamError) {
 // finishSendingLocked records that the last byte was sent.
 func (s *stream) finishSendingLocked() {
 	s.out.isDone = true
+	s.owner.sentLocked()
 	if s.in.isDone {
 		s.mux.removeLocked(s)
 	}

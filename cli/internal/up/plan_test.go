@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 		"own repository":      {func(o *up.Options) { o.RepoURL, o.Path = "https://example.com/x.git", "a" }, ""},
 		"scp-like":            {func(o *up.Options) { o.RepoURL = "git@example.com:team/x.git" }, ""},
 		"user without secret": {func(o *up.Options) { o.RepoURL = "ssh://git@example.com/x.git" }, ""},
-		"path of the demo":    {func(o *up.Options) { o.Path = "a" }, "give --repo"},
+		"path of the demo":    {func(o *up.Options) { o.Path = "a" }, "set --repo"},
 		"password in URL":     {func(o *up.Options) { o.RepoURL = "https://me:secret@example.com/x.git" }, "leave the password out"},
 		"no host in URL":      {func(o *up.Options) { o.RepoURL = "https:///x.git" }, "not the URL"},
 		"no cluster":          {func(o *up.Options) { o.Clusters = 0 }, "--clusters"},
