@@ -4,7 +4,7 @@
 package history_test
 
 import (
-	"crypto/sha1" //nolint:gosec // what Git's object names are
+	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -201,7 +201,7 @@ func gitListing(t *testing.T, repo *gittest.Repo, tree string) map[string]item {
 }
 
 func blobHash(body []byte) string {
-	h := sha1.New() //nolint:gosec // what Git's object names are
+	h := sha1.New()
 	fmt.Fprintf(h, "blob %d\x00", len(body))
 	_, _ = h.Write(body)
 	return hex.EncodeToString(h.Sum(nil))

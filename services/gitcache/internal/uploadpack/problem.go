@@ -182,8 +182,14 @@ func classifyNetwork(err error, def mirror.Definition) (mirror.Reason, string) {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return mirror.ReasonProtocol, "The upstream broke off in the middle of its answer; Leat retries by itself."
 	}
-	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		return mirror.ReasonUnreachable, fmt.Sprintf("There is no host %s: DNS does not know it; check the URL, and the hub's DNS. Leat retries by itself.", dns.Name)
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return mirror.ReasonUnreachable, fmt.Sprintf("There is no host %s: DNS does not know it; check the URL, and the hub's DNS. Leat retries by itself.", dns.Name)
+		}
+		return mirror.ReasonUnreachable, fmt.Sprintf("The hub cannot look up the host %s; check its DNS and its network. Leat retries by itself.", dns.Name)
+	}
+	if name, ok := errors.AsType[*net.AddrError](err); ok {
+		return mirror.ReasonUnreachable, fmt.Sprintf("The host %s has no address; check the URL, and the hub's DNS. Leat retries by itself.", name.Addr)
 	}
 	failed, isNetwork := errors.AsType[net.Error](err)
 	host := hostOf(err, def)

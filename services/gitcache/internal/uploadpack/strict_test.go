@@ -237,15 +237,15 @@ func TestUpstreamsOwnWords(t *testing.T) {
 	}
 }
 
-// TestUnreachableUpstreams wants to be told which host cannot be reached, and how. Resolvers ask
-// nobody about onion.
+// TestUnreachableUpstreams expects messages that name the host and the way in which it cannot be
+// reached. Resolvers do not ask DNS for names below onion (RFC 7686).
 func TestUnreachableUpstreams(t *testing.T) {
 	t.Parallel()
 	closed := loopback.Addr(t)
 	for address, want := range map[string][]string{
 		"http://" + closed + "/x.git":       {closed + " refuses the connection"},
-		"http://nowhere.onion:8080/x.git":   {"no host nowhere.onion"},
-		"https://nowhere.onion/demo/x.git/": {"no host nowhere.onion"},
+		"http://nowhere.onion:8080/x.git":   {"host nowhere.onion", "DNS"},
+		"https://nowhere.onion/demo/x.git/": {"host nowhere.onion", "DNS"},
 	} {
 		f := newFixture(t, address)
 		err := wantReason(t, f.try(t.Context()), mirror.ReasonUnreachable)

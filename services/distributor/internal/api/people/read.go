@@ -109,9 +109,9 @@ func (s *Service) updateMirrors(ctx context.Context, records []fleet.Record) {
 	if err != nil {
 		s.d.Logger.DebugContext(ctx, "showing mirrors as last reported", slog.Any("error", err))
 	}
-	for i, name := range names {
-		known := records[i].Mirror
-		if state, ok := states[name]; ok && (known == nil || known.Epoch <= state.Epoch) {
+	for i := range records {
+		state, ok := states[records[i].Object.Key().Name]
+		if known := records[i].Mirror; ok && (known == nil || known.Epoch <= state.Epoch) {
 			records[i].Mirror = &state
 		}
 	}
