@@ -56,8 +56,8 @@ func TestSecLeakedSecrets(t *testing.T) {
 	leaks, doors := r.leaks(t), r.doors()
 	var out strings.Builder
 	out.WriteString("# What a leaked secret opens\n\n<!-- Made by TestSecLeakedSecrets in test/attack, with -update. -->\n\n" +
-		"Each secret was tried as a bearer token, with all that can be made from it, at every procedure of the hub's services, at the paths that\n" +
-		"are not procedures, and at Redis. A door counts as open when its answer is any other than that the caller may not.\n")
+		"Each secret was tried as a bearer token, with all that can be made from it, at every procedure of the hub's services, at the paths that " +
+		"are not procedures, and at Redis.\nA door counts as open when its answer is any other than that the caller may not.\n")
 	for _, leak := range leaks {
 		fmt.Fprintf(&out, "\n## %s\n\n", leak.name)
 		for _, program := range services() {
