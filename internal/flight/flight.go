@@ -10,11 +10,16 @@
 // A key is free while no run of it is under way. The first caller takes it and begins a run, and
 // later callers join. The key is free again before the first caller gets the result, so a caller
 // that comes after a failure begins another run. Nothing is remembered.
+//
+// A run that panics is an error of its callers, as a handler that panics is of its caller. Otherwise
+// one input could end the process.
 package flight
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -58,6 +63,9 @@ func (g *Group[K, V]) Start(ctx context.Context, key K, do func(context.Context)
 func (g *Group[K, V]) fly(ctx context.Context, key K, run *Run[V], do func(context.Context) (V, error)) {
 	defer close(run.done)
 	defer func() {
+		if reason := recover(); reason != nil {
+			run.err = fmt.Errorf("%w: panic: %v\n%s", errNoResult, reason, debug.Stack())
+		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		delete(g.runs, key)

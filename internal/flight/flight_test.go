@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -92,5 +93,16 @@ func TestARunThatEndsItsGoroutineIsAnError(t *testing.T) {
 	group := flight.New[string, int](0)
 	if _, err := group.Do(t.Context(), "a", func(context.Context) (int, error) { runtime.Goexit(); return 1, nil }); err == nil {
 		t.Error("got no error from a run without a result")
+	}
+}
+
+func TestARunThatPanicsIsAnError(t *testing.T) {
+	t.Parallel()
+	group := flight.New[string, int](0)
+	if _, err := group.Do(t.Context(), "a", func(context.Context) (int, error) { panic("broken") }); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("got %v, want an error with the reason of the panic", err)
+	}
+	if got, err := group.Do(t.Context(), "a", func(context.Context) (int, error) { return 2, nil }); got != 2 || err != nil {
+		t.Errorf("got %d, %v after a panic, want another run", got, err)
 	}
 }
