@@ -114,7 +114,13 @@ func (h *Health) runAll(ctx context.Context) map[string]error {
 	return results
 }
 
-func runCheck(ctx context.Context, check func(context.Context) error) error {
+// runCheck returns the result of one check. A check that panics fails.
+func runCheck(ctx context.Context, check func(context.Context) error) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("panic: %v", reason)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	return check(ctx)

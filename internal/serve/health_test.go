@@ -96,6 +96,15 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
+func TestACheckThatPanicsFails(t *testing.T) {
+	t.Parallel()
+	health := serve.NewHealth()
+	health.Register("broken", func(context.Context) error { panic("out of range") })
+	if err := health.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "broken: panic: out of range") {
+		t.Errorf("got %v, want the check and its panic", err)
+	}
+}
+
 func TestReadinessWithoutChecksIsOK(t *testing.T) {
 	t.Parallel()
 	url, client := rpctest.Serve(t, newMux(t, serve.NewHealth(), io.Discard))
