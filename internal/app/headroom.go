@@ -28,11 +28,13 @@ const (
 // KeepHeadroom lets the heap of the process grow between two collections by as much as keeps the
 // collector at a fortieth of one core, instead of by its own size. A busy process collects seldom,
 // though its heap is small. A process with a large heap and little to do needs little more memory
-// than is alive. The heap never grows by more than most bytes between two collections.
+// than is alive. Between two collections, the heap never grows by more than its own size, or small
+// bytes if that is more, and never by more than most bytes. So requests that leave only garbage,
+// which may be an attack, cost a small process little memory.
 //
 // KeepHeadroom does nothing if GOGC is set. The returned function ends it. It is for main
 // functions, since a process has one heap.
-func KeepHeadroom(most uint64) (stop func()) {
+func KeepHeadroom(small, most uint64) (stop func()) {
 	if given := debug.SetGCPercent(defaultGCPercent); given != defaultGCPercent {
 		debug.SetGCPercent(given)
 		return func() {}
@@ -40,7 +42,7 @@ func KeepHeadroom(most uint64) (stop func()) {
 	stopped, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		keepHeadroom(stopped, most)
+		keepHeadroom(stopped, small, most)
 	}()
 	return sync.OnceFunc(func() {
 		close(stopped)
@@ -51,7 +53,7 @@ func KeepHeadroom(most uint64) (stop func()) {
 
 // keepHeadroom sets GOGC after each collection, and every few seconds: a process that was busy is
 // not to keep its memory until it has allocated as much again.
-func keepHeadroom(stopped <-chan struct{}, most uint64) {
+func keepHeadroom(stopped <-chan struct{}, small, most uint64) {
 	collections := make(chan struct{}, 1)
 	notifyCollection(collections)
 	tick := time.NewTicker(headroomInterval)
@@ -75,7 +77,7 @@ func keepHeadroom(stopped <-chan struct{}, most uint64) {
 		rate := float64(now.allocated-last.allocated) / max(at.Sub(lastAt).Seconds(), 1e-3)
 		last, lastAt = now, at
 		// Setting it stops the world for a moment, so small differences are left alone.
-		next := percentFor(now.live, headroomFor(now.live, rate, cost, most))
+		next := percentFor(now.live, headroomFor(now.live, rate, cost, small, most))
 		if math.Abs(float64(next-percent)) > float64(percent)/10 {
 			debug.SetGCPercent(next)
 			percent = next
@@ -121,10 +123,11 @@ func readHeap() heap {
 
 // headroomFor returns by how many bytes the heap may grow until the next collection. The process
 // allocates rate bytes a second, and a collection costs the given seconds of processor time. If one
-// follows after each h bytes, the collector uses cost×rate/h of a core.
-func headroomFor(live uint64, rate, cost float64, most uint64) uint64 {
+// follows after each h bytes, the collector uses cost×rate/h of a core. KeepHeadroom explains small
+// and most.
+func headroomFor(live uint64, rate, cost float64, small, most uint64) uint64 {
 	least := leastHeadroom + float64(live)*leastHeadroomFactor
-	return uint64(min(max(rate*cost/collectorShare, least), float64(most)))
+	return uint64(min(max(rate*cost/collectorShare, least), float64(min(max(live, small), most))))
 }
 
 // percentFor returns the GOGC that lets the heap grow by the given bytes.

@@ -12,12 +12,12 @@ import (
 	"github.com/leatdev/leat/services/agent"
 )
 
-// mostHeadroom bounds how much memory a busy agent takes beside what it needs.
-const mostHeadroom = 32 << 20
+// headroom is by how much a busy agent's heap grows at most between two collections.
+const headroom = 32 << 20
 
 func main() {
 	agent.ServeRender(os.Args[1:])
-	app.KeepHeadroom(mostHeadroom)
+	app.KeepHeadroom(headroom, headroom)
 	cfg := &agent.Config{}
 	app.Main("agent", cfg, func(ctx context.Context) error { return agent.Run(ctx, *cfg) })
 }

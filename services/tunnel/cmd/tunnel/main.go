@@ -11,12 +11,16 @@ import (
 	"github.com/leatdev/leat/services/tunnel"
 )
 
-// mostHeadroom bounds how much memory a busy hub takes beside what it needs. A heap that grew by
-// more between collections would live in memory that no cache of the processor holds.
-const mostHeadroom = 96 << 20
+// A busy hub's heap grows by at most its own size between two collections, or by smallHeadroom if
+// that is more, and by at most mostHeadroom. A heap that grew by more would live in memory that no
+// cache of the processor holds.
+const (
+	smallHeadroom = 24 << 20
+	mostHeadroom  = 96 << 20
+)
 
 func main() {
-	app.KeepHeadroom(mostHeadroom)
+	app.KeepHeadroom(smallHeadroom, mostHeadroom)
 	var cfg tunnel.Config
 	app.Main("tunnel", &cfg, func(ctx context.Context) error { return tunnel.Run(ctx, cfg) })
 }
