@@ -50,7 +50,7 @@ func (g *Git) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, 
 type fetching struct {
 	git     *Git
 	params  mirror.FetchParams
-	session uploadpack.Session
+	session *uploadpack.Session
 	offer   *uploadpack.Offer
 	partial bool   // without the content of files
 	stored  string // the id of the pack that was stored

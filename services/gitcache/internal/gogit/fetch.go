@@ -44,7 +44,7 @@ func (g *Git) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, 
 type fetching struct {
 	git     *Git
 	params  mirror.FetchParams
-	session uploadpack.Session
+	session *uploadpack.Session
 	offer   *uploadpack.Offer
 	draft   *store.Draft
 	dir     string // the bare repository that is written to

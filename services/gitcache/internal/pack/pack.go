@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 )
 
 // ID names an object.
@@ -44,6 +45,11 @@ func ParseID(s string) (ID, bool) {
 	_, err := hex.Decode(id[:], []byte(s))
 	return id, err == nil
 }
+
+var nameForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// IsName reports whether text is in the form of an object's name, by SHA-1 or by SHA-256.
+func IsName(text string) bool { return nameForm.MatchString(text) }
 
 var (
 	// ErrMalformed means that bytes are no complete pack, or no index of one.

@@ -4,49 +4,95 @@
 package uploadpack
 
 import (
-	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
+	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack/route"
 )
 
-// authorizer adds the credential to requests for the origin it was given for, and to no others.
+// gated holds every request to what its host allows.
+type gated struct {
+	*route.Transport
+	hosts *hostgate.Gate
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g gated) RoundTrip(req *http.Request) (*http.Response, error) {
+	host := route.HostName(req.URL.Scheme, req.URL.Hostname(), req.URL.Port())
+	if err := g.hosts.Request(req.Context(), host); err != nil {
+		return nil, err
+	}
+	resp, err := g.Transport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	g.hosts.Report(host, resp.StatusCode, retryAfter(resp.Header))
+	return resp, nil
+}
+
+// authorizer carries the HTTP requests that belong to a repository, each after the guard has
+// agreed. It adds the credential to requests for the origin it was given for, and to no others.
 type authorizer struct {
-	next       http.RoundTripper
+	gated
 	origin     *url.URL
 	credential mirror.Credential
 	guard      func() error
 	app        *appTokens // of a GitHub App, else nil
 }
 
+// newAuthorizer returns an authorizer for a repository. Its caller closes its idle connections.
+func (c *Client) newAuthorizer(t target, p mirror.FetchParams, withCredential bool) (*authorizer, error) {
+	way, err := c.newRoute(t.def, p, c.config.Proxy, c.written(t.def)...)
+	if err != nil {
+		return nil, err
+	}
+	origin := &url.URL{} // over SSH: equals no request's
+	if !t.isSSH() {
+		if origin, err = url.Parse(t.def.URL); err != nil {
+			return nil, fmt.Errorf("parse url: %w", err)
+		}
+	}
+	a := &authorizer{origin: origin, guard: p.Guard}
+	var certificates []tls.Certificate
+	if t.def.Credential.ClientCertPEM != "" {
+		pair, err := tls.X509KeyPair([]byte(t.def.Credential.ClientCertPEM), []byte(t.def.Credential.ClientKeyPEM.Reveal()))
+		if err != nil {
+			return nil, errors.New("client certificate and key do not fit together")
+		}
+		certificates = append(certificates, pair)
+	}
+	a.gated = gated{Transport: way.NewTransport(origin, certificates...), hosts: c.config.Hosts}
+	if withCredential {
+		a.credential = t.def.Credential
+		a.app, err = c.newAppTokens(t.def)
+	}
+	return a, err
+}
+
 // RoundTrip implements http.RoundTripper.
-func (a authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
+func (a *authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := a.guard(); err != nil {
 		return nil, err
 	}
-	if !a.allowed(req.URL) {
-		return a.next.RoundTrip(req)
-	}
-	if a.app != nil {
+	isAllowed := (req.URL.Scheme == "https" || a.credential.AllowPlainHTTP) && route.SameOrigin(req.URL, a.origin)
+	switch {
+	case !isAllowed:
+	case a.app != nil:
 		return a.roundTripApp(req)
-	}
-	req = req.Clone(req.Context())
-	switch a.credential.Method {
-	case mirror.MethodBasic:
+	case a.credential.Method == mirror.MethodBasic:
+		req = req.Clone(req.Context())
 		req.SetBasicAuth(a.credential.Username, a.credential.Password.Reveal())
-	case mirror.MethodBearer:
+	case a.credential.Method == mirror.MethodBearer:
+		req = req.Clone(req.Context())
 		req.Header.Set("Authorization", "Bearer "+a.credential.Token.Reveal())
-	case mirror.MethodNone, mirror.MethodSSH, mirror.MethodGitHubApp: // nothing to add here
 	}
-	return a.next.RoundTrip(req)
-}
-
-func (a authorizer) allowed(u *url.URL) bool {
-	return (u.Scheme == "https" || a.credential.AllowPlainHTTP) && sameOrigin(u, a.origin)
+	return a.gated.RoundTrip(req)
 }
 
 // appUser is the name that GitHub wants beside an installation token.
@@ -54,9 +100,9 @@ const appUser = "x-access-token"
 
 // roundTripApp tries once more with a new token where one was refused: it may have been revoked
 // before its time.
-func (a authorizer) roundTripApp(req *http.Request) (*http.Response, error) {
-	for again := true; ; again = false {
-		token, err := a.app.get(req.Context())
+func (a *authorizer) roundTripApp(req *http.Request) (*http.Response, error) {
+	for isRetry := false; ; isRetry = true {
+		token, err := a.app.cache.Token(req.Context(), a.app.app, a.app.client)
 		if err != nil {
 			return nil, err
 		}
@@ -67,12 +113,12 @@ func (a authorizer) roundTripApp(req *http.Request) (*http.Response, error) {
 			}
 		}
 		try.SetBasicAuth(appUser, token)
-		resp, err := a.next.RoundTrip(try)
+		resp, err := a.gated.RoundTrip(try)
 		if err != nil || resp.StatusCode != http.StatusUnauthorized {
 			return resp, err
 		}
-		a.app.forget(token)
-		if !again {
+		a.app.cache.Forget(a.app.app, token)
+		if isRetry {
 			return resp, nil
 		}
 		_ = resp.Body.Close()
@@ -82,15 +128,16 @@ func (a authorizer) roundTripApp(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// appTokens are the tokens of one installation, over the way that leads to its upstream.
+// appTokens are the tokens of one installation of a GitHub App.
 type appTokens struct {
 	cache  *githubapp.Tokens
 	app    githubapp.App
 	client *http.Client
 }
 
-// newAppTokens returns nil where the credential is of another kind. The requests for tokens are not
-// under the guard: they touch no repository, and what comes back is shared with other repositories.
+// newAppTokens returns nil where the credential is of another kind. The requests for tokens take
+// the same route as those for the upstream, but are not under its guard: they touch no repository,
+// and other repositories share their answers.
 func (c *Client) newAppTokens(def mirror.Definition) (*appTokens, error) {
 	cred := def.Credential
 	if cred.Method != mirror.MethodGitHubApp {
@@ -104,28 +151,17 @@ func (c *Client) newAppTokens(def mirror.Definition) (*appTokens, error) {
 	if err != nil {
 		return nil, errors.New("api url is not a url")
 	}
-	way, roots, err := c.newRoute(def, mirror.FetchParams{Guard: func() error { return nil }}, base)
+	way, err := c.newRoute(def, mirror.FetchParams{Guard: func() error { return nil }}, c.config.Proxy, base)
 	if err != nil {
 		return nil, err
 	}
-	next, err := newTransports(way, api, mirror.Credential{}, roots)
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range next.all() {
-		t.DisableKeepAlives = true // one request an hour
-	}
+	transport := way.NewTransport(api)
+	transport.DisableKeepAlives() // one request an hour
 	return &appTokens{
-		cache: c.apps, client: &http.Client{Transport: gated{next: next, hosts: c.hosts}},
+		cache: c.apps, client: &http.Client{Transport: gated{Transport: transport, hosts: c.config.Hosts}},
 		app: githubapp.App{
 			ID: cred.AppID, Installation: cred.InstallationID, PrivateKey: cred.PrivateKey.Reveal(), APIURL: base,
 			Via: def.ProxyURL.Reveal() + "\x00" + def.CAPEM,
 		},
 	}, nil
 }
-
-func (t *appTokens) get(ctx context.Context) (string, error) {
-	return t.cache.Token(ctx, t.app, t.client)
-}
-
-func (t *appTokens) forget(token string) { t.cache.Forget(t.app, token) }

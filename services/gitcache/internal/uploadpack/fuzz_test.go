@@ -6,18 +6,14 @@ package uploadpack
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
-
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
 // These tests are inside the package: what they feed comes from upstreams, and nothing outside can
@@ -60,7 +56,8 @@ func FuzzOffer(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		o, err := readOffer(bytes.NewReader(data), "agent")
+		session := newSession(nil, "agent", false)
+		o, err := session.readAdvertisement(bufio.NewReader(bytes.NewReader(data)))
 		if err != nil {
 			if already := explain(err, mirror.Definition{}); already == nil {
 				t.Error("an error that cannot be explained")
@@ -68,17 +65,16 @@ func FuzzOffer(f *testing.F) {
 			return
 		}
 		checkRefs(t, o)
-		if o.Head != "" && !plumbing.IsHash(o.Head) {
+		if o.Head != "" && !pack.IsName(o.Head) {
 			t.Errorf("HEAD is %q", o.Head)
 		}
-		if o.DefaultBranch != "" && (o.Head == "" || !mirrored(o.DefaultBranch)) {
+		if o.DefaultBranch != "" && (o.Head == "" || !isMirrored(o.DefaultBranch)) {
 			t.Errorf("default branch is %q, with HEAD %q", o.DefaultBranch, o.Head)
 		}
-		var request bytes.Buffer
 		if len(o.Refs) > 0 {
-			req := o.encode(Request{Wants: []string{o.Refs[0].Object}, Haves: []string{idB}})
-			if err := encodeRequest(&request, req, req.Haves, true); err == nil && !bytes.HasSuffix(request.Bytes(), []byte("0009done\n")) {
-				t.Errorf("the request is %q", request.Bytes())
+			request := session.one.request(Request{Wants: []string{o.Refs[0].Object}}, []string{idB}, true)
+			if !strings.HasSuffix(request, "0009done\n") {
+				t.Errorf("the request is %q", request)
 			}
 		}
 	})
@@ -90,8 +86,8 @@ func checkRefs(t *testing.T, o *Offer) {
 		if i > 0 && o.Refs[i-1].Name >= ref.Name {
 			t.Errorf("ref %q comes after %q", ref.Name, o.Refs[i-1].Name)
 		}
-		if !idForm.MatchString(ref.Object) || !idForm.MatchString(ref.Commit) {
-			t.Errorf("ref %+v has ids that are none", ref)
+		if !pack.IsName(ref.Object) || !pack.IsName(ref.Commit) {
+			t.Errorf("ref %+v has malformed ids", ref)
 		}
 		for element := range strings.SplitSeq(ref.Name, "/") {
 			if element == "" || strings.HasPrefix(element, ".") || strings.HasSuffix(element, ".lock") {
@@ -122,30 +118,25 @@ func FuzzVersion2(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := peekable(bytes.NewReader(data))
-		if !isVersion2(r) {
-			return
-		}
-		v, err := readVersion2(r, "agent")
-		if err != nil {
+		session, r := newSession(nil, "agent", true), bufio.NewReader(bytes.NewReader(data))
+		if _, err := session.readAdvertisement(r); err != nil || session.two == nil {
 			return
 		}
 		rest, err := io.ReadAll(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.send = func(context.Context, string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(rest)), nil }
-		if o, err := v.listRefs(t.Context()); err == nil {
+		if o, err := session.two.readRefs(&packets{r: bufio.NewReader(bytes.NewReader(rest)), limit: maxAdvertised}); err == nil {
 			checkRefs(t, o)
-			if o.DefaultBranch != "" && (o.Head == "" || !mirrored(o.DefaultBranch)) {
+			if o.DefaultBranch != "" && (o.Head == "" || !isMirrored(o.DefaultBranch)) {
 				t.Errorf("default branch is %q, with HEAD %q", o.DefaultBranch, o.Head)
 			}
 		}
-		pack, err := v.fetch(t.Context(), Request{Wants: []string{idA}})
+		sent, err := session.two.openPack(newReply(bytes.NewReader(rest), io.NopCloser(nil), true))
 		if err != nil {
 			return
 		}
-		if body, err := io.ReadAll(io.LimitReader(pack, int64(len(rest))+1)); len(body) > len(rest) {
+		if body, err := io.ReadAll(io.LimitReader(sent, int64(len(rest))+1)); len(body) > len(rest) {
 			t.Errorf("got %d bytes of pack or more from %d (%v)", len(body), len(rest), err)
 		}
 	})
@@ -154,11 +145,11 @@ func FuzzVersion2(f *testing.F) {
 // FuzzAnswer looks for answers to wants and haves that are read without end, or that hand on bytes
 // they do not have.
 func FuzzAnswer(f *testing.F) {
-	pack := "PACK\x00\x00\x00\x02\x00\x00\x00\x00"
+	sent := "PACK\x00\x00\x00\x02\x00\x00\x00\x00"
 	for _, seed := range [][]byte{
-		append(lines("NAK\n"), pack...),
-		append(lines("ACK "+idA+" common\n", "ACK "+idA+" ready\n", "NAK\n", "ACK "+idA+"\n"), pack...),
-		append(lines("ACK "+idA+"\n", "ACK "+idA+"\n"), lines("\x01"+pack, "\x02progress\n", "")...),
+		append(lines("NAK\n"), sent...),
+		append(lines("ACK "+idA+" common\n", "ACK "+idA+" ready\n", "NAK\n", "ACK "+idA+"\n"), sent...),
+		append(lines("ACK "+idA+"\n", "ACK "+idA+"\n"), lines("\x01"+sent, "\x02progress\n", "")...),
 		append(lines("NAK\n"), lines("\x03fatal: no\n")...),
 		lines("ERR upload-pack: not our ref\n"),
 		lines("ACK "+idA+" continue\n", "NAK\n"),
@@ -171,16 +162,17 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(seed, false, false)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, noDone, sideband bool) {
-		if a, err := readRound(bufio.NewReader(bytes.NewReader(data)), noDone); err == nil && len(a.common)*48 > len(data) {
-			t.Errorf("got %d acknowledgements from %d bytes", len(a.common), len(data))
+		v := &version1{capabilities: []string{capMultiAck}}
+		if noDone {
+			v.capabilities = append(v.capabilities, capNoDone)
 		}
-		req := packp.NewUploadPackRequest()
 		if sideband {
-			if err := req.Capabilities.Set(capability.Sideband64k); err != nil {
-				t.Fatal(err)
-			}
+			v.capabilities = append(v.capabilities, capSideband)
 		}
-		reader, err := decodePack(bufio.NewReader(bytes.NewReader(data)), io.NopCloser(nil), req)
+		if got, err := v.readRound(bufio.NewReader(bytes.NewReader(data))); err == nil && len(got.common)*48 > len(data) {
+			t.Errorf("got %d acknowledgements from %d bytes", len(got.common), len(data))
+		}
+		reader, err := v.openFinal(newReply(bytes.NewReader(data), io.NopCloser(nil), true))
 		if err != nil {
 			return
 		}

@@ -4,108 +4,106 @@
 package uploadpack
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Offer is what an upstream advertises: its branches, tags and HEAD.
+// Offer is what an upstream lists: its branches, tags and HEAD. An empty repository is an offer
+// without refs.
 type Offer struct {
 	Refs          mirror.Refs
-	Head          string // what HEAD leads to; empty when there is none
+	Head          string // the commit of HEAD; empty: there is none
 	DefaultBranch string
-	// Blobless: a request can leave out the content of files. It takes version 2 of the protocol.
-	Blobless     bool
-	capabilities *capability.List
-	agent        string
+	// Blobless reports whether a request can leave out the content of files. Only servers of version
+	// 2 can.
+	Blobless bool
 }
 
-// readOffer reads an advertisement. An empty repository is an offer without refs.
-func readOffer(r io.Reader, agent string) (*Offer, error) {
-	adv := packp.NewAdvRefs()
-	err := adv.Decode(r)
-	if unexpected, ok := errors.AsType[*packp.ErrUnexpectedData](err); ok && bytes.Contains(unexpected.Data, []byte("object-format=sha256")) {
-		return nil, fmt.Errorf("%w: %w", errUnsupported, err)
-	}
-	if err != nil && !errors.Is(err, packp.ErrEmptyAdvRefs) {
-		return nil, fmt.Errorf("read advertised refs: %w", err)
-	}
-	o := &Offer{capabilities: adv.Capabilities, agent: agent}
-	refs := make([]mirror.Ref, 0, len(adv.References))
-	for name, hash := range adv.References {
-		if !mirrored(name) {
-			continue
-		}
-		ref := mirror.Ref{Name: name, Object: hash.String(), Commit: hash.String()}
-		if peeled, ok := adv.Peeled[name]; ok {
-			ref.Commit = peeled.String()
-		}
-		refs = append(refs, ref)
-	}
-	o.Refs = mirror.NewRefs(refs)
-	if adv.Head != nil && !adv.Head.IsZero() {
-		o.Head = adv.Head.String()
-		o.DefaultBranch = o.findDefaultBranch()
-	}
-	return o, nil
+// Request asks for a pack in one round.
+type Request struct {
+	// Wants are the objects to send, with all that they lead to.
+	Wants []string
+	// Haves are commits that need not be sent again.
+	Haves []string
+	// Thin allows deltas against objects that the pack does not hold. A pack on disk must not have
+	// them.
+	Thin bool
+	// Blobless leaves out the content of files, except for the blobs that Wants name. Only an
+	// [Offer] with Blobless allows it.
+	Blobless bool
 }
 
-// mirrored reports whether a ref is a branch or a tag with a name that cannot do harm.
-func mirrored(name string) bool {
+// isMirrored reports whether a ref is a branch or a tag with a name that cannot do harm.
+func isMirrored(name string) bool {
 	if !strings.HasPrefix(name, mirror.BranchPrefix) && !strings.HasPrefix(name, mirror.TagPrefix) {
 		return false
 	}
 	return plumbing.ReferenceName(name).Validate() == nil && !strings.ContainsAny(name, "\n\x00")
 }
 
-// findDefaultBranch reads the symref capability. Servers without it, or where it names what is not
-// mirrored, leave it to a guess.
-func (o *Offer) findDefaultBranch() string {
-	for _, pair := range o.capabilities.Get(capability.SymRef) {
-		if target, ok := strings.CutPrefix(pair, "HEAD:"); ok && mirrored(target) {
-			return target
-		}
+// add adds a listed ref if mirrors hold its kind. Its order, and a name that comes twice, are
+// settled by complete.
+func (o *Offer) add(ref mirror.Ref) {
+	switch {
+	case ref.Name == "HEAD":
+		o.Head = ref.Object
+	case isMirrored(ref.Name):
+		o.Refs = append(o.Refs, ref)
 	}
-	return o.guessDefaultBranch()
 }
 
-// guessDefaultBranch finds a branch where HEAD is.
+// pointHead records the branch that the upstream names as HEAD's. The first one counts.
+func (o *Offer) pointHead(branch string) {
+	if o.DefaultBranch == "" && isMirrored(branch) {
+		o.DefaultBranch = branch
+	}
+}
+
+// complete ends the listing. Without a named default branch it guesses one.
+func (o *Offer) complete() *Offer {
+	o.Refs = mirror.NewRefs(o.Refs)
+	switch {
+	case o.Head == "":
+		o.DefaultBranch = ""
+	case o.DefaultBranch == "":
+		o.DefaultBranch = o.guessDefaultBranch()
+	}
+	return o
+}
+
+// guessDefaultBranch returns a branch at the commit of HEAD, or "".
 func (o *Offer) guessDefaultBranch() string {
 	for _, name := range []string{"refs/heads/main", "refs/heads/master"} {
 		if ref, ok := o.Refs.Get(name); ok && ref.Object == o.Head {
 			return name
 		}
 	}
-	for _, ref := range o.Refs {
-		if ref.Object == o.Head && strings.HasPrefix(ref.Name, mirror.BranchPrefix) {
-			return ref.Name
-		}
+	i := slices.IndexFunc(o.Refs, func(ref mirror.Ref) bool {
+		return ref.Object == o.Head && strings.HasPrefix(ref.Name, mirror.BranchPrefix)
+	})
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return o.Refs[i].Name
 }
 
-// Content is the mirror's, once it holds what is offered.
+// Content returns the content of a mirror that holds what is offered.
 func (o *Offer) Content() mirror.Content {
 	return mirror.Content{Refs: o.Refs, Head: o.Head, DefaultBranch: o.DefaultBranch}
 }
 
-// Equals reports whether a mirror holds exactly what is offered. What a ref's object leads to is
-// settled already.
+// Equals reports whether a mirror holds exactly what is offered. It does not compare commits: those
+// follow from the objects.
 func (o *Offer) Equals(have mirror.Content) bool {
 	return o.Head == have.Head && o.DefaultBranch == have.DefaultBranch &&
 		slices.EqualFunc(o.Refs, have.Refs, func(a, b mirror.Ref) bool { return a.Name == b.Name && a.Object == b.Object })
 }
 
-// objects are the ids to want, repetitions included.
+// objects returns the ids of all that is offered, repetitions included.
 func (o *Offer) objects() []string {
 	ids := make([]string, 0, len(o.Refs)+1)
 	for _, ref := range o.Refs {
@@ -115,31 +113,4 @@ func (o *Offer) objects() []string {
 		ids = append(ids, o.Head)
 	}
 	return ids
-}
-
-// encode puts a request into the words of the protocol: all haves at once, then done.
-func (o *Offer) encode(r Request) *packp.UploadPackRequest {
-	req := packp.NewUploadPackRequestFromCapabilities(o.capabilities)
-	if !r.Thin {
-		req.Capabilities.Delete(capability.ThinPack)
-	}
-	if o.capabilities.Supports(capability.NoProgress) {
-		_ = req.Capabilities.Set(capability.NoProgress) // fails only for capabilities with arguments
-	}
-	if o.capabilities.Supports(capNoDone) && o.capabilities.Supports(capability.MultiACKDetailed) {
-		_ = req.Capabilities.Set(capNoDone)
-	}
-	if o.capabilities.Supports(capability.Agent) {
-		_ = req.Capabilities.Set(capability.Agent, strings.ReplaceAll(o.agent, " ", "-"))
-	}
-	req.Wants, req.Haves = hashes(r.Wants), hashes(r.Haves)
-	return req
-}
-
-func hashes(ids []string) []plumbing.Hash {
-	all := make([]plumbing.Hash, len(ids))
-	for i, id := range ids {
-		all[i] = plumbing.NewHash(id)
-	}
-	return all
 }

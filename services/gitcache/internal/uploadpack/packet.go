@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// packets are what version 2 of the protocol is made of: lines with their length before them, and
-// marks between them. go-git's reader knows lines and one of the marks.
+// Both versions of the protocol are made of packets: lines with their length in front, and marks
+// between them.
 const (
 	packetHeader = 4
 	maxPacket    = 65520
@@ -22,7 +22,7 @@ const (
 	delimiterPacket = "0001"
 )
 
-// mark is what ends a list of lines.
+// mark ends a list of lines.
 type mark int
 
 const (
@@ -35,11 +35,41 @@ func writePacket(b *strings.Builder, line string) {
 	fmt.Fprintf(b, "%04x%s\n", len(line)+packetHeader+1, line)
 }
 
+// packets reads the lines and marks of one message of at most limit bytes. Every byte comes from
+// the upstream: a length beyond the packet size of Git, an end in the middle, and a message beyond
+// the limit are errors that match ErrBroken or io.ErrUnexpectedEOF.
+type packets struct {
+	r     *bufio.Reader
+	limit int
+	read  int
+}
+
+// next returns a line without its end, or a mark. A line by which the upstream reports an error is
+// returned as a *remoteError.
+func (p *packets) next() (string, mark, error) {
+	n, m, err := readHeader(p.r)
+	if err != nil || m != noMark {
+		return "", m, err
+	}
+	if p.read += n + packetHeader; p.read > p.limit {
+		return "", noMark, fmt.Errorf("%w: a message of more than %d bytes", ErrBroken, p.limit)
+	}
+	data := make([]byte, n)
+	if _, err := io.ReadFull(p.r, data); err != nil {
+		return "", noMark, cutOff(err)
+	}
+	line := strings.TrimSuffix(string(data), "\n")
+	if said, ok := strings.CutPrefix(line, "ERR "); ok {
+		return "", noMark, &remoteError{said: said, cause: ErrBroken}
+	}
+	return line, noMark, nil
+}
+
 // readHeader returns the length of a packet's content, or the mark that the packet is.
 func readHeader(r io.Reader) (int, mark, error) {
 	var header [packetHeader]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
-		return 0, noMark, brokenBy(err)
+		return 0, noMark, cutOff(err)
 	}
 	n, err := strconv.ParseUint(string(header[:]), 16, 16)
 	switch {
@@ -53,40 +83,55 @@ func readHeader(r io.Reader) (int, mark, error) {
 	return int(n) - packetHeader, noMark, nil
 }
 
-// brokenBy makes an end in the middle be seen as such.
-func brokenBy(err error) error {
+// cutOff turns an end in the middle of an answer into an error.
+func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// readLine returns a line without its end, or a mark. What the upstream reports as an error is one.
-func readLine(r *bufio.Reader) (string, mark, error) {
-	n, m, err := readHeader(r)
-	if err != nil || m != noMark {
-		return "", m, err
-	}
-	data := make([]byte, n)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return "", noMark, brokenBy(err)
-	}
-	line := strings.TrimSuffix(string(data), "\n")
-	if said, ok := strings.CutPrefix(line, "ERR "); ok {
-		return "", noMark, &remoteError{said: said, cause: ErrBroken}
-	}
-	return line, noMark, nil
+// reply is an answer of the upstream.
+type reply struct {
+	*bufio.Reader
+	body io.Closer
+	// isSeparate reports whether the answer is a stream of its own, which ends with it.
+	isSeparate bool
 }
 
-// The channels of a pack.
+// newReply returns a reply whose Close closes body.
+func newReply(r io.Reader, body io.Closer, isSeparate bool) reply {
+	return reply{Reader: bufio.NewReaderSize(r, maxPacket), body: body, isSeparate: isSeparate}
+}
+
+// Close ends the reading of the answer.
+func (r reply) Close() error { return r.body.Close() }
+
+// fail closes an answer that could not be read, and returns why not.
+func (r reply) fail(err error) error { return errors.Join(err, r.Close()) }
+
+// maxRest is how much of an answer is read only to keep its connection.
+const maxRest = 4 << 10
+
+// finish closes an answer that was read to its end. Over HTTP, a connection is used again only if
+// the rest of the answer was read as well.
+func (r reply) finish() {
+	if r.isSeparate {
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.Reader, maxRest))
+	}
+	_ = r.Close() // the answer is complete
+}
+
+// The channels of a sideband.
 const (
 	channelPack     = 1
 	channelProgress = 2
 	channelError    = 3
 )
 
-// packReader reads a pack out of its channel. It ends where the upstream says so, and not before.
-type packReader struct {
+// sideband reads a pack out of its channel, and ends at the mark by which the upstream ends it. An
+// end of the answer before that is an error. Words about the progress are dropped.
+type sideband struct {
 	r    *bufio.Reader
 	left int // of the current packet
 	done bool
@@ -94,46 +139,46 @@ type packReader struct {
 }
 
 // Read implements io.Reader.
-func (p *packReader) Read(into []byte) (int, error) {
-	for p.left == 0 {
-		if p.done {
+func (s *sideband) Read(into []byte) (int, error) {
+	for s.left == 0 {
+		if s.done {
 			return 0, io.EOF
 		}
-		if err := p.next(); err != nil {
+		if err := s.next(); err != nil {
 			return 0, err
 		}
 	}
-	n, err := p.r.Read(into[:min(len(into), p.left)])
-	p.left -= n
-	return n, brokenBy(err)
+	n, err := s.r.Read(into[:min(len(into), s.left)])
+	s.left -= n
+	return n, cutOff(err)
 }
 
-// next goes on to the next packet.
-func (p *packReader) next() error {
-	n, m, err := readHeader(p.r)
+// next reads the head of the next packet.
+func (s *sideband) next() error {
+	n, m, err := readHeader(s.r)
 	if err != nil {
 		return err
 	}
-	if p.done = m != noMark; p.done {
+	if s.done = m != noMark; s.done {
 		return nil
 	}
-	channel, err := p.r.ReadByte()
+	channel, err := s.r.ReadByte()
 	if err != nil {
-		return brokenBy(err)
+		return cutOff(err)
 	}
 	n--
 	switch {
 	case n < 0:
 		return fmt.Errorf("%w: packet without a channel", ErrBroken)
 	case channel == channelPack:
-		p.left = n
+		s.left = n
 		return nil
 	case channel == channelProgress:
-		_, err := p.r.Discard(n)
-		return brokenBy(err)
+		_, err := s.r.Discard(n)
+		return cutOff(err)
 	case channel == channelError:
 		said := make([]byte, n)
-		_, err := io.ReadFull(p.r, said)
+		_, err := io.ReadFull(s.r, said)
 		return &remoteError{said: strings.TrimSpace(string(said)), cause: errors.Join(ErrBroken, err)}
 	}
 	return fmt.Errorf("%w: channel %d", ErrBroken, channel)

@@ -4,119 +4,156 @@
 package uploadpack
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"net"
-	"time"
-
-	"github.com/go-git/go-git/v5/plumbing/transport"
-
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"strings"
 )
 
-var (
-	// ErrBroken marks an answer that is not, or not completely, what the Git protocol prescribes.
-	ErrBroken = errors.New("broken git protocol")
-	// errUnsupported marks a repository of a kind that this back end cannot mirror.
-	errUnsupported = errors.New("unsupported kind of repository")
+const (
+	// maxAdvertised bounds the bytes of a list of refs, which is about a million refs. In memory
+	// the list takes three times as much.
+	maxAdvertised = 64 << 20
+	// maxCapabilities bounds the bytes of the capabilities of version 2.
+	maxCapabilities = 1 << 20
+	// version2Wanted asks for version 2 of the protocol, as an HTTP header and as an environment
+	// variable over SSH. A server that does not know it answers in the first version.
+	version2Wanted = "version=2"
 )
 
-const dialTimeout = 15 * time.Second
+// channel carries the messages of one conversation to the upstream and back: over HTTP each request
+// and answer is an exchange of its own, and over SSH all share one stream.
+type channel interface {
+	// open returns the first message of the upstream.
+	open(ctx context.Context) (reply, error)
+	// send sends a request, of version 2 of the protocol or of the first, and returns the answer.
+	send(ctx context.Context, request string, isVersion2 bool) (reply, error)
+	// isStateless reports whether the upstream forgets a request once it is answered.
+	isStateless() bool
+	// blame adds to an error what the upstream wrote beside the protocol. Nothing can be sent after
+	// it.
+	blame(err error) error
+	io.Closer
+}
 
 // Session is one conversation with an upstream: advertise once, then fetch at most once. It is for
 // one goroutine.
-type Session interface {
-	// Advertise lists what the upstream has.
-	Advertise(ctx context.Context) (*Offer, error)
-	// Fetch returns the pack that answers the request. The caller closes it.
-	Fetch(ctx context.Context, req Request) (io.ReadCloser, error)
-	Close() error
+type Session struct {
+	channel       channel
+	agent         string // as a capability: without spaces
+	wantsVersion2 bool   // the client asked for version 2
+	// one is set by Advertise where the upstream speaks the first version, and two where it speaks
+	// version 2.
+	one *version1
+	two *version2
 }
 
-// Request asks for a pack in one round.
-type Request struct {
-	// Wants are the objects to send, with all that they lead to.
-	Wants []string
-	// Haves are commits that need not be sent again.
-	Haves []string
-	// Thin lets the pack lean on objects outside of it, which a pack on disk must not.
-	Thin bool
-	// Blobless leaves out the content of files, but for what Wants name themselves. Only an [Offer]
-	// that says so can.
-	Blobless bool
+func newSession(c channel, agent string, wantsVersion2 bool) *Session {
+	return &Session{channel: c, agent: strings.ReplaceAll(agent, " ", "-"), wantsVersion2: wantsVersion2}
 }
 
-// Dial opens a session. Nothing is sent before the guard has agreed.
-func (c *Client) Dial(ctx context.Context, p mirror.FetchParams) (Session, error) {
-	def, err := c.effective(p.Definition)
+// Close ends the conversation and its connections.
+func (s *Session) Close() error { return s.channel.Close() }
+
+// Advertise lists what the upstream has.
+func (s *Session) Advertise(ctx context.Context) (*Offer, error) {
+	o, err := s.advertise(ctx)
+	if err != nil {
+		return nil, s.channel.blame(err)
+	}
+	return o, nil
+}
+
+func (s *Session) advertise(ctx context.Context) (*Offer, error) {
+	first, err := s.channel.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t, err := parseTarget(def)
+	o, err := s.readAdvertisement(first.Reader)
+	if err != nil {
+		return nil, first.fail(err)
+	}
+	first.finish()
+	if s.two == nil {
+		return o, nil
+	}
+	listed, err := s.channel.send(ctx, s.two.listRequest(), true)
 	if err != nil {
 		return nil, err
 	}
-	if t.endpoint.Protocol == "ssh" {
-		return c.dialSSH(ctx, p, t, "git-upload-pack "+shellQuote(t.endpoint.Path))
+	if o, err = s.two.readRefs(&packets{r: listed.Reader, limit: maxAdvertised}); err != nil {
+		return nil, listed.fail(err)
 	}
-	return c.newHTTPSession(p, t)
+	listed.finish()
+	return o, nil
 }
 
-// target is a definition that was found usable.
-type target struct {
-	def      mirror.Definition
-	endpoint *transport.Endpoint
-}
-
-// dialer makes connections that ask the guard before every write: a replica that was frozen past
-// its lease sends nothing when it wakes up.
-type dialer struct {
-	net.Dialer
-	guard    func() error
-	received func(bytes int) // nil: nobody counts
-}
-
-// Dial implements proxy.Dialer, which wants it beside DialContext.
-func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	return d.DialContext(context.Background(), network, address)
-}
-
-// DialContext connects, if the guard agrees.
-func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	if err := d.guard(); err != nil {
-		return nil, err
+// readAdvertisement reads the first message of the upstream, which over HTTP begins with the name
+// of the service. In the first version of the protocol it is the offer. In version 2 the offer is
+// nil and has to be asked for.
+func (s *Session) readAdvertisement(r *bufio.Reader) (*Offer, error) {
+	if _, err := r.Peek(1); errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: an empty answer", ErrBroken)
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	conn, err := d.Dialer.DialContext(ctx, network, address)
+	p := &packets{r: r, limit: maxAdvertised}
+	line, m, err := p.next()
+	if strings.HasPrefix(line, "# service=") {
+		if line, m, err = p.next(); err == nil && m == flush {
+			line, m, err = p.next()
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read advertisement: %w", err)
+	case s.wantsVersion2 && line == "version 2":
+		p.limit, s.two = maxCapabilities, &version2{agent: s.agent}
+		return nil, s.two.readCapabilities(p)
+	}
+	s.one = &version1{agent: s.agent}
+	return s.one.readRefs(p, line, m)
+}
+
+// Fetch returns the pack that answers the request. The caller closes it.
+func (s *Session) Fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
+	sent, err := s.fetch(ctx, r)
+	if err != nil {
+		return nil, s.channel.blame(err)
+	}
+	return sent, nil
+}
+
+// fetch asks for the pack in one request, except in the first version of the protocol over HTTP.
+// Some servers of that kind demand to acknowledge what both sides have before they are told that
+// the client is done. Most answer with the pack at once; others are asked once more for it.
+func (s *Session) fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
+	if s.two != nil {
+		answer, err := s.channel.send(ctx, s.two.fetchRequest(r), true)
+		if err != nil {
+			return nil, err
+		}
+		return s.two.openPack(answer)
+	}
+	haves := r.Haves
+	if len(haves) > 0 && s.channel.isStateless() && s.one.acknowledges() {
+		answer, err := s.channel.send(ctx, s.one.request(r, haves, false), false)
+		if err != nil {
+			return nil, err
+		}
+		round, err := s.one.readRound(answer.Reader)
+		if err != nil {
+			return nil, answer.fail(err)
+		}
+		if round.packFollows {
+			return s.one.openPack(answer), nil
+		}
+		answer.finish()
+		haves = round.common
+	}
+	answer, err := s.channel.send(ctx, s.one.request(r, haves, true), false)
 	if err != nil {
 		return nil, err
 	}
-	return guardedConn{Conn: conn, guard: d.guard, received: d.received}, nil
-}
-
-type guardedConn struct {
-	net.Conn
-	guard    func() error
-	received func(bytes int)
-}
-
-// Read implements net.Conn.
-func (c guardedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if c.received != nil && n > 0 {
-		c.received(n)
-	}
-	return n, err
-}
-
-// Write implements net.Conn. Where the guard does not agree the connection ends: who waits for an
-// answer to what was never sent would wait for long.
-func (c guardedConn) Write(p []byte) (int, error) {
-	if err := c.guard(); err != nil {
-		_ = c.Close() // sends no bytes
-		return 0, err
-	}
-	return c.Conn.Write(p)
+	return s.one.openFinal(answer)
 }

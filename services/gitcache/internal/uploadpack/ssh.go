@@ -4,7 +4,6 @@
 package uploadpack
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,8 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -21,95 +18,81 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack/route"
 )
 
-const (
-	sshPort   = 22
-	maxStderr = 4 << 10
-)
+const maxStderr = 4 << 10
 
-// hostKeyError reports that a server's key is not the one in known_hosts.
-type hostKeyError struct {
-	host    string
-	key     ssh.PublicKey // what the server showed; nil when it did not come to that
-	changed bool          // known_hosts has another key for the host; false: none
-	cause   error
-}
-
-func (e *hostKeyError) Error() string {
-	return fmt.Sprintf("host key of %s not accepted: %v", e.host, e.cause)
-}
-func (e *hostKeyError) Unwrap() error { return e.cause }
-
-func (e *hostKeyError) message() string {
-	switch {
-	case !e.changed:
-		return "The credential's known_hosts has no line for " + e.host + "; ask its operator for the host key and add the line."
-	case e.key == nil:
-		return e.host + " has no host key of a type that known_hosts holds for it: it was replaced, or somebody stands in between. " +
-			"Ask its operator for the key before you change known_hosts."
-	default:
-		return fmt.Sprintf("%s shows another host key than the one in known_hosts: %s %s. It was replaced, or somebody stands in "+
-			"between. Ask its operator for the key before you change known_hosts.", e.host, e.key.Type(), ssh.FingerprintSHA256(e.key))
-	}
-}
-
-// errSSHAuth marks a server that accepts none of our keys.
-var errSSHAuth = errors.New("ssh key not accepted")
-
-// sshSession runs one program, git-upload-pack for a fetch, on the other side of one SSH
-// connection. Neither an agent nor any file of the user that the process runs as is looked at.
-type sshSession struct {
+// sshChannel runs one program, git-upload-pack for a fetch, on the other side of one SSH
+// connection. Requests go to its input, one after the other, and all answers come out of its output.
+type sshChannel struct {
 	client  *ssh.Client
 	session *ssh.Session
 	stdin   io.WriteCloser
-	stdout  *bufio.Reader
-	stderr  *boundedBuffer
-	agent   string
-	offer   *Offer
-	newest  bool        // ask for version 2
-	two     *version2   // nil where the first version is spoken
+	stdout  reply
+	stderr  boundedBuffer
 	stop    func() bool // ends watching the context
 }
 
-func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, command string) (*sshSession, error) {
-	address := net.JoinHostPort(t.endpoint.Host, strconv.Itoa(sshPortOf(t)))
-	config, err := sshConfig(t, address, c.dir)
+// dialSSH connects and starts a command. The connection ends with ctx at the latest.
+func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, command string) (*sshChannel, error) {
+	config, err := sshConfig(t, c.config.Dir)
 	if err != nil {
 		return nil, err
 	}
-	way, _, err := c.newRoute(t.def, p, c.written(t.def)...)
+	noProxy := http.ProxyURL(nil) // those of the environment are for the web
+	way, err := c.newRoute(t.def, p, noProxy, c.written(t.def)...)
 	if err != nil {
 		return nil, err
 	}
-	if t.def.ProxyURL == "" { // the environment's proxies are for the web
-		way.proxy = http.ProxyURL(nil)
-	}
-	if err := c.hosts.Request(ctx, t.host()); err != nil {
+	if err := c.config.Hosts.Request(ctx, t.host()); err != nil {
 		return nil, err
 	}
-	conn, err := way.tunnel(ctx, "ssh", address)
+	conn, err := way.Dial(ctx, "ssh", t.sshAddress())
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the ssh package knows no contexts
-	s, err := handshake(conn, address, config, command, c.version2)
-	if err != nil {
-		stop()
+	s := &sshChannel{stop: context.AfterFunc(ctx, func() { _ = conn.Close() })} // the ssh package knows no contexts
+	if err := s.start(conn, t.sshAddress(), config, command, c.config.Version2); err != nil {
+		s.stop()
 		return nil, errors.Join(err, conn.Close())
 	}
-	s.agent, s.stop = c.agent, stop
 	return s, nil
 }
 
-func sshPortOf(t target) int {
-	if t.endpoint.Port > 0 {
-		return t.endpoint.Port
+// sshConfig authenticates the client with the credential's key, and the server by its known_hosts.
+func sshConfig(t target, dir string) (*ssh.ClientConfig, error) {
+	signer, err := parseKey(t.def.Credential)
+	if err != nil {
+		return nil, err
 	}
-	return sshPort
+	known, err := parseKnownHosts(t.def.Credential.KnownHosts, dir)
+	if err != nil {
+		return nil, err
+	}
+	address := t.sshAddress()
+	algorithms := known.HostKeyAlgorithms(address)
+	if len(algorithms) == 0 {
+		return nil, &hostKeyError{host: address}
+	}
+	user := t.endpoint.User
+	if user == "" {
+		user = "git"
+	}
+	check := known.HostKeyCallback()
+	return &ssh.ClientConfig{
+		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyAlgorithms: algorithms, Timeout: route.DialTimeout,
+		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
+			if err := check(host, remote, key); err != nil {
+				return &hostKeyError{host: address, key: key, changed: knownhosts.IsHostKeyChanged(err), cause: err}
+			}
+			return nil
+		},
+	}, nil
 }
 
-func handshake(conn net.Conn, address string, config *ssh.ClientConfig, command string, newest bool) (*sshSession, error) {
+// start authenticates both sides and starts the command. The caller closes conn if it fails.
+func (s *sshChannel) start(conn net.Conn, address string, config *ssh.ClientConfig, command string, wantsVersion2 bool) error {
 	c, channels, requests, err := ssh.NewClientConn(conn, address, config)
 	if err != nil {
 		switch text := err.Error(); { // the ssh package has no types for these
@@ -118,30 +101,20 @@ func handshake(conn net.Conn, address string, config *ssh.ClientConfig, command 
 		case strings.Contains(text, "no common algorithm for host key"):
 			err = &hostKeyError{host: address, changed: true, cause: err}
 		}
-		return nil, fmt.Errorf("ssh handshake: %w", err)
+		return fmt.Errorf("ssh handshake: %w", err)
 	}
-	s := &sshSession{client: ssh.NewClient(c, channels, requests), stderr: &boundedBuffer{}, newest: newest}
-	if err := s.start(command); err != nil {
-		return nil, errors.Join(err, s.client.Close())
-	}
-	return s, nil
-}
-
-func (s *sshSession) start(command string) error {
-	var err error
+	s.client = ssh.NewClient(c, channels, requests)
 	if s.session, err = s.client.NewSession(); err != nil {
 		return fmt.Errorf("open ssh session: %w", err)
 	}
-	s.session.Stderr = s.stderr
-	if s.stdin, err = s.session.StdinPipe(); err != nil {
+	s.session.Stderr = &s.stderr
+	stdin, err1 := s.session.StdinPipe()
+	stdout, err2 := s.session.StdoutPipe()
+	if err := errors.Join(err1, err2); err != nil {
 		return fmt.Errorf("open ssh session: %w", err)
 	}
-	stdout, err := s.session.StdoutPipe()
-	if err != nil {
-		return fmt.Errorf("open ssh session: %w", err)
-	}
-	s.stdout = peekable(stdout)
-	if s.newest {
+	s.stdin, s.stdout = stdin, newReply(stdout, io.NopCloser(nil), false)
+	if wantsVersion2 {
 		_ = s.session.Setenv("GIT_PROTOCOL", version2Wanted) // servers that take no variables speak the first version
 	}
 	if err := s.session.Start(command); err != nil {
@@ -150,131 +123,35 @@ func (s *sshSession) start(command string) error {
 	return nil
 }
 
-// sshConfig authenticates with the credential's key, and the server by its known_hosts.
-func sshConfig(t target, address, dir string) (*ssh.ClientConfig, error) {
-	signer, err := parseKey(t.def.Credential)
-	if err != nil {
-		return nil, err
-	}
-	hosts, err := parseKnownHosts(t.def.Credential.KnownHosts, dir)
-	if err != nil {
-		return nil, err
-	}
-	algorithms := hosts.HostKeyAlgorithms(address)
-	if len(algorithms) == 0 {
-		return nil, &hostKeyError{host: address}
-	}
-	user := t.endpoint.User
-	if user == "" {
-		user = "git"
-	}
-	check := hosts.HostKeyCallback()
-	return &ssh.ClientConfig{
-		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyAlgorithms: algorithms,
-		HostKeyCallback: func(host string, remote net.Addr, key ssh.PublicKey) error {
-			if err := check(host, remote, key); err != nil {
-				return &hostKeyError{host: address, key: key, changed: knownhosts.IsHostKeyChanged(err), cause: err}
-			}
-			return nil
-		},
-		Timeout: dialTimeout,
-	}, nil
-}
-
-func parseKey(c mirror.Credential) (ssh.Signer, error) {
-	if c.Passphrase != "" {
-		return ssh.ParsePrivateKeyWithPassphrase([]byte(c.PrivateKey.Reveal()), []byte(c.Passphrase.Reveal()))
-	}
-	return ssh.ParsePrivateKey([]byte(c.PrivateKey.Reveal()))
-}
-
-// parseKnownHosts goes through a file, because the library reads nothing else.
-func parseKnownHosts(lines, dir string) (*knownhosts.HostKeyDB, error) {
-	f, err := os.CreateTemp(dir, "tmp-known-hosts-")
-	if err != nil {
-		return nil, fmt.Errorf("read known_hosts: %w", err)
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(lines)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("read known_hosts: %w", err)
-	}
-	db, err := knownhosts.NewDB(f.Name())
-	if err != nil {
-		// The library names the file, which means nothing to the person whose lines these are.
-		return nil, errors.New(strings.ReplaceAll(err.Error(), f.Name(), "known_hosts"))
-	}
-	return db, nil
-}
-
 // shellQuote makes text one word for the shell at the other side.
 func shellQuote(text string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
 }
 
-// Advertise implements [Session].
-func (s *sshSession) Advertise(ctx context.Context) (*Offer, error) {
-	o, err := s.list(ctx)
-	if err != nil {
-		return nil, s.blame(err)
-	}
-	s.offer = o
-	return o, nil
+func (s *sshChannel) open(context.Context) (reply, error) { return s.stdout, nil }
+
+func (s *sshChannel) send(_ context.Context, request string, _ bool) (reply, error) {
+	_, err := io.WriteString(s.stdin, request)
+	return s.stdout, err
 }
 
-func (s *sshSession) list(ctx context.Context) (*Offer, error) {
-	if !s.newest || !isVersion2(s.stdout) {
-		return readOffer(io.LimitReader(s.stdout, maxAdvertised), s.agent)
-	}
-	two, err := readVersion2(s.stdout, s.agent)
-	if err != nil {
-		return nil, err
-	}
-	s.two = two
-	s.two.send = func(_ context.Context, command string) (io.ReadCloser, error) {
-		_, err := io.WriteString(s.stdin, command)
-		return io.NopCloser(s.stdout), err
-	}
-	return s.two.listRefs(ctx)
-}
-
-// Fetch implements [Session].
-func (s *sshSession) Fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
-	if s.two != nil {
-		pack, err := s.two.fetch(ctx, r)
-		if err != nil {
-			return nil, s.blame(err)
-		}
-		return pack, nil
-	}
-	req := s.offer.encode(r)
-	if err := encodeRequest(s.stdin, req, req.Haves, true); err != nil {
-		return nil, s.blame(err)
-	}
-	return decodePack(s.stdout, io.NopCloser(nil), req)
-}
+func (s *sshChannel) isStateless() bool { return false }
 
 // Close ends the conversation and the connection.
-func (s *sshSession) Close() error {
-	_, _ = io.WriteString(s.stdin, "0000") // where nothing was fetched, this is how to say so
+func (s *sshChannel) Close() error {
+	_, _ = io.WriteString(s.stdin, flushPacket) // where nothing was fetched, this is how to say so
 	s.stop()
 	return s.client.Close()
 }
 
-// remoteError is what the program at the other side printed before it gave up.
-type remoteError struct {
-	said  string
-	cause error
-}
-
-func (e *remoteError) Error() string { return fmt.Sprintf("upstream said %q: %v", e.said, e.cause) }
-func (e *remoteError) Unwrap() error { return e.cause }
-
-// blame adds what came on the error stream. The stream is complete once the remote program has
-// ended.
-func (s *sshSession) blame(err error) error {
+// blame adds what the program wrote to its error stream, which is complete once the program has
+// ended. An error that comes with its own words needs no others.
+func (s *sshChannel) blame(err error) error {
+	if _, isExplained := errors.AsType[problemError](err); isExplained {
+		return err
+	}
 	_ = s.stdin.Close()
-	_ = s.session.Wait() // its verdict is less than what it printed
+	_ = s.session.Wait() // its verdict is less than what it wrote
 	if said := s.stderr.text(); said != "" {
 		return &remoteError{said: said, cause: err}
 	}

@@ -6,47 +6,24 @@ package uploadpack
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
 
-	"github.com/go-git/go-git/v5/plumbing/format/pktline"
-	"github.com/go-git/go-git/v5/plumbing/transport"
-
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// strayError is an answer of the upstream in the place of what the protocol prescribes.
-type strayError struct{ got, want string }
-
-func (e *strayError) Error() string {
-	return fmt.Sprintf("%v: %q instead of %s", ErrBroken, printable(e.got), e.want)
-}
-
-func (e *strayError) Unwrap() error { return ErrBroken }
-
-// upstreamSaid returns the words of the upstream's own error message, if the protocol carried one.
-func upstreamSaid(err error) (string, bool) {
-	if remote, ok := errors.AsType[*remoteError](err); ok {
-		return remote.said, true
-	}
-	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
-		return line.Text, true
-	}
-	return "", false
-}
-
 // quoted returns the sentence of a message that repeats what the upstream sent, or "".
 func quoted(err error, def mirror.Definition) string {
-	said, _ := upstreamSaid(err)
-	if status, ok := errors.AsType[*statusError](err); ok {
-		said = status.said
+	sent, ok := errors.AsType[interface {
+		error
+		words() string
+	}](err)
+	if !ok {
+		return ""
 	}
-	if stray, ok := errors.AsType[*strayError](err); ok {
-		said = stray.got
-	}
-	if said = masked(said, def); said == "" {
+	said := masked(sent.words(), def)
+	if said == "" {
 		return ""
 	}
 	return fmt.Sprintf(" It sent: %q.", said)
@@ -86,23 +63,4 @@ func masked(said string, def mirror.Definition) string {
 		return mask
 	})
 	return printable(said[:min(len(said), enough)])
-}
-
-func printable(said string) string {
-	const enough = 200
-	return strings.ToValidUTF8(said[:min(len(said), enough)], "")
-}
-
-// hostOf returns the host that a failed conversation was with: that of the request, which may have
-// been redirected or go to an LFS server, or else that of the definition.
-func hostOf(err error, def mirror.Definition) string {
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		if address, err := url.Parse(failed.URL); err == nil && address.Host != "" {
-			return address.Host
-		}
-	}
-	if endpoint, err := transport.NewEndpoint(def.URL); err == nil && endpoint.Host != "" {
-		return endpoint.Host
-	}
-	return "the upstream"
 }
