@@ -6,6 +6,7 @@ package gitcache
 import (
 	"log/slog"
 
+	gitbackend "github.com/leatdev/leat/services/gitcache/internal/backend"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
@@ -38,14 +39,12 @@ func newBackend(
 ) (backend, error) {
 	hosts := hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst})
 	budget, room := memory.NewBudget(int64(cfg.Memory)), int64(cfg.MirrorDisk)
-	if cfg.Backend == BackendGit {
-		return gitbin.New(gitbin.Config{
-			Dir: dir, Readers: cfg.Readers, Hosts: hosts, Guard: cfg.guard(), Root: root, Credentials: credentials,
-			Memory: budget, MirrorDisk: room, Logger: logger,
-		})
-	}
-	return gogit.New(gogit.Config{
+	config := gitbackend.Config{
 		Dir: dir, Readers: cfg.Readers, Hosts: hosts, Guard: cfg.guard(), Root: root, Credentials: credentials,
 		Memory: budget, MirrorDisk: room, Logger: logger,
-	})
+	}
+	if cfg.Backend == BackendGit {
+		return gitbin.New(config)
+	}
+	return gogit.New(config)
 }

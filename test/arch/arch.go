@@ -119,7 +119,7 @@ var rules = []rule{
 	{
 		from: []string{"services/gitcache/internal/api", "services/gitcache/internal/webhook"},
 		forbidden: join(redis, git, []string{
-			"./services/gitcache/internal/gogit", "./services/gitcache/internal/gitbin",
+			"./services/gitcache/internal/backend", "./services/gitcache/internal/gogit", "./services/gitcache/internal/gitbin",
 			"./services/gitcache/internal/store", "./services/gitcache/internal/uploadpack", "./services/gitcache/internal/uploadpack/route",
 			"./services/gitcache/internal/redisregistry", "./services/gitcache/internal/redisevents",
 			"./services/gitcache/internal/redispeers", "./services/gitcache/internal/redisdeliveries",
@@ -171,7 +171,7 @@ var orderedRooms = []string{
 	"services/distributor/internal/catalog", "services/distributor/internal/sqlstore",
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
-	"services/gitcache/internal/uploadpack/...",
+	"services/gitcache/internal/uploadpack/...", "services/gitcache/internal/backend",
 	"services/tunnel", "services/tunnel/internal/...",
 	"internal/bundle", "internal/h2", "internal/cas/casdisk", "internal/identity", "internal/rpc",
 }

@@ -3,19 +3,23 @@
 
 // Package gitbin mirrors Git repositories with the git executable.
 //
-// Package uploadpack talks to upstreams, and package store keeps what comes from there on disk: git
-// itself never sees an upstream, a credential or the name of a ref. It stores packs and reads
-// objects, as child processes that get ids alone, read no configuration but the mirror's own, and
-// end with the call that they serve.
+// What it promises:
+//
+//   - git itself never sees an upstream, a credential or the name of a ref. It checks and stores
+//     packs and opens large files, and is given folders and ids alone.
+//   - A process of git inherits no setting and no secret, reads no configuration except the
+//     mirror's own, and runs no hook. It ends with the call that it serves, and so does what it
+//     started.
+//   - Indexing a pack waits for memory. Where the system can bound the memory of a process, git
+//     cannot take more than the budget.
+//
+// Every call starts processes of its own, so there is no state and no lock.
 package gitbin
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,12 +27,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/leatdev/leat/internal/dialguard"
-	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
+	"github.com/leatdev/leat/services/gitcache/internal/backend"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
-	"github.com/leatdev/leat/services/gitcache/internal/store"
-	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
 // The oldest git that is known to do what is asked of it here.
@@ -43,42 +43,10 @@ const (
 )
 
 // Config says where mirrors are, and which git to use.
-type Config struct {
-	// Dir holds one folder per repository. It is made if it does not exist.
-	Dir string
-	// Readers bounds how many readers are open at once. Zero: 8.
-	Readers int
-	// Executable is git's name or path. Empty: "git", as PATH finds it.
-	Executable string
-	// Hosts bounds what goes to each host. Nil: the defaults of [hostgate.Config].
-	Hosts *hostgate.Gate
-	// Credentials are for definitions that have none. Nil: there are none.
-	Credentials uploadpack.Credentials
-	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil:
-	// http.ProxyFromEnvironment.
-	Proxy func(*http.Request) (*url.URL, error)
-	// Guard and Root are those of [uploadpack.Config].
-	Guard dialguard.Guard
-	Root  func(uid string) (url string, ok bool)
-	// Memory admits packs that git indexes. Nil: a budget of its default size.
-	Memory *memory.Budget
-	// MirrorDisk bounds the bytes of all mirrors. Zero: only the disk does.
-	MirrorDisk int64
-	// Agent is what upstreams are told about this client. Empty: as [uploadpack.Config] has it.
-	Agent  string
-	Logger *slog.Logger
-}
+type Config = backend.Config
 
 // Git keeps mirrors under one folder. It may be used concurrently.
-type Git struct {
-	*store.Store
-	*uploadpack.Client
-	program program
-	memory  *memory.Budget
-	logger  *slog.Logger
-}
-
-var _ mirror.Backend = (*Git)(nil)
+type Git = backend.Backend
 
 // New finds git, makes the folder for mirrors and returns a Git on it.
 func New(cfg Config) (*Git, error) {
@@ -92,26 +60,15 @@ func New(cfg Config) (*Git, error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, fmt.Errorf("find git: %w", err)
 	}
-	p := program{path: path, home: os.DevNull}
-	if err := p.checkVersion(); err != nil {
-		return nil, err
-	}
 	if cfg.Memory == nil {
 		cfg.Memory = memory.NewBudget(0)
 	}
-	p.memory = max(cfg.Memory.Limit(), leastMemory)
-	mirrors, err := store.New(store.Params{
-		Dir: cfg.Dir, Readers: cfg.Readers, Large: p.openLarge, SHA256: true, Partial: true, Logger: cfg.Logger,
-		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Fault: nil},
-	})
-	if err != nil {
+	p := program{path: path, home: os.DevNull, budget: cfg.Memory}
+	if err := p.checkVersion(); err != nil {
 		return nil, err
 	}
-	client := uploadpack.New(uploadpack.Config{
-		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Guard: cfg.Guard, Root: cfg.Root,
-		Agent: cfg.Agent, Version2: true,
-	})
-	return &Git{Store: mirrors, Client: client, program: p, memory: cfg.Memory, logger: cfg.Logger}, nil
+	p.memory = max(cfg.Memory.Limit(), leastMemory)
+	return backend.New(cfg, p)
 }
 
 var versionForm = regexp.MustCompile(`^git version (\d+)\.(\d+)`)

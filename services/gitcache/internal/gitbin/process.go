@@ -28,6 +28,8 @@ const (
 type program struct {
 	path string
 	home string // what it takes for the user's folder
+	// budget admits packs that are indexed.
+	budget *memory.Budget
 	// memory bounds the bytes that one process may allocate, if the system supports that. Zero: no
 	// bound.
 	memory int64

@@ -22,9 +22,9 @@ const (
 	largeBlob  = 4 << 20 // bytes from which on go-git streams a blob
 )
 
-// openLarge streams a blob of the bare repository in dir. This is what go-git's storage does well:
+// OpenLarge streams a blob of the bare repository in dir. This is what go-git's storage does well:
 // it applies deltas to a stream, and so needs little memory for a blob of any size.
-func openLarge(_ context.Context, dir, id string) (content.File, error) {
+func (tools) OpenLarge(_ context.Context, dir, id string) (content.File, error) {
 	storage := filesystem.NewStorageWithOptions(osfs.New(dir, osfs.WithBoundOS()), cache.NewObjectLRU(largeCache),
 		filesystem.Options{LargeObjectThreshold: largeBlob, KeepDescriptors: true})
 	blob, err := storage.EncodedObject(plumbing.BlobObject, plumbing.NewHash(id))
