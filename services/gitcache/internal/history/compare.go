@@ -13,7 +13,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// Compare implements [content.Reader].
+// Compare implements [content.Reader]. It looks only at trees that differ between the two commits, so
+// its cost depends on the change and not on the size of the repository.
 func (r *Reader) Compare(ctx context.Context, p content.CompareParams) ([]content.Change, error) {
 	base, err := r.entryAt(ctx, p.Base, p.Path)
 	if err != nil {
@@ -36,7 +37,8 @@ func (r *Reader) Compare(ctx context.Context, p content.CompareParams) ([]conten
 
 var errEnough = errors.New("limit reached")
 
-// comparison walks two trees side by side and skips what is equal.
+// comparison walks two trees side by side, in Git's order of names, and skips subtrees that are
+// equal. A folder that became a file, or the reverse, is two changes: their keys differ.
 type comparison struct {
 	reader  *Reader
 	params  content.CompareParams

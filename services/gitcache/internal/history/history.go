@@ -10,13 +10,16 @@
 //
 // What it promises:
 //
-//   - An object is what its name says, because Objects verifies that. What the bytes of a commit, a tag or a tree mean was
-//     chosen by its author, so that the parsers are strict and fail with [content.ErrMalformed]. An object that
-//     another one names and that is absent is [content.ErrDamaged]. The two differ for the caller: a damaged mirror is
-//     fetched again, and a malformed object would come back as it is.
-//   - Every call is bounded. A commit, tag or tree has at most maxWhole bytes, trees are at most maxDepth levels deep, and
-//     Log looks at no more than maxScanned commits after those that it skips. The context is asked before every object.
-//   - The order of history is that of "git log": by the committer's time, newest first; of one time, as parents name them.
+//   - An object is what its name says, because Objects verifies that. What the bytes of a commit, a
+//     tag or a tree mean was chosen by their author, so the parsers are strict and fail with
+//     [content.ErrMalformed]. An object that another one names and that is absent is
+//     [content.ErrDamaged]. The two differ for the caller: a damaged mirror is fetched again, and a
+//     malformed object would come back as it is.
+//   - Every call is bounded. A commit, tag or tree has at most maxWhole bytes, trees are at most
+//     maxDepth levels deep, and Log looks at no more than maxScanned commits after those that it
+//     skips. The context is asked before every object.
+//   - The order of history is that of "git log": by the committer's time, newest first; of one
+//     time, as parents name them.
 //
 // A reader has one state, open, until Close, and no lock: it is for one goroutine. It follows no
 // ref, knows nothing of selections, and writes nothing.
@@ -26,7 +29,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
@@ -41,7 +43,8 @@ const (
 	maxDepth = 256
 )
 
-// The kinds of objects, as Git calls them.
+// The kinds of objects, as Git calls them. They are plain words and not a type of their own: package
+// pack returns them, and errors repeat them.
 const (
 	kindCommit = "commit"
 	kindTag    = "tag"
@@ -73,7 +76,9 @@ type Params struct {
 	Large func(ctx context.Context, id string) (content.File, error)
 }
 
-// Reader reads one repository. It implements [content.Reader].
+// Reader reads one repository. It implements [content.Reader]. Its methods that take an id from a
+// caller report an absent object as not found; those that follow an id inside the repository report
+// it as damage.
 type Reader struct {
 	objects Objects
 	params  Params
@@ -84,7 +89,8 @@ var _ content.Reader = (*Reader)(nil)
 // New returns a reader of objects, which it closes.
 func New(objects Objects, p Params) *Reader { return &Reader{objects: objects, params: p} }
 
-// Open returns a reader of the packs that a bare repository has now.
+// Open returns a reader of the packs that a bare repository has now. Packs that are added later are
+// not seen, and packs that are removed later can still be read.
 func Open(dir string, p Params) (*Reader, error) {
 	packs, err := pack.Open(dir)
 	if err != nil {
@@ -95,12 +101,6 @@ func Open(dir string, p Params) (*Reader, error) {
 
 // Close implements [content.Reader].
 func (r *Reader) Close() error { return r.objects.Close() }
-
-// idForm are the names of objects, by SHA-1 and by SHA-256.
-var idForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-
-// isID reports whether text can name an object.
-func isID(text string) bool { return idForm.MatchString(text) }
 
 // errKind is an object of another kind than the one that was asked for.
 var errKind = errors.New("object is of another kind")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
 // The parsers are functions of the bytes that they are given. All that they return has been checked
@@ -33,12 +34,12 @@ type commit struct {
 func parseCommit(id string, data []byte) (commit, error) {
 	c := commit{Commit: content.Commit{ID: id}}
 	name, value, rest := cutHeader(data)
-	if name != "tree" || !isID(value) || len(value) != len(id) {
+	if name != "tree" || !pack.IsName(value) || len(value) != len(id) {
 		return commit{}, fmt.Errorf("%w: commit %s has no tree", content.ErrMalformed, id)
 	}
 	c.tree, data = value, rest
 	for name, value, rest = cutHeader(data); name == "parent"; name, value, rest = cutHeader(data) {
-		if !isID(value) || len(value) != len(id) {
+		if !pack.IsName(value) || len(value) != len(id) {
 			return commit{}, fmt.Errorf("%w: commit %s has a parent %.80q", content.ErrMalformed, id, value)
 		}
 		c.Parents, data = append(c.Parents, value), rest
@@ -92,7 +93,7 @@ func parseSignature(text string) (name, email string, at time.Time) {
 func parseTag(id string, data []byte) (target, kind string, err error) {
 	name, target, rest := cutHeader(data)
 	typeName, kind, _ := cutHeader(rest)
-	if name != "object" || !isID(target) || len(target) != len(id) || typeName != "type" {
+	if name != "object" || !pack.IsName(target) || len(target) != len(id) || typeName != "type" {
 		return "", "", fmt.Errorf("%w: tag %s has no object", content.ErrMalformed, id)
 	}
 	return target, kind, nil

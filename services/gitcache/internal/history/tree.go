@@ -25,7 +25,7 @@ func (r *Reader) Commit(ctx context.Context, id string) (content.Commit, error) 
 
 // commit reads a commit that a caller asks for, so that its absence is not damage.
 func (r *Reader) commit(ctx context.Context, id string) (commit, error) {
-	if !isID(id) {
+	if !pack.IsName(id) {
 		return commit{}, fmt.Errorf("%w: %q is not a commit id", content.ErrCommitNotFound, id)
 	}
 	data, err := r.read(ctx, id, kindCommit)
@@ -88,6 +88,16 @@ func (r *Reader) Expand(ctx context.Context, prefix string) (string, error) {
 		return commits[0], nil
 	}
 	return "", &content.AmbiguousError{Prefix: prefix, Candidates: commits}
+}
+
+// Kind returns an object's kind, and "" for one that is not there. An object that cannot be read
+// counts as absent, so that a fetch asks for it again.
+func (r *Reader) Kind(id string) (string, error) {
+	kind, err := r.objects.Kind(id)
+	if errors.Is(err, pack.ErrMalformed) {
+		return "", nil
+	}
+	return kind, err
 }
 
 // openTree reads a tree that another object names.

@@ -6,14 +6,13 @@ package history
 import (
 	"container/heap"
 	"context"
-	"errors"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
-	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// walk goes through commits and all that they descend from, newest first. What it remembers of a
-// commit that waits is small, whatever its message is, because a history may be wide.
+// walk goes through commits and all that they descend from, newest first. It reads a commit when it
+// is added, because only then is its time known, and keeps no message of a commit that waits: a
+// history may be wide. A commit that a walk has returned is remembered by its id alone.
 type walk struct {
 	reader  *Reader
 	seen    map[string]bool
@@ -155,8 +154,9 @@ type place struct {
 	raw  string
 }
 
-// tracker finds out which commits change what is at a path. It remembers what it found: most
-// commits are a parent, too.
+// tracker finds out which commits change the content at a path. It remembers the place of every
+// commit that it has looked at, because most commits are a parent as well. Log bounds how many
+// there are.
 type tracker struct {
 	reader *Reader
 	path   string
@@ -201,16 +201,6 @@ func (t *tracker) find(ctx context.Context, n node) (place, error) {
 	found := place{mode: e.mode, raw: string(e.raw)}
 	t.places[n.id] = found
 	return found, nil
-}
-
-// Kind returns an object's kind, and "" for one that is not there. An object that cannot be read
-// counts as absent, so that a fetch asks for it again.
-func (r *Reader) Kind(id string) (string, error) {
-	kind, err := r.objects.Kind(id)
-	if errors.Is(err, pack.ErrMalformed) {
-		return "", nil
-	}
-	return kind, err
 }
 
 // maxAncestors bounds, for each commit, the history that Ancestors goes through: where a rewritten

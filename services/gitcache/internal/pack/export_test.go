@@ -6,6 +6,7 @@ package pack
 import (
 	"context"
 	"io"
+	"strings"
 )
 
 // The bounds are exported for tests that reach them.
@@ -21,4 +22,14 @@ func ReceiveWithin(ctx context.Context, dir string, r io.Reader, memory Memory, 
 	l := defaultLimits
 	l.base, l.perByteWork = work, 1
 	return receive(ctx, dir, r, memory, l)
+}
+
+// Verify reads a pack and its index whole and makes sure that both match their checksums and one
+// another.
+func Verify(ctx context.Context, path string) error {
+	index, err := ReadIndex(strings.TrimSuffix(path, ".pack") + ".idx")
+	if err != nil {
+		return err
+	}
+	return verifySum(ctx, path, index.data[len(index.data)-2*sumSize:len(index.data)-sumSize])
 }

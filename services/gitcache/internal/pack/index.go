@@ -139,9 +139,6 @@ func (x *Index) prefixed(to []string, prefix string) []string {
 	return to
 }
 
-// sum is the checksum of the pack that the index is of.
-func (x *Index) sum() []byte { return x.data[len(x.data)-2*sumSize : len(x.data)-sumSize] }
-
 // inPackOrder returns all objects as the pack has them one after the other.
 func (x *Index) inPackOrder() []Entry {
 	entries := make([]Entry, x.count)

@@ -6,6 +6,7 @@ package pack
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // the format's own checksum, against accidents
 	"encoding/hex"
@@ -16,7 +17,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -137,8 +138,7 @@ func (s *source) endOf(i int) int64 {
 
 // at finds the object that begins at an offset.
 func (s *source) at(offset int64) (int, bool) {
-	i := sort.Search(len(s.entries), func(i int) bool { return s.entries[i].Offset >= offset })
-	return i, i < len(s.entries) && s.entries[i].Offset == offset
+	return slices.BinarySearchFunc(s.entries, offset, func(e Entry, offset int64) int { return cmp.Compare(e.Offset, offset) })
 }
 
 // choose marks what is kept, with the bases of that, and theirs.
@@ -278,5 +278,31 @@ func (m *merging) copyObject(s *source, in *bufio.Reader, e Entry, size int64) e
 	m.placed[e.ID] = m.offset
 	m.entries = append(m.entries, Entry{ID: e.ID, CRC: m.crc.Sum32(), Offset: m.offset})
 	m.offset += int64(len(written)) + size - int64(headSize)
+	return nil
+}
+
+// verifySum makes sure that a file ends with sum, and that sum is the checksum of the bytes before
+// it.
+func verifySum(ctx context.Context, path string, sum []byte) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	hash, in := sha1.New(), contextReader{ctx, f} //nolint:gosec // the format's own
+	if _, err := io.CopyN(hash, in, info.Size()-sumSize); err != nil {
+		return err
+	}
+	end, err := io.ReadAll(in)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(hash.Sum(nil), sum) || !bytes.Equal(end, sum) {
+		return fmt.Errorf("%w: %s does not match its checksum", ErrMalformed, filepath.Base(path))
+	}
 	return nil
 }

@@ -5,6 +5,7 @@ package pack
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash"
@@ -68,15 +69,7 @@ func (r *records) endOf(i int32, end int64) int64 {
 }
 
 func (r *records) find(offset int64) (int32, bool) {
-	i, ok := sort.Find(int(r.n), func(i int) int {
-		switch at := r.at(int32(i)).offset; {
-		case offset < at:
-			return -1
-		case offset > at:
-			return 1
-		}
-		return 0
-	})
+	i, ok := sort.Find(int(r.n), func(i int) int { return cmp.Compare(offset, r.at(int32(i)).offset) })
 	return int32(i), ok
 }
 
