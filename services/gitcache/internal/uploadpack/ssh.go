@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
@@ -21,10 +22,17 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack/route"
 )
 
-const maxStderr = 4 << 10
+const (
+	maxStderr = 4 << 10
+	// lastWords is how long a program that failed may take to end, so that its error stream is
+	// complete.
+	lastWords = 5 * time.Second
+)
 
 // sshChannel runs one program, git-upload-pack for a fetch, on the other side of one SSH
-// connection. Requests go to its input, one after the other, and all answers come out of its output.
+// connection. Requests go to its input, one after the other, and all answers come out of its
+// output. The context of the call that dialled it closes the connection, which ends everything that
+// waits.
 type sshChannel struct {
 	client  *ssh.Client
 	session *ssh.Session
@@ -61,6 +69,8 @@ func (c *Client) dialSSH(ctx context.Context, p mirror.FetchParams, t target, co
 }
 
 // sshConfig authenticates the client with the credential's key, and the server by its known_hosts.
+// It asks the server for host keys of the types that known_hosts has, as the ssh command does:
+// otherwise a server with several keys could show one that nobody noted.
 func sshConfig(t target, dir string) (*ssh.ClientConfig, error) {
 	signer, err := parseKey(t.def.Credential)
 	if err != nil {
@@ -128,6 +138,7 @@ func shellQuote(text string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(text) + "'"
 }
 
+// open and send implement [channel]. All answers come out of one stream.
 func (s *sshChannel) open(context.Context) (reply, error) { return s.stdout, nil }
 
 func (s *sshChannel) send(_ context.Context, request string, _ bool) (reply, error) {
@@ -145,12 +156,15 @@ func (s *sshChannel) Close() error {
 }
 
 // blame adds what the program wrote to its error stream, which is complete once the program has
-// ended. An error that comes with its own words needs no others.
+// ended. A program that does not end is cut off. An error that comes with its own words needs no
+// others.
 func (s *sshChannel) blame(err error) error {
 	if _, isExplained := errors.AsType[problemError](err); isExplained {
 		return err
 	}
 	_ = s.stdin.Close()
+	impatient := time.AfterFunc(lastWords, func() { _ = s.client.Close() })
+	defer impatient.Stop()
 	_ = s.session.Wait() // its verdict is less than what it wrote
 	if said := s.stderr.text(); said != "" {
 		return &remoteError{said: said, cause: err}

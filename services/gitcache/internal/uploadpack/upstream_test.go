@@ -7,11 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -81,6 +85,67 @@ func TestSSH(t *testing.T) {
 	f.files(t, second)
 	f.fetch(t)
 	fsck(t, f)
+}
+
+// TestSSHServerThatNeverEnds is a program at the other side that greets instead of speaking the
+// protocol, and does not end when its input does.
+func TestSSHServerThatNeverEnds(t *testing.T) {
+	t.Parallel()
+	key := hostKeys(t)["ed25519"]
+	signer, err := ssh.NewSignerFromSigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &ssh.ServerConfig{NoClientAuth: true}
+	config.AddHostKey(signer)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, channels, requests, err := ssh.NewServerConn(conn, config)
+		if err != nil {
+			return
+		}
+		go ssh.DiscardRequests(requests)
+		for opened := range channels { // until the client closes the connection
+			channel, requests, err := opened.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				for request := range requests {
+					_ = request.Reply(true, nil)
+					if request.Type == "exec" {
+						_, _ = io.WriteString(channel, "Welcome!\n")
+					}
+				}
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-served
+	})
+
+	f := newFixture(t, "ssh://git@"+listener.Addr().String()+"/demo.git")
+	f.def.Credential = mirror.Credential{
+		Method: mirror.MethodSSH, PrivateKey: mirror.Secret(gittest.New(t).SSHPrivateKey()),
+		KnownHosts: knownhosts.Line([]string{listener.Addr().String()}, mustPublic(t, key)),
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	upstream := wantReason(t, f.try(ctx), mirror.ReasonProtocol)
+	if !strings.Contains(upstream.Message, "Welc") {
+		t.Errorf("got %q, want it to quote the greeting", upstream.Message)
+	}
 }
 
 // TestNotSpoken is an advertisement with SHA-256 object names.
