@@ -16,7 +16,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack/route"
 )
 
-// gated holds every request to what its host allows.
+// gated holds every request to what its host allows, and reports how the host answered: one that
+// asks to be left alone is spared by all repositories.
 type gated struct {
 	*route.Transport
 	hosts *hostgate.Gate

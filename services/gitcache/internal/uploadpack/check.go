@@ -48,6 +48,7 @@ func checkDefinition(def mirror.Definition, dir string) error {
 	}
 }
 
+// checkClientCertificate checks a certificate that is shown beside any credential.
 func checkClientCertificate(t target) error {
 	c := t.def.Credential
 	if c.ClientCertPEM == "" && c.ClientKeyPEM == "" {
@@ -65,6 +66,7 @@ func checkClientCertificate(t target) error {
 	return nil
 }
 
+// checkApp checks a GitHub App. Its key is not sent: it signs the requests for tokens.
 func checkApp(t target) error {
 	c := t.def.Credential
 	if c.AppID <= 0 {
@@ -90,7 +92,9 @@ func checkApp(t target) error {
 	return nil
 }
 
-// checkHTTP checks a credential that is sent over HTTP, and its secret, which is in that field.
+// checkHTTP checks a credential that is sent over HTTP, and its secret, which is in that field. A
+// line break would end the header that carries the secret. The key of a GitHub App is not sent, and
+// has some.
 func checkHTTP(t target, field string, secret mirror.Secret) error {
 	switch c := t.def.Credential; {
 	case t.isSSH():
@@ -106,6 +110,7 @@ func checkHTTP(t target, field string, secret mirror.Secret) error {
 	return nil
 }
 
+// checkSSH demands known_hosts, because nothing else tells the server from an impostor.
 func checkSSH(t target, dir string) error {
 	if !t.isSSH() {
 		return refuse("credential.ssh", "An SSH key cannot be used with an HTTP URL.")

@@ -6,7 +6,7 @@
 //
 // What it promises:
 //
-//   - Nothing is sent before the guard of a fetch has agreed, and no byte after it has stopped to.
+//   - Nothing is sent before the guard of a fetch has agreed, nor once it no longer does.
 //   - A credential goes to the host of the repository's URL alone, over TLS or SSH unless the
 //     credential allows plain HTTP. It goes to no redirect, no proxy, no log and no error.
 //   - No file, agent or environment variable of the user that the process runs as is looked at,
@@ -77,7 +77,7 @@ type Client struct {
 	apps   *githubapp.Tokens
 }
 
-// New returns a client that has talked to nobody yet.
+// New returns a client. It sends nothing.
 func New(cfg Config) *Client {
 	if cfg.Agent == "" {
 		cfg.Agent = "git/2.0 (leat)"
@@ -139,7 +139,8 @@ func choosesServer(def mirror.Definition) bool {
 	return def.CAPEM != "" || (isPlain && def.ProxyURL != "")
 }
 
-// target returns what a definition leads to, with the credential that its URL has.
+// target returns the target of a definition, with the credential that its URL has. Every call that
+// sends something begins with it.
 func (c *Client) target(def mirror.Definition) (target, error) {
 	def, err := c.withCredential(def)
 	if err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// maxHaves bounds the commits that the upstream is told of.
+// maxHaves bounds the commits that a request names as known.
 const maxHaves = 2048
 
-// Objects answers for what a mirror holds.
+// Objects is what a comparison needs of a mirror. A reader of package history implements it.
 type Objects interface {
 	// Kind returns an object's kind, "commit" for one, and "" for an object that is not there.
 	Kind(id string) (string, error)
-	// Ancestors gives commits and their history to add, newest first, until add returns false; how
-	// much of it is up to the implementation. A commit that is not there is left out: one have less
-	// costs bytes, not correctness.
+	// Ancestors calls add with the commits and their history, newest first, until add returns false.
+	// The implementation decides how much of the history. A commit that is not there is left out:
+	// one have less costs bytes, not correctness.
 	Ancestors(ctx context.Context, commits []string, add func(id string) bool) error
 }
 
-// Wants are the offered objects that the mirror, whose refs these are, does not have.
+// Wants returns the offered objects that the mirror, whose refs these are, does not have.
 func (o *Offer) Wants(have mirror.Refs, objects Objects) ([]string, error) {
 	seen := map[string]bool{}
 	for _, ref := range have {
@@ -46,8 +46,9 @@ func (o *Offer) Wants(have mirror.Refs, objects Objects) ([]string, error) {
 	return wants, nil
 }
 
-// Haves are commits of the mirror that the upstream is likely to have too: first where moved refs
-// were, with some history, then other tips.
+// Haves returns commits of the mirror that the upstream is likely to have too: first where moved
+// refs were, with some history, then other tips. Their number is bounded by maxHaves: what both
+// sides have is found near the tips, and a commit too few costs bytes only.
 func (o *Offer) Haves(ctx context.Context, have mirror.Refs, objects Objects) ([]string, error) {
 	seen := map[string]bool{}
 	var haves []string
@@ -77,9 +78,9 @@ func (o *Offer) Haves(ctx context.Context, have mirror.Refs, objects Objects) ([
 	return haves, nil
 }
 
-// Settle makes sure that every offered object has arrived, and marks tags that lead to something
-// else than a commit: a tree or a blob is valid, but there is nothing to deliver from. Refs that
-// did not move were settled before.
+// Settle makes sure that every offered object has arrived. It empties the commit of a tag that
+// leads to something else, such as a tree or a blob: that is valid, but there is nothing to deliver
+// from it. Refs that did not move keep the answer of the fetch that brought them.
 func (o *Offer) Settle(have mirror.Refs, objects Objects) error {
 	kept := make([]mirror.Ref, 0, len(o.Refs))
 	for _, ref := range o.Refs {

@@ -5,6 +5,12 @@ package uploadpack
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -28,3 +34,82 @@ func (c *Client) Dial(ctx context.Context, p mirror.FetchParams) (*Session, erro
 	}
 	return newSession(newHTTPChannel(carrier, c.config.Agent, c.config.Version2), c.config.Agent, c.config.Version2), nil
 }
+
+// The rest of a repository, such as its LFS objects, is reached in the way that its definition
+// prescribes for Git: through the same proxy, with the same certificates and limits, and with the
+// credential only where that would go anyway.
+
+// maxGrant bounds the answer of git-lfs-authenticate.
+const maxGrant = 64 << 10
+
+// Carrier returns a transport for requests that belong to a repository, every one of them under the
+// guard. Where credential is set, those to the host of the repository's URL get its credential; all
+// others are sent as they are. The caller closes its idle connections.
+func (c *Client) Carrier(def mirror.Definition, guard func() error, credential bool) (http.RoundTripper, error) {
+	t, err := c.target(def)
+	if err != nil {
+		return nil, err
+	}
+	return c.newAuthorizer(t, mirror.FetchParams{Guard: guard}, credential)
+}
+
+// LFS returns the URL of a repository's LFS server, and the headers that requests to that host have
+// to carry besides the repository's credential. Over SSH git-lfs-authenticate prints both.
+func (c *Client) LFS(ctx context.Context, def mirror.Definition, guard func() error) (string, map[string]string, error) {
+	t, err := c.target(def)
+	if err != nil {
+		return "", nil, err
+	}
+	if !t.isSSH() {
+		return strings.TrimSuffix(strings.TrimRight(def.URL, "/"), ".git") + ".git/info/lfs", nil, nil
+	}
+	s, err := c.dialSSH(ctx, mirror.FetchParams{Guard: guard}, t, "git-lfs-authenticate "+shellQuote(t.endpoint.Path)+" download")
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { _ = s.Close() }()
+	got, err := readGrant(s.stdout)
+	if err != nil {
+		return "", nil, fmt.Errorf("authenticate to the lfs server: %w", s.blame(err))
+	}
+	if err := got.check(t.def.Credential.AllowPlainHTTP); err != nil {
+		return "", nil, err
+	}
+	return strings.TrimRight(got.Href, "/"), got.Header, nil
+}
+
+// grant is what git-lfs-authenticate prints.
+type grant struct {
+	Href   string            `json:"href"`
+	Header map[string]string `json:"header"`
+}
+
+func readGrant(r io.Reader) (grant, error) {
+	var got grant
+	said, err := io.ReadAll(io.LimitReader(r, maxGrant))
+	if err == nil && len(said) == 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		err = json.Unmarshal(said, &got)
+	}
+	return got, err
+}
+
+// check refuses a server to which the grant would travel unencrypted.
+func (g grant) check(allowPlain bool) error {
+	u, err := url.Parse(g.Href)
+	if err != nil || u.Host == "" || u.User != nil {
+		return &mirror.UpstreamError{Reason: mirror.ReasonProtocol, Message: "The host's git-lfs-authenticate names no LFS server."}
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !allowPlain) {
+		return &mirror.UpstreamError{
+			Reason:  mirror.ReasonProtocol,
+			Message: "The host's LFS server is reached over plain HTTP, which would show its token to everyone on the way.",
+		}
+	}
+	return nil
+}
+
+// Refused returns an HTTP answer that is not success as an error for [Client.Explain].
+func (c *Client) Refused(resp *http.Response) error { return newStatusError(resp) }

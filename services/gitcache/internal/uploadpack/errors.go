@@ -17,7 +17,9 @@ import (
 )
 
 // The errors of this package. Those that know what a person has to do about them are a
-// [problemError]; explain finds the words for all others.
+// [problemError], which explain asks. For all others, such as those of the network, of libraries
+// and of the disk, explain finds the words itself. An error that repeats words of the upstream has
+// a method words, whose text is masked before a person sees it.
 
 // ErrBroken marks an answer that is not, or not completely, what the Git protocol prescribes.
 var ErrBroken = errors.New("broken git protocol")
@@ -27,6 +29,11 @@ type problemError interface {
 	error
 	problem() (mirror.Reason, string)
 }
+
+var (
+	_ problemError = (*contentError)(nil)
+	_ problemError = (*hostKeyError)(nil)
+)
 
 // fixedError is a problemError that always has the same words.
 type fixedError struct {
@@ -100,6 +107,7 @@ type statusError struct {
 	said       string // the server's own words for people; empty: it has none
 }
 
+// newStatusError does not read the body, whose words only a Git server writes for people.
 func newStatusError(resp *http.Response) *statusError {
 	return &statusError{status: resp.StatusCode, host: resp.Request.URL.Host, retryAfter: retryAfter(resp.Header)}
 }
@@ -107,6 +115,8 @@ func newStatusError(resp *http.Response) *statusError {
 func (e *statusError) Error() string { return fmt.Sprintf("HTTP status %d from %s", e.status, e.host) }
 func (e *statusError) words() string { return e.said }
 
+// problem counts a refusal with a time to come back as a limit, because hosts disagree on the
+// status for it. A status of a proxy is not the upstream's.
 func (e *statusError) problem() (mirror.Reason, string) {
 	limited := e.status == http.StatusTooManyRequests ||
 		(e.retryAfter > 0 && (e.status == http.StatusServiceUnavailable || e.status == http.StatusForbidden))
@@ -179,6 +189,8 @@ func (e *hostKeyError) Error() string {
 }
 func (e *hostKeyError) Unwrap() error { return e.cause }
 
+// problem never advises to accept a new key without asking: the one that the server shows may be an
+// attacker's.
 func (e *hostKeyError) problem() (mirror.Reason, string) {
 	switch {
 	case !e.changed:

@@ -65,6 +65,7 @@ func explain(err error, def mirror.Definition) error {
 	if refused, ok := errors.AsType[*githubapp.RefusedError](err); ok {
 		e.RetryAfter = retryAfter(refused.Header)
 	}
+	// Without a credential there is none to replace.
 	if e.Reason == mirror.ReasonAuthRejected && def.Credential.Method == mirror.MethodNone {
 		e.Message = "The upstream asks for a credential; add one to the repository's spec."
 		if def.ParentUID != "" {
@@ -123,6 +124,7 @@ func classify(err error, def mirror.Definition) (mirror.Reason, string) {
 	return classifyNetwork(err, def)
 }
 
+// classifyApp finds the reason of an answer of GitHub's API, which gives no token.
 func classifyApp(e *githubapp.RefusedError) (mirror.Reason, string) {
 	if e.Status == http.StatusTooManyRequests {
 		return mirror.ReasonRateLimited, e.Host + " asks to slow down; Leat obeys and retries automatically."

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 )
@@ -35,6 +36,7 @@ type httpChannel struct {
 	wantsVersion2 bool
 }
 
+// newHTTPChannel takes over the carrier, and closes its idle connections in the end.
 func newHTTPChannel(carrier *authorizer, agent string, wantsVersion2 bool) *httpChannel {
 	return &httpChannel{
 		client: &http.Client{Transport: carrier, CheckRedirect: checkRedirect},
@@ -56,27 +58,28 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// open implements [channel]. It keeps the URL to which the request was redirected, without the
+// credential that only the carrier knows.
 func (c *httpChannel) open(ctx context.Context) (reply, error) {
-	resp, err := c.do(ctx, http.MethodGet, c.base+refsPath+"?service=git-upload-pack", nil, advertType, c.wantsVersion2)
+	answer, final, err := c.do(ctx, http.MethodGet, c.base+refsPath+"?service=git-upload-pack", nil, advertType, c.wantsVersion2)
 	if err != nil {
 		return reply{}, err
 	}
-	final := *resp.Request.URL
 	final.RawQuery = ""
 	c.base = strings.TrimSuffix(final.String(), refsPath)
-	return newReply(resp.Body, resp.Body, true), nil
+	return answer, nil
 }
 
+// send implements [channel]. A server that answered in the first version of the protocol is not
+// asked for version 2 again.
 func (c *httpChannel) send(ctx context.Context, request string, isVersion2 bool) (reply, error) {
-	resp, err := c.do(ctx, http.MethodPost, c.base+"/git-upload-pack", strings.NewReader(request), resultType, isVersion2)
-	if err != nil {
-		return reply{}, err
-	}
-	return newReply(resp.Body, resp.Body, true), nil
+	answer, _, err := c.do(ctx, http.MethodPost, c.base+"/git-upload-pack", strings.NewReader(request), resultType, isVersion2)
+	return answer, err
 }
 
 func (c *httpChannel) isStateless() bool { return true }
 
+// blame implements [channel]. HTTP has nothing beside the answer.
 func (c *httpChannel) blame(err error) error { return err }
 
 // Close drops the connections: the next session has another guard.
@@ -85,10 +88,12 @@ func (c *httpChannel) Close() error {
 	return nil
 }
 
-func (c *httpChannel) do(ctx context.Context, method, address string, body io.Reader, accept string, isVersion2 bool) (*http.Response, error) {
+// do sends one request, and returns the answer and where it came from. The answer has the status
+// and the content type that the protocol wants.
+func (c *httpChannel) do(ctx context.Context, method, address string, body io.Reader, accept string, isVersion2 bool) (reply, url.URL, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return reply{}, url.URL{}, fmt.Errorf("make request: %w", err)
 	}
 	req.Header.Set("User-Agent", c.agent)
 	req.Header.Set("Accept", accept)
@@ -100,12 +105,12 @@ func (c *httpChannel) do(ctx context.Context, method, address string, body io.Re
 	}
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return nil, err
+		return reply{}, url.URL{}, err
 	}
 	if err := checkResponse(resp, accept); err != nil {
-		return nil, errors.Join(err, resp.Body.Close())
+		return reply{}, url.URL{}, errors.Join(err, resp.Body.Close())
 	}
-	return resp, nil
+	return newReply(resp.Body, resp.Body, true), *resp.Request.URL, nil
 }
 
 // checkResponse returns an error that says what a response is that does not have the wanted content

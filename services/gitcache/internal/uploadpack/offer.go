@@ -37,7 +37,9 @@ type Request struct {
 	Blobless bool
 }
 
-// isMirrored reports whether a ref is a branch or a tag with a name that cannot do harm.
+// isMirrored reports whether a ref is a branch or a tag with a name that cannot do harm. Names
+// become lines of files and words of commands, so a name that Git itself would refuse is not
+// mirrored.
 func isMirrored(name string) bool {
 	if !strings.HasPrefix(name, mirror.BranchPrefix) && !strings.HasPrefix(name, mirror.TagPrefix) {
 		return false
@@ -75,7 +77,8 @@ func (o *Offer) complete() *Offer {
 	return o
 }
 
-// guessDefaultBranch returns a branch at the commit of HEAD, or "".
+// guessDefaultBranch returns a branch at the commit of HEAD, or "". Servers from before 2013 do not
+// name it.
 func (o *Offer) guessDefaultBranch() string {
 	for _, name := range []string{"refs/heads/main", "refs/heads/master"} {
 		if ref, ok := o.Refs.Get(name); ok && ref.Object == o.Head {

@@ -22,7 +22,7 @@ const (
 	delimiterPacket = "0001"
 )
 
-// mark ends a list of lines.
+// mark is a packet without content, which ends a list of lines.
 type mark int
 
 const (
@@ -31,6 +31,7 @@ const (
 	delimiter      // the end of a section
 )
 
+// writePacket writes a line with its length, which counts itself.
 func writePacket(b *strings.Builder, line string) {
 	fmt.Fprintf(b, "%04x%s\n", len(line)+packetHeader+1, line)
 }
@@ -91,7 +92,8 @@ func cutOff(err error) error {
 	return err
 }
 
-// reply is an answer of the upstream.
+// reply is an answer of the upstream. Its reader may hold more than one message: lines are read
+// with packets, and a pack that follows them directly.
 type reply struct {
 	*bufio.Reader
 	body io.Closer

@@ -50,11 +50,13 @@ type Session struct {
 	two *version2
 }
 
+// newSession takes over the channel: closing the session closes it.
 func newSession(c channel, agent string, wantsVersion2 bool) *Session {
 	return &Session{channel: c, agent: strings.ReplaceAll(agent, " ", "-"), wantsVersion2: wantsVersion2}
 }
 
-// Close ends the conversation and its connections.
+// Close ends the conversation and its connections. A pack that Fetch returned cannot be read any
+// longer.
 func (s *Session) Close() error { return s.channel.Close() }
 
 // Advertise lists what the upstream has.
@@ -66,6 +68,7 @@ func (s *Session) Advertise(ctx context.Context) (*Offer, error) {
 	return o, nil
 }
 
+// advertise reads the first message, and in version 2 of the protocol asks for the refs.
 func (s *Session) advertise(ctx context.Context) (*Offer, error) {
 	first, err := s.channel.open(ctx)
 	if err != nil {
@@ -115,7 +118,9 @@ func (s *Session) readAdvertisement(r *bufio.Reader) (*Offer, error) {
 	return s.one.readRefs(p, line, m)
 }
 
-// Fetch returns the pack that answers the request. The caller closes it.
+// Fetch returns the pack that answers the request. The caller closes it before the session. The
+// pack ends with io.EOF only where the upstream ended it; whether it is complete is for its reader
+// to say.
 func (s *Session) Fetch(ctx context.Context, r Request) (io.ReadCloser, error) {
 	sent, err := s.fetch(ctx, r)
 	if err != nil {

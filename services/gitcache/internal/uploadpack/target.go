@@ -26,6 +26,7 @@ type target struct {
 	endpoint *transport.Endpoint
 }
 
+// refuse returns the error for a field of a definition. The message must not repeat a secret.
 func refuse(field, message string) error {
 	return &mirror.FieldError{Field: field, Message: message}
 }
@@ -122,6 +123,7 @@ func parseRoots(pem string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// parseKey reads the private key of a credential, which may be encrypted with its passphrase.
 func parseKey(c mirror.Credential) (ssh.Signer, error) {
 	if c.Passphrase != "" {
 		return ssh.ParsePrivateKeyWithPassphrase([]byte(c.PrivateKey.Reveal()), []byte(c.Passphrase.Reveal()))

@@ -29,6 +29,7 @@ const (
 	capSideband = "side-band-64k"
 )
 
+// has reports whether the server has a capability, with a value or without.
 func (v *version1) has(name string) bool {
 	return slices.ContainsFunc(v.capabilities, func(word string) bool { return word == name || strings.HasPrefix(word, name+"=") })
 }

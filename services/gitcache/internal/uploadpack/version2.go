@@ -74,7 +74,8 @@ func (v *version2) listRequest() string {
 	return v.command("ls-refs", "peel", "symrefs", "ref-prefix HEAD", "ref-prefix "+mirror.BranchPrefix, "ref-prefix "+mirror.TagPrefix)
 }
 
-// readRefs reads the answer to listRequest.
+// readRefs reads the answer to listRequest. A server may list refs that were not asked for: the
+// offer drops them.
 func (v *version2) readRefs(p *packets) (*Offer, error) {
 	o := &Offer{Blobless: slices.Contains(strings.Fields(v.capabilities["fetch"]), "filter")}
 	for {

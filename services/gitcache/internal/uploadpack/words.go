@@ -13,7 +13,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// quoted returns the sentence of a message that repeats what the upstream sent, or "".
+// quoted returns the sentence of a message that repeats what the upstream sent, or "". People find
+// a cause by these words more often than by ours: a quota that is used up, a repository that moved.
 func quoted(err error, def mirror.Definition) string {
 	sent, ok := errors.AsType[interface {
 		error
@@ -32,7 +33,7 @@ func quoted(err error, def mirror.Definition) string {
 var (
 	userInfo = regexp.MustCompile(`://[^/@\s"']*@`)
 	// headerWords and assignedWords match credentials by their names. A colon without quotes is a
-	// person's.
+	// person's, as in "password: ask ada".
 	headerWords   = regexp.MustCompile(`(?i)\b(authorization["']?\s*[:=]\s*["']?)(?:(?:basic|bearer|token)\s+)?[^\s"',;]+`)
 	assignedWords = regexp.MustCompile(`(?i)\b((?:token|password|secret)(?:\s*=\s*["']?|["']\s*:\s*["']))[^\s"',;&]+`)
 	// tokenWords match what looks like a token. Ids of objects do not: they are hexadecimal.

@@ -6,7 +6,11 @@ package route
 import (
 	"context"
 	"net"
+	"time"
 )
+
+// DialTimeout bounds how long a connection may take, the handshake of a proxy included.
+const DialTimeout = 15 * time.Second
 
 // dialer makes connections that ask the guard before every write.
 type dialer struct {
@@ -15,8 +19,8 @@ type dialer struct {
 	received func(bytes int) // nil: nobody counts
 }
 
-func newDialer(p Params) *dialer {
-	return &dialer{Dialer: net.Dialer{Timeout: DialTimeout}, guard: p.Guard, received: p.Received}
+func newDialer(guard func() error, received func(bytes int)) *dialer {
+	return &dialer{Dialer: net.Dialer{Timeout: DialTimeout}, guard: guard, received: received}
 }
 
 // Dial implements proxy.Dialer, which wants it beside DialContext.

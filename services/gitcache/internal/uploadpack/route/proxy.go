@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ import (
 	"golang.org/x/net/proxy"
 )
 
+// ErrProxy marks a proxy that refuses the connection or cannot be reached.
+var ErrProxy = errors.New("proxy refused")
+
 // proxyPort has the usual port of each kind of proxy.
 var proxyPort = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
@@ -28,19 +32,26 @@ func IsProxyScheme(scheme string) bool { return proxyPort[scheme] != "" }
 
 func isSOCKS(via *url.URL) bool { return strings.HasPrefix(via.Scheme, "socks5") }
 
-// dialThrough connects to address through a proxy.
-func (r *Route) dialThrough(ctx context.Context, via *url.URL, address string) (net.Conn, error) {
+// proxied makes connections through a proxy.
+type proxied struct {
+	url    *url.URL
+	dialer *dialer
+	roots  *x509.CertPool // trusted for a proxy that is reached over TLS
+}
+
+// dial connects to address. Its errors match ErrProxy.
+func (p proxied) dial(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
-	port := via.Port()
+	port := p.url.Port()
 	if port == "" {
-		port = proxyPort[via.Scheme]
+		port = proxyPort[p.url.Scheme]
 	}
-	dial := r.tunnel
-	if isSOCKS(via) {
-		dial = r.dialSOCKS
+	dial := p.tunnel
+	if isSOCKS(p.url) {
+		dial = p.dialSOCKS
 	}
-	conn, err := dial(ctx, via, net.JoinHostPort(via.Hostname(), port), address)
+	conn, err := dial(ctx, net.JoinHostPort(p.url.Hostname(), port), address)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProxy, err)
 	}
@@ -48,13 +59,13 @@ func (r *Route) dialThrough(ctx context.Context, via *url.URL, address string) (
 }
 
 // dialSOCKS leaves the resolving of names to the proxy, as net/http does, for socks5 too.
-func (r *Route) dialSOCKS(ctx context.Context, via *url.URL, at, address string) (net.Conn, error) {
+func (p proxied) dialSOCKS(ctx context.Context, at, address string) (net.Conn, error) {
 	var auth *proxy.Auth
-	if via.User != nil {
-		password, _ := via.User.Password()
-		auth = &proxy.Auth{User: via.User.Username(), Password: password}
+	if p.url.User != nil {
+		password, _ := p.url.User.Password()
+		auth = &proxy.Auth{User: p.url.User.Username(), Password: password}
 	}
-	through, err := proxy.SOCKS5("tcp", at, auth, r.dialer)
+	through, err := proxy.SOCKS5("tcp", at, auth, p.dialer)
 	if err != nil {
 		return nil, err
 	}
@@ -65,19 +76,19 @@ func (r *Route) dialSOCKS(ctx context.Context, via *url.URL, at, address string)
 	return dialer.DialContext(ctx, "tcp", address)
 }
 
-// tunnel asks an HTTP proxy for a tunnel with CONNECT.
-func (r *Route) tunnel(ctx context.Context, via *url.URL, at, address string) (net.Conn, error) {
-	conn, err := r.dialer.DialContext(ctx, "tcp", at)
+// tunnel asks an HTTP proxy for a tunnel with CONNECT. It does not show it a client certificate.
+func (p proxied) tunnel(ctx context.Context, at, address string) (net.Conn, error) {
+	conn, err := p.dialer.DialContext(ctx, "tcp", at)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	secured := conn
-	if via.Scheme == "https" {
-		secured = tls.Client(conn, &tls.Config{ServerName: via.Hostname(), RootCAs: r.params.Roots, MinVersion: tls.VersionTLS12})
+	if p.url.Scheme == "https" {
+		secured = tls.Client(conn, &tls.Config{ServerName: p.url.Hostname(), RootCAs: p.roots, MinVersion: tls.VersionTLS12})
 	}
-	tunnel, err := connect(secured, via, address)
+	tunnel, err := connect(secured, p.url, address)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ask for a tunnel: %w", err), conn.Close())
 	}

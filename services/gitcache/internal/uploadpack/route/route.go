@@ -22,25 +22,15 @@ package route
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
-	"time"
-
-	"github.com/go-git/go-git/v5/plumbing/transport"
 
 	"github.com/leatdev/leat/internal/dialguard"
 )
-
-// DialTimeout bounds how long a connection may take, the handshake of a proxy included.
-const DialTimeout = 15 * time.Second
-
-// ErrProxy marks a proxy that refuses the connection or cannot be reached.
-var ErrProxy = errors.New("proxy refused")
 
 // Params says where a route may lead.
 type Params struct {
@@ -70,27 +60,11 @@ type Route struct {
 
 // New returns a route.
 func New(p Params) *Route {
-	r := &Route{params: p, written: addresses(p.Written), dialer: newDialer(p), outside: newDialer(p)}
+	r := &Route{
+		params: p, written: addresses(p.Written), dialer: newDialer(p.Guard, p.Received), outside: newDialer(p.Guard, p.Received),
+	}
 	r.outside.Control = p.Untrusted.Control
 	return r
-}
-
-// addresses returns the host:port of each URL.
-func addresses(urls []string) map[string]bool {
-	all := make(map[string]bool, len(urls))
-	for _, u := range urls {
-		endpoint, err := transport.NewEndpoint(u)
-		if err != nil {
-			continue
-		}
-		port := fmt.Sprint(endpoint.Port)
-		if endpoint.Port == 0 {
-			port = usualPort[endpoint.Protocol]
-		}
-		host := strings.TrimSuffix(strings.TrimPrefix(endpoint.Host, "["), "]")
-		all[strings.ToLower(net.JoinHostPort(host, port))] = true
-	}
-	return all
 }
 
 // Dial connects to host:port. The scheme of the protocol decides which proxy leads there. Errors
@@ -104,7 +78,7 @@ func (r *Route) Dial(ctx context.Context, scheme, address string) (net.Conn, err
 		if err := r.checkProxied(address); err != nil {
 			return nil, err
 		}
-		return r.dialThrough(ctx, via, address)
+		return proxied{url: via, dialer: r.dialer, roots: r.params.Roots}.dial(ctx, address)
 	case r.written[strings.ToLower(address)]:
 		return r.dialer.DialContext(ctx, "tcp", address)
 	}

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -99,29 +98,4 @@ func (t *Transport) DisableKeepAlives() {
 
 func (t *Transport) all() []*http.Transport {
 	return []*http.Transport{t.secure, t.elsewhere, t.plain, t.proxied}
-}
-
-// usualPort has the port of each scheme that a URL may leave out.
-var usualPort = map[string]string{"https": "443", "http": "80", "ssh": "22"}
-
-// SameOrigin reports whether two URLs have the same scheme, host and port.
-func SameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
-}
-
-func portOf(u *url.URL) string {
-	if u.Port() == "" {
-		return usualPort[u.Scheme]
-	}
-	return u.Port()
-}
-
-// HostName returns the name of a host for limits: in lower case, and with its port unless that is
-// the usual one of the scheme.
-func HostName(scheme, host, port string) string {
-	host = strings.ToLower(host)
-	if port == "" || port == usualPort[scheme] {
-		return host
-	}
-	return net.JoinHostPort(host, port)
 }
