@@ -13,8 +13,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
-// Compare implements [content.Reader]. It looks only at trees that differ between the two commits, so
-// its cost depends on the change and not on the size of the repository.
+// Compare implements [content.Reader]. It looks only at trees that differ between the two commits,
+// so its cost depends on the change and not on the size of the repository.
 func (r *Reader) Compare(ctx context.Context, p content.CompareParams) ([]content.Change, error) {
 	base, err := r.entryAt(ctx, p.Base, p.Path)
 	if err != nil {

@@ -43,8 +43,8 @@ const (
 	maxDepth = 256
 )
 
-// The kinds of objects, as Git calls them. They are plain words and not a type of their own: package
-// pack returns them, and errors repeat them.
+// The kinds of objects, as Git calls them. They are plain words and not a type of their own:
+// package pack returns them, and errors repeat them.
 const (
 	kindCommit = "commit"
 	kindTag    = "tag"

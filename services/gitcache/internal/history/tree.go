@@ -165,7 +165,8 @@ func (r *Reader) Tree(ctx context.Context, commit, path string) (string, error) 
 	return e.id(), nil
 }
 
-// List implements [content.Reader].
+// List implements [content.Reader]. The id is that of a tree, as Tree or another List returned it,
+// so that its absence is damage.
 func (r *Reader) List(ctx context.Context, id string) ([]content.Entry, error) {
 	t, err := r.openTree(ctx, id)
 	if err != nil {
@@ -181,7 +182,8 @@ func (r *Reader) List(ctx context.Context, id string) ([]content.Entry, error) {
 	}
 }
 
-// Blob implements [content.Reader].
+// Blob implements [content.Reader]. Blobs up to maxBlob are read into memory and verified before
+// the first byte is returned. Larger ones are streamed by Params.Large.
 func (r *Reader) Blob(ctx context.Context, id string) (content.File, error) {
 	if ctx.Err() != nil {
 		return content.File{}, context.Cause(ctx)

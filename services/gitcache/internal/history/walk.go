@@ -190,6 +190,7 @@ func (t *tracker) touches(ctx context.Context, n node) (bool, error) {
 	return len(n.parents) > 0 || mine != place{}, nil
 }
 
+// find returns the place of a commit at the path.
 func (t *tracker) find(ctx context.Context, n node) (place, error) {
 	if known, ok := t.places[n.id]; ok {
 		return known, nil

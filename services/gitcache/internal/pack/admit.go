@@ -13,17 +13,17 @@ import (
 	"os"
 )
 
-// Admitted is a pack for whose indexing by somebody else memory was admitted. Close gives the
+// Admitted is a pack for whose indexing by another program memory was admitted. Close gives the
 // memory back.
 type Admitted struct {
 	io.Reader
-	release func()
-	spooled *os.File // nil: it comes as it is read
+	release func()   // nil: no memory is held
+	spooled *os.File // nil: the pack comes as it is read
 }
 
-// Admit waits for the memory that somebody else, such as the git executable, takes to index the
+// Admit waits for the memory that another program, such as the git executable, takes to index the
 // pack that r holds. While memory is short the pack is written to a file in dir as it comes, so
-// that no upstream is kept waiting. What is no pack passes too: indexing it fails.
+// that no upstream is kept waiting. Bytes that are not a pack pass, too: indexing them fails.
 func Admit(ctx context.Context, dir string, r io.Reader, memory Memory) (*Admitted, error) {
 	in := bufio.NewReaderSize(contextReader{ctx, r}, streamBuffer)
 	head, err := in.Peek(headerSize)
@@ -37,35 +37,34 @@ func Admit(ctx context.Context, dir string, r io.Reader, memory Memory) (*Admitt
 	if release, ok := memory.TryAcquire(cost); ok {
 		return &Admitted{Reader: in, release: release}, nil
 	}
-	a, err := spool(dir, in)
-	if err != nil {
-		return nil, fmt.Errorf("admit pack: %w", err)
+	a := &Admitted{}
+	if err = a.spool(dir, in); err == nil {
+		a.release, err = memory.Acquire(ctx, cost)
 	}
-	if a.release, err = memory.Acquire(ctx, cost); err != nil {
-		a.release = func() {}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("admit pack: %w", err), a.Close())
 	}
 	return a, nil
 }
 
-func spool(dir string, in io.Reader) (*Admitted, error) {
-	f, err := os.CreateTemp(dir, TemporaryPrefix)
-	if err != nil {
-		return nil, err
+// spool writes the pack to a file, which is then read from its beginning.
+func (a *Admitted) spool(dir string, in io.Reader) (err error) {
+	if a.spooled, err = os.CreateTemp(dir, TemporaryPrefix); err != nil {
+		return err
 	}
-	a := &Admitted{Reader: f, release: func() {}, spooled: f}
-	if _, err := io.Copy(f, in); err != nil {
-		return nil, errors.Join(err, a.Close())
+	if _, err := io.Copy(a.spooled, in); err != nil {
+		return err
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, errors.Join(err, a.Close())
-	}
-	return a, nil
+	a.Reader = a.spooled
+	_, err = a.spooled.Seek(0, io.SeekStart)
+	return err
 }
 
-// Close gives memory and disk back.
+// Close gives memory and disk back. It does not close the stream that the pack came from.
 func (a *Admitted) Close() error {
-	a.release()
+	if a.release != nil {
+		a.release()
+	}
 	if a.spooled == nil {
 		return nil
 	}

@@ -28,6 +28,8 @@ func newSlab(size int) slab {
 	return slab{memory: make([]byte, size), objects: map[place]Object{}}
 }
 
+// get returns an object that was read before. Its data stays as it is for as long as the caller
+// wants, because slabs are dropped and not used again.
 func (c *cache) get(at place) (Object, bool) {
 	if o, ok := c.young.objects[at]; ok {
 		return o, true
@@ -54,15 +56,18 @@ func (c *cache) room(at place, kind string, size int64) []byte {
 	return c.young.take(at, kind, int(size))
 }
 
-// turn makes room.
+// turn makes room: the old slab is dropped, and a new one becomes the young one, of twice the size
+// until the limit.
 func (c *cache) turn() {
 	c.old, c.young = c.young, newSlab(min(2*len(c.young.memory), c.limit))
 }
 
+// drop forgets an object whose memory was not filled.
 func (c *cache) drop(at place) { delete(c.young.objects, at) }
 
 func (s *slab) fits(size int) bool { return s.used+size <= len(s.memory) }
 
+// take cuts memory for an object from the slab, which has room for it.
 func (s *slab) take(at place, kind string, size int) []byte {
 	data := s.memory[s.used : s.used+size : s.used+size]
 	s.used += size

@@ -30,7 +30,8 @@ func deltaSizes(delta []byte) (base, result int64, rest []byte, err error) {
 	return int64(b), int64(r), delta[n+m:], nil
 }
 
-// applyDelta appends what a delta makes of a base to into.
+// applyDelta appends what a delta makes of a base to into. It never appends more than the size that
+// the delta declares, so that a caller who has checked that size knows how much memory is needed.
 func applyDelta(into, base, delta []byte) ([]byte, error) {
 	baseSize, size, ops, err := deltaSizes(delta)
 	if err != nil || len(delta) < minDelta || baseSize != int64(len(base)) {
@@ -44,7 +45,7 @@ func applyDelta(into, base, delta []byte) ([]byte, error) {
 		if op&0x80 != 0 {
 			from, ops, err = copied(op, ops, base)
 		} else {
-			from, ops, err = inserted(op, ops)
+			from, ops, err = inserted(int(op), ops)
 		}
 		if err != nil || int64(len(into)-start+len(from)) > size {
 			return nil, errDelta
@@ -57,8 +58,8 @@ func applyDelta(into, base, delta []byte) ([]byte, error) {
 	return into, nil
 }
 
-func inserted(op byte, ops []byte) (from, rest []byte, err error) {
-	n := int(op)
+// inserted reads an operation that inserts the n bytes behind it.
+func inserted(n int, ops []byte) (from, rest []byte, err error) {
 	if n == 0 || n > len(ops) {
 		return nil, nil, errDelta
 	}

@@ -36,6 +36,7 @@ type contextReader struct {
 	io.Reader
 }
 
+// Read implements io.Reader.
 func (r contextReader) Read(p []byte) (int, error) {
 	if r.ctx.Err() != nil {
 		return 0, context.Cause(r.ctx)
@@ -43,7 +44,7 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// meter counts what was read.
+// meter counts the bytes that were read.
 type meter struct {
 	io.Reader
 	n int64

@@ -35,6 +35,9 @@ type Index struct {
 	width int // bytes of a name
 }
 
+// The form of an index, version 2: a header; for each first byte of a name, how many names begin
+// with that byte or a lesser one; names, checksums and offsets, each as a table in the order of the
+// names; offsets beyond 31 bits; and the checksums of the pack and of the index.
 const (
 	indexHeader = 8
 	fanoutSize  = 256 * 4
@@ -166,6 +169,7 @@ func writeIndex(path string, entries []Entry, sum []byte) error {
 	})
 }
 
+// appendTables writes the tables of an index.
 func appendTables(b *bufio.Writer, entries []Entry) {
 	word := func(v uint32) { _, _ = b.Write(binary.BigEndian.AppendUint32(b.AvailableBuffer(), v)) }
 	upTo := 0

@@ -57,6 +57,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("the pack needs %d %s, and may have %d", e.Need, e.What, e.Limit)
 }
 
+// checkChain rejects an object at the end of too long a chain of deltas: each reader of it would
+// have to apply all of them.
 func (l limits) checkChain(depth uint16) error {
 	if depth > l.chain {
 		return &LimitError{What: "deltas in a chain", Need: int64(depth), Limit: int64(l.chain)}
@@ -64,6 +66,7 @@ func (l limits) checkChain(depth uint16) error {
 	return nil
 }
 
+// checkParsed rejects a commit, a tree or a tag that readers could not hold in memory.
 func (l limits) checkParsed(k kind, size int64) error {
 	if k != kindBlob && size > l.parsed {
 		return &LimitError{What: "bytes for one " + k.String(), Need: size, Limit: l.parsed}

@@ -51,7 +51,9 @@ func Merge(ctx context.Context, p MergeParams) (Received, error) {
 	return got, nil
 }
 
-// merging is one new pack being made.
+// merging is one new pack being made. Its state is the place of every object that it gets: open
+// enters them all without one, and copyObject sets each once. So a base that is not placed when its
+// delta is copied means that a source is damaged.
 type merging struct {
 	ctx    context.Context //nolint:containedctx // lives as long as one call
 	params MergeParams
@@ -127,8 +129,11 @@ func (m *merging) open(path string) (*source, error) {
 	return s, nil
 }
 
+// keeps reports whether the new pack gets the object with that place in the source, unless another
+// source gave it first.
 func (s *source) keeps(i int) bool { return s.kept == nil || s.kept[i] }
 
+// endOf returns where an object's bytes end: where the next one begins.
 func (s *source) endOf(i int) int64 {
 	if i+1 < len(s.entries) {
 		return s.entries[i+1].Offset
@@ -194,7 +199,8 @@ func (s *source) base(r *bufio.Reader, index *Index, offset int64) (int, error) 
 	return i, nil
 }
 
-// write writes all objects and returns the new pack's checksum.
+// write writes all objects and returns the new pack's checksum. Fewer objects than were placed mean
+// that an index names one that its pack does not have.
 func (m *merging) write(f io.Writer) ([]byte, error) {
 	sum := sha1.New() //nolint:gosec // the format's own
 	m.out, m.crc = bufio.NewWriterSize(io.MultiWriter(f, sum), streamBuffer), crc32.NewIEEE()

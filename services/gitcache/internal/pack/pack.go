@@ -1,21 +1,35 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pack indexes, merges, verifies and reads Git's packs within memory that is known
-// beforehand.
+// Package pack indexes, merges and reads Git's packs within memory that is known beforehand.
 //
-// A pack that arrives from an upstream has to be indexed: every object's id computed, deltas
-// applied. go-git does that at about 1.2 kB for each object, and with every base in memory.
-// [Receive] needs [ObjectCost] for each object and [WorkingSet] besides, streams objects that are
-// not deltas, and asks for its memory once the pack's header gives the number of objects there are.
+// What it promises:
+//
+//   - Nothing in a pack is believed, whether a server sent it or a disk kept it. Sizes, offsets,
+//     names and chains of deltas are checked, objects that were made to collide with others are
+//     refused, and every object that is read has the name that it was asked for by. Bytes that are
+//     wrong are ErrMalformed.
+//   - Memory is asked for before it is used. A pack that arrives from an upstream has to be
+//     indexed: every object's id computed, deltas applied. go-git does that at about 1.2 kB for
+//     each object, and with every base in memory. [Receive] needs [ObjectCost] for each object and
+//     [WorkingSet] besides, streams objects that are not deltas, and asks for its memory once the
+//     pack's header gives the number of objects there are. While memory is short the pack waits on
+//     the disk, and not in the upstream.
+//   - Work is bounded, too: a few kilobytes of deltas can expand to any number of gigabytes. A pack
+//     beyond the bounds is a *LimitError before its deltas are applied.
+//   - A pack appears under its name whole, durable and with its index, or not at all. A crash
+//     leaves at most a file that begins with [TemporaryPrefix], or an index without its pack.
 //
 // [Merge] makes one pack of several without inflating anything: objects are copied as they are, so
 // that it costs little more than reading and writing the files.
 //
-// A [Reader] reads objects, whichever program stored the packs, and verifies each one against its
-// name. It is the one way in which mirrors are read. It knows names of SHA-1 and of SHA-256;
-// Receive and Merge know SHA-1 alone. All packs have to be complete in themselves: a base is in the
-// same pack as its deltas.
+// A [Reader] is the one way in which mirrors are read, whichever program stored the packs. It knows
+// names of SHA-1 and of SHA-256; Receive and Merge know SHA-1 alone. All packs have to be complete
+// in themselves: a base is in the same pack as its deltas.
+//
+// A pack that is received passes three states: scanned, when all objects are found and those that
+// are not deltas have their names; resolved, when deltas have theirs; and committed. No value here
+// has a lock, and each is for one goroutine, except an [Index], which is immutable.
 package pack
 
 import (
@@ -67,7 +81,8 @@ const (
 	maxObjects = 1 << 30
 )
 
-// kind is an object's type as packs write it.
+// kind is an object's type as packs write it. A delta is a type of its own there; the object that
+// it makes has the type of its base.
 type kind uint8
 
 const (
@@ -124,6 +139,8 @@ func readHead(r io.ByteReader, width int) (head, error) {
 	return h, err
 }
 
+// readBack reads how far before an offset delta its base begins. Each byte but the last one stands
+// for one more than its digits say, so that no distance has two forms.
 func readBack(r io.ByteReader) (int64, error) {
 	c, err := r.ReadByte()
 	back := int64(c & 0x7f)
@@ -158,6 +175,7 @@ func (h head) append(to []byte) []byte {
 	return to
 }
 
+// appendBack is the reverse of readBack.
 func appendBack(to []byte, back int64) []byte {
 	digits := []byte{byte(back & 0x7f)}
 	for back >>= 7; back > 0; back >>= 7 {

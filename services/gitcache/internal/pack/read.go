@@ -199,6 +199,7 @@ func (r *Reader) read(at place, limit int64) (Object, error) {
 	return r.applyChain(base, limit)
 }
 
+// baseOf returns where the base of a delta begins. A base is in the same pack.
 func (r *Reader) baseOf(at place, h head) (place, error) {
 	if h.kind == kindOfsDelta {
 		return place{at.pack, at.offset - h.back}, nil
@@ -223,6 +224,8 @@ func (r *Reader) whole(at place, h head, data, limit int64) (Object, error) {
 	return object, nil
 }
 
+// applyChain applies the deltas of the chain, from the one next to the base to the object. Every
+// result goes to the cache, because versions of a file are often read one after the other.
 func (r *Reader) applyChain(base Object, limit int64) (Object, error) {
 	for i := len(r.chain) - 1; i >= 0; i-- {
 		l := r.chain[i]
@@ -244,6 +247,7 @@ func (r *Reader) applyChain(base Object, limit int64) (Object, error) {
 	return base, nil
 }
 
+// apply makes the object at a place of its base and r.delta.
 func (r *Reader) apply(at place, base Object, limit int64) (Object, error) {
 	_, size, _, err := deltaSizes(r.delta)
 	if err != nil {

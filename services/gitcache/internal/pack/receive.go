@@ -31,8 +31,8 @@ const (
 
 // Memory admits what needs much memory. Its methods may be called concurrently.
 type Memory interface {
-	// Acquire waits, fairly, until that many bytes may be used. An error is the context's, or says
-	// that so many never may.
+	// Acquire waits, fairly, until that many bytes may be used. An error is the context's, or means
+	// that so many never may. With an error release is nil.
 	Acquire(ctx context.Context, bytes int64) (release func(), err error)
 	// TryAcquire is Acquire without waiting; false: not now.
 	TryAcquire(bytes int64) (release func(), ok bool)
@@ -65,8 +65,12 @@ func receive(ctx context.Context, dir string, r io.Reader, memory Memory, l limi
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // gone already where the rename succeeded
 	defer func() { _ = f.Close() }()           // closed already where it succeeded
-	in := &receiving{ctx: ctx, dir: dir, file: f, memory: memory, limits: l, release: func() {}}
-	defer func() { in.release() }()
+	in := &receiving{ctx: ctx, dir: dir, file: f, memory: memory, limits: l}
+	defer func() {
+		if in.release != nil {
+			in.release()
+		}
+	}()
 	got, err := in.run(r)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -84,7 +88,7 @@ type receiving struct {
 	file    *os.File
 	memory  Memory
 	limits  limits
-	release func()
+	release func() // gives back the memory that is held; nil: none is
 
 	objects int
 	records records
@@ -92,6 +96,8 @@ type receiving struct {
 	sum     []byte
 }
 
+// run takes a pack from its first byte to its name. The limits are checked between scanning and
+// resolving, when all sizes are known and nothing was expanded.
 func (in *receiving) run(r io.Reader) (Received, error) {
 	if err := in.scan(r); err != nil {
 		return Received{}, err
@@ -131,21 +137,13 @@ func (in *receiving) scan(r io.Reader) error {
 	if _, err := io.Copy(io.Discard, arriving); err != nil {
 		return err
 	}
-	if in.release, err = acquire(in.ctx, in.memory, in.cost()); err != nil {
+	if in.release, err = in.memory.Acquire(in.ctx, in.cost()); err != nil {
 		return err
 	}
 	if _, err := in.file.Seek(headerSize, io.SeekStart); err != nil {
 		return err
 	}
 	return in.find(newStream(contextReader{in.ctx, in.file}, headerSize))
-}
-
-func acquire(ctx context.Context, memory Memory, bytes int64) (func(), error) {
-	release, err := memory.Acquire(ctx, bytes)
-	if err != nil {
-		return func() {}, err
-	}
-	return release, nil
 }
 
 // find goes through a pack's objects. The stream is behind the preamble, and has to end behind the
@@ -203,10 +201,11 @@ func (in *receiving) grow(single int64) error {
 	}
 	in.release()
 	var err error
-	in.release, err = acquire(in.ctx, in.memory, in.cost()+single)
+	in.release, err = in.memory.Acquire(in.ctx, in.cost()+single)
 	return err
 }
 
+// commit makes the pack and its index durable, and gives them their names.
 func (in *receiving) commit() (Received, error) {
 	got := Received{Name: "pack-" + hex.EncodeToString(in.sum), Objects: in.objects, Bytes: in.end + sumSize}
 	if err := errors.Join(in.file.Sync(), in.file.Close()); err != nil {

@@ -52,6 +52,8 @@ type frame struct {
 	data   []byte // valid in frames from [resolver.held] on; otherwise it is made again when needed
 }
 
+// run resolves all deltas. A delta that no object was a base for is an error: the pack is not
+// complete.
 func (r *resolver) run() error {
 	r.hash, r.buffer = newHasher(), bufio.NewReaderSize(nil, 4<<10)
 	r.collectReferences()
@@ -78,6 +80,7 @@ type reference struct {
 	object int32
 }
 
+// collectReferences sorts the reference deltas by the names of their bases, for adopt.
 func (r *resolver) collectReferences() {
 	for i := range r.records.n {
 		if rec := r.records.at(i); rec.kind == kindRefDelta {
@@ -283,7 +286,8 @@ func (r *resolver) rebuild() error {
 	}
 }
 
-// apply applies a delta to its base.
+// apply applies a delta to its base. It counts the work before it does it, so that objects that are
+// made again cannot exceed the bound either.
 func (r *resolver) apply(base []byte, delta int32) ([]byte, error) {
 	rec := r.records.at(delta)
 	limit := r.limits.work(r.end)

@@ -37,6 +37,8 @@ type record struct {
 	depth   uint16 // length of the chain of deltas that leads to it, as far as known
 }
 
+// chunk is how many records are allocated at once. Growing one slice would hold all of them twice
+// for a while.
 const chunk = 4096
 
 // records are all objects in the order of the pack. They take memory as objects come, whatever the
@@ -153,6 +155,7 @@ type scanner struct {
 	buffer  []byte
 }
 
+// newScanner returns a scanner that adds each object to into.
 func newScanner(s stream, into *records, l limits) *scanner {
 	return &scanner{stream: s, records: into, limits: l, hash: newHasher(), buffer: make([]byte, 32<<10)}
 }
@@ -266,6 +269,7 @@ func (r inflated) Read(p []byte) (int, error) {
 	return n, wrong(err)
 }
 
+// wrong marks errors of the format.
 func wrong(err error) error {
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
 	if corrupt || errors.Is(err, zlib.ErrHeader) || errors.Is(err, zlib.ErrChecksum) || errors.Is(err, zlib.ErrDictionary) {
@@ -279,6 +283,7 @@ type hasher struct{ hash.Hash }
 
 func newHasher() hasher { return hasher{sha1cd.New()} }
 
+// begin starts the id of an object of that size, which is over its kind, its size and its bytes.
 func (h hasher) begin(k kind, size int64) {
 	h.Reset()
 	head := append([]byte(k.String()), ' ')
@@ -286,6 +291,7 @@ func (h hasher) begin(k kind, size int64) {
 	_, _ = h.Write(head) // hashes never fail
 }
 
+// end returns the id of the object that begin started.
 func (h hasher) end() (ID, error) {
 	safe, ok := h.Hash.(sha1cd.CollisionResistantHash)
 	if !ok {

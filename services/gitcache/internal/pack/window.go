@@ -22,6 +22,8 @@ type readable struct {
 	bytes *io.SectionReader // the file
 }
 
+// openReadable opens a pack by its index. Only names that are read are verified, so the checksums
+// of pack and index are not: that would read both whole.
 func openReadable(indexPath string) (*readable, error) {
 	index, err := readIndex(indexPath)
 	if err != nil {
@@ -123,6 +125,7 @@ func (w *window) read(p *readable, offset int64, into []byte) error {
 	return nil
 }
 
+// cutOff marks an end of the pack in the middle of an object.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: it ends in an object", ErrMalformed)
