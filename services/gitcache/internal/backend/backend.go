@@ -10,8 +10,8 @@
 //
 //   - A fetch counts as a whole or not at all. Packs go to a draft of the mirror. Its refs count
 //     once everything that they lead to has arrived, and the guard of the fetch has agreed.
-//   - An object that the mirror holds is not asked for again. What was fetched is read with the same
-//     reader as the mirror.
+//   - An object that the mirror holds is not asked for again. What was fetched is read with the
+//     same reader as the mirror.
 //   - A definition that the tools cannot serve is refused by Check, before anything is sent.
 //
 // A [Backend] has no lock of its own: Store and Client have theirs. Calls that write are for

@@ -51,8 +51,8 @@ var fsckIgnored = []string{
 // and drops delta bases early.
 var indexing = []string{"-c", "core.bigFileThreshold=16m", "-c", "core.deltaBaseCacheLimit=32m"}
 
-// index has git check and index a pack, and returns its name. Bases that a thin pack lacks are added
-// to it.
+// index has git check and index a pack, and returns its name. Bases that a thin pack lacks are
+// added to it.
 func (p program) index(ctx context.Context, a backend.Arrival) (string, error) {
 	arguments := slices.Concat(indexing, []string{"index-pack", "--stdin", "--fix-thin"})
 	if !a.IsPartial { // git has no check but one that wants all blobs
@@ -99,8 +99,8 @@ func (r *errReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkTrees makes sure that the tips came with all of their history and trees, as far as the mirror
-// did not hold them. Otherwise it removes the pack of that name.
+// checkTrees makes sure that the tips came with all of their history and trees, as far as the
+// mirror did not hold them. Otherwise it removes the pack of that name.
 func (p program) checkTrees(ctx context.Context, a backend.Arrival, name string) error {
 	var tips strings.Builder
 	for _, id := range a.Tips {

@@ -11,8 +11,9 @@ import (
 const (
 	// maxRemembered bounds the deliveries that are remembered; beyond it the oldest are forgotten.
 	maxRemembered = 20_000
-	// remembered is how long a delivery is; it exceeds the time for which a generic one is valid.
-	// Not for ever, because a branch that is moved to and fro may be told of in equal words.
+	// remembered is how long a delivery is remembered. It exceeds the time for which a generic one is
+	// valid. It is not endless, because a branch that moves to and fro can cause two deliveries with
+	// the same bytes.
 	remembered = time.Hour
 )
 
@@ -30,7 +31,7 @@ type arrival struct {
 
 func newMemory() *memory { return &memory{seen: map[deliveryID]time.Time{}} }
 
-// remember returns false where the delivery was seen before.
+// remember reports whether the delivery is new, and remembers it.
 func (m *memory) remember(id deliveryID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,14 +45,14 @@ func (m *memory) remember(id deliveryID) bool {
 	return true
 }
 
-// forget lets a delivery count again, because nothing came of it.
+// forget makes a delivery count as new again, because nothing came of it.
 func (m *memory) forget(id deliveryID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.seen, id)
 }
 
-// drop forgets what is old, and the oldest where there is too much.
+// drop forgets deliveries that are too old, and the oldest ones while there are too many.
 func (m *memory) drop(now time.Time) {
 	for len(m.order) > 0 {
 		oldest := m.order[0]

@@ -29,8 +29,8 @@ type claim struct {
 	token string
 }
 
-// holds tells, in a time that does not depend on the answer, whether the claim proves knowledge of
-// the secret.
+// holds reports whether the claim proves that its sender knows the secret. It takes a time that
+// does not depend on the answer.
 func (c claim) holds(secret mirror.Secret, body []byte) bool {
 	if c.mac != nil {
 		h := hmac.New(sha256.New, []byte(secret.Reveal()))
@@ -43,12 +43,13 @@ func (c claim) holds(secret mirror.Secret, body []byte) bool {
 	return subtle.ConstantTimeCompare(have[:], want[:]) == 1
 }
 
-// deliveryID tells deliveries apart.
+// deliveryID names a delivery, so that one that is sent again, by its provider or by an attacker
+// who has recorded it, is recognized.
 type deliveryID [sha256.Size]byte
 
-// id is made of what the sender cannot change without a secret: the MAC where there is one. The ids
-// that providers put into headers are signed by none of them; they count where the secret itself
-// was sent, for a sender that has the secret needs no replay.
+// id returns the name of a delivery, made of bytes that a sender cannot change without a secret:
+// the MAC where there is one. No provider signs the ids that it puts into headers. They count only
+// where the secret itself was sent, for a sender that has the secret needs no replay.
 func (c claim) id(n notice, body []byte) deliveryID {
 	switch {
 	case c.mac != nil:

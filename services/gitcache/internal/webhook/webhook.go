@@ -1,13 +1,21 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webhook takes notices of pushes from Git hosts, and has the repositories they name
+// Package webhook receives notices of pushes from Git hosts, and has the repositories they name
 // fetched at once instead of at their next poll.
 //
-// A webhook only ever makes the service look at an upstream earlier: what it says of refs and
-// commits is not believed. It is proven by a secret before its body is parsed, concerns no
-// repository whose secret is another, and its sender does not learn whether any repository was
-// meant.
+// What it promises:
+//
+//   - A webhook only ever makes the service look at an upstream earlier. Its refs and commits are
+//     not believed.
+//   - A delivery is proven by a secret before its body is parsed. It concerns no repository whose
+//     secret is another, and its sender does not learn whether any repository was meant.
+//   - Senders are bounded before they are known: the deliveries of one address, the bytes of bodies
+//     in memory, and the deliveries that are verified at once. So are the deliveries about one
+//     repository.
+//   - One delivery causes one fetch, however often it is sent and whichever replicas receive it.
+//
+// The locks of limits, bodies, memory and queue are never held together.
 package webhook
 
 import (
@@ -50,8 +58,8 @@ const (
 	RepositoryPattern = "POST /webhooks/{provider}/{repository}"
 )
 
-// Deliveries lets replicas know which deliveries another one has taken. Its methods may be called
-// concurrently.
+// Deliveries records, for all replicas, which deliveries one of them has received. Its methods may
+// be called concurrently.
 type Deliveries interface {
 	// Remember keeps an id for as long as keep says. False: some replica keeps it already.
 	Remember(ctx context.Context, id string, keep time.Duration) (bool, error)
