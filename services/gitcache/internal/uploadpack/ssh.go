@@ -4,7 +4,6 @@
 package uploadpack
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/skeema/knownhosts"
@@ -38,7 +36,7 @@ type sshChannel struct {
 	session *ssh.Session
 	stdin   io.WriteCloser
 	stdout  reply
-	stderr  boundedBuffer
+	stderr  io.Reader
 	stop    func() bool // ends watching the context
 }
 
@@ -117,13 +115,13 @@ func (s *sshChannel) start(conn net.Conn, address string, config *ssh.ClientConf
 	if s.session, err = s.client.NewSession(); err != nil {
 		return fmt.Errorf("open ssh session: %w", err)
 	}
-	s.session.Stderr = &s.stderr
 	stdin, err1 := s.session.StdinPipe()
 	stdout, err2 := s.session.StdoutPipe()
-	if err := errors.Join(err1, err2); err != nil {
+	stderr, err3 := s.session.StderrPipe()
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return fmt.Errorf("open ssh session: %w", err)
 	}
-	s.stdin, s.stdout = stdin, newReply(stdout, io.NopCloser(nil), false)
+	s.stdin, s.stdout, s.stderr = stdin, newReply(stdout, io.NopCloser(nil), false), stderr
 	if wantsVersion2 {
 		_ = s.session.Setenv("GIT_PROTOCOL", version2Wanted) // servers that take no variables speak the first version
 	}
@@ -155,9 +153,9 @@ func (s *sshChannel) Close() error {
 	return s.client.Close()
 }
 
-// blame adds what the program wrote to its error stream, which is complete once the program has
-// ended. A program that does not end is cut off. An error that comes with its own words needs no
-// others.
+// blame adds the first words that the program wrote to its error stream, which ends with the
+// program. A program that does not end is cut off. Until then the connection keeps the words, within
+// the window of the ssh package. An error that comes with its own words needs no others.
 func (s *sshChannel) blame(err error) error {
 	if _, isExplained := errors.AsType[problemError](err); isExplained {
 		return err
@@ -165,29 +163,9 @@ func (s *sshChannel) blame(err error) error {
 	_ = s.stdin.Close()
 	impatient := time.AfterFunc(lastWords, func() { _ = s.client.Close() })
 	defer impatient.Stop()
-	_ = s.session.Wait() // its verdict is less than what it wrote
-	if said := s.stderr.text(); said != "" {
+	written, _ := io.ReadAll(io.LimitReader(s.stderr, maxStderr)) // an end in the middle is an end, too
+	if said := strings.TrimSpace(string(written)); said != "" {
 		return &remoteError{said: said, cause: err}
 	}
 	return err
-}
-
-// boundedBuffer keeps the first bytes written to it.
-type boundedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write takes everything and keeps what fits.
-func (b *boundedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.buf.Write(p[:min(len(p), maxStderr-b.buf.Len())])
-	return len(p), nil
-}
-
-func (b *boundedBuffer) text() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.TrimSpace(b.buf.String())
 }
