@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // maxInformational is how many informational answers may precede the final one.
@@ -28,7 +30,7 @@ type call struct {
 
 	req      *http.Request
 	upload   upload
-	progress chan struct{} // has a value when there is something for the goroutine that awaits the answer
+	progress wake.Signal // set when there is something for the goroutine that awaits the answer
 
 	// The connection's lock guards the following fields.
 	res           *http.Response
@@ -46,7 +48,7 @@ type informational struct {
 }
 
 func newCall(req *http.Request) *call {
-	c := &call{req: req, progress: make(chan struct{}, 1), release: func() bool { return false }}
+	c := &call{req: req, progress: wake.NewSignal(), release: func() bool { return false }}
 	c.upload.init(&c.stream, req)
 	return c
 }
@@ -151,21 +153,14 @@ func (c *call) answerLocked(status int, header, trailer http.Header, end bool) {
 // receivedLocked implements [streamHandler]. Data behind the head concerns only the body's reader.
 func (c *call) receivedLocked() {
 	if c.res != nil || len(c.informational) > 0 {
-		c.notify()
-	}
-}
-
-func (c *call) notify() {
-	select {
-	case c.progress <- struct{}{}:
-	default:
+		c.progress.Set()
 	}
 }
 
 // endedLocked implements [streamHandler].
 func (c *call) endedLocked(err error) {
 	c.failed = err
-	c.notify()
+	c.progress.Set()
 	c.upload.stop()
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/http2"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // UploadBuffer is how many bytes of a request's body a client reads at once. While it sends a body
@@ -58,12 +60,8 @@ func (u *upload) hasBody() bool { return u.length != 0 }
 
 // allowLocked lets the body be sent: the server has said "100 Continue".
 func (u *upload) allowLocked() {
-	if u.continued != nil {
-		select {
-		case <-u.continued:
-		default:
-			close(u.continued)
-		}
+	if u.continued != nil && !wake.IsClosed(u.continued) {
+		close(u.continued)
 	}
 }
 

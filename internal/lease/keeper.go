@@ -4,6 +4,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 const (
@@ -49,18 +51,10 @@ type KeeperParams struct {
 }
 
 func (p KeeperParams) withDefaults() KeeperParams {
-	if p.TTL <= 0 {
-		p.TTL = defaultTTL
-	}
-	if p.RenewEvery <= 0 {
-		p.RenewEvery = p.TTL / 3
-	}
-	if p.Backoff == (backoff.Policy{}) {
-		p.Backoff = backoff.Policy{Initial: 100 * time.Millisecond, Max: max(p.TTL/5, time.Millisecond)}
-	}
-	if p.Logger == nil {
-		p.Logger = slog.New(slog.DiscardHandler)
-	}
+	p.TTL = cmp.Or(max(p.TTL, 0), defaultTTL)
+	p.RenewEvery = cmp.Or(max(p.RenewEvery, 0), p.TTL/3)
+	p.Backoff = cmp.Or(p.Backoff, backoff.Policy{Initial: 100 * time.Millisecond, Max: max(p.TTL/5, time.Millisecond)})
+	p.Logger = cmp.Or(p.Logger, slog.New(slog.DiscardHandler))
 	p.Logger = p.Logger.With(slog.String("lease.key", p.Key), slog.String("lease.owner", p.Owner))
 	return p
 }
@@ -136,24 +130,10 @@ func (k *keeper) acquire(ctx context.Context) (Lease, error) {
 			wait = k.params.Backoff.Delay(failures)
 			failures++
 		}
-		if err := k.await(ctx, wait); err != nil {
+		if err := wake.Await(ctx, k.params.Wake, wait); err != nil {
 			return Lease{}, err
 		}
 	}
-}
-
-// await blocks for that long, or until Wake reports that the lease is free. The error is the
-// context's cause.
-func (k *keeper) await(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-	case <-k.params.Wake:
-	}
-	return nil
 }
 
 // acquireOnce asks once. A lease that is over when the answer arrives is released and reported as

@@ -7,6 +7,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // DefaultInternalListenAddr is the default address on which services answer probes and scrapes.
@@ -87,12 +89,8 @@ func (c *Config) Bind(s *config.Set) {
 
 // BindListener binds the fields of a server with one listener and without unauthenticated callers.
 func (c *Config) BindListener(s *config.Set) {
-	addr := c.ListenAddr
-	if addr == "" {
-		addr = ":8080"
-	}
 	s.Group("Serving")
-	s.String(&c.ListenAddr, "listen-addr", addr, "address to listen on, host:port")
+	s.String(&c.ListenAddr, "listen-addr", cmp.Or(c.ListenAddr, ":8080"), "address to listen on, host:port")
 	s.String(&c.TLSCertFile, "tls-cert-file", "", "certificate chain in PEM; without it there is no TLS")
 	s.String(&c.TLSKeyFile, "tls-key-file", "", "key of the certificate in PEM")
 	s.Duration(&c.DrainTimeout, "drain-timeout", defaultDrainTimeout, "how long running calls may go on after the stop signal")
@@ -194,18 +192,11 @@ func Run(ctx context.Context, p Params) error {
 	case <-ctx.Done():
 	}
 	close(drain)
-	stop(ctx, server, p.drainTimeout(), cut, p.Logger)
+	stop(ctx, server, cmp.Or(p.DrainTimeout, defaultDrainTimeout), cut, p.Logger)
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
-}
-
-func (c *Config) drainTimeout() time.Duration {
-	if c.DrainTimeout == 0 {
-		return defaultDrainTimeout
-	}
-	return c.DrainTimeout
 }
 
 // stop lets running calls finish, and cuts off those that do not.
@@ -233,11 +224,4 @@ func Draining(ctx context.Context) <-chan struct{} {
 }
 
 // isDraining reports whether the server that ctx belongs to has begun to stop.
-func isDraining(ctx context.Context) bool {
-	select {
-	case <-Draining(ctx):
-		return true
-	default:
-		return false
-	}
-}
+func isDraining(ctx context.Context) bool { return wake.IsClosed(Draining(ctx)) }

@@ -17,6 +17,34 @@ import (
 	"time"
 )
 
+// IsClosed reports whether a channel that is only ever closed was closed. Nil was not.
+func IsClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// AfterClose calls do when a channel is closed, unless ctx has ended or stop was called before. The
+// context of do ends with ctx and with stop, which waits for a call that has begun.
+func AfterClose(ctx context.Context, c <-chan struct{}, do func(ctx context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		select {
+		case <-c:
+			do(ctx)
+		case <-ctx.Done():
+		}
+	})
+	return func() {
+		cancel()
+		waiting.Wait()
+	}
+}
+
 // Signal wakes one loop. It holds at most one token, so any number of reasons to wake cost one
 // round. A loop that waits for several things receives from it directly. Make one with [NewSignal].
 type Signal chan struct{}
@@ -33,13 +61,16 @@ func (s Signal) Set() {
 }
 
 // Await blocks until the signal is set or the time is over. The error is the cause of ctx.
-func (s Signal) Await(ctx context.Context, wait time.Duration) error {
+func (s Signal) Await(ctx context.Context, wait time.Duration) error { return Await(ctx, s, wait) }
+
+// Await is [Signal.Await] for a loop that may only receive from its signal.
+func Await(ctx context.Context, signal <-chan struct{}, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-s:
+	case <-signal:
 	case <-timer.C:
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/tunnel/internal/api"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/hop"
@@ -91,12 +92,10 @@ func newPeers(
 func newInternal(table *session.Table, tel *telemetry.Telemetry) http.Handler {
 	health := serve.NewHealth()
 	health.Register("draining", func(context.Context) error {
-		select {
-		case <-table.Draining():
+		if wake.IsClosed(table.Draining()) {
 			return errors.New("the replica is shutting down")
-		default:
-			return nil
 		}
+		return nil
 	})
 	return serve.NewInternal(serve.InternalParams{
 		Health: health, Telemetry: tel, Services: []string{tunnelv1connect.TunnelServiceName},

@@ -72,14 +72,7 @@ func (f *feed) setAnswer(a answer, isJSON bool) {
 }
 
 // isAnswered reports whether the answer is set.
-func (f *feed) isAnswered() bool {
-	select {
-	case <-f.ready:
-		return true
-	default:
-		return false
-	}
-}
+func (f *feed) isAnswered() bool { return wake.IsClosed(f.ready) }
 
 // admit makes the cursor one of the feed's, if the feed serves the question. Otherwise it reports
 // whether the feed may do so once it has its answer. The charge for a feed that had no viewers ends

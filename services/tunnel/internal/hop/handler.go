@@ -16,13 +16,13 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
@@ -181,19 +181,7 @@ func (h *Handler) endWith(ctx context.Context, cancel context.CancelCauseFunc, e
 	if ends == "" {
 		return func() {}
 	}
-	ctx, done := context.WithCancel(ctx)
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		select {
-		case <-h.deps.Table.Ending():
-			cancel(errEnding)
-		case <-ctx.Done():
-		}
-	})
-	return func() {
-		done()
-		waiting.Wait()
-	}
+	return wake.AfterClose(ctx, h.deps.Table.Ending(), func(context.Context) { cancel(errEnding) })
 }
 
 // hopRequest is one request on its way to the agent.

@@ -8,32 +8,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/timeouts"
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // endAtDrain cancels a request with errDrained, grace after ending is closed. The returned function
 // stops it and waits for what it has begun.
 func endAtDrain(ctx context.Context, cancel context.CancelCauseFunc, ending <-chan struct{}, grace time.Duration) (stop func()) {
-	ctx, done := context.WithCancel(ctx)
-	var waiting sync.WaitGroup
-	waiting.Go(func() {
-		select {
-		case <-ending:
-		case <-ctx.Done():
-			return
-		}
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
+	return wake.AfterClose(ctx, ending, func(ctx context.Context) {
+		if backoff.Wait(ctx, grace) == nil {
 			cancel(errDrained)
-		case <-ctx.Done():
 		}
 	})
-	return func() {
-		done()
-		waiting.Wait()
-	}
 }
 
 // rechecks checks a permission repeatedly, each time an interval after the last answer, and cancels

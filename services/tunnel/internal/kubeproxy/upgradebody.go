@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // upgradeBody is the body of an upgrade request. It has no byte before the cluster has agreed, and
@@ -55,10 +57,8 @@ func (u *upgradeBody) Read(p []byte) (int, error) {
 	}
 	u.reading.Lock()
 	defer u.reading.Unlock()
-	select {
-	case <-u.finished:
+	if wake.IsClosed(u.finished) {
 		return 0, io.ErrClosedPipe
-	default:
 	}
 	n, err := u.read(p)
 	if n > 0 {
@@ -75,8 +75,8 @@ func (u *upgradeBody) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		u.from.ended()
 		u.finish()
-	case err != nil:
-		u.failRead(err)
+	case err != nil && !wake.IsClosed(u.finished): // otherwise Close has caused it
+		u.from.failed(err)
 	}
 	return n, err
 }
@@ -90,15 +90,6 @@ func (u *upgradeBody) read(p []byte) (int, error) {
 	return u.from.conn.Read(p)
 }
 
-// failRead reports a failure of the caller's connection, unless Close has caused it.
-func (u *upgradeBody) failRead(err error) {
-	select {
-	case <-u.finished:
-	default:
-		u.from.failed(err)
-	}
-}
-
 func (u *upgradeBody) finish() { u.once.Do(func() { close(u.finished) }) }
 
 // Close implements io.Closer: it stops reading, and a blocked Read returns. Only the first call
@@ -106,10 +97,8 @@ func (u *upgradeBody) finish() { u.once.Do(func() { close(u.finished) }) }
 func (u *upgradeBody) Close() (err error) {
 	u.finish()
 	u.closing.Do(func() {
-		select {
-		case <-u.started:
+		if wake.IsClosed(u.started) {
 			err = u.from.conn.SetReadDeadline(time.Unix(1, 0))
-		default:
 		}
 	})
 	return err

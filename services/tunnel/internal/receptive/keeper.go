@@ -40,7 +40,6 @@ type Params struct {
 // Keeper keeps this replica connected.
 type Keeper struct {
 	params Params
-	nudge  wake.Signal
 	leases lease.Store   // nil: this is the only replica
 	ends   *rate.Limiter // of tenures
 	dials  *rate.Limiter
@@ -62,7 +61,7 @@ type Keeper struct {
 // New returns a Keeper that does nothing before Run.
 func New(p Params) *Keeper {
 	k := &Keeper{
-		params: p, nudge: wake.NewSignal(), ends: rate.NewLimiter(perSecond, 1), dials: rate.NewLimiter(perSecond, 1),
+		params: p, ends: rate.NewLimiter(perSecond, 1), dials: rate.NewLimiter(perSecond, 1),
 		pause: backoff.Policy{Initial: firstPause, Max: maxPause}, tenures: map[string]*tenure{}, silent: map[string]bool{},
 	}
 	if p.Group == nil {
@@ -72,9 +71,6 @@ func New(p Params) *Keeper {
 	}
 	return k
 }
-
-// Look has the directory asked soon: something has changed there.
-func (k *Keeper) Look() { k.nudge.Set() }
 
 // Run dials until ctx is done. From the end of Params.Draining on others are to dial in its place:
 // it gives its leases up, and keeps the connections that it has.
@@ -161,7 +157,7 @@ func (k *Keeper) settle(ctx context.Context) {
 		t := k.tenures[uid]
 		c, known := k.clusters[uid]
 		switch {
-		case t.ended():
+		case wake.IsClosed(t.done):
 			delete(k.tenures, uid)
 		case !known:
 			t.stop(errGone)

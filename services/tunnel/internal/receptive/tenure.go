@@ -29,9 +29,9 @@ type tenure struct {
 	wake   wake.Signal // one token when what is known of the cluster has changed
 	done   chan struct{}
 
-	stopOnce sync.Once
-	stopped  chan struct{} // closed when the tenure is to end
-	why      error         // set before that
+	stop    context.CancelCauseFunc // ends the tenure; only the first reason counts
+	stopped <-chan struct{}         // closed when the tenure is to end
+	why     func() error            // returns the reason then
 
 	mu      sync.Mutex
 	cluster Cluster
@@ -41,23 +41,10 @@ type tenure struct {
 }
 
 func newTenure(k *Keeper, c Cluster) *tenure {
-	return &tenure{keeper: k, uid: c.UID, cluster: c, wake: wake.NewSignal(), done: make(chan struct{}), stopped: make(chan struct{})}
-}
-
-// stop ends the tenure. Only the first reason counts.
-func (t *tenure) stop(why error) {
-	t.stopOnce.Do(func() {
-		t.why = why
-		close(t.stopped)
-	})
-}
-
-func (t *tenure) ended() bool {
-	select {
-	case <-t.done:
-		return true
-	default:
-		return false
+	wanted, stop := context.WithCancelCause(context.Background())
+	return &tenure{
+		keeper: k, uid: c.UID, cluster: c, wake: wake.NewSignal(), done: make(chan struct{}),
+		stop: stop, stopped: wanted.Done(), why: func() error { return context.Cause(wanted) },
 	}
 }
 
@@ -104,7 +91,7 @@ func (t *tenure) await(ctx context.Context) {
 		return
 	case <-t.stopped:
 	}
-	if !errors.Is(t.why, errGone) { // whose connection is to end now
+	if !errors.Is(t.why(), errGone) { // whose connection is to end now
 		_ = t.keeper.ends.Wait(ctx) // many may be given up at once
 	}
 }
@@ -112,9 +99,9 @@ func (t *tenure) await(ctx context.Context) {
 // farewell waits until the connection is not needed any more.
 func (t *tenure) farewell(ctx context.Context) {
 	switch {
-	case errors.Is(t.why, errMoved): // until the other one is connected, requests come here
+	case errors.Is(t.why(), errMoved): // until the other one is connected, requests come here
 		_ = backoff.Wait(ctx, handover)
-	case errors.Is(t.why, errDraining): // the table lets requests end; the agent's own calls go on meanwhile
+	case errors.Is(t.why(), errDraining): // the table lets requests end; the agent's own calls go on meanwhile
 		<-ctx.Done()
 	}
 }
@@ -181,14 +168,10 @@ func (t *tenure) connect(life, held context.Context) {
 func (t *tenure) current() Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.conn != nil {
-		select {
-		case <-t.conn.Done():
-		default:
-			return t.conn
-		}
+	if t.conn == nil || wake.IsClosed(t.conn.Done()) {
+		return nil
 	}
-	return nil
+	return t.conn
 }
 
 // rest pauses, and reports whether something has changed that makes another attempt worth it.

@@ -21,22 +21,16 @@ const (
 	// their quotient bounds what one replica asks of the store, whatever happens.
 	batch = 100
 	pace  = 50 * time.Millisecond
-	// routeAge is how long the store keeps a route that is not published again, and refreshAge the
+	// RouteAge is how long the store keeps a route that is not published again, and refreshAge the
 	// mean time until it is.
-	routeAge   = 15 * time.Minute
+	RouteAge   = 15 * time.Minute
 	refreshAge = 5 * time.Minute
-	// renewEvery is the mean time between two signs of life. Without one for livenessAge a replica
+	// renewEvery is the mean time between two signs of life. Without one for LivenessAge a replica
 	// does not count.
 	renewEvery  = 10 * time.Second
-	livenessAge = 30 * time.Second
+	LivenessAge = 30 * time.Second
 	// spreadAge is over how long replicas spread the beginning of publishing everything again.
 	spreadAge = 2 * time.Second
-)
-
-// RouteAge and LivenessAge are the ages that stores keep.
-const (
-	RouteAge    = routeAge
-	LivenessAge = livenessAge
 )
 
 // announcer keeps the store in step with the sessions of this replica. What is to be written is

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
@@ -67,8 +68,8 @@ type drainState struct {
 // were left go on ending.
 func (r *Router) evacuate(moving, ending context.Context, leaving *sync.WaitGroup) {
 	e := &drainState{moved: map[string]chan struct{}{}}
-	r.setDrain(e)
-	defer r.setDrain(nil)
+	r.draining.Store(e)
+	defer r.draining.Store(nil)
 	sessions := r.table.Connected()
 	deadline, _ := moving.Deadline()
 	spread := time.Until(deadline) / 2
@@ -109,19 +110,6 @@ func (r *Router) lead(ctx context.Context, s *session.Session, moved <-chan stru
 	}
 }
 
-// setDrain sets the state that announced routes are passed to. Nil: there is none.
-func (r *Router) setDrain(e *drainState) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.draining = e
-}
-
-func (r *Router) currentDrain() *drainState {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.draining
-}
-
 // expect returns a channel that is closed when the cluster's agent has connected elsewhere.
 func (e *drainState) expect(cluster string) <-chan struct{} {
 	e.mu.Lock()
@@ -136,18 +124,7 @@ func (e *drainState) expect(cluster string) <-chan struct{} {
 func (e *drainState) heard(route Route) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	closeOnce(e.moved[route.Cluster])
-}
-
-// closeOnce closes a channel, unless it is nil or closed. The caller holds a lock against others
-// that close it.
-func closeOnce(c chan struct{}) {
-	if c == nil {
-		return
-	}
-	select {
-	case <-c:
-	default:
-		close(c)
+	if moved := e.moved[route.Cluster]; moved != nil && !wake.IsClosed(moved) {
+		close(moved)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leatdev/leat/internal/backoff"
@@ -42,9 +43,7 @@ type Router struct {
 	announcer *announcer  // nil without a store
 	routes    *routeCache // nil without a store
 	counts    counts
-
-	mu       sync.Mutex
-	draining *drainState // nil unless agents are asked to go
+	draining  atomic.Pointer[drainState] // nil unless agents are asked to go
 }
 
 // New returns a router. Routes are shared while [Router.Run] runs.
@@ -113,7 +112,7 @@ func (r *Router) hear(route Route) {
 		return
 	}
 	r.routes.add(route)
-	if e := r.currentDrain(); e != nil {
+	if e := r.draining.Load(); e != nil {
 		e.heard(route)
 	}
 }
@@ -193,7 +192,7 @@ func (r *Router) recordFailure(ctx context.Context, route Route, err error) {
 		}
 		r.routes.drop(route, lostAge) // the replica may announce something that it said before
 	case errors.Is(err, ErrNotHere):
-		r.routes.drop(route, routeAge)
+		r.routes.drop(route, RouteAge)
 	case errors.Is(err, session.ErrLost):
 		r.routes.drop(route, lostAge)
 	}

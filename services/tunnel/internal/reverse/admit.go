@@ -15,6 +15,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
@@ -39,11 +40,9 @@ const retrySoon = time.Second
 // connect. address is the sender's address. Only an authenticated agent waits at the gate: other
 // callers would use up the agents' turns.
 func (h *Handler) admit(ctx context.Context, header http.Header, address string) (session.Info, error) {
-	select {
-	case <-h.deps.Table.Draining():
+	if wake.IsClosed(h.deps.Table.Draining()) {
 		return session.Info{}, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_SHUTTING_DOWN,
 			"this replica is shutting down; connect again", rpcerr.RetryAfter(retrySoon))
-	default:
 	}
 	if httpguts.HeaderValuesContainsToken(header[headerAvoidReplica], h.deps.Replica) {
 		return session.Info{}, rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS,
@@ -67,7 +66,7 @@ func (h *Handler) admit(ctx context.Context, header http.Header, address string)
 	for name, value := range map[string]string{
 		headerConnectionID: info.ID, headerAgentVersion: info.AgentVersion, headerInstance: info.Instance,
 	} {
-		if value != "" && !validLabel(value) {
+		if !isLabel(value) {
 			return session.Info{}, rpcerr.Field(name, "must be at most 128 letters, digits or one of -._~+")
 		}
 	}
@@ -96,11 +95,8 @@ func (h *Handler) authenticate(ctx context.Context, header http.Header, address 
 	return caller, nil
 }
 
-// validLabel accepts what can stand in logs and tables as it is.
-func validLabel(s string) bool {
-	return s != "" && len(s) <= maxLabel && strings.IndexFunc(s, func(c rune) bool { return !labelRune(c) }) < 0
-}
+// labelBytes are those that can stand in logs and tables as they are.
+const labelBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+"
 
-func labelRune(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._~+", c)
-}
+// isLabel reports whether a header's value can stand in logs and tables as it is.
+func isLabel(s string) bool { return len(s) <= maxLabel && strings.Trim(s, labelBytes) == "" }

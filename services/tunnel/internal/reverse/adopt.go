@@ -26,13 +26,5 @@ func (h *Handler) Adopt(ctx context.Context, conn net.Conn, header http.Header, 
 		return nil, errors.Join(fmt.Errorf("admit agent: %w", err), conn.Close())
 	}
 	info.Transport = transportDialled
-	dialing, cancel := context.WithTimeout(ctx, h.deps.HandshakeTimeout)
-	defer cancel()
-	adopted, err := h.deps.Dialer.Dial(dialing, conn, nil, info)
-	if err != nil {
-		h.logFailed(ctx, info, err)
-		return nil, err
-	}
-	h.hold(context.WithoutCancel(ctx), info, adopted)
-	return adopted, nil
+	return h.begin(ctx, conn, nil, info)
 }

@@ -97,7 +97,7 @@ func (c *Conn) LastSeen() time.Time { return c.client.LastHeard() }
 func (c *Conn) Done() <-chan struct{} { return c.wire.closed }
 
 // OnClose has call called when the connection has ended, in a goroutine of its own.
-func (c *Conn) OnClose(call func()) { c.wire.closes.add(call) }
+func (c *Conn) OnClose(call func()) { c.wire.onClose(call) }
 
 // Leave implements [session.Conn]. An agent that does not support notices receives GOAWAY when it
 // is time to leave.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
@@ -64,18 +65,11 @@ func (g *Gate) pass(ctx context.Context, cluster string) error {
 		turn.Cancel()
 		return rateLimited("too many agents connect at once; connect again later")
 	}
-	if delay == 0 {
-		return nil
-	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if backoff.Wait(ctx, delay) != nil {
 		turn.Cancel()
 		return ctx.Err()
 	}
+	return nil
 }
 
 // of returns the limiter for one cluster.

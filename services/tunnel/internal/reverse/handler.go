@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -64,6 +65,20 @@ func (h *Handler) Wait() { h.evicting.Wait() }
 
 func (h *Handler) logFailed(ctx context.Context, info session.Info, err error) {
 	h.deps.Logger.WarnContext(ctx, "agent connection not established", sessionAttrs(info, slog.String("error", err.Error()))...)
+}
+
+// begin begins HTTP/2 on a connection with an agent, and holds it. ctx bounds the beginning, beside
+// the handshake timeout. The early bytes are as for [Dialer.Dial].
+func (h *Handler) begin(ctx context.Context, conn net.Conn, early []byte, info session.Info) (*Conn, error) {
+	dialing, cancel := context.WithTimeout(ctx, h.deps.HandshakeTimeout)
+	defer cancel()
+	begun, err := h.deps.Dialer.Dial(dialing, conn, early, info)
+	if err != nil {
+		h.logFailed(ctx, info, err)
+		return nil, err
+	}
+	h.hold(context.WithoutCancel(ctx), info, begun)
+	return begun, nil
 }
 
 // hold keeps the connection in the table until it ends. It does not wait for that.

@@ -127,7 +127,7 @@ func (l *link) start() {
 	l.mu.Lock()
 	l.timer = time.AfterFunc(rand.N(l.links.params.Interval), l.beat)
 	l.mu.Unlock()
-	l.conn.wire.closes.add(l.stop)
+	l.conn.OnClose(l.stop)
 }
 
 func (l *link) stop() {

@@ -34,14 +34,10 @@ func (h *Handler) Connect(ctx context.Context, stream *connect.BidiStream[tunnel
 	if err := stream.Send(&tunnelv1.ConnectResponse{}); err != nil {
 		return err
 	}
-	dialing, cancel := context.WithTimeout(ctx, h.deps.HandshakeTimeout)
-	defer cancel()
-	conn, err := h.deps.Dialer.Dial(dialing, carrier, nil, info)
+	conn, err := h.begin(ctx, carrier, nil, info)
 	if err != nil {
-		h.logFailed(ctx, info, err)
 		return err
 	}
-	h.hold(context.WithoutCancel(ctx), info, conn)
 	select {
 	case <-conn.Done():
 	case <-ctx.Done():

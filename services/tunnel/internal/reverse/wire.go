@@ -4,8 +4,8 @@
 package reverse
 
 import (
+	"context"
 	"net"
-	"sync"
 )
 
 // wire is the network connection below an agent's HTTP/2. It first returns the bytes that the
@@ -14,13 +14,21 @@ type wire struct {
 	net.Conn
 
 	early  []byte // only the reader uses it
-	once   sync.Once
-	closed chan struct{}
-	closes closers
+	closed <-chan struct{}
+	end    func() // closes closed
+	// onClose calls a function when the connection has ended; at once where it has ended already.
+	// The call has a goroutine of its own, because the closing goroutine may hold locks that it
+	// needs. Until then it has none: waiting for the end of each of ten thousand connections in a
+	// goroutine would cost more memory than the connections' own state.
+	onClose func(call func())
 }
 
 func newWire(conn net.Conn, early []byte) *wire {
-	return &wire{Conn: conn, early: early, closed: make(chan struct{})}
+	open, end := context.WithCancel(context.Background())
+	return &wire{
+		Conn: conn, early: early, closed: open.Done(), end: end,
+		onClose: func(call func()) { context.AfterFunc(open, call) },
+	}
 }
 
 // Read implements net.Conn.
@@ -39,46 +47,6 @@ func (w *wire) NetConn() net.Conn { return w.Conn }
 // Close implements net.Conn. The end is announced before the connection is closed, because closing
 // TLS may wait for a peer that is gone.
 func (w *wire) Close() error {
-	w.once.Do(func() {
-		close(w.closed)
-		w.closes.run()
-	})
+	w.end()
 	return w.Conn.Close()
-}
-
-// closers are called once, when something ends; at once where it has ended already. Waiting for the
-// end of each of ten thousand connections in a goroutine would cost more memory than the
-// connections' own state.
-type closers struct {
-	mu    sync.Mutex
-	ended bool
-	calls []func()
-}
-
-func (c *closers) add(call func()) {
-	c.mu.Lock()
-	ended := c.ended
-	if !ended {
-		c.calls = append(c.calls, call)
-	}
-	c.mu.Unlock()
-	if ended {
-		go call()
-	}
-}
-
-// run starts the calls in a goroutine of their own: the closing goroutine may hold locks that they
-// need.
-func (c *closers) run() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-	if calls := c.calls; len(calls) > 0 {
-		go func() {
-			for _, call := range calls {
-				call()
-			}
-		}()
-	}
-	c.calls = nil
 }

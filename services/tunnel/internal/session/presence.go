@@ -6,6 +6,8 @@ package session
 import (
 	"context"
 	"time"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // Listener is told which sessions a table has. It is called without the table's lock, from the
@@ -41,22 +43,13 @@ func (t *Table) tellRemoved(s *Session) {
 func (t *Table) Refuse() {
 	t.mu.Lock() // nothing is added after it has returned
 	defer t.mu.Unlock()
-	if !t.isDraining() {
+	if !wake.IsClosed(t.draining) {
 		close(t.draining)
 	}
 }
 
 // Ending is closed when [Table.Drain] is called. Carriers of endless answers then end them.
 func (t *Table) Ending() <-chan struct{} { return t.ending }
-
-func (t *Table) isEnding() bool {
-	select {
-	case <-t.ending:
-		return true
-	default:
-		return false
-	}
-}
 
 // AskToLeave asks the session's agent to connect elsewhere after a while and then to end this
 // connection, and returns when the agent knows. The session goes on until then.

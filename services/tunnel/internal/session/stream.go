@@ -7,6 +7,8 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // Target says where a request goes and on whose behalf.
@@ -102,7 +104,7 @@ func (s *Stream) move() bool {
 func (t *Table) reserve(target Target) ([]*Session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.isEnding() {
+	if wake.IsClosed(t.ending) {
 		return nil, ErrDraining
 	}
 	c, ok := t.clusters[target.Cluster]

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"slices"
 	"sync"
+
+	"github.com/leatdev/leat/internal/wake"
 )
 
 // Limits bound what a table holds. All must be positive.
@@ -85,7 +87,7 @@ func (t *Table) Add(info Info, conn Conn) (added *Session, evicted []*Session, e
 func (t *Table) add(info Info, conn Conn) (added *Session, evicted []*Session, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.isDraining() {
+	if wake.IsClosed(t.draining) {
 		return nil, nil, ErrDraining
 	}
 	c := t.cluster(info.Cluster)
@@ -122,13 +124,7 @@ func (t *Table) remove(s *Session) {
 	if !ok {
 		return
 	}
-	kept := make([]*Session, 0, len(c.sessions))
-	for _, other := range c.sessions {
-		if other != s {
-			kept = append(kept, other)
-		}
-	}
-	c.sessions = kept
+	c.sessions = slices.DeleteFunc(slices.Clone(c.sessions), func(other *Session) bool { return other == s })
 	t.forgetIdle(s.info.Cluster, c)
 }
 
@@ -169,15 +165,6 @@ func (t *Table) Counts() (sessions, streams int) {
 // Draining is closed by [Table.Refuse] and [Table.Drain]: from then on agents have to connect
 // elsewhere.
 func (t *Table) Draining() <-chan struct{} { return t.draining }
-
-func (t *Table) isDraining() bool {
-	select {
-	case <-t.draining:
-		return true
-	default:
-		return false
-	}
-}
 
 // Drain refuses new connections and new requests from now on, tells every agent, lets running
 // requests end until ctx does, and closes every connection. It returns the context's error when
