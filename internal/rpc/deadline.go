@@ -6,8 +6,6 @@ package rpc
 import (
 	"context"
 	"time"
-
-	"connectrpc.com/connect"
 )
 
 const (
@@ -17,31 +15,8 @@ const (
 	maxShave   = 250 * time.Millisecond
 )
 
-// deadlineInterceptor ends the handler's context shortly before the caller stops waiting, so that
-// the caller receives a DEADLINE_EXCEEDED instead of nothing. Calls without a deadline still have
-// none.
-type deadlineInterceptor struct{}
-
-func (deadlineInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-		ctx, cancel := shave(ctx)
-		defer cancel()
-		return next(ctx, request)
-	}
-}
-
-func (deadlineInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
-}
-
-func (deadlineInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		ctx, cancel := shave(ctx)
-		defer cancel()
-		return next(ctx, conn)
-	}
-}
-
+// shave ends the handler's context shortly before the caller stops waiting, so that the caller
+// receives a DEADLINE_EXCEEDED instead of nothing. Calls without a deadline still have none.
 func shave(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, found := ctx.Deadline()
 	if !found {

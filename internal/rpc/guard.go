@@ -96,8 +96,7 @@ func (s *Server) identify(r *http.Request) (id identity.Identity, err error) {
 
 // refuse answers with an error in the caller's protocol.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	redacting := errorInterceptor{logger: s.params.Logger}
-	err = redacting.redact(r.Context(), connect.Spec{Procedure: r.URL.Path}, err)
+	err = redact(r.Context(), s.params.Logger, connect.Spec{Procedure: r.URL.Path}, err)
 	s.observer.refused(r, err)
 	if s.errors.IsSupported(r) {
 		_ = s.errors.Write(w, r, err) // fails only if the caller has left

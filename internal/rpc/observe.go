@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -22,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/instrument"
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
@@ -39,11 +39,10 @@ type observer struct {
 	trusted    bool
 	duration   metric.Float64Histogram
 
-	mu sync.RWMutex
 	// calls and outcomes are bounded by the procedures that are served, times the protocols and
 	// codes there are.
-	calls    map[call][]trace.SpanStartOption
-	outcomes map[outcome][]metric.RecordOption
+	calls    instrument.Cached[call, []trace.SpanStartOption]
+	outcomes instrument.Cached[outcome, []metric.RecordOption]
 }
 
 // call determines a span's attributes.
@@ -71,31 +70,7 @@ func newObserver(t *telemetry.Telemetry, trusted bool) (*observer, error) {
 	}
 	return &observer{
 		tracer: t.Tracer(scope), propagator: t.Propagator(), trusted: trusted, duration: duration,
-		calls: map[call][]trace.SpanStartOption{}, outcomes: map[outcome][]metric.RecordOption{},
 	}, nil
-}
-
-func (o *observer) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, request connect.AnyRequest) (response connect.AnyResponse, err error) {
-		of := callOf(request.Spec(), request.Peer())
-		ctx, end := o.begin(ctx, of, request.Header())
-		response, err = next(ctx, request)
-		end(err)
-		return response, err
-	}
-}
-
-func (*observer) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
-}
-
-func (o *observer) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		ctx, end := o.begin(ctx, callOf(conn.Spec(), conn.Peer()), conn.RequestHeader())
-		err := next(ctx, conn)
-		end(err)
-		return err
-	}
 }
 
 func callOf(spec connect.Spec, peer connect.Peer) call {
@@ -117,7 +92,7 @@ func (o *observer) begin(ctx context.Context, of call, header http.Header) (cont
 	if _, known := identity.FromContext(ctx); (known || o.trusted) && !trace.SpanContextFromContext(ctx).IsValid() {
 		ctx = o.propagator.Extract(ctx, propagation.HeaderCarrier(header))
 	}
-	ctx, span := o.tracer.Start(ctx, of.method(), o.spanOptions(of)...)
+	ctx, span := o.tracer.Start(ctx, of.method(), o.calls.Get(of, call.spanOptions)...)
 	return ctx, func(err error) {
 		result := outcomeOf(of, err)
 		if span.IsRecording() {
@@ -125,7 +100,7 @@ func (o *observer) begin(ctx context.Context, of call, header http.Header) (cont
 			span.SetStatus(status(err))
 		}
 		span.End()
-		o.duration.Record(ctx, time.Since(begun).Seconds(), o.recordOptions(result)...)
+		o.duration.Record(ctx, time.Since(begun).Seconds(), o.outcomes.Get(result, outcome.recordOptions)...)
 	}
 }
 
@@ -136,35 +111,7 @@ func (o *observer) refused(r *http.Request, err error) {
 		protocol = connect.ProtocolGRPC
 	}
 	result := outcomeOf(call{procedure: r.URL.Path, protocol: protocol}, err)
-	o.duration.Record(r.Context(), 0, o.recordOptions(result)...)
-}
-
-func (o *observer) spanOptions(of call) []trace.SpanStartOption {
-	o.mu.RLock()
-	options, ok := o.calls[of]
-	o.mu.RUnlock()
-	if ok {
-		return options
-	}
-	options = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(of.attributes()...)}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.calls[of] = options
-	return options
-}
-
-func (o *observer) recordOptions(of outcome) []metric.RecordOption {
-	o.mu.RLock()
-	options, ok := o.outcomes[of]
-	o.mu.RUnlock()
-	if ok {
-		return options
-	}
-	options = []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(of.attributes()...))}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.outcomes[of] = options
-	return options
+	o.duration.Record(r.Context(), 0, o.outcomes.Get(result, outcome.recordOptions)...)
 }
 
 // method returns the procedure's full name, which is also the span's.
@@ -172,6 +119,10 @@ func (c call) method() string { return strings.TrimPrefix(c.procedure, "/") }
 
 func (c call) attributes() []attribute.KeyValue {
 	return []attribute.KeyValue{semconv.RPCSystemNameKey.String(c.protocol), semconv.RPCMethodKey.String(c.method())}
+}
+
+func (c call) spanOptions() []trace.SpanStartOption {
+	return []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(c.attributes()...)}
 }
 
 func outcomeOf(of call, err error) outcome {
@@ -193,6 +144,10 @@ func (o outcome) attributes() []attribute.KeyValue {
 		attributes = append(attributes, semconv.ErrorTypeKey.String(o.code))
 	}
 	return attributes
+}
+
+func (o outcome) recordOptions() []metric.RecordOption {
+	return []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(o.attributes()...))}
 }
 
 // status returns an error status only for outcomes that are the server's fault.

@@ -74,7 +74,8 @@ func NewServer(params ServerParams) (*Server, error) {
 
 // Options returns the options for every Connect handler of a service.
 //
-// These are the interceptors, outermost first, with the reason for the order:
+// This is what the interceptors do, outermost first, with the reason for the order. The first three
+// are one interceptor:
 //
 //  1. telemetry: observes each call as the caller does, with the final code; all others run inside its span, so that
 //     their logs carry its trace id;
@@ -91,7 +92,7 @@ func (s *Server) Options() []connect.HandlerOption {
 		connect.WithCompression("gzip", newBoundedGzip, newGzipWriter),
 		connect.WithCompressMinBytes(compressFromBytes),
 		connect.WithConditionalHandlerOptions(s.publicOptions),
-		connect.WithInterceptors(s.observer, deadlineInterceptor{}, &errorInterceptor{logger: s.params.Logger}),
+		connect.WithInterceptors(&outerInterceptor{observer: s.observer, logger: s.params.Logger}),
 		connect.WithRecover(recovered),
 		connect.WithInterceptors(&identityInterceptor{verifier: s.params.Verifier, public: s.public, trusted: s.params.Trusted}),
 	}
@@ -111,37 +112,55 @@ func (s *Server) publicOptions(spec connect.Spec) []connect.HandlerOption {
 	return []connect.HandlerOption{SmallMessages()}
 }
 
-// errorInterceptor returns only errors that callers may see.
-type errorInterceptor struct {
-	logger *slog.Logger
+// outerInterceptor is around all others. See [Server.Options] for the order of what it does.
+type outerInterceptor struct {
+	observer *observer
+	logger   *slog.Logger
 }
 
-func (i *errorInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+func (i *outerInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		ctx, end := i.begin(ctx, request.Spec(), request.Peer(), request.Header())
 		response, err := next(ctx, request)
-		if err != nil {
-			return nil, i.redact(ctx, request.Spec(), err)
+		if err = end(err); err != nil {
+			return nil, err
 		}
 		return response, nil
 	}
 }
 
-func (*errorInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+func (*outerInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
-func (i *errorInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+func (i *outerInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		if err := next(ctx, conn); err != nil {
-			return i.redact(ctx, conn.Spec(), err)
-		}
-		return nil
+		ctx, end := i.begin(ctx, conn.Spec(), conn.Peer(), conn.RequestHeader())
+		return end(next(ctx, conn))
 	}
 }
 
-func (i *errorInterceptor) redact(ctx context.Context, spec connect.Spec, err error) error {
-	logger := i.logger.With(slog.String("procedure", spec.Procedure))
-	if panicked, ok := asPanic(err); ok {
+// begin returns the context for what is inside, and a function that ends the call with the error
+// from there and returns the error for the caller.
+func (i *outerInterceptor) begin(
+	ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header,
+) (context.Context, func(error) error) {
+	ctx, observed := i.observer.begin(ctx, callOf(spec, peer), header)
+	ctx, cancel := shave(ctx)
+	return ctx, func(err error) error {
+		defer cancel()
+		if err != nil {
+			err = redact(ctx, i.logger, spec, err)
+		}
+		observed(err)
+		return err
+	}
+}
+
+// redact returns the error that callers may see.
+func redact(ctx context.Context, logger *slog.Logger, spec connect.Spec, err error) error {
+	logger = logger.With(slog.String("procedure", spec.Procedure))
+	if panicked, ok := errors.AsType[*panicError](err); ok {
 		return rpcerr.Internal(ctx, logger, panicked, slog.String("stack", panicked.stack))
 	}
 	return rpcerr.Redact(ctx, logger, err)
@@ -154,10 +173,6 @@ type panicError struct {
 }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-func asPanic(err error) (*panicError, bool) {
-	return errors.AsType[*panicError](err)
-}
 
 func recovered(_ context.Context, _ connect.Spec, _ http.Header, value any) error {
 	return &panicError{value: value, stack: string(debug.Stack())}

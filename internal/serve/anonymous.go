@@ -4,6 +4,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -15,9 +16,9 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/instrument"
 )
 
 // These are the default bounds of what unauthenticated callers may hold together. A connection over
@@ -80,42 +81,21 @@ func (c *connection) takeNoTurns(t *turns) {
 	}
 }
 
-// newAnonymous returns the bounds of one server. A bound that is not positive is replaced by its
-// default.
+// newAnonymous returns the bounds of one server. A bound of zero is replaced by its default.
 func newAnonymous(cfg Config, trusted *proxies, logger *slog.Logger, meter metric.Meter) (*anonymous, error) {
-	if meter == nil {
-		meter = noop.NewMeterProvider().Meter("")
-	}
 	a := &anonymous{
 		logger: logger, trusted: trusted, open: map[net.Conn]*connection{}, turns: newTurns(),
-		connections: newCrowd[*connection](orDefault(cfg.AnonymousConnections, defaultAnonymousConnections)),
-		requests:    newCrowd[*visit](orDefault(cfg.AnonymousRequests, defaultAnonymousRequests)),
+		connections: newCrowd[*connection](cmp.Or(cfg.AnonymousConnections, defaultAnonymousConnections)),
+		requests:    newCrowd[*visit](cmp.Or(cfg.AnonymousRequests, defaultAnonymousRequests)),
 	}
-	var err error
-	a.ended, err = meter.Int64Counter("leat.serve.connections.ended", metric.WithUnit("{connection}"),
-		metric.WithDescription("Connections closed because there were too many unauthenticated callers."))
-	if err != nil {
-		return nil, err
-	}
-	a.reset, err = meter.Int64Counter("leat.serve.requests.reset", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests reset because there were too many unauthenticated callers."))
-	if err != nil {
-		return nil, err
-	}
-	_, err = meter.Int64ObservableGauge("leat.serve.connections.anonymous", metric.WithUnit("{connection}"),
-		metric.WithDescription("Connections of unauthenticated callers."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(int64(a.connections.len()))
-			return nil
-		}))
-	return a, err
-}
-
-func orDefault(value, fallback int) int {
-	if value <= 0 {
-		return fallback
-	}
-	return value
+	set := instrument.New(meter)
+	a.ended = set.Int64Counter("leat.serve.connections.ended", "{connection}",
+		"Connections closed because there were too many unauthenticated callers.")
+	a.reset = set.Int64Counter("leat.serve.requests.reset", "{request}",
+		"Requests reset because there were too many unauthenticated callers.")
+	set.Int64ObservableGauge("leat.serve.connections.anonymous", "{connection}",
+		"Connections of unauthenticated callers.", instrument.Value(func() int64 { return int64(a.connections.len()) }))
+	return a, set.Err()
 }
 
 // install makes the server count its connections and requests.

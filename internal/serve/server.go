@@ -5,9 +5,9 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log"
 	"log/slog"
 	"net"
@@ -94,18 +94,12 @@ func (p *Params) newPublic(base context.Context) (*http.Server, error) {
 	}
 	strangers, err := newAnonymous(p.Config, trusted, p.Logger, p.Meter)
 	if err != nil {
-		return nil, fmt.Errorf("make metrics: %w", err)
+		return nil, err
 	}
 	server := newServer(base, p.Public, p.Logger)
-	if p.PingAfter > 0 {
-		server.HTTP2.SendPingTimeout = p.PingAfter
-	}
-	if p.ReceiveWindow > 0 {
-		server.HTTP2.MaxReceiveBufferPerStream = p.ReceiveWindow
-	}
-	if p.MaxStreams > 0 {
-		server.HTTP2.MaxConcurrentStreams = p.MaxStreams
-	}
+	server.HTTP2.SendPingTimeout = cmp.Or(p.PingAfter, pingAfter)
+	server.HTTP2.MaxReceiveBufferPerStream = cmp.Or(p.ReceiveWindow, defaultReceiveWindow)
+	server.HTTP2.MaxConcurrentStreams = cmp.Or(p.MaxStreams, defaultMaxStreams)
 	strangers.install(server)
 	server.Handler = trusted.wrap(server.Handler)
 	return server, nil

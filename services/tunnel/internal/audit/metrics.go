@@ -5,10 +5,11 @@ package audit
 
 import (
 	"context"
-	"fmt"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/internal/instrument"
 )
 
 // Why records are counted as lost.
@@ -30,25 +31,12 @@ type queueMetrics struct {
 func newQueueMetrics(params QueueParams, waiting func() int64) (*queueMetrics, error) {
 	m := &queueMetrics{output: attribute.String("output", params.Name)}
 	m.counted = metric.WithAttributeSet(attribute.NewSet(m.output))
-	var err error
-	if m.written, err = params.Meter.Int64Counter("leat.tunnel.audit.records", metric.WithUnit("{record}"),
-		metric.WithDescription("Audit records that were written.")); err != nil {
-		return nil, fmt.Errorf("make counter: %w", err)
-	}
-	if m.dropped, err = params.Meter.Int64Counter("leat.tunnel.audit.dropped", metric.WithUnit("{record}"),
-		metric.WithDescription("Audit records that were not written, by reason.")); err != nil {
-		return nil, fmt.Errorf("make counter: %w", err)
-	}
-	_, err = params.Meter.Int64ObservableGauge("leat.tunnel.audit.queue", metric.WithUnit("By"),
-		metric.WithDescription("Audit records that wait to be written."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(waiting(), m.counted)
-			return nil
-		}))
-	if err != nil {
-		return nil, fmt.Errorf("make gauge: %w", err)
-	}
-	return m, nil
+	set := instrument.New(params.Meter)
+	m.written = set.Int64Counter("leat.tunnel.audit.records", "{record}", "Audit records that were written.")
+	m.dropped = set.Int64Counter("leat.tunnel.audit.dropped", "{record}", "Audit records that were not written, by reason.")
+	set.Int64ObservableGauge("leat.tunnel.audit.queue", "By", "Audit records that wait to be written.",
+		func(observe func(int64, ...attribute.KeyValue)) { observe(waiting(), m.output) })
+	return m, set.Err()
 }
 
 func (m *queueMetrics) wrote(ctx context.Context, n int64) {

@@ -5,16 +5,14 @@ package kubeproxy
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/leatdev/leat/internal/instrument"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/quota"
@@ -29,32 +27,26 @@ type instruments struct {
 	received atomic.Int64 // bytes of bodies from callers
 	sent     atomic.Int64 // bytes of bodies to callers
 
-	mu   sync.RWMutex
-	ends map[ending][]metric.RecordOption
+	ends instrument.Cached[ending, []metric.RecordOption]
 }
 
 func newInstruments(meter metric.Meter) (*instruments, error) {
-	i := &instruments{ends: map[ending][]metric.RecordOption{}}
-	var err, err2, err3, err4 error
-	i.rejected, err = meter.Int64Counter("leat.tunnel.request.rejected", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests to clusters that the hub answered itself, by error.type, which is the reason, and by origin."))
-	i.latency, err2 = meter.Float64Histogram("leat.tunnel.added.latency", metric.WithUnit("s"),
-		metric.WithExplicitBucketBoundaries(.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5),
-		metric.WithDescription("Time that the hub adds to a request, by phase: request, from its arrival until it goes to the agent; "+
-			"response, from the agent's answer until it goes to the caller."))
-	_, err3 = meter.Int64ObservableCounter("leat.tunnel.transferred", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of bodies, by network.io.direction: receive, from callers; transmit, to callers."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(i.received.Load(), metric.WithAttributes(attribute.String("network.io.direction", "receive")))
-			o.Observe(i.sent.Load(), metric.WithAttributes(attribute.String("network.io.direction", "transmit")))
-			return nil
-		}))
-	i.duration, err4 = meter.Float64Histogram("leat.tunnel.request.duration",
-		metric.WithUnit("s"), metric.WithDescription("Duration of requests to clusters, watches included."))
-	if err := errors.Join(err, err2, err3, err4); err != nil {
-		return nil, fmt.Errorf("make instruments: %w", err)
-	}
-	return i, nil
+	i := &instruments{}
+	set := instrument.New(meter)
+	i.rejected = set.Int64Counter("leat.tunnel.request.rejected", "{request}",
+		"Requests to clusters that the hub answered itself, by error.type, which is the reason, and by origin.")
+	i.latency = set.Float64Histogram("leat.tunnel.added.latency", "s",
+		"Time that the hub adds to a request, by phase: request, from its arrival until it goes to the agent; "+
+			"response, from the agent's answer until it goes to the caller.",
+		.00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5)
+	set.Int64ObservableCounter("leat.tunnel.transferred", "By",
+		"Bytes of bodies, by network.io.direction: receive, from callers; transmit, to callers.",
+		func(observe func(int64, ...attribute.KeyValue)) {
+			observe(i.received.Load(), attribute.String("network.io.direction", "receive"))
+			observe(i.sent.Load(), attribute.String("network.io.direction", "transmit"))
+		})
+	i.duration = set.Float64Histogram("leat.tunnel.request.duration", "s", "Duration of requests to clusters, watches included.")
+	return i, set.Err()
 }
 
 // reject counts an answer that the hub gave itself.
@@ -89,28 +81,18 @@ type ending struct {
 
 // end measures a request that is over.
 func (i *instruments) end(ctx context.Context, how ending, began time.Time) {
-	i.duration.Record(ctx, time.Since(began).Seconds(), i.optionsOf(how)...)
-}
-
-func (i *instruments) optionsOf(how ending) []metric.RecordOption {
 	if http.StatusText(how.status) == "" {
 		how.status = how.status / 100 * 100 // a cluster may answer with any number, and each would be a time series
 	}
-	i.mu.RLock()
-	options, known := i.ends[how]
-	i.mu.RUnlock()
-	if known {
-		return options
-	}
-	options = recordedWith(
-		attribute.String("outcome", string(how.outcome)),
-		attribute.Bool("endless", how.endless),
-		attribute.Int("http.response.status_code", how.status),
+	i.duration.Record(ctx, time.Since(began).Seconds(), i.ends.Get(how, ending.options)...)
+}
+
+func (e ending) options() []metric.RecordOption {
+	return recordedWith(
+		attribute.String("outcome", string(e.outcome)),
+		attribute.Bool("endless", e.endless),
+		attribute.Int("http.response.status_code", e.status),
 	)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.ends[how] = options
-	return options
 }
 
 // traffic counts the bytes of one request's bodies: for the hub's totals, and against quotas. The

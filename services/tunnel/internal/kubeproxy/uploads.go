@@ -4,14 +4,13 @@
 package kubeproxy
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"sync"
 
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/leatdev/leat/internal/h2"
+	"github.com/leatdev/leat/internal/instrument"
 )
 
 // UploadWindow is how many bytes of one HTTP/2 body the hub's server accepts before the handler
@@ -41,18 +40,15 @@ func newUploads(memory int64, meter metric.Meter) (*uploads, error) {
 	u := &uploads{
 		max: max(memory, sharesOfUploads*heldPerUpload), share: max(memory/sharesOfUploads, heldPerUpload), people: map[string]int64{},
 	}
-	_, err := meter.Int64ObservableGauge("leat.tunnel.uploads.reserved", metric.WithUnit("By"),
-		metric.WithDescription("Memory reserved for bodies of requests to clusters that came over HTTP/2 and are under way."),
-		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+	set := instrument.New(meter)
+	set.Int64ObservableGauge("leat.tunnel.uploads.reserved", "By",
+		"Memory reserved for bodies of requests to clusters that came over HTTP/2 and are under way.",
+		instrument.Value(func() int64 {
 			u.mu.Lock()
 			defer u.mu.Unlock()
-			o.Observe(u.held)
-			return nil
+			return u.held
 		}))
-	if err != nil {
-		return nil, fmt.Errorf("make instruments: %w", err)
-	}
-	return u, nil
+	return u, set.Err()
 }
 
 // reserve reserves room for the body of a person's request until release is called. It reports

@@ -5,10 +5,11 @@ package receptive
 
 import (
 	"context"
-	"fmt"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/internal/instrument"
 )
 
 // meters are what a Keeper counts; the zero value counts nothing.
@@ -18,22 +19,12 @@ type meters struct {
 
 // Observe measures the Keeper. It is called at most once, before Run.
 func (k *Keeper) Observe(meter metric.Meter) error {
-	var err error
-	k.meters.dials, err = meter.Int64Counter("leat.tunnel.dials",
-		metric.WithUnit("{dial}"), metric.WithDescription("Attempts of this replica to dial agents, by error.type when they fail."))
-	if err != nil {
-		return fmt.Errorf("make counter: %w", err)
-	}
-	_, err = meter.Int64ObservableGauge("leat.tunnel.agents.apart",
-		metric.WithUnit("{agent}"), metric.WithDescription("Agents that this replica is to dial and is not connected to."),
-		metric.WithInt64Callback(func(_ context.Context, observer metric.Int64Observer) error {
-			observer.Observe(k.apart.Load())
-			return nil
-		}))
-	if err != nil {
-		return fmt.Errorf("make gauge: %w", err)
-	}
-	return nil
+	set := instrument.New(meter)
+	k.meters.dials = set.Int64Counter("leat.tunnel.dials", "{dial}",
+		"Attempts of this replica to dial agents, by error.type when they fail.")
+	set.Int64ObservableGauge("leat.tunnel.agents.apart", "{agent}",
+		"Agents that this replica is to dial and is not connected to.", instrument.Value(k.apart.Load))
+	return set.Err()
 }
 
 func (m meters) dialled(ctx context.Context, failure Reason) {
