@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -105,30 +104,11 @@ func (h *Handler) startSpan(r *http.Request) trace.Span {
 		return nil
 	}
 	path, _, _ := strings.Cut(strings.TrimPrefix(r.RequestURI, Prefix), "?")
-	attributes := []attribute.KeyValue{
-		attribute.String("http.request.method", r.Method),
-		attribute.String("http.route", route),
-		attribute.String("url.path", Prefix+path),
-		attribute.String("url.scheme", scheme(r)),
-		attribute.String("network.protocol.version", "2"),
-		attribute.String(telemetry.KeyCluster, r.Header.Get(headerCluster)),
-	}
-	if host, port, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		attributes = append(attributes, attribute.String("client.address", host))
-		if n, err := strconv.Atoi(port); err == nil {
-			attributes = append(attributes, attribute.Int("client.port", n))
-		}
-	}
+	attributes := append(telemetry.ServedRequest(r, route, Prefix+path),
+		attribute.String(telemetry.KeyCluster, r.Header.Get(headerCluster)))
 	ctx := h.deps.Propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	_, span := h.deps.Tracer.Start(ctx, r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
 	return span
-}
-
-func scheme(r *http.Request) string {
-	if r.TLS != nil {
-		return "https"
-	}
-	return "http"
 }
 
 // sampled reports whether the replica that sends a request records it. It reads the flags of a W3C

@@ -4,10 +4,8 @@
 package kubeproxy
 
 import (
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -37,35 +35,9 @@ func (h *Handler) startSpan(r *http.Request) (traced *http.Request, parent trace
 	if !span.IsRecording() {
 		return r, parent, span
 	}
-	span.SetAttributes(
-		attribute.String("http.request.method", r.Method),
-		attribute.String("http.route", route),
-		attribute.String("url.path", rawPath(r)),
-		attribute.String("url.scheme", scheme(r)),
-		attribute.String("network.protocol.version", protocolVersion(r)),
-		attribute.String("user_agent.original", r.UserAgent()),
-	)
-	if host, port, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		span.SetAttributes(attribute.String("client.address", host))
-		if n, err := strconv.Atoi(port); err == nil {
-			span.SetAttributes(attribute.Int("client.port", n))
-		}
-	}
+	span.SetAttributes(telemetry.ServedRequest(r, route, rawPath(r))...)
+	span.SetAttributes(attribute.String("user_agent.original", r.UserAgent()))
 	return r, parent, span
-}
-
-func scheme(r *http.Request) string {
-	if r.TLS != nil {
-		return "https"
-	}
-	return "http"
-}
-
-func protocolVersion(r *http.Request) string {
-	if r.ProtoMajor >= 2 {
-		return strconv.Itoa(r.ProtoMajor)
-	}
-	return strconv.Itoa(r.ProtoMajor) + "." + strconv.Itoa(r.ProtoMinor)
 }
 
 // endSpan describes how the request ended. An answer that is the caller's fault is not an error of
