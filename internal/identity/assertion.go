@@ -6,7 +6,6 @@ package identity
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -26,12 +25,8 @@ func SignAssertion(key ed25519.PrivateKey, cluster string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sign assertion: %w", err)
 	}
-	signer, err := newSigner(key, kid)
-	if err != nil {
-		return "", fmt.Errorf("sign assertion: %w", err)
-	}
 	subject := Identity{Kind: KindCluster, Name: cluster}.Subject()
-	token, err := jwt.Signed(signer).Claims(standardClaims(subject, assertionAudience, rand.Text(), AssertionTTL)).Serialize()
+	token, err := sign(key, kid, standardClaims("", subject, assertionAudience, AssertionTTL))
 	if err != nil {
 		return "", fmt.Errorf("sign assertion: %w", err)
 	}

@@ -6,7 +6,6 @@ package identity
 import (
 	"bytes"
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -54,13 +53,10 @@ func (i *Issuer) IssueHubToken(service Identity, clusterUID string, agentKey ed2
 	if err != nil {
 		return "", fmt.Errorf("issue hub token: %w", err)
 	}
-	c := hubClaims{Claims: standardClaims(service.Subject(), hubAudience+clusterUID, rand.Text(), HubTokenTTL), Confirmation: confirmation{Thumbprint: thumbprint}}
-	c.Issuer = issuer
-	signer, err := newSigner(i.key, i.set.Keys[0].KeyID)
-	if err != nil {
-		return "", fmt.Errorf("issue hub token: %w", err)
-	}
-	token, err := jwt.Signed(signer).Claims(c).Serialize()
+	token, err := sign(i.key, i.set.Keys[0].KeyID, hubClaims{
+		Claims:       standardClaims(issuer, service.Subject(), hubAudience+clusterUID, HubTokenTTL),
+		Confirmation: confirmation{Thumbprint: thumbprint},
+	})
 	if err != nil {
 		return "", fmt.Errorf("issue hub token: %w", err)
 	}

@@ -111,6 +111,14 @@ type Verifier interface {
 	Verify(ctx context.Context, token string) (Identity, error)
 }
 
+// verifierFunc is a function as a [Verifier].
+type verifierFunc func(ctx context.Context, token string) (Identity, error)
+
+// Verify implements [Verifier].
+func (f verifierFunc) Verify(ctx context.Context, token string) (Identity, error) {
+	return f(ctx, token)
+}
+
 // TokenSource returns the token to call others with, which stays valid for some time.
 // Implementations are safe for concurrent use.
 type TokenSource interface {
@@ -127,43 +135,32 @@ func (t StaticToken) Token(context.Context) (string, error) { return string(t), 
 // is not [ErrTokenInvalid] wins over one that is: the verifier that could not decide might have
 // accepted.
 func Chain(verifiers ...Verifier) Verifier {
-	return chain(verifiers)
-}
-
-type chain []Verifier
-
-func (c chain) Verify(ctx context.Context, token string) (Identity, error) {
-	verdict := fmt.Errorf("%w: no verifier", ErrTokenInvalid)
-	for i, verifier := range c {
-		id, err := verifier.Verify(ctx, token)
-		if err == nil {
-			return id, nil
+	return verifierFunc(func(ctx context.Context, token string) (Identity, error) {
+		verdict := fmt.Errorf("%w: no verifier", ErrTokenInvalid)
+		for i, verifier := range verifiers {
+			id, err := verifier.Verify(ctx, token)
+			if err == nil {
+				return id, nil
+			}
+			if i == 0 || errors.Is(verdict, ErrTokenInvalid) && !errors.Is(verdict, errServiceKey) {
+				verdict = err
+			}
 		}
-		if i == 0 || errors.Is(verdict, ErrTokenInvalid) && !errors.Is(verdict, errServiceKey) {
-			verdict = err
-		}
-	}
-	return Identity{}, verdict
+		return Identity{}, verdict
+	})
 }
 
 // Logged returns a verifier that logs the errors that no verifier should return, such as a failing
 // database, whose text no caller may see. The RPC interceptor logs them itself, but [Authenticate]
 // has no logger.
 func Logged(verifier Verifier, logger *slog.Logger) Verifier {
-	return &logged{verifier: verifier, logger: logger}
-}
-
-type logged struct {
-	verifier Verifier
-	logger   *slog.Logger
-}
-
-func (l *logged) Verify(ctx context.Context, token string) (Identity, error) {
-	id, err := l.verifier.Verify(ctx, token)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrTokenInvalid) && !errors.Is(err, ErrUnavailable) {
-		l.logger.ErrorContext(ctx, "verifier failed", slog.Any("error", err))
-	}
-	return id, err
+	return verifierFunc(func(ctx context.Context, token string) (Identity, error) {
+		id, err := verifier.Verify(ctx, token)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrTokenInvalid) && !errors.Is(err, ErrUnavailable) {
+			logger.ErrorContext(ctx, "verifier failed", slog.Any("error", err))
+		}
+		return id, err
+	})
 }
 
 // serviceName prevents a service from adding other text to its subject.

@@ -6,7 +6,6 @@ package identity
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,13 +70,10 @@ func (i *Issuer) Issue(id Identity, audience string, ttl time.Duration) (token s
 	case ttl <= 0:
 		return "", time.Time{}, errors.New("issue token: lifetime is not positive")
 	}
-	c := claims{Claims: standardClaims(id.Subject(), audience, rand.Text(), ttl), Groups: id.Groups, UID: id.UID, Credential: id.Credential}
-	c.Issuer = issuer
-	signer, err := newSigner(i.key, i.set.Keys[0].KeyID)
-	if err != nil {
-		return "", time.Time{}, fmt.Errorf("issue token: %w", err)
+	c := claims{
+		Claims: standardClaims(issuer, id.Subject(), audience, ttl), Groups: id.Groups, UID: id.UID, Credential: id.Credential,
 	}
-	token, err = jwt.Signed(signer).Claims(c).Serialize()
+	token, err = sign(i.key, i.set.Keys[0].KeyID, c)
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("issue token: %w", err)
 	}
@@ -95,24 +91,16 @@ func (i *Issuer) JWKS() ([]byte, error) {
 
 // Verifier returns a verifier that accepts the tokens that this issuer made for an audience.
 func (i *Issuer) Verifier(audience string) Verifier {
-	return &issuedHere{issuer: i, audience: audience}
-}
-
-type issuedHere struct {
-	issuer   *Issuer
-	audience string
-}
-
-// Verify implements [Verifier].
-func (v *issuedHere) Verify(_ context.Context, token string) (Identity, error) {
-	if v.issuer.err != nil {
-		return Identity{}, fmt.Errorf("verify token: %w", v.issuer.err)
-	}
-	parsed, err := parse(token)
-	if err != nil {
-		return Identity{}, err
-	}
-	return v.issuer.keys.open(parsed, v.audience)
+	return verifierFunc(func(_ context.Context, token string) (Identity, error) {
+		if i.err != nil {
+			return Identity{}, fmt.Errorf("verify token: %w", i.err)
+		}
+		parsed, err := parse(token)
+		if err != nil {
+			return Identity{}, err
+		}
+		return i.keys.open(parsed, audience)
+	})
 }
 
 // keySet holds the public keys of the issuer by key id.

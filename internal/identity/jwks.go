@@ -86,7 +86,8 @@ func (j *JWKS) Verify(ctx context.Context, token string) (Identity, error) {
 	if !errors.Is(err, errUnknownKey) {
 		return id, err
 	}
-	if err := j.refreshUnknown(ctx); err != nil {
+	// If the keys are fresh, the unknown key makes the token invalid.
+	if _, err := j.fetchShared(ctx).Wait(ctx); err != nil {
 		return Identity{}, err
 	}
 	return j.current(ctx).open(parsed, j.params.Audience)
@@ -101,13 +102,6 @@ func (j *JWKS) current(ctx context.Context) keySet {
 		j.fetchShared(ctx)
 	}
 	return j.keys
-}
-
-// refreshUnknown fetches the keys because a token names an unknown one. It returns nil if the keys
-// are fresh, so an unknown key makes the token invalid.
-func (j *JWKS) refreshUnknown(ctx context.Context) error {
-	_, err := j.fetchShared(ctx).Wait(ctx)
-	return err
 }
 
 // fetchShared fetches once for everybody who asks meanwhile, unless that was done just now. It does

@@ -25,34 +25,26 @@ func Remember(verifier Verifier, limit int) (Verifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remember tokens: %w", err)
 	}
-	return &remembering{verifier: verifier, known: known}, nil
-}
-
-type remembering struct {
-	verifier Verifier
-	known    *lru.Cache[[sha256.Size]byte, verdict]
+	return verifierFunc(func(ctx context.Context, token string) (Identity, error) {
+		key := sha256.Sum256([]byte(token))
+		if v, ok := known.Get(key); ok && time.Now().Before(v.until) {
+			return v.id, nil
+		}
+		id, err := verifier.Verify(ctx, token)
+		if err != nil {
+			return Identity{}, err
+		}
+		until := time.Now().Add(rememberFor)
+		if id.Expires.Before(until) {
+			until = id.Expires
+		}
+		known.Add(key, verdict{id: id, until: until})
+		return id, nil
+	}), nil
 }
 
 // verdict is a verified identity, and how long it may be used.
 type verdict struct {
 	id    Identity
 	until time.Time
-}
-
-// Verify implements [Verifier].
-func (r *remembering) Verify(ctx context.Context, token string) (Identity, error) {
-	key := sha256.Sum256([]byte(token))
-	if v, ok := r.known.Get(key); ok && time.Now().Before(v.until) {
-		return v.id, nil
-	}
-	id, err := r.verifier.Verify(ctx, token)
-	if err != nil {
-		return Identity{}, err
-	}
-	until := time.Now().Add(rememberFor)
-	if id.Expires.Before(until) {
-		until = id.Expires
-	}
-	r.known.Add(key, verdict{id: id, until: until})
-	return id, nil
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -111,13 +110,8 @@ func (k *ServiceKey) token(audience string) (string, error) {
 	if made, ok := k.made[audience]; ok && time.Until(made.expires) > serviceTokenRest {
 		return made.token, nil
 	}
-	c := standardClaims(Identity{Kind: KindService, Name: k.service}.Subject(), audience, rand.Text(), serviceTokenTTL)
-	c.Issuer = issuer
-	signer, err := newSigner(k.private, k.id)
-	if err != nil {
-		return "", fmt.Errorf("make service token: %w", err)
-	}
-	token, err := jwt.Signed(signer).Claims(c).Serialize()
+	c := standardClaims(issuer, Identity{Kind: KindService, Name: k.service}.Subject(), audience, serviceTokenTTL)
+	token, err := sign(k.private, k.id, c)
 	if err != nil {
 		return "", fmt.Errorf("make service token: %w", err)
 	}
@@ -176,38 +170,33 @@ var errServiceKey = errors.New("the service's key is not known here")
 // Verifier returns a verifier that accepts the tokens that the named services made for one of the
 // audiences.
 func (s *ServiceKeys) Verifier(services []string, audiences ...string) Verifier {
-	return &serviceVerifier{keys: s, services: services, audiences: audiences}
+	return verifierFunc(func(_ context.Context, token string) (Identity, error) {
+		id, err := s.open(token, audiences)
+		if err == nil && !slices.Contains(services, id.Name) {
+			return Identity{}, fmt.Errorf("%w: %q may not call this service", ErrTokenInvalid, id.Name)
+		}
+		return id, err
+	})
 }
 
-type serviceVerifier struct {
-	keys      *ServiceKeys
-	services  []string
-	audiences []string
-}
-
-// Verify implements [Verifier].
-func (v *serviceVerifier) Verify(_ context.Context, token string) (Identity, error) {
+// open returns the service that has made a token for one of the audiences.
+func (s *ServiceKeys) open(token string, audiences []string) (Identity, error) {
 	parsed, err := parse(token)
 	if err != nil {
 		return Identity{}, err
 	}
-	key, known := v.keys.byID[parsed.Headers[0].KeyID]
-	if !known {
-		if claimsService(parsed) {
-			return Identity{}, fmt.Errorf("%w: %w", errServiceKey, ErrTokenInvalid)
-		}
+	key, known := s.byID[parsed.Headers[0].KeyID]
+	switch {
+	case !known && claimsService(parsed):
+		return Identity{}, fmt.Errorf("%w: %w", errServiceKey, ErrTokenInvalid)
+	case !known:
 		return Identity{}, errUnknownKey
 	}
-	id, err := open(parsed, key.public, v.audiences, KindService)
-	switch {
-	case err != nil:
-		return Identity{}, err
-	case id.Name != key.service:
+	id, err := open(parsed, key.public, audiences, KindService)
+	if err == nil && id.Name != key.service {
 		return Identity{}, fmt.Errorf("%w: the key of %q may not speak as %q", ErrTokenInvalid, key.service, id.Name)
-	case !slices.Contains(v.services, id.Name):
-		return Identity{}, fmt.Errorf("%w: %q may not call this service", ErrTokenInvalid, id.Name)
 	}
-	return id, nil
+	return id, err
 }
 
 // claimsService reports whether a token claims, without proof, that a service made it.

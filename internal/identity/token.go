@@ -6,6 +6,7 @@ package identity
 import (
 	"crypto"
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -87,26 +88,23 @@ func validate(c jwt.Claims, wantIssuer string, audiences ...string) error {
 	return nil
 }
 
-// standardClaims of a token that begins now.
-func standardClaims(subject, audience, id string, ttl time.Duration) jwt.Claims {
+// standardClaims of a token that begins now, with a new id.
+func standardClaims(issuer, subject, audience string, ttl time.Duration) jwt.Claims {
 	now := time.Now()
 	return jwt.Claims{
-		Subject: subject, ID: id, Audience: jwt.Audience{audience},
+		Issuer: issuer, Subject: subject, ID: rand.Text(), Audience: jwt.Audience{audience},
 		IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(ttl)),
 	}
 }
 
-// newSigner makes a signer; an empty kid leaves the header out.
-func newSigner(key any, kid string) (jose.Signer, error) {
-	options := (&jose.SignerOptions{}).WithType("JWT")
-	if kid != "" {
-		options = options.WithHeader(jose.HeaderKey("kid"), kid)
-	}
+// sign returns a token with the claims. The kid names the key.
+func sign(key ed25519.PrivateKey, kid string, claims any) (string, error) {
+	options := (&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", kid)
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: key}, options)
 	if err != nil {
-		return nil, fmt.Errorf("make signer: %w", err)
+		return "", fmt.Errorf("make signer: %w", err)
 	}
-	return signer, nil
+	return jwt.Signed(signer).Claims(claims).Serialize()
 }
 
 // publicJWK describes a public key; its id is the RFC 7638 thumbprint, so that both sides can
