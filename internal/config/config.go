@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -93,27 +94,25 @@ func (s *Set) Check(rule func() error) {
 // String binds a text.
 func (s *Set) String(p *string, name, def, usage string) {
 	preset(s, p, def)
-	s.bind(&setting{name: name, kind: "string", def: def, usage: usage, set: func(text string) error {
-		*p = text
-		return nil
-	}})
+	bindValue(s, p, setting{name: name, kind: "string", def: def, usage: usage}, parseText[string])
 }
 
 // Choice binds a text that must be one of the allowed ones.
 func (s *Set) Choice(p *string, name, def, usage string, allowed ...string) {
 	preset(s, p, def)
 	usage += " (" + strings.Join(allowed, ", ") + ")"
-	s.bind(&setting{name: name, kind: "string", def: def, usage: usage, set: func(text string) error {
-		return setChoice(p, text, allowed)
-	}})
+	bindValue(s, p, setting{name: name, kind: "string", def: def, usage: usage}, func(text string) (string, error) {
+		if !slices.Contains(allowed, text) {
+			return "", fmt.Errorf("want one of %s", strings.Join(allowed, ", "))
+		}
+		return text, nil
+	})
 }
 
 // Duration binds a span of time, zero or more, written with units: 500ms, 90s, 2m30s.
 func (s *Set) Duration(p *time.Duration, name string, def time.Duration, usage string) {
 	preset(s, p, def)
-	s.bind(&setting{name: name, kind: "duration", def: formatDuration(def), usage: usage, set: func(text string) error {
-		return setDuration(p, text)
-	}})
+	bindValue(s, p, setting{name: name, kind: "duration", def: formatDuration(def), usage: usage}, parseDuration)
 }
 
 // Bool binds a switch. As a flag it needs no value: --name means --name=true.
@@ -121,29 +120,19 @@ func (s *Set) Bool(p *bool, name string, def bool, usage string) {
 	if !s.completes {
 		*p = def
 	}
-	s.bind(&setting{name: name, kind: "", isBool: true, def: fmt.Sprint(def), usage: usage, set: func(text string) error {
-		return setBool(p, text)
-	}})
+	bindValue(s, p, setting{name: name, isBool: true, def: fmt.Sprint(def), usage: usage}, parseBool)
 }
 
 // Int binds a whole number, zero or more.
 func (s *Set) Int(p *int, name string, def int, usage string) {
 	preset(s, p, def)
-	s.bind(&setting{name: name, kind: "number", def: fmt.Sprint(def), usage: usage, set: func(text string) error {
-		return setInt(p, text)
-	}})
+	bindValue(s, p, setting{name: name, kind: "number", def: fmt.Sprint(def), usage: usage}, parseInt)
 }
 
 // Size binds a number of bytes, written with a unit: 64KiB, 512MiB, 10GiB.
 func (s *Set) Size(p *Bytes, name string, def Bytes, usage string) {
 	preset(s, p, def)
-	s.bind(&setting{name: name, kind: "size", def: def.String(), usage: usage, set: func(text string) error {
-		parsed, err := ParseBytes(text)
-		if err == nil {
-			*p = parsed
-		}
-		return err
-	}})
+	bindValue(s, p, setting{name: name, kind: "size", def: def.String(), usage: usage}, ParseBytes)
 }
 
 // Strings binds a list, written with commas between its items; blanks around an item are dropped.
@@ -151,10 +140,7 @@ func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
 	if !s.completes || len(*p) == 0 {
 		*p = def
 	}
-	s.bind(&setting{name: name, kind: "list", def: strings.Join(def, ","), usage: usage, set: func(text string) error {
-		*p = splitList(text)
-		return nil
-	}})
+	bindValue(s, p, setting{name: name, kind: "list", def: strings.Join(def, ","), usage: usage}, parseList)
 }
 
 // Secret binds a text that must not be shown. It can also be read from a file, which --NAME-file or
@@ -162,12 +148,8 @@ func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
 // error.
 func (s *Set) Secret(p *Secret, name string, def Secret, usage string) {
 	preset(s, p, def)
-	set := func(text string) error {
-		*p = Secret(text)
-		return nil
-	}
 	file := &setting{name: name + "-file", kind: "path", usage: "file that holds --" + name, hidden: true}
-	s.bind(&setting{name: name, kind: "secret", usage: usage, secret: true, file: file, set: set})
+	bindValue(s, p, setting{name: name, kind: "secret", usage: usage, secret: true, file: file}, parseText[Secret])
 	s.bind(file)
 }
 
@@ -175,10 +157,19 @@ func (s *Set) Secret(p *Secret, name string, def Secret, usage string) {
 // OTEL_ ones.
 func (s *Set) Env(p *string, variable, usage string) {
 	preset(s, p, "")
-	s.bind(&setting{name: variable, env: variable, kind: "string", usage: usage, set: func(text string) error {
-		*p = text
-		return nil
-	}})
+	bindValue(s, p, setting{name: variable, env: variable, kind: "string", usage: usage}, parseText[string])
+}
+
+// bindValue binds a variable whose text parse reads.
+func bindValue[T any](s *Set, p *T, b setting, parse func(text string) (T, error)) {
+	b.set = func(text string) error {
+		parsed, err := parse(text)
+		if err == nil {
+			*p = parsed
+		}
+		return err
+	}
+	s.bind(&b)
 }
 
 func (s *Set) bind(b *setting) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,13 +105,14 @@ func ParseBytes(text string) (Bytes, error) {
 	return 0, errSize
 }
 
-func setDuration(p *time.Duration, text string) error {
+func parseText[T ~string](text string) (T, error) { return T(text), nil }
+
+func parseDuration(text string) (time.Duration, error) {
 	parsed, err := time.ParseDuration(strings.TrimSpace(text))
 	if err != nil || parsed < 0 {
-		return errors.New("want a duration with units, zero or more, such as 500ms, 90s or 2m30s")
+		return 0, errors.New("want a duration with units, zero or more, such as 500ms, 90s or 2m30s")
 	}
-	*p = parsed
-	return nil
+	return parsed, nil
 }
 
 // formatDuration prints 2m rather than 2m0s, and 1h rather than 1h0m0s.
@@ -127,38 +127,28 @@ func formatDuration(d time.Duration) string {
 	return text
 }
 
-func setBool(p *bool, text string) error {
+func parseBool(text string) (bool, error) {
 	parsed, err := strconv.ParseBool(strings.TrimSpace(text))
 	if err != nil {
-		return errors.New("want true or false")
+		return false, errors.New("want true or false")
 	}
-	*p = parsed
-	return nil
+	return parsed, nil
 }
 
-func setInt(p *int, text string) error {
+func parseInt(text string) (int, error) {
 	parsed, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || parsed < 0 {
-		return errors.New("want a whole number, zero or more")
+		return 0, errors.New("want a whole number, zero or more")
 	}
-	*p = parsed
-	return nil
+	return parsed, nil
 }
 
-func setChoice(p *string, text string, allowed []string) error {
-	if !slices.Contains(allowed, text) {
-		return fmt.Errorf("want one of %s", strings.Join(allowed, ", "))
-	}
-	*p = text
-	return nil
-}
-
-func splitList(text string) []string {
+func parseList(text string) ([]string, error) {
 	var items []string
 	for item := range strings.SplitSeq(text, ",") {
 		if item = strings.TrimSpace(item); item != "" {
 			items = append(items, item)
 		}
 	}
-	return items
+	return items, nil
 }
