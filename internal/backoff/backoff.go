@@ -14,6 +14,7 @@
 package backoff
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,12 +61,8 @@ func (p Policy) bound(attempt int) time.Duration {
 
 func (p Policy) withDefaults() Policy {
 	fallback := Default()
-	if p.Initial <= 0 {
-		p.Initial = fallback.Initial
-	}
-	if p.Max <= 0 {
-		p.Max = fallback.Max
-	}
+	p.Initial = cmp.Or(max(p.Initial, 0), fallback.Initial)
+	p.Max = cmp.Or(max(p.Max, 0), fallback.Max)
 	if p.Multiplier < 1 {
 		p.Multiplier = fallback.Multiplier
 	}

@@ -17,6 +17,7 @@
 package bundle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -53,16 +54,24 @@ func DefaultLimits() Limits {
 // WithDefaults returns the limits with each unset field replaced by its default.
 func (l Limits) WithDefaults() Limits {
 	fallback := DefaultLimits()
-	if l.Bytes <= 0 {
-		l.Bytes = fallback.Bytes
-	}
-	if l.Files <= 0 {
-		l.Files = fallback.Files
-	}
-	if l.FileBytes <= 0 {
-		l.FileBytes = fallback.FileBytes
-	}
+	l.Bytes = cmp.Or(max(l.Bytes, 0), fallback.Bytes)
+	l.Files = cmp.Or(max(l.Files, 0), fallback.Files)
+	l.FileBytes = cmp.Or(max(l.FileBytes, 0), fallback.FileBytes)
 	return l
+}
+
+// check returns an error if an entry, as number files of a tar, would take the tar past a limit. Its
+// content begins at the offset.
+func (l Limits) check(e Entry, files int, offset int64) error {
+	switch {
+	case files > l.Files:
+		return &LimitError{Limit: LimitFiles, Max: int64(l.Files), Name: e.Name}
+	case e.Size > l.FileBytes:
+		return &LimitError{Limit: LimitFileBytes, Max: l.FileBytes, Name: e.Name}
+	case offset+e.Size+padding(e.Size)+trailerSize > l.Bytes:
+		return &LimitError{Limit: LimitBytes, Max: l.Bytes, Name: e.Name}
+	}
+	return nil
 }
 
 // Entry is one regular file or one symbolic link. Folders have no entry of their own: they exist

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // The header is encoded by hand rather than with archive/tar: its bytes are the identity of every
@@ -180,12 +181,7 @@ func fits(text string, length int) bool {
 }
 
 func isASCII(text string) bool {
-	for i := range len(text) {
-		if text[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 // head returns at most the first length bytes, and may cut a character in two.

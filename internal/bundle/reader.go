@@ -219,13 +219,8 @@ func (r *Reader) accept(e Entry) error {
 		return err
 	}
 	r.files++
-	switch {
-	case r.files > r.limits.Files:
-		return &LimitError{Limit: LimitFiles, Max: int64(r.limits.Files), Name: e.Name}
-	case e.Size > r.limits.FileBytes:
-		return &LimitError{Limit: LimitFileBytes, Max: r.limits.FileBytes, Name: e.Name}
-	case r.read+e.Size+padding(e.Size)+trailerSize > r.limits.Bytes:
-		return &LimitError{Limit: LimitBytes, Max: r.limits.Bytes, Name: e.Name}
+	if err := r.limits.check(e, r.files, r.read); err != nil {
+		return err
 	}
 	r.again = appendHeader(r.again[:0], e)
 	if !bytes.Equal(r.raw, r.again) {
@@ -260,11 +255,4 @@ func (r *Reader) cut(err error) error {
 // readerOnly hides every method but Read from io.Copy.
 type readerOnly struct{ io.Reader }
 
-func isZero(block []byte) bool {
-	for _, b := range block {
-		if b != 0 {
-			return false
-		}
-	}
-	return true
-}
+func isZero(block []byte) bool { return len(bytes.TrimLeft(block, "\x00")) == 0 }

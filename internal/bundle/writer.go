@@ -99,17 +99,10 @@ func (w *Writer) begin(e Entry) error {
 // admit refuses an entry that would take the bundle past a limit, before any byte of it is written.
 func (w *Writer) admit(e Entry, header int64) error {
 	w.files++
-	switch {
-	case e.Size < 0:
+	if e.Size < 0 {
 		return &EntryError{Name: e.Name, Reason: "has a negative size"}
-	case w.files > w.limits.Files:
-		return &LimitError{Limit: LimitFiles, Max: int64(w.limits.Files), Name: e.Name}
-	case e.Size > w.limits.FileBytes:
-		return &LimitError{Limit: LimitFileBytes, Max: w.limits.FileBytes, Name: e.Name}
-	case w.written+header+e.Size+padding(e.Size)+trailerSize > w.limits.Bytes:
-		return &LimitError{Limit: LimitBytes, Max: w.limits.Bytes, Name: e.Name}
 	}
-	return nil
+	return w.limits.check(e, w.files, w.written+header)
 }
 
 func (w *Writer) copy(r io.Reader, size int64) error {

@@ -22,6 +22,7 @@
 package casdisk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,21 +109,11 @@ var _ cas.Store = (*Store)(nil)
 // it holds without reading them. The error is [ErrInUse] while another Store has the folder.
 // Nothing is evicted before the first Put, so the owner has time to decide which blobs to pin.
 func Open(cfg Config) (*Store, error) {
-	if cfg.MaxBytes <= 0 {
-		cfg.MaxBytes = defaultMaxBytes
-	}
-	if cfg.MaxContentBytes <= 0 {
-		cfg.MaxContentBytes = cas.DefaultMaxContentBytes
-	}
-	if cfg.ScrubEvery <= 0 {
-		cfg.ScrubEvery = defaultScrubEvery
-	}
-	if cfg.ScrubRate <= 0 {
-		cfg.ScrubRate = defaultScrubRate
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), defaultMaxBytes)
+	cfg.MaxContentBytes = cmp.Or(max(cfg.MaxContentBytes, 0), cas.DefaultMaxContentBytes)
+	cfg.ScrubEvery = cmp.Or(max(cfg.ScrubEvery, 0), defaultScrubEvery)
+	cfg.ScrubRate = cmp.Or(max(cfg.ScrubRate, 0), defaultScrubRate)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := newStore(cfg)
 	if err := s.disk.makeDirs(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)

@@ -148,25 +148,15 @@ func (x *index) remove(e *entry) error {
 // discard unlists exactly this blob, whether or not its file can be removed, and reports whether it
 // was listed.
 func (x *index) discard(e *entry) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.has(e) {
-		return false
-	}
-	x.drop(e)
-	x.discardFile(x.path(e.info), e.info.StoredSize)
-	return true
+	return x.update(e, func(*facts) {
+		x.drop(e)
+		x.discardFile(x.path(e.info), e.info.StoredSize)
+	})
 }
 
 // forget unlists exactly this blob, whose file is gone, and reports whether it was listed.
 func (x *index) forget(e *entry) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.has(e) {
-		return false
-	}
-	x.drop(e)
-	return true
+	return x.update(e, func(*facts) { x.drop(e) })
 }
 
 func (x *index) drop(e *entry) {
@@ -176,7 +166,8 @@ func (x *index) drop(e *entry) {
 	x.used -= e.info.StoredSize
 }
 
-// update changes the facts of a blob, if it is still there.
+// update changes the facts of a blob, or its place in the index, if it is still there. It reports
+// whether it is. The lock is held while change runs.
 func (x *index) update(e *entry, change func(*facts)) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -189,11 +180,7 @@ func (x *index) update(e *entry, change func(*facts)) bool {
 
 // read records a read.
 func (x *index) read(e *entry) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.has(e) {
-		x.recency.MoveToFront(e.recency)
-	}
+	x.update(e, func(*facts) { x.recency.MoveToFront(e.recency) })
 }
 
 // present reports whether e is still the blob of its name.
@@ -204,13 +191,11 @@ func (x *index) present(e *entry) bool {
 // checkedNow records that a blob's bytes were read, or could not be read, so that other blobs are
 // checked first next time.
 func (x *index) checkedNow(e *entry, change func(*facts)) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.has(e) {
-		change(&e.facts)
-		e.checked = time.Now()
+	x.update(e, func(known *facts) {
+		change(known)
+		known.checked = time.Now()
 		x.checks.MoveToBack(e.checks)
-	}
+	})
 }
 
 // stalest returns the blob whose last check is oldest.

@@ -7,6 +7,7 @@ package casmem
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -50,12 +51,8 @@ var _ cas.Store = (*Store)(nil)
 
 // New returns an empty store.
 func New(cfg Config) *Store {
-	if cfg.MaxBytes <= 0 {
-		cfg.MaxBytes = defaultMaxBytes
-	}
-	if cfg.MaxContentBytes <= 0 {
-		cfg.MaxContentBytes = cas.DefaultMaxContentBytes
-	}
+	cfg.MaxBytes = cmp.Or(max(cfg.MaxBytes, 0), defaultMaxBytes)
+	cfg.MaxContentBytes = cmp.Or(max(cfg.MaxContentBytes, 0), cas.DefaultMaxContentBytes)
 	if cfg.Pinned == nil {
 		cfg.Pinned = func(digest.Digest) bool { return false }
 	}
