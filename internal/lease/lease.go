@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -166,22 +167,12 @@ func CheckKey(key string) error {
 	if !plain(key) {
 		return fmt.Errorf("invalid lease key %q", key)
 	}
-	for _, r := range key {
-		if r == '{' || r == '}' {
-			return fmt.Errorf("invalid lease key %q: braces are not allowed", key)
-		}
+	if strings.ContainsAny(key, "{}") {
+		return fmt.Errorf("invalid lease key %q: braces are not allowed", key)
 	}
 	return nil
 }
 
 func plain(text string) bool {
-	if text == "" || len(text) > maxText {
-		return false
-	}
-	for _, r := range text {
-		if r < ' ' || r == 0x7f {
-			return false
-		}
-	}
-	return true
+	return text != "" && len(text) <= maxText && !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }

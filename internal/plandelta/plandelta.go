@@ -62,12 +62,7 @@ func remove(services []*distributorv1.PlanService, names []string) ([]*distribut
 	for _, name := range names {
 		gone[name] = true
 	}
-	kept := make([]*distributorv1.PlanService, 0, len(services))
-	for _, service := range services {
-		if !gone[service.GetName()] {
-			kept = append(kept, service)
-		}
-	}
+	kept := slices.DeleteFunc(slices.Clone(services), func(s *distributorv1.PlanService) bool { return gone[s.GetName()] })
 	if len(kept)+len(names) != len(services) {
 		return nil, unfit("it removes a service that does not exist, or the same one twice")
 	}

@@ -9,6 +9,7 @@
 package rendezvous
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
@@ -27,13 +28,7 @@ func Order(key string, members []string) []string {
 		all = append(all, scored{member: m, score: score(key, m)})
 	}
 	slices.SortFunc(all, func(a, b scored) int {
-		switch {
-		case a.score > b.score:
-			return -1
-		case a.score < b.score:
-			return 1
-		}
-		return strings.Compare(a.member, b.member)
+		return cmp.Or(cmp.Compare(b.score, a.score), strings.Compare(a.member, b.member))
 	})
 	ordered := make([]string, 0, len(all))
 	for _, s := range all {

@@ -4,11 +4,9 @@
 package seal
 
 import (
-	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 )
 
@@ -21,15 +19,9 @@ type Fingerprinter struct {
 // NewFingerprinter derives the key for a purpose, a constant such as "service configuration
 // digest". It fails as [NewSealer] does.
 func NewFingerprinter(secret []byte, purpose string) (*Fingerprinter, error) {
-	if len(secret) < MinSecret {
-		return nil, fmt.Errorf("make fingerprinter: secret has %d bytes, want at least %d", len(secret), MinSecret)
-	}
-	if purpose == "" {
-		return nil, errors.New("make fingerprinter: purpose is empty")
-	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "leat fingerprint v1: "+purpose, keySize)
+	key, err := deriveKey(secret, "leat fingerprint v1: ", purpose)
 	if err != nil {
-		return nil, fmt.Errorf("derive key: %w", err)
+		return nil, fmt.Errorf("make fingerprinter: %w", err)
 	}
 	return &Fingerprinter{key: key}, nil
 }

@@ -40,15 +40,9 @@ type Sealer struct {
 // NewSealer derives the key for a purpose, a constant such as "repository credential". It fails
 // when the secret is shorter than [MinSecret] or the purpose is empty.
 func NewSealer(secret []byte, purpose string) (*Sealer, error) {
-	if len(secret) < MinSecret {
-		return nil, fmt.Errorf("make sealer: secret has %d bytes, want at least %d", len(secret), MinSecret)
-	}
-	if purpose == "" {
-		return nil, errors.New("make sealer: purpose is empty")
-	}
-	key, err := hkdf.Key(sha256.New, secret, nil, "leat seal v1: "+purpose, keySize)
+	key, err := deriveKey(secret, "leat seal v1: ", purpose)
 	if err != nil {
-		return nil, fmt.Errorf("derive key: %w", err)
+		return nil, fmt.Errorf("make sealer: %w", err)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -59,6 +53,17 @@ func NewSealer(secret []byte, purpose string) (*Sealer, error) {
 		return nil, fmt.Errorf("make cipher: %w", err)
 	}
 	return &Sealer{aead: aead}, nil
+}
+
+// deriveKey derives the key of one use of the secret for a purpose.
+func deriveKey(secret []byte, use, purpose string) ([]byte, error) {
+	if len(secret) < MinSecret {
+		return nil, fmt.Errorf("secret has %d bytes, want at least %d", len(secret), MinSecret)
+	}
+	if purpose == "" {
+		return nil, errors.New("purpose is empty")
+	}
+	return hkdf.Key(sha256.New, secret, nil, use+purpose, keySize)
 }
 
 // Seal encrypts plain and binds it to aad, the context it belongs to (for example the repository's

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/leatdev/leat/internal/flight"
 )
 
@@ -94,20 +92,19 @@ func (h *Health) runAll(ctx context.Context) map[string]error {
 	checks := maps.Clone(h.checks)
 	h.mu.Unlock()
 	var (
-		group   errgroup.Group
+		running sync.WaitGroup
 		mu      sync.Mutex
 		results = make(map[string]error, len(checks))
 	)
 	for name, check := range checks {
-		group.Go(func() error {
+		running.Go(func() {
 			err := runCheck(ctx, check)
 			mu.Lock()
 			defer mu.Unlock()
 			results[name] = err
-			return nil
 		})
 	}
-	_ = group.Wait() // the results are in the map
+	running.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.results, h.checked = results, time.Now()

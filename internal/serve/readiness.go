@@ -19,8 +19,8 @@ type readiness struct {
 	health *Health
 	logger *slog.Logger
 
-	mu     sync.Mutex
-	failed map[string]bool
+	mu   sync.Mutex
+	last map[string]error // the results of the request before
 }
 
 func (p *readiness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,18 +47,14 @@ func (p *readiness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *readiness) logChanges(ctx context.Context, results map[string]error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	failed := make(map[string]bool)
 	for name, err := range results {
 		check := slog.String("check", name)
 		switch {
-		case err != nil && !p.failed[name]:
+		case err != nil && p.last[name] == nil:
 			p.logger.WarnContext(ctx, "readiness check fails", check, slog.Any("error", err))
-		case err == nil && p.failed[name]:
+		case err == nil && p.last[name] != nil:
 			p.logger.InfoContext(ctx, "readiness check passes again", check)
 		}
-		if err != nil {
-			failed[name] = true
-		}
 	}
-	p.failed = failed
+	p.last = results
 }

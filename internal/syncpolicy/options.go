@@ -139,7 +139,7 @@ func (o Options) Validate(service string) error {
 			return invalid("sync.prune_confirmation", "is not a digest; copy it from the message of the stopped prune")
 		}
 	}
-	return first(
+	return cmp.Or(
 		known("renderer", o.Renderer, RenderAuto, RenderPlain, RenderKustomize),
 		between("sync.health_timeout", o.HealthTimeout, 0, maxWait),
 		Within("policy", o.Policy.Validate(service)),

@@ -36,7 +36,7 @@ func (s AgentSettings) Validate() error {
 	if s.Workers < 0 || s.Workers > maxWorkers {
 		return invalid("workers", "is %d; it must be between 0 and %d", s.Workers, maxWorkers)
 	}
-	return first(
+	return cmp.Or(
 		each("health_rules", s.HealthRules, maxSettingsRules, validateHealth),
 		validateAccount("default_service_account", s.DefaultServiceAccount),
 		known("log_level", s.LogLevel, "", "debug", "info", "warn", "error"),

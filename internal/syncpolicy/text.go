@@ -48,9 +48,6 @@ func required(path, text string) error {
 	return validateText(path, text)
 }
 
-// validatePattern checks one of several patterns, where an empty one would be a slip.
-func validatePattern(path, pattern string) error { return required(path, pattern) }
-
 func validateLabel(path, name string) error {
 	if len(name) > maxLabel || !dnsLabel.MatchString(name) {
 		return invalid(path, "%q is not a DNS label: use lower-case letters, digits and '-', with a letter or digit at both ends", name)

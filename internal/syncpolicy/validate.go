@@ -4,6 +4,7 @@
 package syncpolicy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,16 +52,6 @@ func Within(path string, err error) error {
 	return err
 }
 
-// first returns the first error there is.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // known checks that a value is one that this version knows. The first of all is the default.
 func known[T ~string](path string, value T, all ...T) error {
 	if !slices.Contains(all, value) {
@@ -102,7 +93,7 @@ func (p Policy) Validate(service string) error {
 	if err := p.validateSize(); err != nil {
 		return err // before anything of it is compiled
 	}
-	return first(
+	return cmp.Or(
 		known("drift", p.Drift, DriftCorrect, DriftReport, DriftOff),
 		each("ignore", p.Ignore, maxRules, validateIgnore),
 		each("conflicts", p.Conflicts, maxRules, validateConflict),
@@ -129,15 +120,15 @@ func validateIgnore(path string, rule IgnoreRule) error {
 	if len(rule.Pointers)+len(rule.Managers) == 0 {
 		return invalid(path, "names no fields: give pointers or managers")
 	}
-	return first(
+	return cmp.Or(
 		validateSelector(path+".objects", rule.Objects),
 		each(path+".pointers", rule.Pointers, maxFields, validatePointer),
-		each(path+".managers", rule.Managers, maxFields, validatePattern),
+		each(path+".managers", rule.Managers, maxFields, required),
 	)
 }
 
 func validateSelector(path string, s Selector) error {
-	return first(
+	return cmp.Or(
 		validateText(path+".group", s.Group), validateText(path+".kind", s.Kind),
 		validateText(path+".namespace", s.Namespace), validateText(path+".name", s.Name),
 		validateLabels(path+".labels", s.Labels),
@@ -145,14 +136,14 @@ func validateSelector(path string, s Selector) error {
 }
 
 func validateConflict(path string, rule ConflictRule) error {
-	return first(
+	return cmp.Or(
 		validateText(path+".manager", rule.Manager),
 		known(path+".action", rule.Action, ConflictReport, ConflictForce, ConflictYield),
 	)
 }
 
 func validateDeletion(d Deletion) error {
-	return first(
+	return cmp.Or(
 		known("deletion.propagation", d.Propagation, DeleteForeground, DeleteBackground, DeleteOrphan),
 		between("deletion.timeout", d.Timeout, 0, maxWait),
 	)
@@ -163,7 +154,7 @@ func validateDependency(path string, d Dependency, service string) error {
 	case (d.Service == "") == (d.Object == nil):
 		return invalid(path, "must name either a service or an object")
 	case d.Object != nil:
-		return first(validateObject(path+".object", *d.Object), validateExpression(path+".condition", d.Condition, expression.Bool))
+		return cmp.Or(validateObject(path+".object", *d.Object), validateExpression(path+".condition", d.Condition, expression.Bool))
 	case d.Service == service:
 		return invalid(path+".service", "is the service itself, which can never be there before itself")
 	case d.Condition != "":
@@ -173,7 +164,7 @@ func validateDependency(path string, d Dependency, service string) error {
 }
 
 func validateObject(path string, o ObjectReference) error {
-	if err := first(validateVersion(path+".api_version", o.APIVersion), required(path+".kind", o.Kind), required(path+".name", o.Name)); err != nil {
+	if err := cmp.Or(validateVersion(path+".api_version", o.APIVersion), required(path+".kind", o.Kind), required(path+".name", o.Name)); err != nil {
 		return err
 	}
 	if o.Namespace == "" {
@@ -186,14 +177,14 @@ func validateTests(t *Tests) error {
 	if t == nil {
 		return nil
 	}
-	return first(validateFolder("tests.path", t.Path), between("tests.timeout", t.Timeout, 0, maxWait))
+	return cmp.Or(validateFolder("tests.path", t.Path), between("tests.timeout", t.Timeout, 0, maxWait))
 }
 
 func validateHealth(path string, rule HealthRule) error {
 	if rule.Healthy+rule.Progressing+rule.Degraded == "" {
 		return invalid(path, "judges nothing: give healthy, progressing or degraded")
 	}
-	return first(
+	return cmp.Or(
 		validateText(path+".group", rule.Group), required(path+".kind", rule.Kind),
 		validateExpression(path+".healthy", rule.Healthy, expression.Bool),
 		validateExpression(path+".progressing", rule.Progressing, expression.Bool),

@@ -4,6 +4,7 @@
 package syncpolicy
 
 import (
+	"cmp"
 	"strings"
 	"time"
 	_ "time/tzdata" // names of time zones mean the same on a machine that knows none
@@ -14,7 +15,7 @@ import (
 const cronFields = cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow
 
 func validateWindow(path string, w Window) error {
-	return first(
+	return cmp.Or(
 		validateSchedule(path+".schedule", w.Schedule),
 		between(path+".duration", w.Duration, time.Minute, maxWindow),
 		validateZone(path+".time_zone", w.TimeZone),
