@@ -5,8 +5,6 @@ package api
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"time"
 
@@ -72,7 +70,7 @@ func (s *Service) visit(ctx context.Context, local bool, asked audit.Request) (*
 		refused = s.authorizeAdmin(ctx, caller)
 	}
 	asked.Subject, asked.SubjectUID, asked.TokenID = caller.Subject(), caller.UID, caller.TokenID
-	asked.ID = randomID()
+	asked.ID = audit.NewID()
 	if asked.TraceID = asked.ID; trace.SpanContextFromContext(ctx).HasTraceID() {
 		asked.TraceID = trace.SpanContextFromContext(ctx).TraceID().String()
 	}
@@ -141,10 +139,4 @@ func asked(verb, resource, name, cluster string) audit.Request {
 // reasonOf returns the reason of an error.
 func reasonOf(err error) reason.Reason {
 	return reason.FromNumber(int32(rpcerr.ReasonOf(err)))
-}
-
-func randomID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails, according to its documentation
-	return hex.EncodeToString(id[:])
 }

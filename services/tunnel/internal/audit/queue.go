@@ -4,6 +4,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,18 +67,10 @@ type QueueParams struct {
 }
 
 func (p QueueParams) withDefaults() QueueParams {
-	if p.Size == 0 {
-		p.Size = 16 << 20
-	}
-	if p.Timeout == 0 {
-		p.Timeout = 5 * time.Second
-	}
-	if p.RetryAfter == 0 {
-		p.RetryAfter = time.Second
-	}
-	if p.FlushTimeout == 0 {
-		p.FlushTimeout = 5 * time.Second
-	}
+	p.Size = cmp.Or(p.Size, 16<<20)
+	p.Timeout = cmp.Or(p.Timeout, 5*time.Second)
+	p.RetryAfter = cmp.Or(p.RetryAfter, time.Second)
+	p.FlushTimeout = cmp.Or(p.FlushTimeout, 5*time.Second)
 	return p
 }
 

@@ -5,6 +5,8 @@ package audit
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
@@ -15,6 +17,13 @@ type Trail struct {
 	sink     Sink
 	began    time.Time
 	decision Record
+}
+
+// NewID returns a random id for the records of a request.
+func NewID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails, according to its documentation
+	return hex.EncodeToString(id[:])
 }
 
 // Begin starts the trail of a request.

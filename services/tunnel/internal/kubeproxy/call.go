@@ -121,7 +121,7 @@ func (c *call) exchange() *refusal {
 		return refuseStream(err, r.target.cluster)
 	}
 	x := &exchange{
-		handler: h, request: r, answer: &c.answer, traffic: &c.traffic, began: c.began, stream: stream, caller: c, linger: func() {},
+		handler: h, call: c, request: r, answer: &c.answer, traffic: &c.traffic, stream: stream, linger: func() {},
 	}
 	if isUpgrade(r.in) {
 		x.runUpgrade()

@@ -23,24 +23,15 @@ import (
 // with an error.
 const lingerTimeout = 5 * time.Second
 
-// caller is the side of an exchange that is not the cluster's: a [call].
-type caller interface {
-	// refuse answers in place of the cluster.
-	refuse(refused *refusal)
-	// finish records the outcome.
-	finish(result audit.Result)
-}
-
 // exchange carries one request through a stream, and the answer back. It belongs to the goroutine
 // of the handler. Only the upload and the traffic are used by another goroutine, too.
 type exchange struct {
 	handler *Handler
+	call    *call // answers refusals, and records the outcome
 	request *request
 	answer  *response
 	traffic *traffic
-	began   time.Time
 	stream  stream
-	caller  caller
 
 	upload   *upload   // nil: the request has no body
 	download *download // nil: the agent has not answered
@@ -103,7 +94,7 @@ func (x *exchange) cutStalled(cancel context.CancelCauseFunc) (stop func()) {
 // that the hub itself takes before and afterwards.
 func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, measured := req.Context(), x.handler.instruments
-	measured.delay(ctx, phaseRequest, x.began)
+	measured.delay(ctx, phaseRequest, x.call.began)
 	res, err := x.stream.RoundTrip(req)
 	if err == nil {
 		arrived := time.Now()
@@ -192,7 +183,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 // giveUp answers the caller in place of the cluster.
 func (x *exchange) giveUp(refused *refusal) {
 	x.failure = refused
-	x.caller.refuse(refused)
+	x.call.refuse(refused)
 }
 
 // isUploadUnread reports whether the caller may still be sending on a connection that cannot
@@ -219,10 +210,10 @@ func (x *exchange) close() {
 	case x.traffic.overdraft() != nil:
 		result.Reason = reason.RateLimited
 	}
-	x.caller.finish(result)
+	x.call.finish(result)
 	in := x.request.in
 	x.handler.instruments.end(in.Context(),
-		ending{outcome: result.Outcome, endless: x.request.target.isEndless() || isUpgrade(in), status: x.answer.status}, x.began)
+		ending{outcome: result.Outcome, endless: x.request.target.isEndless() || isUpgrade(in), status: x.answer.status}, x.call.began)
 }
 
 func (x *exchange) outcome() audit.Outcome {

@@ -12,15 +12,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
-// stream is the right to send one request to a cluster.
-type stream interface {
-	http.RoundTripper
-	// Connection returns the id of the agent's connection that carries the request. Empty: it is
-	// not known.
-	Connection() string
-	// Release returns the right.
-	Release()
-}
+// stream is the right to send one request to a cluster: of its own, or in a watch that is shared.
+type stream = fanin.Upstream
 
 // open obtains the right to send the request.
 func (h *Handler) open(r *request) (stream, error) {
@@ -50,7 +43,7 @@ func (h *Handler) openShared(r *request) (stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.deps.FanIn.Watch(r.clusterKey(), func(ctx context.Context) (fanin.Upstream, error) {
+	return h.deps.FanIn.Watch(r.clusterKey(), func(ctx context.Context) (stream, error) {
 		return h.openStream(ctx, r, "")
 	}, release), nil
 }

@@ -4,8 +4,6 @@
 package kubeproxy
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"net/http"
 	"strings"
 
@@ -14,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
@@ -40,19 +39,13 @@ func newRequest(in *http.Request, parent, span trace.SpanContext) request {
 	if span.HasTraceID() {
 		r.traceID = span.TraceID().String()
 	} else {
-		r.traceID = randomID()
+		r.traceID = audit.NewID()
 	}
 	r.id = r.traceID
 	if parent.HasTraceID() {
-		r.id = randomID()
+		r.id = audit.NewID()
 	}
 	return r
-}
-
-func randomID() string {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails, according to its documentation
-	return hex.EncodeToString(id[:])
 }
 
 // rulesRequest returns what access rules look at. A call to the agent is not for a resource.

@@ -129,10 +129,7 @@ func (x *exchange) join(
 func upgradeAnswer(res *http.Response, protocol string) http.Header {
 	scrubResponse(res)
 	header := res.Header
-	for _, name := range hopByHop {
-		header.Del(name)
-	}
-	header.Del("Content-Length")
+	dropHopByHop(header)
 	header.Set("Connection", "Upgrade")
 	header.Set("Upgrade", protocol)
 	return header
