@@ -4,6 +4,7 @@
 package tunnel
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -224,12 +225,12 @@ func (c *Config) check() error {
 	if c.DistributorURL == "" {
 		return config.Missing("distributor-url")
 	}
-	if err := c.Service.Check(); err != nil {
-		return err
-	}
-	if err := c.checkReplicas(); err != nil {
-		return err
-	}
+	return cmp.Or(c.Service.Check(), c.checkReplicas(), c.checkNames(), c.checkAmounts(),
+		c.Audit.check(), c.Record.check(), c.Load.check())
+}
+
+// checkNames checks the names under which the hub and its callers are known.
+func (c *Config) checkNames() error {
 	if c.ClusterDomain != "" && !kubeproxy.ValidName(strings.ToLower(c.ClusterDomain)) {
 		return invalid("tunnel-cluster-domain", fmt.Sprintf("%q", c.ClusterDomain),
 			"a domain such as clusters.example.com, without scheme, port and outer dots")
@@ -237,16 +238,7 @@ func (c *Config) check() error {
 	if _, err := crossorigin.New(c.AllowedOrigins); err != nil {
 		return fmt.Errorf("--tunnel-allowed-origins: %w", err)
 	}
-	if err := c.checkAmounts(); err != nil {
-		return err
-	}
-	if err := c.Audit.check(); err != nil {
-		return err
-	}
-	if err := c.Record.check(); err != nil {
-		return err
-	}
-	return c.Load.check()
+	return nil
 }
 
 // checkAmounts refuses zero where it would stop the tunnel. The heartbeats must be more frequent

@@ -20,12 +20,8 @@ import (
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 )
 
-const (
-	// shutdownTimeout is how long the last traces and metrics may take.
-	shutdownTimeout = 5 * time.Second
-	// farewellTimeout is how long the ends of upgraded connections that a drain cut off may take.
-	farewellTimeout = 5 * time.Second
-)
+// farewellTimeout is how long the ends of upgraded connections that a drain cut off may take.
+const farewellTimeout = 5 * time.Second
 
 // Run serves until ctx ends, and then drains: agents connect elsewhere, running requests may end
 // within the drain timeout, watches are closed. It returns nil after a drain.
@@ -37,11 +33,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return fmt.Errorf("start telemetry: %w", err)
 	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-		defer cancel()
-		err = errors.Join(err, tel.Shutdown(ending))
-	}()
+	defer func() { err = errors.Join(err, tel.Shutdown(ctx)) }()
 	p, err := open(ctx, cfg, tel)
 	defer p.close()
 	if err != nil {

@@ -10,6 +10,7 @@
 package quota
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -171,9 +172,7 @@ func (m *Meter) Add(n int64) error {
 	}
 	var failed error
 	for _, a := range m.accounts {
-		if err := a.add(n, time.Now()); err != nil && failed == nil {
-			failed = err
-		}
+		failed = cmp.Or(failed, a.add(n, time.Now()))
 	}
 	return failed
 }

@@ -65,37 +65,46 @@ func ValidID(id string) bool {
 // List returns the recordings of the folder that a filter chooses, in no order. It reads the first
 // line of each file that can be one of them; other files are skipped.
 func (s *Store) List(ctx context.Context, filter Filter) ([]Entry, error) {
-	root, err := os.OpenRoot(s.params.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("list recordings: %w", err)
-	}
-	defer func() { _ = root.Close() }()
-	files, err := fs.ReadDir(root.FS(), ".")
-	if err != nil {
-		return nil, fmt.Errorf("list recordings: %w", err)
-	}
 	var found []Entry
-	for _, file := range files {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		id, ok := strings.CutSuffix(file.Name(), suffix)
-		info, err := file.Info()
-		if !ok || !ValidID(id) || err != nil || info.ModTime().Before(filter.From) {
-			continue // it was written to after it began
+	err := s.walk("list recordings", func(root *os.Root, id string, info fs.FileInfo) error {
+		if info.ModTime().Before(filter.From) {
+			return ctx.Err() // it was written to after it began
 		}
 		if e, ok := describe(root, id, info); ok && filter.chooses(e) {
 			found = append(found, e)
 		}
+		return ctx.Err()
+	})
+	return found, err
+}
+
+// walk calls visit for each file of the folder that can be a recording by its name, until visit
+// fails. It skips files that have gone meanwhile.
+func (s *Store) walk(doing string, visit func(root *os.Root, id string, info fs.FileInfo) error) error {
+	root, err := os.OpenRoot(s.params.Dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return found, nil
+	defer func() { _ = root.Close() }()
+	files, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	for _, file := range files {
+		id, ok := strings.CutSuffix(file.Name(), suffix)
+		info, err := file.Info()
+		if !ok || !ValidID(id) || err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if err := visit(root, id, info); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // describe reads what a recording's first line says.
 func describe(root *os.Root, id string, info fs.FileInfo) (Entry, bool) {
-	if !info.Mode().IsRegular() {
-		return Entry{}, false
-	}
 	file, err := root.Open(id + suffix)
 	if err != nil {
 		return Entry{}, false
@@ -150,32 +159,17 @@ func (s *Store) Run(ctx context.Context) {
 // Sweep deletes the recordings that nothing was written to since a time, but for those of sessions
 // that go on here. It returns how many.
 func (s *Store) Sweep(since time.Time) (deleted int, err error) {
-	root, err := os.OpenRoot(s.params.Dir)
-	if err != nil {
-		return 0, fmt.Errorf("delete old recordings: %w", err)
-	}
-	defer func() { _ = root.Close() }()
-	files, err := fs.ReadDir(root.FS(), ".")
-	if err != nil {
-		return 0, fmt.Errorf("delete old recordings: %w", err)
-	}
 	var failed []error
-	for _, file := range files {
-		id, ok := strings.CutSuffix(file.Name(), suffix)
-		info, err := file.Info()
-		if !ok || !ValidID(id) || err != nil || !info.Mode().IsRegular() || !info.ModTime().Before(since) || s.isRunning(id) {
-			continue
+	err = s.walk("delete old recordings", func(root *os.Root, id string, info fs.FileInfo) error {
+		if _, isRunning := s.running.Load(id); isRunning || !info.ModTime().Before(since) {
+			return nil
 		}
-		if err := root.Remove(file.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := root.Remove(info.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = append(failed, fmt.Errorf("delete old recording: %w", err))
-			continue
+			return nil
 		}
 		deleted++
-	}
-	return deleted, errors.Join(failed...)
-}
-
-func (s *Store) isRunning(id string) bool {
-	_, running := s.running.Load(id)
-	return running
+		return nil
+	})
+	return deleted, errors.Join(append(failed, err)...)
 }
