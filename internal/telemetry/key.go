@@ -11,11 +11,7 @@ const (
 	KeySpanID     = "span_id"
 	KeyRepository = "leat.repository"
 	KeyCluster    = "leat.cluster"
-	KeyService    = "leat.service"
-	KeyRef        = "leat.ref"
-	KeyCommit     = "leat.commit"
 	KeyDigest     = "leat.digest"
-	KeyEpoch      = "leat.epoch"
 	KeySubject    = "leat.subject"
 
 	// KeyErrorType holds our reason wherever a failure is reported. Metrics may carry it too.
