@@ -60,6 +60,64 @@ func TestSignalAwait(t *testing.T) {
 	}
 }
 
+func TestIsClosed(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{})
+	close(closed)
+	for _, tt := range []struct {
+		name string
+		c    chan struct{}
+		want bool
+	}{
+		{name: "nil"},
+		{name: "open", c: make(chan struct{})},
+		{name: "closed", c: closed, want: true},
+	} {
+		if got := wake.IsClosed(tt.c); got != tt.want {
+			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestAfterClose(t *testing.T) {
+	t.Parallel()
+	t.Run("stop ends a call that has begun, and waits for it", func(t *testing.T) {
+		t.Parallel()
+		closed, began := make(chan struct{}), make(chan struct{})
+		hasEnded := false
+		stop := wake.AfterClose(t.Context(), closed, func(ctx context.Context) {
+			close(began)
+			<-ctx.Done()
+			hasEnded = true
+		})
+		close(closed)
+		<-began
+		stop()
+		if !hasEnded {
+			t.Error("stop returned before the call")
+		}
+	})
+	t.Run("nothing is called after stop", func(t *testing.T) {
+		t.Parallel()
+		closed := make(chan struct{})
+		stop := wake.AfterClose(t.Context(), closed, func(context.Context) { t.Error("called") })
+		stop()
+		close(closed)
+	})
+	t.Run("nothing is called after the context", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			closed := make(chan struct{})
+			stop := wake.AfterClose(ctx, closed, func(context.Context) { t.Error("called") })
+			cancel()
+			synctest.Wait()
+			close(closed)
+			stop()
+		})
+	})
+}
+
 func TestBroadcastWakesAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

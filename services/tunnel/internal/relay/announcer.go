@@ -25,10 +25,10 @@ const (
 	// mean time until it is.
 	RouteAge   = 15 * time.Minute
 	refreshAge = 5 * time.Minute
-	// renewEvery is the mean time between two signs of life. Without one for LivenessAge a replica
-	// does not count.
-	renewEvery  = 10 * time.Second
+	// LivenessAge is how long a replica counts after a sign of life, and renewEvery the mean time
+	// between two.
 	LivenessAge = 30 * time.Second
+	renewEvery  = 10 * time.Second
 	// spreadAge is over how long replicas spread the beginning of publishing everything again.
 	spreadAge = 2 * time.Second
 )
