@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/lease/leasemem"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -225,10 +226,10 @@ func resolve(t *testing.T, b *backend) error {
 
 func TestReasonsOfResolve(t *testing.T) {
 	t.Parallel()
-	failing := func(reason mirror.Reason) func(*backend) {
+	failing := func(r reason.Reason) func(*backend) {
 		return func(b *backend) {
 			b.fetch = func(context.Context) (mirror.Content, error) {
-				return mirror.Content{}, &mirror.UpstreamError{Reason: reason, Message: "Say what to do."}
+				return mirror.Content{}, &mirror.UpstreamError{Reason: r, Message: "Say what to do."}
 			}
 		}
 	}
@@ -256,12 +257,12 @@ func TestReasonsOfResolve(t *testing.T) {
 		set  func(*backend)
 		want errorsv1.Reason
 	}{
-		"auth":         {failing(mirror.ReasonAuthRejected), errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED},
-		"not found":    {failing(mirror.ReasonNotFound), errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND},
-		"unreachable":  {failing(mirror.ReasonUnreachable), errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE},
-		"protocol":     {failing(mirror.ReasonProtocol), errorsv1.Reason_REASON_UPSTREAM_PROTOCOL},
-		"rate limited": {failing(mirror.ReasonRateLimited), errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED},
-		"no room":      {failing(mirror.ReasonStorageFull), errorsv1.Reason_REASON_STORAGE_FULL},
+		"auth":         {failing(reason.UpstreamAuthRejected), errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED},
+		"not found":    {failing(reason.RepositoryNotFound), errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND},
+		"unreachable":  {failing(reason.UpstreamUnreachable), errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE},
+		"protocol":     {failing(reason.UpstreamProtocol), errorsv1.Reason_REASON_UPSTREAM_PROTOCOL},
+		"rate limited": {failing(reason.UpstreamRateLimited), errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED},
+		"no room":      {failing(reason.StorageFull), errorsv1.Reason_REASON_STORAGE_FULL},
 		"empty":        {noHead, errorsv1.Reason_REASON_REF_NOT_FOUND},
 		"no commit":    {withHead(missing(content.ErrCommitNotFound)), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
 		"no path":      {withHead(missing(&content.PathError{Path: "app", Want: "folder"})), errorsv1.Reason_REASON_PATH_NOT_FOUND},
@@ -273,14 +274,14 @@ func TestReasonsOfResolve(t *testing.T) {
 		"lfs missing":  {withHead(walking(&lfs.MissingError{Path: "x"})), errorsv1.Reason_REASON_LFS_OBJECT_MISSING},
 		"lfs limited":  {withHead(walking(&lfs.FileError{Cause: &mirror.QuietError{}})), errorsv1.Reason_REASON_UPSTREAM_RATE_LIMITED},
 		"lfs refused": {
-			withHead(walking(&lfs.FileError{Cause: &mirror.UpstreamError{Reason: mirror.ReasonAuthRejected}})),
+			withHead(walking(&lfs.FileError{Cause: &mirror.UpstreamError{Reason: reason.UpstreamAuthRejected}})),
 			errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED,
 		},
 		"lfs unowned":    {withHead(walking(&lfs.FileError{Cause: mirror.ErrNotOwner})), errorsv1.Reason_REASON_OWNER_UNAVAILABLE},
 		"submodule late": {withHead(walking(&submodule.NotReadyError{Path: "x"})), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
 		"submodule gone": {withHead(walking(&submodule.UnavailableError{Path: "x"})), errorsv1.Reason_REASON_SUBMODULE_UNAVAILABLE},
 		"submodule fails": {
-			withHead(walking(&submodule.NotReadyError{Problem: &mirror.Problem{Reason: mirror.ReasonHostKey}})),
+			withHead(walking(&submodule.NotReadyError{Problem: &mirror.Problem{Reason: reason.UpstreamHostKeyRejected}})),
 			errorsv1.Reason_REASON_UPSTREAM_HOST_KEY_REJECTED,
 		},
 		"store full":   {withHead(storing(cas.ErrFull)), errorsv1.Reason_REASON_STORAGE_FULL},

@@ -71,7 +71,7 @@ func upstreamError(err error, what string, of ...rpcerr.Option) error {
 			append(of, rpcerr.RetryAfter(max(time.Until(quiet.Until), retryReady)))...)
 	}
 	if upstream, ok := errors.AsType[*mirror.UpstreamError](err); ok {
-		return rpcerr.New(codeOf(upstream.Reason), fromReason(upstream.Reason),
+		return rpcerr.New(codeOf(upstream.Reason), errorsv1.Reason(upstream.Reason),
 			what+" cannot be fetched: "+upstream.Message,
 			append(of, rpcerr.RetryAfter(max(upstream.RetryAfter, retryUpstream)))...)
 	}

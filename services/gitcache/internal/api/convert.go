@@ -66,14 +66,7 @@ func fromProblem(p *mirror.Problem) *typev1.Problem {
 	if p == nil {
 		return nil
 	}
-	return &typev1.Problem{Reason: fromReason(p.Reason), Message: p.Message, Since: fromTime(p.Since)}
-}
-
-func fromReason(r mirror.Reason) errorsv1.Reason {
-	if value, ok := errorsv1.Reason_value["REASON_"+string(r)]; ok {
-		return errorsv1.Reason(value)
-	}
-	return errorsv1.Reason_REASON_INTERNAL
+	return &typev1.Problem{Reason: errorsv1.Reason(p.Reason), Message: p.Message, Since: fromTime(p.Since)}
 }
 
 func fromTime(t time.Time) *timestamppb.Timestamp {

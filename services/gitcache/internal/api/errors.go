@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -157,19 +158,19 @@ func notReadyError(e *mirror.NotReadyError, in rpcerr.Option) error {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
 			"The repository's first fetch has not finished yet.", rpcerr.RetryAfter(retryReady), in)
 	}
-	return rpcerr.New(codeOf(e.Problem.Reason), fromReason(e.Problem.Reason), e.Problem.Message, rpcerr.RetryAfter(retryUpstream), in)
+	return rpcerr.New(codeOf(e.Problem.Reason), errorsv1.Reason(e.Problem.Reason), e.Problem.Message, rpcerr.RetryAfter(retryUpstream), in)
 }
 
 // codeOf returns the code that goes with a failure of an upstream.
-func codeOf(reason mirror.Reason) connect.Code {
-	switch reason {
-	case mirror.ReasonAuthRejected, mirror.ReasonHostKey, mirror.ReasonProtocol, mirror.ReasonSignatureRejected:
+func codeOf(r reason.Reason) connect.Code {
+	switch r {
+	case reason.UpstreamAuthRejected, reason.UpstreamHostKeyRejected, reason.UpstreamProtocol, reason.UpstreamSignatureRejected:
 		return connect.CodeFailedPrecondition
-	case mirror.ReasonNotFound:
+	case reason.RepositoryNotFound:
 		return connect.CodeNotFound
-	case mirror.ReasonStorageFull, mirror.ReasonRateLimited:
+	case reason.StorageFull, reason.UpstreamRateLimited:
 		return connect.CodeResourceExhausted
-	case mirror.ReasonUnreachable, mirror.ReasonInternal: // may be over soon
+	default: // may be over soon
+		return connect.CodeUnavailable
 	}
-	return connect.CodeUnavailable
 }

@@ -33,6 +33,6 @@ func submoduleError(err error, in rpcerr.Option) error {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
 			fmt.Sprintf("The submodule %q is not mirrored yet; it is being fetched.", late.Path), append(of, rpcerr.RetryAfter(retryReady))...)
 	}
-	return rpcerr.New(codeOf(late.Problem.Reason), fromReason(late.Problem.Reason),
+	return rpcerr.New(codeOf(late.Problem.Reason), errorsv1.Reason(late.Problem.Reason),
 		fmt.Sprintf("The submodule %q is not mirrored. %s", late.Path, late.Problem.Message), append(of, rpcerr.RetryAfter(retryUpstream))...)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -45,18 +46,18 @@ func failingAnswers(t *testing.T, open New) {
 	wideLine := strings.Repeat("1", 64) + " HEAD\x00object-format=cheese\n"
 	for name, test := range map[string]struct {
 		answer func(http.ResponseWriter)
-		want   mirror.Reason
+		want   reason.Reason
 	}{
 		"web page": {func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "<!doctype html><title>Sign in</title>")
-		}, mirror.ReasonProtocol},
-		"bad gateway":    {func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, mirror.ReasonUnreachable},
-		"forbidden":      {func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, mirror.ReasonAuthRejected},
-		"garbage":        {advertise("zzzz"), mirror.ReasonProtocol},
-		"nothing":        {advertise(""), mirror.ReasonProtocol},
-		"cut off":        {advertise("001e# service=git-upload-pack\n00000"), mirror.ReasonProtocol},
-		"foreign hashes": {advertise(fmt.Sprintf("001e# service=git-upload-pack\n0000%04x%s0000", len(wideLine)+4, wideLine)), mirror.ReasonProtocol},
+		}, reason.UpstreamProtocol},
+		"bad gateway":    {func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, reason.UpstreamUnreachable},
+		"forbidden":      {func(w http.ResponseWriter) { w.WriteHeader(http.StatusForbidden) }, reason.UpstreamAuthRejected},
+		"garbage":        {advertise("zzzz"), reason.UpstreamProtocol},
+		"nothing":        {advertise(""), reason.UpstreamProtocol},
+		"cut off":        {advertise("001e# service=git-upload-pack\n00000"), reason.UpstreamProtocol},
+		"foreign hashes": {advertise(fmt.Sprintf("001e# service=git-upload-pack\n0000%04x%s0000", len(wideLine)+4, wideLine)), reason.UpstreamProtocol},
 	} {
 		server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool { test.answer(w); return true })
 		t.Log(name)
@@ -72,11 +73,11 @@ func failingAnswers(t *testing.T, open New) {
 func absentRepository(t *testing.T, open New) {
 	server := gittest.New(t)
 	s := newSubject(t, open, server.URL()+"/nowhere.git")
-	wantReason(t, s.try(t.Context()), mirror.ReasonNotFound)
+	wantReason(t, s.try(t.Context()), reason.RepositoryNotFound)
 	repo := server.Repo(t, "demo")
 	s.def = ways(server, repo)["ssh"]
 	s.def.URL = strings.Replace(s.def.URL, "demo", "nowhere", 1)
-	wantReason(t, s.try(t.Context()), mirror.ReasonNotFound)
+	wantReason(t, s.try(t.Context()), reason.RepositoryNotFound)
 }
 
 func refusedCredential(t *testing.T, open New) {
@@ -84,34 +85,34 @@ func refusedCredential(t *testing.T, open New) {
 	repo := server.Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	s := newSubject(t, open, repo.URL())
-	wantReason(t, s.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, s.try(t.Context()), reason.UpstreamAuthRejected)
 	s.def.Credential = mirror.Credential{
 		Method: mirror.MethodBasic, Username: "leat", Password: "sesame", AllowPlainHTTP: true,
 	}
-	if err := explained(t, s.try(t.Context()), mirror.ReasonAuthRejected); strings.Contains(err.Error(), "sesame") {
+	if err := explained(t, s.try(t.Context()), reason.UpstreamAuthRejected); strings.Contains(err.Error(), "sesame") {
 		t.Errorf("got error %q, want no credential in it", err)
 	}
 	s.def.Credential.Password = "right"
 	s.def.Credential.AllowPlainHTTP = false
-	wantReason(t, s.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, s.try(t.Context()), reason.UpstreamAuthRejected)
 	s.def.Credential.AllowPlainHTTP = true
 	s.fetch(t)
 	s.wantRefs(t, map[string]string{"heads/main": first})
 	server.SetBasicAuth("leat", "changed") // revoked: what is mirrored stays
-	wantReason(t, s.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, s.try(t.Context()), reason.UpstreamAuthRejected)
 	s.wantFiles(t, first, map[string]string{"a": "1"})
 
 	ssh := newSubject(t, open, "")
 	ssh.def = ways(server, repo)["ssh"]
 	ssh.def.Credential.PrivateKey = mirror.Secret(stranger.SSHPrivateKey())
-	wantReason(t, ssh.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, ssh.try(t.Context()), reason.UpstreamAuthRejected)
 	ssh.def = ways(server, repo)["ssh"]
 	ssh.def.Credential.KnownHosts = stranger.SSHKnownHosts()
-	wantReason(t, ssh.try(t.Context()), mirror.ReasonHostKey)
+	wantReason(t, ssh.try(t.Context()), reason.UpstreamHostKeyRejected)
 	_, key, _ := strings.Cut(stranger.SSHKnownHosts(), " ")
 	host, _, _ := strings.Cut(server.SSHKnownHosts(), " ")
 	ssh.def.Credential.KnownHosts = host + " " + key // the right name with another's key
-	wantReason(t, ssh.try(t.Context()), mirror.ReasonHostKey)
+	wantReason(t, ssh.try(t.Context()), reason.UpstreamHostKeyRejected)
 }
 
 func unreachableUpstream(t *testing.T, open New) {
@@ -125,7 +126,7 @@ func unreachableUpstream(t *testing.T, open New) {
 		s.fetch(t)
 		server.Stop()
 		t.Log(name)
-		wantReason(t, s.try(t.Context()), mirror.ReasonUnreachable)
+		wantReason(t, s.try(t.Context()), reason.UpstreamUnreachable)
 		s.wantUntouched(t, first)
 		server.Start(t)
 		s.fetch(t)
@@ -143,7 +144,7 @@ func rateLimit(t *testing.T, open New) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		return true
 	})
-	if err := explained(t, s.try(t.Context()), mirror.ReasonRateLimited); err.RetryAfter != 17*time.Second {
+	if err := explained(t, s.try(t.Context()), reason.UpstreamRateLimited); err.RetryAfter != 17*time.Second {
 		t.Errorf("got retry after %s, want 17s", err.RetryAfter)
 	}
 	server.Intercept(nil)

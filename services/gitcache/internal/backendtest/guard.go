@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -154,7 +155,7 @@ func cutPack(t *testing.T, open New) {
 	clone := newSubject(t, open, repo.URL())
 	server.CutFetches(300 << 10)
 	first := repo.Commit(t, "main", map[string]string{"a": body})
-	wantReason(t, clone.try(t.Context()), mirror.ReasonProtocol, mirror.ReasonUnreachable)
+	wantReason(t, clone.try(t.Context()), reason.UpstreamProtocol, reason.UpstreamUnreachable)
 	if _, err := clone.Open(t.Context(), clone.def.UID); !errors.Is(err, mirror.ErrNoMirror) {
 		t.Errorf("got %v after a clone that broke off, want ErrNoMirror", err)
 	}
@@ -162,7 +163,7 @@ func cutPack(t *testing.T, open New) {
 	clone.fetch(t)
 	server.CutFetches(300 << 10)
 	second := repo.Commit(t, "main", map[string]string{"b": body[1:]})
-	wantReason(t, clone.try(t.Context()), mirror.ReasonProtocol, mirror.ReasonUnreachable)
+	wantReason(t, clone.try(t.Context()), reason.UpstreamProtocol, reason.UpstreamUnreachable)
 	clone.wantUntouched(t, first)
 	server.CutFetches(0)
 	clone.fetch(t)

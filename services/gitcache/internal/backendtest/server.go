@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -25,7 +26,7 @@ type origin struct {
 // refusal is a definition that must fail, and why it says to.
 type refusal struct {
 	Definition mirror.Definition
-	Reason     mirror.Reason
+	Reason     reason.Reason
 }
 
 // runServer fetches from one kind of server all that there is to fetch, in every way that it can be

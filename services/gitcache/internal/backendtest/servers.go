@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/giteatest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/sshdtest"
@@ -104,11 +105,11 @@ func httpBackend(t *testing.T, open New) {
 			push: pushTo(repo.Dir()),
 			ways: map[string]mirror.Definition{"http": definition(repo.URL(), byPassword("leat", "right")), "ssh": ssh},
 			refused: map[string]refusal{
-				"no credential":   {Definition: definition(repo.URL(), mirror.Credential{}), Reason: mirror.ReasonAuthRejected},
-				"wrong password":  {Definition: definition(repo.URL(), byPassword("leat", "wrong")), Reason: mirror.ReasonAuthRejected},
-				"foreign key":     {Definition: definition(ssh.URL, byKey(stranger, ssh.Credential.KnownHosts)), Reason: mirror.ReasonAuthRejected},
-				"other host key":  {Definition: definition(ssh.URL, byKey(server.SSHPrivateKey(), otherHostKey(t, ssh.Credential.KnownHosts))), Reason: mirror.ReasonHostKey},
-				"no such by http": {Definition: definition(server.URL()+"/nowhere.git", byPassword("leat", "right")), Reason: mirror.ReasonNotFound},
+				"no credential":   {Definition: definition(repo.URL(), mirror.Credential{}), Reason: reason.UpstreamAuthRejected},
+				"wrong password":  {Definition: definition(repo.URL(), byPassword("leat", "wrong")), Reason: reason.UpstreamAuthRejected},
+				"foreign key":     {Definition: definition(ssh.URL, byKey(stranger, ssh.Credential.KnownHosts)), Reason: reason.UpstreamAuthRejected},
+				"other host key":  {Definition: definition(ssh.URL, byKey(server.SSHPrivateKey(), otherHostKey(t, ssh.Credential.KnownHosts))), Reason: reason.UpstreamHostKeyRejected},
+				"no such by http": {Definition: definition(server.URL()+"/nowhere.git", byPassword("leat", "right")), Reason: reason.RepositoryNotFound},
 			},
 		}
 	})
@@ -130,10 +131,10 @@ func openSSH(t *testing.T, open New) {
 				"ssh": definition(at, byKey(server.PrivateKey, server.KnownHosts)),
 			},
 			refused: map[string]refusal{
-				"foreign key":    {Definition: definition(at, byKey(stranger, server.KnownHosts)), Reason: mirror.ReasonAuthRejected},
-				"other host key": {Definition: definition(at, byKey(server.PrivateKey, otherHostKey(t, server.KnownHosts))), Reason: mirror.ReasonHostKey},
-				"unknown host":   {Definition: definition(at, byKey(server.PrivateKey, "elsewhere.example "+strings.SplitN(server.KnownHosts, " ", 2)[1])), Reason: mirror.ReasonHostKey},
-				"no such folder": {Definition: definition(at+"x", byKey(server.PrivateKey, server.KnownHosts)), Reason: mirror.ReasonNotFound},
+				"foreign key":    {Definition: definition(at, byKey(stranger, server.KnownHosts)), Reason: reason.UpstreamAuthRejected},
+				"other host key": {Definition: definition(at, byKey(server.PrivateKey, otherHostKey(t, server.KnownHosts))), Reason: reason.UpstreamHostKeyRejected},
+				"unknown host":   {Definition: definition(at, byKey(server.PrivateKey, "elsewhere.example "+strings.SplitN(server.KnownHosts, " ", 2)[1])), Reason: reason.UpstreamHostKeyRejected},
+				"no such folder": {Definition: definition(at+"x", byKey(server.PrivateKey, server.KnownHosts)), Reason: reason.RepositoryNotFound},
 			},
 		}
 	})
@@ -174,13 +175,13 @@ func gitea(t *testing.T, open New) {
 				"http": definition(web, own), "ssh": definition(shell, byKey(key, known)),
 			},
 			refused: map[string]refusal{
-				"no credential":    {Definition: definition(web, mirror.Credential{}), Reason: mirror.ReasonAuthRejected},
-				"wrong token":      {Definition: definition(web, byPassword(server.Owner.Name, "0123456789abcdef0123456789abcdef01234567")), Reason: mirror.ReasonAuthRejected},
-				"a stranger":       {Definition: definition(web, byPassword(server.Stranger.Name, server.Stranger.Token)), Reason: mirror.ReasonNotFound},
-				"no such by http":  {Definition: definition(server.URL+"/owner/nowhere.git", own), Reason: mirror.ReasonNotFound},
-				"nobody's key":     {Definition: definition(shell, byKey(nobodysKey, known)), Reason: mirror.ReasonAuthRejected},
-				"a stranger's key": {Definition: definition(shell, byKey(strangersKey, known)), Reason: mirror.ReasonAuthRejected},
-				"other host key":   {Definition: definition(shell, byKey(key, otherHostKey(t, known))), Reason: mirror.ReasonHostKey},
+				"no credential":    {Definition: definition(web, mirror.Credential{}), Reason: reason.UpstreamAuthRejected},
+				"wrong token":      {Definition: definition(web, byPassword(server.Owner.Name, "0123456789abcdef0123456789abcdef01234567")), Reason: reason.UpstreamAuthRejected},
+				"a stranger":       {Definition: definition(web, byPassword(server.Stranger.Name, server.Stranger.Token)), Reason: reason.RepositoryNotFound},
+				"no such by http":  {Definition: definition(server.URL+"/owner/nowhere.git", own), Reason: reason.RepositoryNotFound},
+				"nobody's key":     {Definition: definition(shell, byKey(nobodysKey, known)), Reason: reason.UpstreamAuthRejected},
+				"a stranger's key": {Definition: definition(shell, byKey(strangersKey, known)), Reason: reason.UpstreamAuthRejected},
+				"other host key":   {Definition: definition(shell, byKey(key, otherHostKey(t, known))), Reason: reason.UpstreamHostKeyRejected},
 			},
 		}
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -196,13 +197,13 @@ func (s *subject) fsck(t *testing.T) {
 }
 
 // wantReason fails the test unless err is a failure of the upstream for one of those reasons.
-func wantReason(t *testing.T, err error, want ...mirror.Reason) {
+func wantReason(t *testing.T, err error, want ...reason.Reason) {
 	t.Helper()
 	_ = explained(t, err, want...)
 }
 
 // explained is wantReason that returns the failure, which has a message for people.
-func explained(t *testing.T, err error, want ...mirror.Reason) *mirror.UpstreamError {
+func explained(t *testing.T, err error, want ...reason.Reason) *mirror.UpstreamError {
 	t.Helper()
 	upstream, ok := errors.AsType[*mirror.UpstreamError](err)
 	if !ok || !slices.Contains(want, upstream.Reason) || upstream.Message == "" {

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -231,7 +232,7 @@ func TestBrokenObjectsAreRefused(t *testing.T) {
 	repo.Git(t, "update-ref", "refs/heads/main", commit)
 	_, err = fetch(t.Context(), newGit(t), repo.URL(), mirror.Content{})
 	upstream, ok := errors.AsType[*mirror.UpstreamError](err)
-	if !ok || upstream.Reason != mirror.ReasonProtocol {
+	if !ok || upstream.Reason != reason.UpstreamProtocol {
 		t.Errorf("got %v, want the pack to be refused", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
@@ -47,7 +48,7 @@ func TestSecGitHasBoundedMemory(t *testing.T) {
 		if name == "enough" && err != nil {
 			t.Errorf("got %v, want the pack indexed", err)
 		}
-		if name == "not enough" && (!refused || upstream.Reason != mirror.ReasonInternal || !strings.Contains(upstream.Message, "gitcache-memory")) {
+		if name == "not enough" && (!refused || upstream.Reason != reason.Internal || !strings.Contains(upstream.Message, "gitcache-memory")) {
 			t.Errorf("got %v, want the operator told about gitcache-memory", err)
 		}
 		got, err := os.ReadFile(seen)

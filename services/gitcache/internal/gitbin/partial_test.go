@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
@@ -283,7 +284,7 @@ func TestPartialCloneWantsAllTrees(t *testing.T) {
 		greedy.Store(true)
 		for range 2 { // what came first must not be taken for complete
 			_, err := p.Fetch(t.Context(), p.params(allowed))
-			if failed, ok := errors.AsType[*mirror.UpstreamError](err); !ok || failed.Reason != mirror.ReasonProtocol {
+			if failed, ok := errors.AsType[*mirror.UpstreamError](err); !ok || failed.Reason != reason.UpstreamProtocol {
 				t.Errorf("got %v, want a broken protocol", err)
 			}
 		}

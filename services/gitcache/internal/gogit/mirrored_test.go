@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -63,12 +64,12 @@ func (m *mirrored) fetch(t *testing.T) {
 }
 
 // wantFull fails the test unless fetching fails for want of room, or another reason.
-func (m *mirrored) wantFailure(t *testing.T, reason mirror.Reason) (message string) {
+func (m *mirrored) wantFailure(t *testing.T, want reason.Reason) (message string) {
 	t.Helper()
 	err := m.try(t)
 	upstream, ok := errors.AsType[*mirror.UpstreamError](err)
-	if !ok || upstream.Reason != reason {
-		t.Fatalf("got %v, want reason %s", err, reason)
+	if !ok || upstream.Reason != want {
+		t.Fatalf("got %v, want reason %s", err, want)
 	}
 	return upstream.Message
 }

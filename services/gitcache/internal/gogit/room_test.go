@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/faults"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
@@ -42,7 +43,7 @@ func TestDiskBound(t *testing.T) {
 	other := server.Repo(t, "other")
 	other.Commit(t, "main", map[string]string{"b": noise(250_000)})
 	clone := &mirrored{Git: m.Git, def: mirror.Definition{Name: "other", UID: "uid-2", URL: other.URL()}}
-	full := clone.wantFailure(t, mirror.ReasonStorageFull)
+	full := clone.wantFailure(t, reason.StorageFull)
 	for _, words := range []string{"are needed", "of the 0.2 MiB", "gitcache-mirror-disk"} {
 		if !strings.Contains(full, words) {
 			t.Errorf("got %q, want it to say %q", full, words)
@@ -55,7 +56,7 @@ func TestDiskBound(t *testing.T) {
 	second := repo.Commit(t, "main", map[string]string{"a": "small"})
 	m.fetch(t) // there is room for that
 	repo.Commit(t, "main", map[string]string{"c": noise(250_000)})
-	m.wantFailure(t, mirror.ReasonStorageFull)
+	m.wantFailure(t, reason.StorageFull)
 	m.files(t, first)
 	if got := m.files(t, second)["a"]; got != "small" {
 		t.Errorf("got %q, want what was fetched before the disk was full", got)
@@ -104,11 +105,11 @@ func TestFullFilesystem(t *testing.T) {
 	inject := faults.New()
 	m := newMirrored(t, repo.URL(), gogit.Config{Fault: inject.Check})
 	inject.FailTimes("arriving", 1, syscall.ENOSPC)
-	m.wantFailure(t, mirror.ReasonStorageFull)
+	m.wantFailure(t, reason.StorageFull)
 	m.fetch(t)
 	repo.Commit(t, "main", map[string]string{"a": "2"})
 	inject.FailTimes("arriving", 1, syscall.ENOSPC)
-	m.wantFailure(t, mirror.ReasonStorageFull)
+	m.wantFailure(t, reason.StorageFull)
 	m.files(t, first)
 	if left := m.leftovers(t); len(left) != 0 {
 		t.Errorf("got %v left behind", left)
@@ -122,7 +123,7 @@ func TestTooLargeForMemorySaysWhatToDo(t *testing.T) {
 	repo := gittest.New(t).Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"a": "1"})
 	m := newMirrored(t, repo.URL(), gogit.Config{Memory: memory.NewBudget(1 << 20)})
-	if said := m.wantFailure(t, mirror.ReasonInternal); !strings.Contains(said, "gitcache-memory") {
+	if said := m.wantFailure(t, reason.Internal); !strings.Contains(said, "gitcache-memory") {
 		t.Errorf("got %q, want it to name the setting", said)
 	}
 }

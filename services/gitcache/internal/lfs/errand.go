@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
@@ -63,7 +64,7 @@ func (e *errand) store(w Want, body io.Reader) error {
 	err := e.objects.params.Store.Put(e.uid, w.Pointer, body)
 	if errors.Is(err, digest.ErrMismatch) {
 		return &mirror.UpstreamError{
-			Reason: mirror.ReasonProtocol, Message: "The LFS server sends other content than the pointer names.", Cause: err,
+			Reason: reason.UpstreamProtocol, Message: "The LFS server sends other content than the pointer names.", Cause: err,
 		}
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -101,7 +102,7 @@ func (t *talk) batch(ctx context.Context, wants []lfs.Want) (map[string]offer, e
 
 func (t *talk) spoil(err error) error {
 	return &mirror.UpstreamError{
-		Reason: mirror.ReasonProtocol, Message: t.server.Host + " does not answer with the Git LFS Batch API; check the URL.", Cause: err,
+		Reason: reason.UpstreamProtocol, Message: t.server.Host + " does not answer with the Git LFS Batch API; check the URL.", Cause: err,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -151,7 +152,7 @@ func (t *talk) checkRedirect(req *http.Request, via []*http.Request) error {
 }
 
 var errRedirect = &mirror.UpstreamError{
-	Reason: mirror.ReasonProtocol, Message: "The LFS server redirects to where Leat does not follow: another host, or plain HTTP.",
+	Reason: reason.UpstreamProtocol, Message: "The LFS server redirects to where Leat does not follow: another host, or plain HTTP.",
 }
 
 func sameOrigin(a, b *url.URL) bool {

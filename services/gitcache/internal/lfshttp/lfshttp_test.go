@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
@@ -79,7 +80,7 @@ func request(repo *gittest.Repo) lfs.Request {
 	return lfs.Request{OwnerTask: mirror.OwnerTask{Definition: mirror.Definition{Name: "demo", UID: "uid", URL: repo.URL()}}}
 }
 
-func wantReason(t *testing.T, err error, want mirror.Reason) {
+func wantReason(t *testing.T, err error, want reason.Reason) {
 	t.Helper()
 	if upstream, ok := errors.AsType[*mirror.UpstreamError](err); !ok || upstream.Reason != want {
 		t.Errorf("got %v, want reason %s", err, want)
@@ -128,18 +129,18 @@ func TestFailuresHaveReasons(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer func(w http.ResponseWriter)
-		want   mirror.Reason
+		want   reason.Reason
 	}{
-		"unauthorized": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, mirror.ReasonAuthRejected},
-		"broken":       {func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, mirror.ReasonUnreachable},
-		"a web page":   {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "<html>") }, mirror.ReasonProtocol},
+		"unauthorized": {func(w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, reason.UpstreamAuthRejected},
+		"broken":       {func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }, reason.UpstreamUnreachable},
+		"a web page":   {func(w http.ResponseWriter) { _, _ = io.WriteString(w, "<html>") }, reason.UpstreamProtocol},
 		"another transfer": {func(w http.ResponseWriter) {
 			_, _ = io.WriteString(w, `{"transfer":"tus","objects":[]}`)
-		}, mirror.ReasonProtocol},
+		}, reason.UpstreamProtocol},
 		"limited": {func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "120")
 			w.WriteHeader(http.StatusTooManyRequests)
-		}, mirror.ReasonRateLimited},
+		}, reason.UpstreamRateLimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +151,7 @@ func TestFailuresHaveReasons(t *testing.T) {
 			client := newClient(t)
 			a := fetch(t, client, request(repo), "x")
 			wantReason(t, a.err, c.want)
-			if c.want != mirror.ReasonRateLimited {
+			if c.want != reason.UpstreamRateLimited {
 				return
 			}
 			if upstream, ok := errors.AsType[*mirror.UpstreamError](a.err); !ok || upstream.RetryAfter != 2*time.Minute {
@@ -166,7 +167,7 @@ func TestFailuresHaveReasons(t *testing.T) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	server.Stop()
-	wantReason(t, fetch(t, newClient(t), request(repo), "x").err, mirror.ReasonUnreachable)
+	wantReason(t, fetch(t, newClient(t), request(repo), "x").err, reason.UpstreamUnreachable)
 }
 
 // heard is another host, which keeps what it is sent.
@@ -203,7 +204,7 @@ func TestCredentialStaysAtItsHost(t *testing.T) {
 	repo.LFS().Put("x")
 	store := listen(t, "x")
 	r := request(repo)
-	wantReason(t, fetch(t, newClient(t), r, "x").err, mirror.ReasonAuthRejected)
+	wantReason(t, fetch(t, newClient(t), r, "x").err, reason.UpstreamAuthRejected)
 	r.Definition.Credential = mirror.Credential{Method: mirror.MethodBasic, Username: "leat", Password: "canary", AllowPlainHTTP: true}
 	name, ticket := repo.LFS().Ticket()
 
@@ -234,7 +235,7 @@ func TestCredentialStaysAtItsHost(t *testing.T) {
 		http.Redirect(w, req, store.URL+"/batch", http.StatusTemporaryRedirect)
 		return true
 	})
-	wantReason(t, fetch(t, newClient(t), r, "x").err, mirror.ReasonProtocol)
+	wantReason(t, fetch(t, newClient(t), r, "x").err, reason.UpstreamProtocol)
 	if sent := store.all(); len(sent) != 2 {
 		t.Errorf("got %v at the store, want no batch request there", sent[2:])
 	}
@@ -268,14 +269,14 @@ func TestTLSIsNotLeft(t *testing.T) {
 	repo := server.Repo(t, "demo")
 	repo.LFS().Put("x")
 	r := request(repo)
-	wantReason(t, fetch(t, newClient(t), r, "x").err, mirror.ReasonUnreachable) // not trusted
+	wantReason(t, fetch(t, newClient(t), r, "x").err, reason.UpstreamUnreachable) // not trusted
 	r.Definition.CAPEM = string(server.CertificatePEM())
 	if a := fetch(t, newClient(t), r, "x"); a.got["x"] != "x" || a.err != nil {
 		t.Errorf("got %v over TLS, want the object", a)
 	}
 	plain := listen(t, "x")
 	repo.LFS().SetStore(plain.URL + "/")
-	wantReason(t, fetch(t, newClient(t), r, "x").err, mirror.ReasonProtocol)
+	wantReason(t, fetch(t, newClient(t), r, "x").err, reason.UpstreamProtocol)
 	if sent := plain.all(); len(sent) != 0 {
 		t.Errorf("got %v over plain HTTP, want nothing", sent)
 	}
@@ -294,7 +295,7 @@ func TestSSHGrants(t *testing.T) {
 		t.Errorf("got %v from a host without git-lfs-authenticate, want an error", a)
 	}
 	repo.LFS().Put("x")
-	wantReason(t, fetch(t, newClient(t), r, "x").err, mirror.ReasonProtocol) // the grant is for plain HTTP
+	wantReason(t, fetch(t, newClient(t), r, "x").err, reason.UpstreamProtocol) // the grant is for plain HTTP
 	r.Definition.Credential.AllowPlainHTTP = true
 	if a := fetch(t, newClient(t), r, "x"); a.got["x"] != "x" || a.err != nil {
 		t.Errorf("got %v with a grant, want the object", a)
@@ -340,7 +341,7 @@ func TestCutDownload(t *testing.T) {
 		return true
 	})
 	a := fetch(t, newClient(t), request(repo), "a long object")
-	wantReason(t, a.failed["a long object"], mirror.ReasonProtocol)
+	wantReason(t, a.failed["a long object"], reason.UpstreamProtocol)
 }
 
 // TestOldAddresses asks again for what expired while other objects came, and uses a new address

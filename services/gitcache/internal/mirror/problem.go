@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/leatdev/leat/internal/reason"
 )
 
 var (
@@ -62,26 +64,9 @@ type FieldError struct {
 // Error implements error.
 func (e *FieldError) Error() string { return e.Field + ": " + e.Message }
 
-// Reason is why a fetch failed. The list is closed.
-type Reason string
-
-// The reasons.
-const (
-	ReasonAuthRejected Reason = "UPSTREAM_AUTH_REJECTED"
-	ReasonNotFound     Reason = "REPOSITORY_NOT_FOUND"
-	ReasonUnreachable  Reason = "UPSTREAM_UNREACHABLE"
-	ReasonProtocol     Reason = "UPSTREAM_PROTOCOL"
-	ReasonRateLimited  Reason = "UPSTREAM_RATE_LIMITED"
-	ReasonStorageFull  Reason = "STORAGE_FULL"
-	ReasonInternal     Reason = "INTERNAL"
-	ReasonHostKey      Reason = "UPSTREAM_HOST_KEY_REJECTED"
-
-	ReasonSignatureRejected Reason = "UPSTREAM_SIGNATURE_REJECTED"
-)
-
 // UpstreamError is a failed fetch, as an [Upstream] reports it.
 type UpstreamError struct {
-	Reason Reason
+	Reason reason.Reason
 	// Message is a sentence for a person that says what to do, without secrets.
 	Message string
 	// RetryAfter is how long the upstream asks to be left alone. Zero: it does not.
@@ -103,15 +88,15 @@ func (e *UpstreamError) Unwrap() error { return e.Cause }
 
 // Problem is a failure as a state: it stands until a fetch succeeds.
 type Problem struct {
-	Reason  Reason    `json:"reason"`
-	Message string    `json:"message"`
-	Since   time.Time `json:"since"`
+	Reason  reason.Reason `json:"reason"`
+	Message string        `json:"message"`
+	Since   time.Time     `json:"since"`
 }
 
 // ProblemOf returns the problem that an error is. A problem that lasts keeps its beginning.
 func ProblemOf(err error, before *Problem, now time.Time) *Problem {
 	p := &Problem{
-		Reason:  ReasonInternal,
+		Reason:  reason.Internal,
 		Message: "The fetch failed for a reason inside Leat; see the log of the owning replica.",
 		Since:   now,
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/schedule"
@@ -93,7 +94,7 @@ func (s *fetchState) postpone(quiet *mirror.QuietError, now time.Time) {
 	s.schedule = s.schedule.Postpone(now, quiet.Until)
 	if s.schedule.Failures == 0 { // the repository's own failure says more
 		s.problem = mirror.ProblemOf(&mirror.UpstreamError{
-			Reason: mirror.ReasonRateLimited,
+			Reason: reason.UpstreamRateLimited,
 			Message: quiet.Host + " asks to slow down; " +
 				"Leat leaves all its repositories alone for that long, and goes on by itself.",
 		}, s.problem, now)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
@@ -81,7 +82,7 @@ func TestBlobsAreFetchedByTheOwner(t *testing.T) {
 			t.Errorf("got filled at %v and %v (%v), want a copy of what the owner holds", mine.FilledAt, theirs.FilledAt, err)
 		}
 
-		down := &mirror.UpstreamError{Reason: mirror.ReasonUnreachable, Message: "Down."}
+		down := &mirror.UpstreamError{Reason: reason.UpstreamUnreachable, Message: "Down."}
 		f.fail(down)
 		for range 3 { // only the first one asks
 			if err := owner.FetchBlobs(t.Context(), []string{"b1"}); !errors.Is(err, down) {

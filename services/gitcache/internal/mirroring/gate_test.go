@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -40,7 +41,7 @@ func TestQuietHost(t *testing.T) {
 		defer stop()
 		synctest.Wait()
 		state := get(t, set, "demo").State()
-		if w.upstream.count() != 0 || state.Failures != 0 || state.Problem == nil || state.Problem.Reason != mirror.ReasonRateLimited {
+		if w.upstream.count() != 0 || state.Failures != 0 || state.Problem == nil || state.Problem.Reason != reason.UpstreamRateLimited {
 			t.Errorf("got %d fetches and %+v, want none, no failure, and the reason", w.upstream.count(), state)
 		}
 		if wait := time.Until(state.NextPollAt); wait < 20*time.Minute || wait > 25*time.Minute {

@@ -14,6 +14,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rendezvous"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
@@ -120,7 +121,7 @@ func TestSubmodulesCountWhereTheyAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.followers = 1
-		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonUnreachable, Message: "no answer"})
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.UpstreamUnreachable, Message: "no answer"})
 		parent := definition("demo")
 		defs := []mirror.Definition{parent}
 		for i := range 10 {

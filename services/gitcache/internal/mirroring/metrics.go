@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -97,7 +98,7 @@ type fetchResult struct {
 	took    time.Duration
 	changed []string
 	isAll   bool          // more refs changed than an event names
-	reason  mirror.Reason // why it failed; empty: it did not
+	reason  reason.Reason // why it failed; zero: it succeeded
 	// hasTurned: the fetch before it came out otherwise.
 	hasTurned bool
 }
@@ -106,8 +107,8 @@ func (m *metrics) fetched(ctx context.Context, r fetchResult) {
 	attributes := []attribute.KeyValue{kindOf(r.isClone)}
 	result := "unchanged"
 	switch {
-	case r.reason != "":
-		attributes = append(attributes, attribute.String("error.type", string(r.reason)))
+	case r.reason != 0:
+		attributes = append(attributes, attribute.String("error.type", r.reason.String()))
 		result = "failed"
 	case r.isAll || len(r.changed) > 0:
 		result = "changed"

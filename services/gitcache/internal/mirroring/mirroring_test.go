@@ -18,6 +18,7 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/leatdev/leat/internal/lease/leasemem"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
@@ -119,13 +120,13 @@ func TestRefresh(t *testing.T) {
 func TestFailuresBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonUnreachable, Message: "no answer"})
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.UpstreamUnreachable, Message: "no answer"})
 		set, stop := w.replica(t, "a", nil, definition("demo"))
 		defer stop()
 		r := get(t, set, "demo")
 		synctest.Wait()
 		state := r.State()
-		if state.Phase != mirror.PhaseFailed || state.Problem.Reason != mirror.ReasonUnreachable {
+		if state.Phase != mirror.PhaseFailed || state.Problem.Reason != reason.UpstreamUnreachable {
 			t.Errorf("got %+v, want failed and UPSTREAM_UNREACHABLE", state)
 		}
 		since := state.Problem.Since
@@ -148,7 +149,7 @@ func TestFailuresBackOff(t *testing.T) {
 		if state := r.State(); state.Phase != mirror.PhaseReady || state.Problem != nil || state.Failures != 0 {
 			t.Errorf("got %+v with the upstream back, want ready", state)
 		}
-		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonAuthRejected, Message: "no"})
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.UpstreamAuthRejected, Message: "no"})
 		time.Sleep(2 * time.Minute)
 		if state := r.State(); state.Phase != mirror.PhaseStale || state.RefCount != 1 {
 			t.Errorf("got %+v with the credential revoked, want stale with its refs", state)
@@ -167,7 +168,7 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 		w.upstream.set(refs, nil)
 		_, stop := w.replica(t, "a", nil, definition("demo"))
 		for _, err := range []error{
-			&mirror.UpstreamError{Reason: mirror.ReasonUnreachable}, nil, &mirror.UpstreamError{Reason: mirror.ReasonAuthRejected},
+			&mirror.UpstreamError{Reason: reason.UpstreamUnreachable}, nil, &mirror.UpstreamError{Reason: reason.UpstreamAuthRejected},
 		} {
 			time.Sleep(time.Hour)
 			w.upstream.set(refs, err)
@@ -175,7 +176,7 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 		time.Sleep(time.Hour)
 		stop()
 		for message, want := range map[string]int{
-			"reason=" + string(mirror.ReasonUnreachable): 1, "reason=" + string(mirror.ReasonAuthRejected): 1, "fetch succeeds again": 1,
+			"reason=" + reason.UpstreamUnreachable.String(): 1, "reason=" + reason.UpstreamAuthRejected.String(): 1, "fetch succeeds again": 1,
 		} {
 			if got := strings.Count(log.String(), message); got != want {
 				t.Errorf("%q: got %d times, want %d, in:\n%s", message, got, want, log.String())
@@ -187,7 +188,7 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 func TestRetryAfterIsObeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonRateLimited, Message: "slow down", RetryAfter: 10 * time.Minute})
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.UpstreamRateLimited, Message: "slow down", RetryAfter: 10 * time.Minute})
 		set, stop := w.replica(t, "a", nil, definition("demo"))
 		defer stop()
 		synctest.Wait()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
@@ -38,8 +39,8 @@ func TestRefreshFindsTheOwner(t *testing.T) {
 		if got := w.upstream.count() - before; got != 2 || len(w.fleet.asked) != 1 {
 			t.Errorf("got %d fetches and calls %q, want one fetch for each call and one call", got, w.fleet.asked)
 		}
-		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonAuthRejected, Message: "no"})
-		if problem, err := other.Refresh(t.Context(), "demo", true); err != nil || problem == nil || problem.Reason != mirror.ReasonAuthRejected {
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.UpstreamAuthRejected, Message: "no"})
+		if problem, err := other.Refresh(t.Context(), "demo", true); err != nil || problem == nil || problem.Reason != reason.UpstreamAuthRejected {
 			t.Errorf("got %v, %v, want the upstream's refusal", problem, err)
 		}
 		if _, err := other.Refresh(t.Context(), "nothing", true); !errors.Is(err, mirror.ErrUnknownRepository) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rendezvous"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -134,7 +135,7 @@ func TestOnlyCopiesThatNobodyNeedsAreEvicted(t *testing.T) {
 func TestFullDiskIsTendedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonStorageFull, Message: "full"})
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.StorageFull, Message: "full"})
 		w.disk.sure, w.disk.named = true, map[string]bool{"uid-demo": true}
 		looked := make(chan time.Duration, 1)
 		began := time.Now()
@@ -149,7 +150,7 @@ func TestFullDiskIsTendedAtOnce(t *testing.T) {
 		if took := <-looked; took > time.Second {
 			t.Errorf("got a look at the disk after %s, want one at once", took)
 		}
-		if got := get(t, set, "demo").State(); got.Problem == nil || got.Problem.Reason != mirror.ReasonStorageFull {
+		if got := get(t, set, "demo").State(); got.Problem == nil || got.Problem.Reason != reason.StorageFull {
 			t.Errorf("got %+v, want the disk full", got)
 		}
 	})
@@ -213,7 +214,7 @@ func TestEvictedCopyForgetsHeldRefs(t *testing.T) {
 		loaded := map[string]mirror.Content{def.UID: {
 			Refs: mirror.Refs{held}, FreshAt: time.Now(), Epoch: 1, Policy: def.Verification.Fingerprint(),
 		}}
-		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonUnreachable})
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.UpstreamUnreachable})
 		order := rendezvous.Order(def.UID, []string{"http://a", "http://b"})
 		owner, other := w, w
 		owner.disk, other.disk = &disk{}, &disk{stored: []mirror.Stored{{UID: def.UID, Bytes: 10}}, limit: 1}
@@ -224,7 +225,7 @@ func TestEvictedCopyForgetsHeldRefs(t *testing.T) {
 		defer runOther()()
 		synctest.Wait()
 		r := get(t, set, "demo")
-		if p := r.State().Problem; p == nil || p.Reason != mirror.ReasonSignatureRejected {
+		if p := r.State().Problem; p == nil || p.Reason != reason.UpstreamSignatureRejected {
 			t.Fatalf("got the problem %v, want the ref that is held back", p)
 		}
 		time.Sleep(3 * time.Minute)

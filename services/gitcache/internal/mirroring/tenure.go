@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -209,7 +210,7 @@ func (t *tenure) fetchWithin(ctx context.Context, timeout time.Duration, p mirro
 	fetched, err := t.shared.Backend.Fetch(limited, p)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return mirror.Content{}, &mirror.UpstreamError{
-			Reason:  mirror.ReasonUnreachable,
+			Reason:  reason.UpstreamUnreachable,
 			Message: fmt.Sprintf("The upstream did not finish within %s; Leat retries by itself.", timeout),
 			Cause:   err,
 		}
@@ -241,7 +242,7 @@ func (t *tenure) finish(result *fetchResult, def mirror.Definition, fetched mirr
 			result.reason = s.problem.Reason
 		}
 	})
-	if result.reason == mirror.ReasonStorageFull {
+	if result.reason == reason.StorageFull {
 		t.shared.diskFull.Set()
 	}
 }
@@ -273,8 +274,8 @@ func (t *tenure) report(ctx context.Context, span trace.Span, result fetchResult
 		if result.hasTurned {
 			level = slog.LevelWarn
 		}
-		span.SetStatus(codes.Error, string(result.reason))
-		logger.Log(ctx, level, "fetch did not succeed", slog.String("reason", string(result.reason)), slog.Any("error", err))
+		span.SetStatus(codes.Error, result.reason.String())
+		logger.Log(ctx, level, "fetch did not succeed", slog.String("reason", result.reason.String()), slog.Any("error", err))
 	case result.hasTurned:
 		logger.InfoContext(ctx, "fetch succeeds again")
 	default:

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/signtest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -79,7 +80,7 @@ func TestHeldBackRefsMoveNobody(t *testing.T) {
 		push(t, w, r, badCommit)
 		wantMain(t, r, goodCommit)
 		last := w.lastEvent()
-		if len(last.Changed) > 0 || last.All || last.State.Problem == nil || last.State.Problem.Reason != mirror.ReasonSignatureRejected {
+		if len(last.Changed) > 0 || last.All || last.State.Problem == nil || last.State.Problem.Reason != reason.UpstreamSignatureRejected {
 			t.Errorf("got the event %+v, want one of a problem, and of no ref", last)
 		}
 		since := last.State.Problem.Since
@@ -110,7 +111,7 @@ func TestNewPolicyCountsBeforeAnythingIsDelivered(t *testing.T) {
 		r := get(t, set, "demo")
 		push(t, w, r, badCommit)
 		wantMain(t, r, badCommit)
-		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonUnreachable})
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.UpstreamUnreachable})
 
 		w.upstream.objects.fail(errors.New("disk is slow"))
 		set.Apply([]mirror.Definition{strict})
@@ -186,7 +187,7 @@ func TestMirrorFromBeforeThePolicy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, def := signed(t)
-		w.upstream.set(nil, &mirror.UpstreamError{Reason: mirror.ReasonUnreachable})
+		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.UpstreamUnreachable})
 		ref := mirror.Ref{Name: "refs/heads/main", Object: badCommit, Commit: badCommit}
 		onDisk := map[string]mirror.Content{def.UID: {Refs: mirror.Refs{ref}, FreshAt: time.Now(), Epoch: 1}}
 		set, stop := w.replica(t, "a", onDisk, def)

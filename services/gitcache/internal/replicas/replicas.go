@@ -7,12 +7,12 @@ package replicas
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/forward"
@@ -84,8 +84,9 @@ func (r *Replicas) Refresh(ctx context.Context, replica string, def mirror.Defin
 	if problem == nil {
 		return nil, nil
 	}
-	reason := mirror.Reason(strings.TrimPrefix(problem.GetReason().String(), "REASON_"))
-	return &mirror.Problem{Reason: reason, Message: problem.GetMessage(), Since: problem.GetSince().AsTime()}, nil
+	return &mirror.Problem{
+		Reason: reason.FromNumber(int32(problem.GetReason())), Message: problem.GetMessage(), Since: problem.GetSince().AsTime(),
+	}, nil
 }
 
 // coreError makes of a replica's error what the ports of package mirror promise.

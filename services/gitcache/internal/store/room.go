@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
@@ -130,7 +131,7 @@ func (s *Store) take(bytes int64, clone bool) error {
 	}
 	if used := s.room.sum(); s.limits.DiskBytes > 0 && used+bytes > limit {
 		return &mirror.UpstreamError{
-			Reason: mirror.ReasonStorageFull,
+			Reason: reason.StorageFull,
 			Message: fmt.Sprintf("Mirrors take %s of the %s that they may on this replica; raise gitcache-mirror-disk, "+
 				"or delete repositories that are not needed. What is mirrored is served as before.",
 				humane(used), humane(s.limits.DiskBytes)),

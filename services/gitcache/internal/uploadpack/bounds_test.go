@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -56,8 +57,8 @@ func TestSecListsWithoutEndAreCutOff(t *testing.T) {
 			f := newFixture(t, server.URL+"/demo")
 			upstream, ok := errors.AsType[*mirror.UpstreamError](f.try(t.Context()))
 			server.Close() // blocks until the handler has stopped sending
-			if !ok || upstream.Reason != mirror.ReasonProtocol || sent.Load() > c.limit {
-				t.Errorf("got %v after %d bytes, want %s after at most %d", upstream, sent.Load(), mirror.ReasonProtocol, c.limit)
+			if !ok || upstream.Reason != reason.UpstreamProtocol || sent.Load() > c.limit {
+				t.Errorf("got %v after %d bytes, want %s after at most %d", upstream, sent.Load(), reason.UpstreamProtocol, c.limit)
 			}
 		})
 	}

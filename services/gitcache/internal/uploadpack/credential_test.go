@@ -28,6 +28,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -105,9 +106,9 @@ func TestClientCertificate(t *testing.T) {
 
 	f := newFixture(t, server.URL+pathOf(t, repo.URL()))
 	f.def.CAPEM = certificatePEM(server.Certificate()) + p.pem
-	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
 	f.def.Credential = clientPair(t) // of somebody else
-	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
 	f.def.Credential = pair
 	f.fetch(t)
 	f.wantRefs(t, map[string]string{"heads/main": first})
@@ -179,16 +180,16 @@ func TestGitHubApp(t *testing.T) {
 	f.fetch(t)
 	f.wantRefs(t, map[string]string{"heads/main": second})
 	server.SetBasicAuth("x-access-token", "no token")
-	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
 	if app.asked.Load() != 3 {
 		t.Errorf("got %d tokens, want one more retry only", app.asked.Load())
 	}
 	app.status.Store(http.StatusUnauthorized)
-	if err := wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected); !strings.Contains(err.Message, "app id") {
+	if err := wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected); !strings.Contains(err.Message, "app id") {
 		t.Errorf("got %q, want it to name the app", err.Message)
 	}
 	app.status.Store(http.StatusBadGateway)
-	wantReason(t, f.try(t.Context()), mirror.ReasonUnreachable)
+	wantReason(t, f.try(t.Context()), reason.UpstreamUnreachable)
 
 	f.def.Credential.APIURL = "http://api.example" // allowed, as long as plain HTTP is
 	f.def.Credential.AllowPlainHTTP = false
@@ -257,13 +258,13 @@ func TestHostKeys(t *testing.T) {
 					t.Fatal(err)
 				}
 				f.def.Credential.KnownHosts = host + " " + string(ssh.MarshalAuthorizedKey(public))
-				e := wantReason(t, f.try(t.Context()), mirror.ReasonHostKey)
+				e := wantReason(t, f.try(t.Context()), reason.UpstreamHostKeyRejected)
 				if !strings.Contains(e.Message, "somebody stands in between") {
 					t.Errorf("%s for %s: got %q, want it to speak of a changed key", name, other, e.Message)
 				}
 			}
 			f.def.Credential.KnownHosts = "elsewhere.example " + string(ssh.MarshalAuthorizedKey(mustPublic(t, key)))
-			if e := wantReason(t, f.try(t.Context()), mirror.ReasonHostKey); !strings.Contains(e.Message, "no line") {
+			if e := wantReason(t, f.try(t.Context()), reason.UpstreamHostKeyRejected); !strings.Contains(e.Message, "no line") {
 				t.Errorf("got %q, want it to speak of a missing line", e.Message)
 			}
 		})
@@ -301,7 +302,7 @@ func TestSharedCredentialIsNotForImpostors(t *testing.T) {
 	shared := sharing(basic("leat", "shared"))
 	f.credentials, f.def.CAPEM = shared, string(server.CertificatePEM())
 	f.reopen(t)
-	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
 	shared.CAPEM = string(server.CertificatePEM())
 	f.credentials = shared
 	f.reopen(t)
@@ -313,7 +314,7 @@ func TestSharedCredentialIsNotForImpostors(t *testing.T) {
 	f.credentials = sharing(basic("leat", "shared"))
 	f.reopen(t)
 	f.def = mirror.Definition{Name: "demo", UID: "uid-1", URL: "http://git.invalid/x", ProxyURL: mirror.Secret(proxy.URL)}
-	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
 	if strings.Contains(sent.String(), "Authorization") || !strings.Contains(sent.String(), "git.invalid") {
 		t.Errorf("got %q at the proxy, want a request without the credential", sent.String())
 	}
@@ -329,7 +330,7 @@ func TestCredentialOfAPrefix(t *testing.T) {
 	f.reopen(t)
 	f.fetch(t)
 	f.def.Credential = basic("leat", "own") // beats it, right or wrong
-	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected)
+	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
 
 	f.def.Credential = mirror.Credential{}
 	f.credentials = sharing(mirror.Credential{Method: mirror.MethodBearer, Token: "canary"})
@@ -338,5 +339,5 @@ func TestCredentialOfAPrefix(t *testing.T) {
 	if e, ok := errors.AsType[*mirror.FieldError](err); !ok || e.Field != "url" || strings.Contains(err.Error(), "canary") {
 		t.Errorf("got %v, want the shared credential refused over plain http", err)
 	}
-	wantReason(t, f.try(t.Context()), mirror.ReasonProtocol)
+	wantReason(t, f.try(t.Context()), reason.UpstreamProtocol)
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -50,7 +51,7 @@ func TestSecWhatNobodyWroteIsGuarded(t *testing.T) {
 		f.reopen(t)
 		f.def = def
 		upstream, ok := errors.AsType[*mirror.UpstreamError](f.try(t.Context()))
-		if !ok || upstream.Reason != mirror.ReasonUnreachable || !strings.Contains(upstream.Message, "administrator") {
+		if !ok || upstream.Reason != reason.UpstreamUnreachable || !strings.Contains(upstream.Message, "administrator") {
 			t.Errorf("%s: got %v, want it refused with that reason", name, upstream)
 		}
 		if n := asked.Load(); n != 0 {

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -197,7 +198,7 @@ func TestProxies(t *testing.T) {
 				}
 
 				f.def.ProxyURL = mirror.Secret(strings.Replace(p.url, proxyPassword, "canary-wrong", 1))
-				err := wantReason(t, f.try(t.Context()), mirror.ReasonUnreachable)
+				err := wantReason(t, f.try(t.Context()), reason.UpstreamUnreachable)
 				if strings.Contains(err.Error(), "canary") || !strings.Contains(err.Message, "roxy") {
 					t.Errorf("%s: got %q, want it to name the proxy and hold no password", def.URL, err)
 				}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -177,7 +178,7 @@ func TestAnswersThatAreNotGit(t *testing.T) {
 			_, _ = io.WriteString(w, test.body)
 			return true
 		})
-		err := wantReason(t, newFixture(t, repo.URL()).try(t.Context()), mirror.ReasonProtocol)
+		err := wantReason(t, newFixture(t, repo.URL()).try(t.Context()), reason.UpstreamProtocol)
 		if !strings.Contains(err.Message, test.want) {
 			t.Errorf("%s: got %q, want it to say %q", name, err.Message, test.want)
 		}
@@ -198,22 +199,22 @@ func TestUpstreamsOwnWords(t *testing.T) {
 	for name, test := range map[string]struct {
 		status     int
 		kind, body string
-		reason     mirror.Reason
+		reason     reason.Reason
 		want, not  []string
 	}{
 		"gone for good": {
-			http.StatusNotFound, plain, "project moved to\x1b[31m\r\nnew/place\n", mirror.ReasonNotFound, []string{"check the URL", "project moved to [31m new/place"}, []string{"\x1b", "\n"},
+			http.StatusNotFound, plain, "project moved to\x1b[31m\r\nnew/place\n", reason.RepositoryNotFound, []string{"check the URL", "project moved to [31m new/place"}, []string{"\x1b", "\n"},
 		},
-		"own credential":     {http.StatusForbidden, plain, "leat:sesame may not", mirror.ReasonAuthRejected, []string{"leat:*** may not"}, []string{"sesame"}},
-		"credential in URL":  {http.StatusBadRequest, plain, "see https://u:hunter2@git.example/x", mirror.ReasonProtocol, []string{"https://***@git.example/x"}, []string{"hunter2"}},
-		"a person's words":   {http.StatusForbidden, plain, "HTTP Basic: Access denied. The password or token is wrong", mirror.ReasonAuthRejected, []string{"HTTP Basic: Access denied. The password or token is wrong"}, nil},
-		"assigned":           {http.StatusForbidden, plain, `see ?token=hunter2&x=1 or {"password": "hunter3"}`, mirror.ReasonAuthRejected, []string{"?token=***&x=1"}, []string{"hunter2", "hunter3"}},
-		"named credential":   {http.StatusForbidden, plain, "bad header Authorization: Basic bGVhdA==", mirror.ReasonAuthRejected, []string{"bad header"}, []string{"bGVhdA"}},
-		"token":              {http.StatusForbidden, plain, "ghp_0123456789abcdefghij is revoked at " + commit, mirror.ReasonAuthRejected, []string{"*** is revoked at " + commit}, []string{"ghp_"}},
-		"endless":            {http.StatusForbidden, plain, strings.Repeat("word ", 10000), mirror.ReasonAuthRejected, []string{"word word"}, []string{strings.Repeat("word ", 100)}},
-		"page":               {http.StatusForbidden, "text/html", "<html>no</html>", mirror.ReasonAuthRejected, nil, []string{"html"}},
-		"error line":         {http.StatusOK, git, advertise("ERR quota of acme is used up\n"), mirror.ReasonProtocol, []string{"refused to serve", "quota of acme is used up"}, nil},
-		"error line of auth": {http.StatusOK, git, advertise("ERR access denied: ask ada\n"), mirror.ReasonAuthRejected, []string{"access denied: ask ada"}, nil},
+		"own credential":     {http.StatusForbidden, plain, "leat:sesame may not", reason.UpstreamAuthRejected, []string{"leat:*** may not"}, []string{"sesame"}},
+		"credential in URL":  {http.StatusBadRequest, plain, "see https://u:hunter2@git.example/x", reason.UpstreamProtocol, []string{"https://***@git.example/x"}, []string{"hunter2"}},
+		"a person's words":   {http.StatusForbidden, plain, "HTTP Basic: Access denied. The password or token is wrong", reason.UpstreamAuthRejected, []string{"HTTP Basic: Access denied. The password or token is wrong"}, nil},
+		"assigned":           {http.StatusForbidden, plain, `see ?token=hunter2&x=1 or {"password": "hunter3"}`, reason.UpstreamAuthRejected, []string{"?token=***&x=1"}, []string{"hunter2", "hunter3"}},
+		"named credential":   {http.StatusForbidden, plain, "bad header Authorization: Basic bGVhdA==", reason.UpstreamAuthRejected, []string{"bad header"}, []string{"bGVhdA"}},
+		"token":              {http.StatusForbidden, plain, "ghp_0123456789abcdefghij is revoked at " + commit, reason.UpstreamAuthRejected, []string{"*** is revoked at " + commit}, []string{"ghp_"}},
+		"endless":            {http.StatusForbidden, plain, strings.Repeat("word ", 10000), reason.UpstreamAuthRejected, []string{"word word"}, []string{strings.Repeat("word ", 100)}},
+		"page":               {http.StatusForbidden, "text/html", "<html>no</html>", reason.UpstreamAuthRejected, nil, []string{"html"}},
+		"error line":         {http.StatusOK, git, advertise("ERR quota of acme is used up\n"), reason.UpstreamProtocol, []string{"refused to serve", "quota of acme is used up"}, nil},
+		"error line of auth": {http.StatusOK, git, advertise("ERR access denied: ask ada\n"), reason.UpstreamAuthRejected, []string{"access denied: ask ada"}, nil},
 	} {
 		server.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Content-Type", test.kind)
@@ -248,7 +249,7 @@ func TestUnreachableUpstreams(t *testing.T) {
 		"https://nowhere.onion/demo/x.git/": {"host nowhere.onion", "DNS"},
 	} {
 		f := newFixture(t, address)
-		err := wantReason(t, f.try(t.Context()), mirror.ReasonUnreachable)
+		err := wantReason(t, f.try(t.Context()), reason.UpstreamUnreachable)
 		for _, part := range want {
 			if !strings.Contains(err.Message, part) {
 				t.Errorf("%s: got %q, want it to say %q", address, err.Message, part)
@@ -282,7 +283,7 @@ func TestSHA256(t *testing.T) {
 	for _, def := range []mirror.Definition{{Name: "demo", UID: "uid-1", URL: repo.URL()}, sshDefinition(server, repo)} {
 		f := newFixture(t, "")
 		f.def = def
-		err := wantReason(t, f.try(t.Context()), mirror.ReasonProtocol)
+		err := wantReason(t, f.try(t.Context()), reason.UpstreamProtocol)
 		if !strings.Contains(err.Message, "SHA-256") || !strings.Contains(err.Message, "cannot mirror") {
 			t.Errorf("got %q, want it to speak of SHA-256", err.Message)
 		}
@@ -306,7 +307,7 @@ func TestRefusalQuietsTheHost(t *testing.T) {
 		return true
 	})
 	f := newFixture(t, repo.URL())
-	if err := wantReason(t, f.try(t.Context()), mirror.ReasonRateLimited); err.RetryAfter != 30*time.Minute {
+	if err := wantReason(t, f.try(t.Context()), reason.UpstreamRateLimited); err.RetryAfter != 30*time.Minute {
 		t.Errorf("got retry after %s, want 30m", err.RetryAfter)
 	}
 	f.def = mirror.Definition{Name: "sibling", UID: "uid-2", URL: sibling.URL()}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
@@ -184,7 +185,7 @@ func walk(ctx context.Context, r content.Reader, tree, prefix string, files map[
 	return err
 }
 
-func wantReason(t *testing.T, err error, want mirror.Reason) *mirror.UpstreamError {
+func wantReason(t *testing.T, err error, want reason.Reason) *mirror.UpstreamError {
 	t.Helper()
 	upstream, ok := errors.AsType[*mirror.UpstreamError](err)
 	if !ok || upstream.Reason != want || upstream.Message == "" {

@@ -14,9 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/knownhosts"
-
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -41,7 +39,7 @@ func TestBearer(t *testing.T) {
 	})
 	f := newFixture(t, repo.URL())
 	f.def.Credential = mirror.Credential{Method: mirror.MethodBearer, Token: "token"}
-	wantReason(t, f.try(t.Context()), mirror.ReasonAuthRejected) // plain HTTP was not allowed
+	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected) // plain HTTP was not allowed
 	f.def.Credential.AllowPlainHTTP = true
 	f.fetch(t)
 }
@@ -52,7 +50,7 @@ func TestTLS(t *testing.T) {
 	repo := server.Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	f := newFixture(t, repo.URL())
-	wantReason(t, f.try(t.Context()), mirror.ReasonUnreachable)
+	wantReason(t, f.try(t.Context()), reason.UpstreamUnreachable)
 	f.def.CAPEM = string(server.CertificatePEM())
 	f.fetch(t)
 	f.wantRefs(t, map[string]string{"heads/main": first})
@@ -159,7 +157,7 @@ func TestNotSpoken(t *testing.T) {
 		_, _ = fmt.Fprintf(w, "001e# service=git-upload-pack\n0000%04x%s0000", len(line)+4, line)
 		return true
 	})
-	err := wantReason(t, newFixture(t, repo.URL()).try(t.Context()), mirror.ReasonProtocol)
+	err := wantReason(t, newFixture(t, repo.URL()).try(t.Context()), reason.UpstreamProtocol)
 	if !strings.Contains(err.Message, "SHA-256") {
 		t.Errorf("got message %q, want it to name SHA-256", err.Message)
 	}
@@ -178,7 +176,7 @@ func TestQuietAfterRefusal(t *testing.T) {
 		return true
 	})
 	f := newFixture(t, repo.URL())
-	wantReason(t, f.try(t.Context()), mirror.ReasonRateLimited)
+	wantReason(t, f.try(t.Context()), reason.UpstreamRateLimited)
 	server.Intercept(nil)
 	if _, ok := errors.AsType[*mirror.QuietError](f.try(t.Context())); !ok {
 		t.Error("the host was asked again before its time")

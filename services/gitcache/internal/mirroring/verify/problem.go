@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -30,7 +31,7 @@ func Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.P
 		return nil, nil
 	}
 	slices.SortStableFunc(held, func(a, b mirror.Ref) int { return cmp.Compare(urgency(c, a), urgency(c, b)) })
-	p := &mirror.Problem{Reason: mirror.ReasonSignatureRejected, Message: message(held), Since: now}
+	p := &mirror.Problem{Reason: reason.UpstreamSignatureRejected, Message: message(held), Since: now}
 	if before != nil {
 		p.Since = before.Since
 	}

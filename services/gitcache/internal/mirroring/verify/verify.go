@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/signers"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -56,7 +57,7 @@ func (v *Verifier) HasVerified(c mirror.Content) bool { return c.Policy == v.fin
 func (v *Verifier) Admit(ctx context.Context, reader content.Reader, before, next mirror.Content) (mirror.Content, error) {
 	if v.policyErr != nil {
 		return mirror.Content{}, &mirror.UpstreamError{
-			Reason:  mirror.ReasonSignatureRejected,
+			Reason:  reason.UpstreamSignatureRejected,
 			Message: "The repository's verification cannot be used; correct it in the repository's spec.", Cause: v.policyErr,
 		}
 	}
