@@ -34,7 +34,6 @@ const (
 
 var (
 	nameForm      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	uidForm       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 	commitForm    = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 	shortForm     = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 	submoduleForm = regexp.MustCompile(`\.[0-9a-f]{16}$`)
@@ -66,7 +65,7 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 	switch {
 	case d.GetParent() != "":
 		return mirror.Definition{}, rpcerr.Field("repository.parent", "It must be empty: submodules are defined by gitcache itself.")
-	case !uidForm.MatchString(d.GetUid()):
+	case !mirror.IsUID(d.GetUid()):
 		return mirror.Definition{}, rpcerr.Field("repository.uid", "It is required: letters, digits, '.', '_' and '-', at most 128.")
 	case d.GetVersion() < 0:
 		return mirror.Definition{}, rpcerr.Field("repository.version", "It must not be negative.")

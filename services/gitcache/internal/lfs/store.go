@@ -13,11 +13,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const temporaryPattern = "tmp-"
@@ -42,11 +43,8 @@ func OpenStore(dir string) (*Store, error) {
 	return &Store{dir: dir}, nil
 }
 
-// uidForm keeps a UID from leaving the folder it names.
-var uidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
-
 func (s *Store) home(uid string) (string, error) {
-	if !uidForm.MatchString(uid) {
+	if !mirror.IsUID(uid) {
 		return "", fmt.Errorf("repository uid %q cannot name a folder", uid)
 	}
 	return filepath.Join(s.dir, uid), nil
@@ -132,42 +130,27 @@ func (s *Store) Put(uid string, p Pointer, body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := s.makeHome(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("store lfs object: %w", err)
+	home := filepath.Dir(path)
+	if _, err := os.Stat(home); err != nil {
+		if err := errors.Join(os.MkdirAll(home, 0o700), durable.SyncDir(s.dir)); err != nil {
+			return fmt.Errorf("store lfs object: %w", err)
+		}
 	}
-	temporary, err := os.CreateTemp(filepath.Dir(path), temporaryPattern)
+	err = durable.Write(path, temporaryPattern, func(w io.Writer) error {
+		sum := sha256.New()
+		size, err := io.Copy(io.MultiWriter(w, sum), io.LimitReader(body, p.Size+1))
+		if got := hex.EncodeToString(sum.Sum(nil)); err == nil && (size != p.Size || got != p.OID) {
+			err = fmt.Errorf("got %d bytes with %s, want %d: %w", size, got, p.Size, digest.ErrMismatch)
+		}
+		return err
+	})
+	if err == nil {
+		err = durable.SyncDir(home)
+	}
 	if err != nil {
-		return fmt.Errorf("store lfs object: %w", err)
-	}
-	defer func() { _ = os.Remove(temporary.Name()) }() // gone already where the rename succeeded
-	sum := sha256.New()
-	size, err := io.Copy(io.MultiWriter(temporary, sum), io.LimitReader(body, p.Size+1))
-	if err = errors.Join(err, temporary.Sync(), temporary.Close()); err != nil {
 		return fmt.Errorf("store lfs object %s: %w", p.OID, err)
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); size != p.Size || got != p.OID {
-		return fmt.Errorf("store lfs object: got %d bytes with %s, want %d with %s: %w", size, got, p.Size, p.OID, digest.ErrMismatch)
-	}
-	if err := errors.Join(os.Rename(temporary.Name(), path), syncDir(filepath.Dir(path))); err != nil {
-		return fmt.Errorf("store lfs object: %w", err)
-	}
 	return nil
-}
-
-func (s *Store) makeHome(home string) error {
-	if _, err := os.Stat(home); err == nil {
-		return nil
-	}
-	return errors.Join(os.MkdirAll(home, 0o700), syncDir(s.dir))
-}
-
-// syncDir makes the names in a folder durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // List returns what is held of a repository, by OID.

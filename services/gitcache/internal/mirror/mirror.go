@@ -14,6 +14,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"regexp"
 	"time"
 )
 
@@ -118,6 +119,12 @@ type Definition struct {
 	// PartialClone: the content of files is mirrored when it is first needed.
 	PartialClone bool
 }
+
+var uidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// IsUID reports whether text can be a repository's UID. A UID can name a folder, and does not lead
+// out of the folder that it stands in.
+func IsUID(text string) bool { return uidForm.MatchString(text) }
 
 // SubmoduleMark stands in the names of submodules' repositories, and in no other name.
 const SubmoduleMark = "."

@@ -13,12 +13,12 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/durable"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
@@ -190,14 +190,5 @@ func (r *Registry) saveDisk(c copyOnDisk) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(r.params.Path), ".definitions-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // gone already where the rename succeeded
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), r.params.Path)
+	return durable.WriteFile(r.params.Path, ".definitions-", data)
 }
