@@ -37,7 +37,7 @@ var cores = []string{
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
 	"services/gitcache/internal/lfs", "services/gitcache/internal/gitconfig", "services/gitcache/internal/submodule",
 	"internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance",
-	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/memory",
+	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/store", "services/gitcache/internal/memory",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/distributor/internal/intake", "services/distributor/internal/encodings", "services/distributor/internal/lookup",
@@ -171,7 +171,7 @@ var orderedRooms = []string{
 	"services/distributor/internal/catalog", "services/distributor/internal/sqlstore",
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
-	"services/gitcache/internal/uploadpack/...", "services/gitcache/internal/backend",
+	"services/gitcache/internal/store",
 	"services/tunnel", "services/tunnel/internal/...",
 	"internal/bundle", "internal/h2", "internal/cas/casdisk", "internal/identity", "internal/rpc",
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,28 +17,35 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-// errOvertaken reports that the mirror became another one while it was being compacted.
+const (
+	// examineEvery is the time between two searches for objects that no ref reaches.
+	examineEvery = 7 * 24 * time.Hour
+	// worthwhile is the share of a mirror that has to be unreachable to be dropped.
+	worthwhile = 0.25
+	// walkCost is the memory for each object while the reachable ones are collected.
+	walkCost = 96
+)
+
+// errOvertaken means that the mirror was replaced while it was being compacted.
 var errOvertaken = errors.New("mirror was replaced meanwhile")
 
 // Compact implements [mirror.Storage].
 //
 // A fetch leaves a pack of its own. When there are more than a few, those that are small beside the
-// others become one, so that a pack is written again a few times in its life at most, however many
-// fetches follow. Large packs are linked. From time to time, what no ref reaches is dropped; see
-// [compaction.sort].
+// others become one; see planGeometric. Large packs are linked. From time to time objects that no
+// ref reaches are dropped; see choose.
 //
 // Everything happens in a new generation. Until the state names it the old one counts; what a crash
-// leaves of either is swept at the next start.
+// leaves of either is swept when the mirror is loaded next.
 func (s *Store) Compact(
 	ctx context.Context, uid string, enter func(context.Context) (leave func(), err error),
 ) (mirror.Compaction, error) {
-	dir, ok := s.enter(uid)
+	dir, ok := s.generations.enter(uid)
 	if !ok {
 		return mirror.Compaction{}, nil
 	}
 	defer s.leave(context.WithoutCancel(ctx), dir)
 	c := &compaction{store: s, uid: uid, home: filepath.Dir(dir), from: dir}
-	defer c.close(context.WithoutCancel(ctx))
 	done, err := c.run(ctx, enter)
 	if err != nil {
 		return mirror.Compaction{}, fmt.Errorf("compact mirror: %w", err)
@@ -45,19 +53,17 @@ func (s *Store) Compact(
 	return done, nil
 }
 
-// compaction is one mirror that gets fewer packs.
+// compaction is one mirror that gets fewer packs. Only run is called from outside.
 type compaction struct {
 	store *Store
 	uid   string
 	home  string
-	from  string // the generation that is current
+	from  string // the generation that was current at the beginning
 
-	packs []packFile
+	packs []packFile // of from, at the beginning
+	state state      // at the beginning
 	plan  plan
-	state state // as it was at the beginning
 	draft *Draft
-	held  string // the folder of the draft before it had its lasting name
-	taken int64
 }
 
 func (c *compaction) run(ctx context.Context, enter func(context.Context) (leave func(), err error)) (mirror.Compaction, error) {
@@ -68,10 +74,14 @@ func (c *compaction) run(ctx context.Context, enter func(context.Context) (leave
 	if c.state, err = readState(c.home); err != nil {
 		return mirror.Compaction{}, err
 	}
-	if err := c.sort(ctx); err != nil || len(c.plan.merge) == 0 {
+	if err := c.choose(ctx); err != nil || len(c.plan.merge) == 0 {
 		return mirror.Compaction{}, err
 	}
 	started := time.Now()
+	if c.draft, err = c.store.Draft(c.uid, c.state.content(), true); err != nil {
+		return mirror.Compaction{}, err
+	}
+	defer c.draft.Close()
 	if err := c.build(ctx); err != nil {
 		return mirror.Compaction{}, err
 	}
@@ -90,106 +100,127 @@ func (c *compaction) run(ctx context.Context, enter func(context.Context) (leave
 	}, nil
 }
 
-// build makes the new generation: links, and the new pack.
-func (c *compaction) build(ctx context.Context) error {
-	room := total(c.plan.merge)
-	if err := c.store.take(room, false); err != nil {
-		return err
+// choose decides what to do. Once a week, if refs moved, it finds out what they reach. Objects that
+// neither the refs nor those of a week ago reach are dropped, if they are a good part of the
+// mirror. A commit therefore stays for a week at least, because somebody may still name it by its
+// id.
+func (c *compaction) choose(ctx context.Context) error {
+	c.plan = planGeometric(c.packs)
+	var last examination
+	if err := readJSON(filepath.Join(c.home, examinedFile), &last); err != nil {
+		return c.writeExamination(c.state.Refs) // for the first time, or after damage: the week begins now
 	}
-	c.taken = room
-	draft, err := c.store.Draft(c.uid, c.state.content(), true)
-	if err != nil {
-		return err
+	if time.Since(last.At) < examineEvery || !c.state.ChangedAt.After(last.At) {
+		return nil
 	}
-	c.draft, c.held = draft, draft.dir
-	c.store.hold(c.held)
-	if err := errors.Join(linkAll(c.plan.link, draft.dir), c.store.limits.fault("linked")); err != nil {
-		return err
-	}
-	return errors.Join(c.merge(ctx), c.store.limits.fault("merged"))
-}
-
-func (c *compaction) merge(ctx context.Context) error {
-	release, err := c.store.admit(ctx, objects(c.plan.merge)*pack.MergeCost)
+	release, err := c.store.params.Limits.acquire(ctx, totalObjects(c.packs)*walkCost)
 	if err != nil {
 		return err
 	}
 	defer release()
-	paths := make([]string, len(c.plan.merge))
-	for i, p := range c.plan.merge {
-		paths[i] = p.path
+	objects, err := c.store.Objects(c.from)
+	if err != nil {
+		return err
 	}
-	params := pack.MergeParams{Packs: paths, Dir: packFolder(c.draft.dir)}
+	keep := objectSet{}
+	err = objects.Reachable(ctx, slices.Concat(tips(c.state.Refs), last.Tips), keep.add)
+	if err = errors.Join(err, objects.Close()); err != nil {
+		return fmt.Errorf("find what refs reach: %w", err)
+	}
+	lost, err := keep.missedBytes(c.packs)
+	if err != nil {
+		return err
+	}
+	if float64(lost) < worthwhile*float64(totalSize(c.packs)) {
+		return c.writeExamination(c.state.Refs)
+	}
+	c.plan = plan{merge: c.packs, keep: keep}
+	return nil
+}
+
+func (c *compaction) writeExamination(refs mirror.Refs) error {
+	return writeJSON(filepath.Join(c.home, examinedFile), examination{At: time.Now(), Tips: tips(refs)})
+}
+
+// build fills the new generation: with links, and with the new pack.
+func (c *compaction) build(ctx context.Context) error {
+	if err := c.draft.reserve(totalSize(c.plan.merge)); err != nil {
+		return err
+	}
+	fault := c.store.params.Limits.fault
+	if err := errors.Join(linkAll(c.plan.link, c.draft.dir), fault("linked")); err != nil {
+		return err
+	}
+	return errors.Join(c.merge(ctx), fault("merged"))
+}
+
+func (c *compaction) merge(ctx context.Context) error {
+	release, err := c.store.params.Limits.acquire(ctx, totalObjects(c.plan.merge)*pack.MergeCost)
+	if err != nil {
+		return err
+	}
+	defer release()
+	params := pack.MergeParams{Dir: packFolder(c.draft.dir)}
+	for _, p := range c.plan.merge {
+		params.Packs = append(params.Packs, p.path)
+	}
 	if c.plan.keep != nil {
 		params.Keep = c.plan.keep.has
 	}
 	made, err := pack.Merge(ctx, params)
-	if errors.Is(err, pack.ErrEmpty) {
+	switch {
+	case errors.Is(err, pack.ErrEmpty):
 		return nil
-	}
-	if err != nil {
+	case err != nil || c.plan.keep == nil:
 		return err
 	}
-	return c.plan.keep.within(filepath.Join(packFolder(c.draft.dir), made.Name+".idx"))
+	return c.plan.keep.checkIndex(filepath.Join(params.Dir, made.Name+".idx"))
 }
 
 // commit makes the new generation the current one, with what was fetched in the meantime. Nobody
-// else writes the mirror.
+// else writes the mirror while it runs.
 func (c *compaction) commit(ctx context.Context) (state, error) {
-	if now, ok := c.store.generation(c.uid); !ok || now != c.from {
+	if c.store.generations.get(c.uid) != c.from {
 		return state{}, errOvertaken
 	}
-	st, err := readState(c.home)
+	now, err := readState(c.home)
 	if err != nil {
 		return state{}, err
 	}
-	if c.plan.keep != nil && st.content().Fingerprint() != c.state.content().Fingerprint() {
-		return state{}, errOvertaken // a ref may have come back to what is not kept
+	if c.plan.keep != nil && now.content().Fingerprint() != c.state.content().Fingerprint() {
+		return state{}, errOvertaken // a ref may lead again to what is not kept
 	}
 	if err := c.linkNew(); err != nil {
 		return state{}, err
 	}
-	content, err := c.draft.commit(st.content(), func(next state) error {
-		return errors.Join(c.store.verify(ctx, c.draft.dir, next), c.store.limits.fault("verified"))
+	fault := c.store.params.Limits.fault
+	st, err := c.draft.commit(now.content(), func(next state) error {
+		return errors.Join(c.store.verify(ctx, c.draft.dir, next), fault("verified"))
 	})
 	if err != nil {
 		return state{}, err
 	}
-	if err := c.store.limits.fault("switched"); err != nil {
+	if err := fault("switched"); err != nil {
 		return state{}, err
 	}
 	c.store.retire(ctx, c.home, c.draft.dir)
 	if c.plan.keep != nil {
-		err = c.examined(content.Refs)
+		err = c.writeExamination(st.Refs)
 	}
-	st, stateErr := readState(c.home)
-	return st, errors.Join(err, stateErr)
+	return st, err
 }
 
-// linkNew adds the packs that came after the compaction began.
+// linkNew adds the packs that arrived after the compaction began.
 func (c *compaction) linkNew() error {
 	now, err := listPacks(c.from)
 	if err != nil {
 		return err
 	}
-	var arrived []packFile
-	for _, p := range now {
-		if !contains(c.packs, p.path) {
-			arrived = append(arrived, p)
-		}
-	}
+	arrived := slices.DeleteFunc(now, func(p packFile) bool { return slices.Contains(c.packs, p) })
 	return linkAll(arrived, c.draft.dir)
 }
 
-func (c *compaction) close(ctx context.Context) {
-	c.store.giveBack(c.taken)
-	if c.draft != nil {
-		c.draft.Close()
-		c.store.leave(ctx, c.held)
-	}
-}
-
-// linkAll makes packs be in another generation too, each after its index.
+// linkAll adds packs to a generation, each after its index.
 func linkAll(packs []packFile, dir string) error {
 	for _, p := range packs {
 		for _, ending := range []string{".idx", ".rev", ".pack"} {

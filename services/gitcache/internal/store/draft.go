@@ -4,15 +4,17 @@
 package store
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/durable"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -22,57 +24,56 @@ type Draft struct {
 	store    *Store
 	uid      string
 	home     string
-	previous string // the generation that is current; empty: none is
-	dir      string
-	fresh    bool  // dir is a new one, under a temporary name
-	taken    int64 // bytes of the disk that were asked for
-	doubted  bool  // previous may be damaged
+	previous string // the generation that was current at the beginning; empty: there was none
+	dir      string // the generation that is written to
+	// temporary is the name under which a new generation was made; empty for the current one. The
+	// draft is a user of that folder, so that another writer's commit does not remove it.
+	temporary string
+	reserved  int64 // bytes of the disk
+	isDoubted bool  // previous may be damaged
 }
 
 // Draft begins to write what shall become next: to the current generation, or to a new one where
-// there is none, where it names objects in another way, where one of the two is partial and the
-// other is not, or where renew asks for it. Close it.
+// there is none, where the current one cannot take next (it names objects in another way, or one of
+// the two is partial and the other is not), or where renew asks for it. The caller closes it once.
 func (s *Store) Draft(uid string, next mirror.Content, renew bool) (*Draft, error) {
 	home, err := s.home(uid)
 	if err != nil {
 		return nil, err
 	}
-	d := &Draft{store: s, uid: uid, home: home}
-	d.previous, _ = s.generation(uid)
-	format := formatOf(next)
-	if d.previous != "" && !renew && fits(d.previous, format) && alike(d.previous, next.Partial) {
+	d := &Draft{store: s, uid: uid, home: home, previous: s.generations.get(uid)}
+	if d.previous != "" && !renew && canTake(d.previous, next) {
 		d.dir = d.previous
 		return d, nil
 	}
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		return nil, fmt.Errorf("make mirror: %w", err)
-	}
-	if d.dir, err = os.MkdirTemp(home, temporaryPattern); err != nil {
-		return nil, fmt.Errorf("make mirror: %w", err)
-	}
-	d.fresh = true
-	if err := writeSkeleton(d.dir, format, next.Partial); err != nil {
+	d.temporary = filepath.Join(home, temporaryPrefix+rand.Text())
+	d.dir = d.temporary
+	s.generations.hold(d.temporary) // before it can be found
+	cfg, _ := configFor(next)
+	if err := makeGeneration(d.dir, cfg); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("make mirror: %w", err)
 	}
 	return d, nil
 }
 
-// Dir is the bare repository to write packs to.
+// Dir returns the bare repository to write packs to.
 func (d *Draft) Dir() string { return d.dir }
 
 // Empty reports whether the draft holds nothing of the current generation.
-func (d *Draft) Empty() bool { return d.fresh }
+func (d *Draft) Empty() bool { return d.dir == d.temporary }
 
-// Close removes what was written and did not come to count.
+// Close removes what was written and not committed.
 func (d *Draft) Close() {
-	d.store.giveBack(d.taken)
-	d.taken = 0
-	if d.fresh {
-		_ = os.RemoveAll(d.dir) // what stays is swept at the next start
-		return
+	d.store.disk.release(d.reserved)
+	if d.Empty() {
+		_ = os.RemoveAll(d.dir) // what stays is swept when the mirror is loaded next
+	} else {
+		_ = sweepPacks(d.dir)
 	}
-	_ = sweepPacks(d.dir)
+	if d.temporary != "" {
+		d.store.generations.leave(d.temporary) // nothing has that name any more
+	}
 }
 
 // Accept makes what was fetched the mirror's content: c, as of now. It asks what of it is admitted,
@@ -88,16 +89,29 @@ func (d *Draft) Accept(ctx context.Context, p mirror.FetchParams, c mirror.Conte
 	}
 	now := time.Now()
 	c.FreshAt, c.ChangedAt, c.Epoch = now, now, p.Epoch
-	c, err = d.commit(c, nil)
+	st, err := d.commit(c, nil)
 	if err != nil {
 		return mirror.Content{}, err
 	}
 	d.store.retire(ctx, d.home, d.dir)
-	return c, nil
+	return st.content(), nil
 }
 
-// Fill makes blobs that were added to a partial mirror count, so that other replicas copy them; all
-// else of it stays. It asks the guard first.
+// admit asks the repository's policy what of c is delivered.
+func (d *Draft) admit(ctx context.Context, p mirror.FetchParams, c mirror.Content) (mirror.Content, error) {
+	if p.Admit == nil {
+		return c, nil
+	}
+	reader, err := d.store.Objects(d.dir)
+	if err != nil {
+		return mirror.Content{}, fmt.Errorf("open what was fetched: %w", err)
+	}
+	c, err = p.Admit(ctx, reader, c)
+	return c, errors.Join(err, reader.Close())
+}
+
+// Fill makes blobs that were added to a partial mirror count, so that other replicas copy them; the
+// rest of the mirror stays. It asks the guard first.
 func (d *Draft) Fill(guard func() error) (mirror.Content, error) {
 	if err := guard(); err != nil {
 		return mirror.Content{}, err
@@ -112,75 +126,84 @@ func (d *Draft) Fill(guard func() error) (mirror.Content, error) {
 	} else { // the clock was set back
 		c.FilledAt = c.FilledAt.Add(time.Nanosecond)
 	}
-	return d.commit(c, nil)
+	st, err = d.commit(c, nil)
+	return st.content(), err
 }
 
-// commit makes c durable: packs first, then the repository's own refs for other tools, then the
-// state.
-func (d *Draft) commit(c mirror.Content, verify func(state) error) (mirror.Content, error) {
+// commit makes c durable and current: packs first, then the repository's own refs for other tools,
+// then the state. Before any of it counts it asks verify, if there is one.
+func (d *Draft) commit(c mirror.Content, verify func(state) error) (state, error) {
 	packs, err := syncPacks(d.dir)
 	if err != nil {
-		return mirror.Content{}, fmt.Errorf("sync packs: %w", err)
-	}
-	st := state{
-		Refs: c.Refs, Head: c.Head, DefaultBranch: c.DefaultBranch,
-		FreshAt: c.FreshAt, ChangedAt: c.ChangedAt, Epoch: c.Epoch, Packs: packs, Policy: c.Policy,
-		Partial: c.Partial, FilledAt: c.FilledAt,
+		return state{}, fmt.Errorf("sync packs: %w", err)
 	}
 	if verify != nil {
-		if err := verify(st); err != nil {
-			return mirror.Content{}, err
+		if err := verify(newState("", c, packs)); err != nil {
+			return state{}, err
 		}
 	}
 	if err := writeRefs(d.dir, c); err != nil {
-		return mirror.Content{}, fmt.Errorf("write refs: %w", err)
+		return state{}, err
 	}
 	if err := d.promote(); err != nil {
-		return mirror.Content{}, fmt.Errorf("switch generation: %w", err)
+		return state{}, fmt.Errorf("switch generation: %w", err)
 	}
-	st.Generation = filepath.Base(d.dir)
+	st := newState(filepath.Base(d.dir), c, packs)
 	if err := writeJSON(filepath.Join(d.home, stateFile), st); err != nil {
-		return mirror.Content{}, err
+		return state{}, err
 	}
-	d.store.setGeneration(d.uid, d.dir)
-	d.store.settle(d.uid, st)
-	return st.content(), nil
+	d.store.makeCurrent(d.uid, d.dir, st)
+	return st, nil
 }
 
-// promote gives a new generation its lasting name. From there on Close leaves it: the state may
-// name it.
+// promote gives a new generation its lasting name. From here on Close leaves it: the state may name
+// it.
 func (d *Draft) promote() error {
-	if !d.fresh {
+	if !d.Empty() {
 		return nil
 	}
-	final := filepath.Join(d.home, generationPattern+strings.TrimPrefix(filepath.Base(d.dir), temporaryPattern))
+	final := filepath.Join(d.home, generationPrefix+strings.TrimPrefix(filepath.Base(d.dir), temporaryPrefix))
 	if err := os.Rename(d.dir, final); err != nil {
 		return err
 	}
-	d.dir, d.fresh = final, false
-	return errors.Join(syncDir(d.home), syncDir(filepath.Dir(d.home)))
+	d.dir = final
+	return errors.Join(durable.SyncDir(d.home), durable.SyncDir(filepath.Dir(d.home)))
 }
 
-// writeRefs writes packed-refs and HEAD, so that the git command and a person find the mirror as it
-// is.
-func writeRefs(dir string, c mirror.Content) error {
-	var packed bytes.Buffer
-	packed.WriteString("# pack-refs with: peeled fully-peeled sorted \n")
-	for _, ref := range allRefs(c.Refs) {
-		fmt.Fprintf(&packed, "%s %s\n", ref.Object, ref.Name)
-		if ref.Commit != "" && ref.Commit != ref.Object {
-			fmt.Fprintf(&packed, "^%s\n", ref.Commit)
-		}
+// reserve asks for room that is given back when the draft is closed: from then on its mirror's
+// account has the bytes.
+func (d *Draft) reserve(bytes int64) error {
+	err := d.store.disk.reserve(bytes, d.previous == "")
+	if full, ok := errors.AsType[*mirror.UpstreamError](err); ok {
+		full.Message = fmt.Sprintf("More than %s are needed. %s", formatBytes(d.reserved+bytes), full.Message)
 	}
-	if err := writeAtomic(filepath.Join(dir, "packed-refs"), packed.Bytes()); err != nil {
-		return err
+	if err == nil {
+		d.reserved += bytes
 	}
-	head := "ref: refs/heads/main\n"
-	switch {
-	case c.DefaultBranch != "":
-		head = "ref: " + c.DefaultBranch + "\n"
-	case c.Head != "":
-		head = c.Head + "\n"
+	return err
+}
+
+// Limit returns a reader of what r holds that fails where the disk has no room for it.
+func (d *Draft) Limit(r io.Reader) io.Reader { return &limitedReader{draft: d, below: r} }
+
+// limitedReader reserves room for what it reads.
+type limitedReader struct {
+	draft  *Draft
+	below  io.Reader
+	failed error // of an earlier read
+}
+
+// Read implements io.Reader.
+func (l *limitedReader) Read(p []byte) (int, error) {
+	if l.failed != nil {
+		return 0, l.failed
 	}
-	return writeAtomic(filepath.Join(dir, "HEAD"), []byte(head))
+	n, err := l.below.Read(p)
+	if l.failed = l.draft.store.params.Limits.fault("arriving"); l.failed == nil {
+		l.failed = l.draft.reserve(int64(n))
+	}
+	if l.failed != nil {
+		return 0, l.failed
+	}
+	return n, err
 }

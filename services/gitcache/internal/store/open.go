@@ -5,11 +5,9 @@ package store
 
 import (
 	"context"
-	"errors"
-	"log/slog"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
@@ -23,16 +21,17 @@ type reader struct {
 	release func()
 }
 
-// Open implements [content.Opener]. ErrNoMirror from package mirror: there is nothing to read.
+// Open implements [content.Opener]. The error is mirror.ErrNoMirror where there is nothing to read.
 func (s *Store) Open(ctx context.Context, uid string) (content.Reader, error) {
 	if err := s.readers.Acquire(ctx, 1); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	dir, ok := s.enter(uid)
+	dir, ok := s.generations.enter(uid)
 	if !ok {
 		s.readers.Release(1)
 		return nil, mirror.ErrNoMirror
 	}
+	s.disk.noteRead(uid, time.Now())
 	release := func() {
 		s.leave(context.WithoutCancel(ctx), dir)
 		s.readers.Release(1)
@@ -45,81 +44,69 @@ func (s *Store) Open(ctx context.Context, uid string) (content.Reader, error) {
 	return reader{Reader: r, release: release}, nil
 }
 
-// Objects opens the bare repository in dir, such as that of a draft, for reading. It is not counted
-// among the readers.
-func (s *Store) Objects(dir string) (*history.Reader, error) {
-	partial, err := isPartial(dir)
-	if err != nil {
-		return nil, err
-	}
-	return history.Open(dir, history.Params{Partial: partial, Large: func(ctx context.Context, id string) (content.File, error) {
-		return s.large(ctx, dir, id)
-	}})
-}
-
 // Close implements [content.Reader].
 func (r reader) Close() error {
 	defer r.release()
 	return r.Reader.Close()
 }
 
-func (s *Store) enter(uid string) (string, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	dir, ok := s.current[uid]
-	if ok {
-		s.reading[dir]++
-		s.room.read[uid] = time.Now()
-	}
-	return dir, ok
-}
-
-// leave removes the generation with its last reader, if it is retired.
-func (s *Store) leave(ctx context.Context, dir string) {
-	s.mu.Lock()
-	s.reading[dir]--
-	last := s.reading[dir] == 0
-	retired := s.retired[dir]
-	if last {
-		delete(s.reading, dir)
-		delete(s.retired, dir)
-	}
-	s.mu.Unlock()
-	if last && retired {
-		s.removeGeneration(ctx, dir)
-	}
-}
-
-// retire removes the generations of a repository that nobody needs any more: all but those to keep.
-// One that is being read goes with its last reader.
-func (s *Store) retire(ctx context.Context, home string, keep ...string) {
-	entries, err := os.ReadDir(home)
+// Objects opens the bare repository in dir, such as that of a draft, for reading. It is not counted
+// among the readers, and does not keep dir from being removed.
+func (s *Store) Objects(dir string) (*history.Reader, error) {
+	cfg, err := readConfig(dir)
 	if err != nil {
-		s.logger.WarnContext(ctx, "old generations not removed", slog.Any("error", err))
+		return nil, err
 	}
-	for _, e := range entries {
-		dir := filepath.Join(home, e.Name())
-		if e.IsDir() && !slices.Contains(keep, dir) && !s.postpone(dir) {
-			s.removeGeneration(ctx, dir)
+	return history.Open(dir, history.Params{Partial: cfg.isPartial, Large: func(ctx context.Context, id string) (content.File, error) {
+		return s.params.Large(ctx, dir, id)
+	}})
+}
+
+// verify returns an error unless every pack that st names is whole in dir, and every ref leads to
+// an object. The error matches ErrForeign where the back end could not continue with the mirror.
+func (s *Store) verify(ctx context.Context, dir string, st state) error {
+	if st.Partial && !s.params.Partial {
+		return fmt.Errorf("verify mirror: it is partial: %w", ErrForeign)
+	}
+	for name, size := range st.Packs {
+		info, err := os.Stat(filepath.Join(packFolder(dir), name))
+		if err != nil {
+			return fmt.Errorf("verify mirror: %w", err)
+		}
+		if info.Size() != size {
+			return fmt.Errorf("verify mirror: %s has %d bytes, want %d", name, info.Size(), size)
 		}
 	}
+	return s.verifyRefs(ctx, dir, allRefs(st.Refs))
 }
 
-// postpone reports whether a generation is being read, and has it removed afterwards.
-func (s *Store) postpone(dir string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reading[dir] == 0 {
-		return false
-	}
-	s.retired[dir] = true
-	return true
-}
+// maxVerified bounds how many tips are read whole when a mirror is loaded. The others are looked up
+// in the index.
+const maxVerified = 256
 
-// removeGeneration frees the room. What stays is swept at the next start.
-func (s *Store) removeGeneration(ctx context.Context, dir string) {
-	s.forget(dir)
-	if err := os.RemoveAll(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-		s.logger.WarnContext(ctx, "old generation not removed", slog.Any("error", err))
+func (s *Store) verifyRefs(ctx context.Context, dir string, refs mirror.Refs) error {
+	objects, err := s.Objects(dir)
+	if err != nil {
+		return fmt.Errorf("verify mirror: %w", err)
 	}
+	defer func() { _ = objects.Close() }()
+	for i, ref := range refs {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if len(ref.Object) == digitsSHA256 && !s.params.SHA256 {
+			return fmt.Errorf("verify %s: SHA-256 object names: %w", ref.Name, ErrForeign)
+		}
+		kind, err := objects.Kind(ref.Object)
+		if err == nil && kind == "" {
+			err = content.ErrDamaged
+		}
+		if err == nil && i < maxVerified && ref.Commit != "" {
+			_, err = objects.Commit(ctx, ref.Commit)
+		}
+		if err != nil {
+			return fmt.Errorf("verify %s: %w", ref.Name, err)
+		}
+	}
+	return nil
 }

@@ -1,14 +1,53 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store keeps mirrors on disk, whichever back end fetches and reads them.
+// Package store keeps the mirrors of one replica on disk, for any back end that fetches and reads
+// them. It implements [mirror.Storage] and [content.Opener].
 //
-// A repository is <dir>/<uid>/state.json, which names a generation, and <dir>/<uid>/gen-…/, a bare
-// repository that the git command can read too. The state is written last, atomically, after
-// everything it names is durable.
+// # Promises
 //
-// The packs of a generation never change under their names. What is fetched or copied is written to
-// a [Draft]; only [Draft.Accept] makes fetched refs the mirror's.
+//   - A mirror that Load returns can be read: every pack is whole, and every ref leads to an object.
+//   - A change that a method has reported as done survives a crash. After an error, and after a
+//     crash at any instant, the mirror holds what it held before.
+//   - The generation that a reader of Open reads stays on disk until the reader is closed.
+//   - Bytes are received only while all mirrors, what is being received included, take no more than
+//     Limits.DiskBytes. Indexes count once their packs are committed, and retired generations that
+//     are still read do not count.
+//
+// # On disk
+//
+//	<dir>/<uid>/state.json     the current generation by name, its refs and packs; see state
+//	<dir>/<uid>/fresh.json     when a later poll found the upstream unchanged; see freshness
+//	<dir>/<uid>/examined.json  when Compact last looked for unreachable objects; see examination
+//	<dir>/<uid>/gen-…/         a generation: a bare repository that the git command can read, too
+//	<dir>/<uid>/tmp-…          a new generation, or one of the files above, that is being written
+//
+// A generation is temporary (tmp-…) while a [Draft] writes it, becomes lasting (gen-…) when the
+// draft is committed, and current when state.json names it. It is retired when another one has
+// become current, and is removed with its last user.
+//
+// Packs never change under their names. A draft adds packs to the current generation or fills a new
+// one; nothing in it counts before its commit. A commit syncs the packs, writes packed-refs and
+// HEAD for other tools, gives a new generation its lasting name, and last replaces state.json. A
+// crash before that last step leaves the old state, which names only what is still there. Load
+// removes the rest.
+//
+// # Concurrency
+//
+// The caller lets one goroutine at a time write a mirror, as mirror.Storage says; readers and other
+// mirrors are free. Compact is the exception: it builds its draft beside such a writer, and
+// excludes writers only for the commit.
+//
+// Three parts of a [Store] have a lock each: generations, disk and descriptions. None is held
+// during another's, or while the disk is read or written, so there is no lock order. Two invariants
+// span parts, by the order of calls alone:
+//
+//   - A mirror with a current generation has an account: the account is opened before the generation
+//     becomes current, and closed after it was dropped.
+//   - A folder that is being removed has no current user: its removal is decided under the lock of
+//     generations, where users enter, and a retired generation is never entered.
+//
+// The package fetches nothing, decides nothing about signatures, and starts no goroutine.
 package store
 
 import (
@@ -18,23 +57,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
-	"sync"
+	"slices"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
-const (
-	defaultReaders    = 8
-	generationPattern = "gen-"
-	temporaryPattern  = "tmp-"
-	// temporaryPack begins the names of files that are being written beside packs, as it does for
-	// the git command.
-	temporaryPack = "tmp_"
-)
+const defaultReaders = 8
 
 // ErrForeign marks a mirror that is whole, but of a kind that this back end cannot take. It is
 // kept.
@@ -50,30 +82,47 @@ type Params struct {
 	// may be called concurrently.
 	Large func(ctx context.Context, dir, id string) (content.File, error)
 	// SHA256 and Partial: the back end can fetch into mirrors that name objects by SHA-256, and
-	// into those that lack blobs. Mirrors that it could not go on with are left to others.
+	// into those that lack blobs. Mirrors that it could not continue with are left to others.
 	SHA256, Partial bool
 
 	Limits Limits
 	Logger *slog.Logger
 }
 
+// Limits bound what mirrors take. The zero value bounds nothing.
+type Limits struct {
+	// Memory admits compactions. Nil: all are.
+	Memory pack.Memory
+	// DiskBytes bounds the folder of mirrors. Zero: only the disk does.
+	DiskBytes int64
+	// Fault is called between the steps of a compaction and, as "arriving", whenever a piece of a
+	// pack arrives, so that tests can make a step fail. Nil: nothing is called.
+	Fault func(step string) error
+}
+
+func (l Limits) fault(step string) error {
+	if l.Fault == nil {
+		return nil
+	}
+	return l.Fault(step)
+}
+
+// acquire blocks until that much memory may be used.
+func (l Limits) acquire(ctx context.Context, bytes int64) (release func(), err error) {
+	if l.Memory == nil {
+		return func() {}, nil
+	}
+	return l.Memory.Acquire(ctx, bytes)
+}
+
 // Store keeps mirrors under one folder. It may be used concurrently, its drafts for different
 // repositories only.
 type Store struct {
-	dir     string
-	large   func(ctx context.Context, dir, id string) (content.File, error)
-	sha256  bool
-	partial bool
-	logger  *slog.Logger
-	readers *semaphore.Weighted
-	limits  Limits
-
-	mu        sync.Mutex
-	current   map[string]string      // uid → folder of the current generation
-	described map[string]mirror.File // path → what Export says of a file
-	reading   map[string]int         // folder of a generation → its open readers
-	retired   map[string]bool        // folders to remove once nobody reads them
-	room      room
+	params       Params
+	readers      *semaphore.Weighted
+	generations  *generations
+	disk         *disk
+	descriptions *descriptions
 }
 
 var (
@@ -90,85 +139,62 @@ func New(p Params) (*Store, error) {
 		return nil, fmt.Errorf("make mirror folder: %w", err)
 	}
 	s := &Store{
-		dir: p.Dir, large: p.Large, sha256: p.SHA256, partial: p.Partial, logger: p.Logger, readers: semaphore.NewWeighted(int64(p.Readers)), limits: p.Limits,
-		current: map[string]string{}, described: map[string]mirror.File{}, reading: map[string]int{}, retired: map[string]bool{},
-		room: newRoom(),
+		params: p, readers: semaphore.NewWeighted(int64(p.Readers)),
+		generations: newGenerations(), disk: newDisk(p.Limits.DiskBytes), descriptions: newDescriptions(),
 	}
-	return s, s.measure()
+	if err := s.disk.measure(p.Dir); err != nil {
+		return nil, fmt.Errorf("measure mirrors: %w", err)
+	}
+	return s, nil
 }
 
-// uidForm keeps a UID from leaving the folder it names.
-var uidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+// Stored implements [mirror.Storage].
+func (s *Store) Stored() []mirror.Stored { return s.disk.list() }
 
+// Usage implements [mirror.Storage].
+func (s *Store) Usage() mirror.Usage { return s.disk.usage() }
+
+// home returns the folder of a mirror.
 func (s *Store) home(uid string) (string, error) {
-	if !uidForm.MatchString(uid) {
+	if !mirror.IsUID(uid) {
 		return "", fmt.Errorf("repository uid %q cannot name a folder", uid)
 	}
-	return filepath.Join(s.dir, uid), nil
+	return filepath.Join(s.params.Dir, uid), nil
 }
 
-func (s *Store) generation(uid string) (string, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	dir, ok := s.current[uid]
-	return dir, ok
+// makeCurrent makes a generation the one that readers open.
+func (s *Store) makeCurrent(uid, dir string, st state) {
+	s.disk.set(uid, st.bytes(), st.packs())
+	s.generations.set(uid, dir)
 }
 
-func (s *Store) setGeneration(uid, dir string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if dir == "" {
-		delete(s.current, uid)
-		return
-	}
-	s.current[uid] = dir
-}
-
-// Load implements [mirror.Storage].
-func (s *Store) Load(ctx context.Context, uid string) (mirror.Content, error) {
-	home, err := s.home(uid)
+// retire removes the generations of a mirror that nobody needs any more: all but those to keep. One
+// that is in use goes with its last user.
+func (s *Store) retire(ctx context.Context, home string, keep ...string) {
+	entries, err := os.ReadDir(home)
 	if err != nil {
-		return mirror.Content{}, err
+		s.params.Logger.WarnContext(ctx, "old generations not removed", slog.Any("error", err))
 	}
-	st, err := readState(home)
-	if errors.Is(err, os.ErrNotExist) {
-		s.vacate(uid)
-		return mirror.Content{}, errors.Join(mirror.ErrNoMirror, sweep(home, ""))
+	for _, e := range entries {
+		dir := filepath.Join(home, e.Name())
+		if e.IsDir() && !slices.Contains(keep, dir) && s.generations.retire(dir) {
+			s.removeGeneration(ctx, dir)
+		}
 	}
-	if err == nil {
-		err = s.verify(ctx, filepath.Join(home, st.Generation), st)
-	}
-	if ctx.Err() != nil {
-		return mirror.Content{}, context.Cause(ctx)
-	}
-	if errors.Is(err, ErrForeign) {
-		s.logger.WarnContext(ctx, "mirror not readable by this back end", slog.String("leat.repository.uid", uid), slog.Any("error", err))
-		return mirror.Content{}, mirror.ErrNoMirror
-	}
-	if err != nil {
-		s.logger.WarnContext(ctx, "damaged mirror dropped", slog.String("leat.repository.uid", uid), slog.Any("error", err))
-		s.vacate(uid)
-		return mirror.Content{}, errors.Join(mirror.ErrNoMirror, os.RemoveAll(home))
-	}
-	if err := sweep(home, st.Generation); err != nil {
-		return mirror.Content{}, fmt.Errorf("sweep mirror: %w", err)
-	}
-	s.setGeneration(uid, filepath.Join(home, st.Generation))
-	s.settle(uid, st)
-	return st.content(), nil
 }
 
-// Remove implements [mirror.Storage].
-func (s *Store) Remove(_ context.Context, uid string) error {
-	home, err := s.home(uid)
-	if err != nil {
-		return err
+// leave ends one use of a generation, and removes the generation if it was the last use of a
+// retired one.
+func (s *Store) leave(ctx context.Context, dir string) {
+	if s.generations.leave(dir) {
+		s.removeGeneration(ctx, dir)
 	}
-	s.setGeneration(uid, "")
-	s.forget(home)
-	if err := os.RemoveAll(home); err != nil {
-		return fmt.Errorf("remove mirror: %w", err)
+}
+
+// removeGeneration frees the room. What stays is swept when the mirror is loaded next.
+func (s *Store) removeGeneration(ctx context.Context, dir string) {
+	s.descriptions.forget(dir)
+	if err := os.RemoveAll(dir); err != nil {
+		s.params.Logger.WarnContext(ctx, "old generation not removed", slog.Any("error", err))
 	}
-	s.vacate(uid)
-	return nil
 }
