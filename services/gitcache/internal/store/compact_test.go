@@ -59,6 +59,29 @@ func TestWhatIsDeliveredIsKept(t *testing.T) {
 	}
 }
 
+// TestCompactingIsNotReading has a mirror compacted: room is made by the time of the last reader.
+func TestCompactingIsNotReading(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, t.TempDir())
+	accept(t, s, mirror.Content{}, false)
+	if _, err := s.Compact(t.Context(), "uid", func(context.Context) (func(), error) { return func() {}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Stored(); len(got) != 1 || !got[0].ReadAt.IsZero() {
+		t.Errorf("got %+v after a compaction, want one mirror that was not read", got)
+	}
+	r, err := s.Open(t.Context(), "uid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Stored(); len(got) != 1 || got[0].ReadAt.IsZero() {
+		t.Errorf("got %+v after a reader, want one mirror that was read", got)
+	}
+}
+
 // acceptPacks makes the packs of a repository a mirror.
 func acceptPacks(t *testing.T, s *store.Store, repo *gittest.Repo, c mirror.Content) {
 	t.Helper()
