@@ -8,6 +8,7 @@ package gitconfig
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -41,6 +42,16 @@ func Parse(text string) ([]Setting, error) {
 			return nil, fmt.Errorf("%w: line %d: %w", ErrSyntax, p.line, err)
 		}
 	}
+}
+
+// Last returns the value of a setting, the last one's of several, and "" where there is none.
+func Last(settings []Setting, section, subsection, key string) string {
+	for _, s := range slices.Backward(settings) {
+		if s.Section == section && s.Subsection == subsection && s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
 }
 
 // parser takes text from the front of rest.

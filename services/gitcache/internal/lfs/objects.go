@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
@@ -68,7 +70,7 @@ const (
 	// failureMemory is how long the upstream is not asked again for what it did not give: a
 	// thousand callers cost as many requests as one.
 	failureMemory = 15 * time.Second
-	manyFailures  = 10_000
+	manyFailures  = 10_000 // that are remembered
 )
 
 var errUnsaid = errors.New("the upstream said nothing of the object")
@@ -78,9 +80,10 @@ var errUnsaid = errors.New("the upstream said nothing of the object")
 type Objects struct {
 	params Params
 
-	mu      sync.Mutex
-	flights map[objectKey]*flight
-	failed  map[objectKey]failure
+	failed *lru.Cache[objectKey, failure] // of the upstream
+
+	mu        sync.Mutex
+	transfers map[objectKey]*transfer // that have not ended
 }
 
 // objectKey names an object of one repository.
@@ -89,8 +92,8 @@ type objectKey struct {
 	Pointer
 }
 
-// flight is an object on its way, which several callers wait for.
-type flight struct {
+// transfer is an object on its way, which several callers wait for.
+type transfer struct {
 	done chan struct{} // closed when err is set
 	err  error
 }
@@ -105,7 +108,8 @@ func NewObjects(p Params) *Objects {
 	if p.Timeout <= 0 {
 		p.Timeout = defaultTimeout
 	}
-	return &Objects{params: p, flights: map[objectKey]*flight{}, failed: map[objectKey]failure{}}
+	failed, _ := lru.New[objectKey, failure](manyFailures) // fails only for a limit that is not positive
+	return &Objects{params: p, transfers: map[objectKey]*transfer{}, failed: failed}
 }
 
 // Open opens an object that is held here. ErrAbsent: [Objects.Obtain] has to get it first. Errors
@@ -118,116 +122,104 @@ func (o *Objects) Open(uid string, p Pointer) (io.ReadCloser, error) {
 // up, and several callers share one. The error is that of the first object that could not be had, a
 // *MissingError or a *FileError.
 func (o *Objects) Obtain(ctx context.Context, uid, url string, wants []Want) error {
-	flights, err := o.board(ctx, uid, url, wants)
+	awaited, err := o.join(ctx, uid, url, wants)
 	if err != nil {
 		return err
 	}
-	for _, b := range flights {
+	for _, a := range awaited {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-b.done:
+		case <-a.done:
 		}
-		if b.err != nil {
-			return b.blame(b.err)
+		if a.err != nil {
+			return a.blame(a.err)
 		}
 	}
 	return nil
 }
 
-// boarded is a want with the flight that brings it.
-type boarded struct {
+// awaited is a want with the transfer that brings it.
+type awaited struct {
 	Want
-	*flight
+	*transfer
 }
 
-// board returns every want that is not held yet with its flight, and begins those that there are
-// none of.
-func (o *Objects) board(ctx context.Context, uid, url string, wants []Want) ([]boarded, error) {
+// join returns every want that is not held yet with its transfer, and begins one download for all
+// that no transfer brings.
+func (o *Objects) join(ctx context.Context, uid, url string, wants []Want) ([]awaited, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var flights []boarded
+	var all []awaited
 	var fresh []Want
 	for _, w := range wants {
 		key := objectKey{uid, w.Pointer}
-		if f, ok := o.flights[key]; ok {
-			flights = append(flights, boarded{w, f})
+		if t, ok := o.transfers[key]; ok {
+			all = append(all, awaited{w, t})
 			continue
 		}
 		if o.params.Store.Has(uid, w.Pointer) {
 			continue
 		}
-		if known, ok := o.failed[key]; ok && time.Now().Before(known.until) {
-			o.abandonLocked(uid, fresh)
+		if known, ok := o.failed.Get(key); ok && time.Now().Before(known.until) {
+			for _, w := range fresh { // nobody else has seen these
+				delete(o.transfers, objectKey{uid, w.Pointer})
+			}
 			return nil, w.blame(known.err)
 		}
-		f := &flight{done: make(chan struct{})}
-		o.flights[key] = f
-		flights = append(flights, boarded{w, f})
+		t := &transfer{done: make(chan struct{})}
+		o.transfers[key] = t
+		all = append(all, awaited{w, t})
 		fresh = append(fresh, w)
 	}
 	if len(fresh) > 0 {
-		go o.fly(context.WithoutCancel(ctx), uid, url, fresh) // ends with its own time limit
+		go o.download(context.WithoutCancel(ctx), uid, url, fresh) // ends with its own time limit
 	}
-	return flights, nil
+	return all, nil
 }
 
-// abandonLocked takes back flights that have not begun; nobody else has seen them.
-func (o *Objects) abandonLocked(uid string, wants []Want) {
-	for _, w := range wants {
-		delete(o.flights, objectKey{uid, w.Pointer})
-	}
-}
-
-func (o *Objects) fly(ctx context.Context, uid, url string, wants []Want) {
+// download gets objects, and ends their transfers.
+func (o *Objects) download(ctx context.Context, uid, url string, wants []Want) {
 	ctx, cancel := context.WithTimeout(ctx, o.params.Timeout)
 	defer cancel()
-	e := &errand{objects: o, uid: uid, url: url, reasons: map[Pointer]error{}}
-	err := e.run(ctx, wants)
+	d := &download{
+		params: o.params, uid: uid, url: url, reasons: map[Pointer]error{},
+		arrived: func(w Want) { o.finish(uid, w, nil) },
+	}
+	err := d.run(ctx, wants)
 	for _, w := range wants {
 		if o.params.Store.Has(uid, w.Pointer) {
-			o.land(uid, w, nil)
+			o.finish(uid, w, nil)
 			continue
 		}
-		o.land(uid, w, e.reason(w, err))
+		o.finish(uid, w, d.failure(w, err))
 	}
 }
 
-// land ends the flight of one object, if it has not landed before.
-func (o *Objects) land(uid string, w Want, err error) {
+// finish ends the transfer of one object, if it has not ended before.
+func (o *Objects) finish(uid string, w Want, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	key := objectKey{uid, w.Pointer}
-	f, ok := o.flights[key]
+	t, ok := o.transfers[key]
 	if !ok {
 		return
 	}
-	delete(o.flights, key)
-	delete(o.failed, key)
-	if lasts(err) {
-		o.forgetLocked()
-		o.failed[key] = failure{err, time.Now().Add(failureMemory)}
+	delete(o.transfers, key)
+	o.failed.Remove(key)
+	if isLasting(err) {
+		o.failed.Add(key, failure{err, time.Now().Add(failureMemory)})
 	}
-	f.err = err
-	close(f.done)
+	t.err = err
+	close(t.done)
 }
 
-// lasts tells a failure of the upstream, which the next caller would meet again, from one of ours.
-func lasts(err error) bool {
+// isLasting reports whether a failure is the upstream's, which the next caller would meet again,
+// and not one of ours.
+func isLasting(err error) bool {
 	_, missing := errors.AsType[*MissingError](err)
 	_, failed := errors.AsType[*mirror.UpstreamError](err)
 	return missing || failed
-}
-
-func (o *Objects) forgetLocked() {
-	if len(o.failed) < manyFailures {
-		return
-	}
-	for key, f := range o.failed {
-		if time.Now().After(f.until) {
-			delete(o.failed, key)
-		}
-	}
 }
 
 // Provide opens an object for another replica. Where this one owns the repository it gets the

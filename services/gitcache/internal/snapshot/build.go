@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/cas"
 )
 
 // buildKey names a build. With store it writes the bundle even if its digest is known: the store
@@ -67,7 +66,7 @@ func (b *Builder) attempt(ctx context.Context, from Folder, key buildKey) (Snaps
 	if err != nil {
 		span.SetStatus(codes.Error, "build did not succeed")
 		if permanent(err) {
-			b.refused.put(key.outline, err)
+			b.refused.Add(key.outline, err)
 		}
 		return Snapshot{}, err
 	}
@@ -144,12 +143,8 @@ func (b *Builder) spool(ctx context.Context, mirrors *shelf, leaves []leaf) (Sna
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("store bundle: %w", err)
 	}
-	return describe(s, info), nil
-}
-
-func describe(s Snapshot, info cas.Info) Snapshot {
 	s.ContentSize, s.StoredSize = info.ContentSize, info.StoredSize
-	return s
+	return s, nil
 }
 
 // write writes the compressed canonical bundle of the leaves to w.
@@ -159,10 +154,7 @@ func (b *Builder) write(ctx context.Context, mirrors *shelf, leaves []leaf, w io
 		return Snapshot{}, err
 	}
 	out := newPipeline(compressed)
-	p := &packer{
-		mirrors: mirrors, objects: b.params.Objects, limits: b.params.Limits.WithDefaults(), blame: b.blame,
-		out: bundle.NewWriter(out, b.params.Limits),
-	}
+	p := &packer{builder: b, mirrors: mirrors, out: bundle.NewWriter(out, b.params.Limits)}
 	err = p.addAll(ctx, leaves)
 	if err == nil {
 		err = p.out.Close()

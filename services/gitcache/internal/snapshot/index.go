@@ -16,7 +16,10 @@ import (
 	"strings"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/durable"
 )
 
 // rememberDigests bounds an index; maxIndexFile is when its file is begun again, from its newer
@@ -31,7 +34,7 @@ const (
 // methods may be called concurrently.
 type Index struct {
 	mu    sync.Mutex // orders lines
-	known *recent[treeKey, Snapshot]
+	known *lru.Cache[treeKey, Snapshot]
 	file  *os.File // nil: memory only
 }
 
@@ -46,7 +49,7 @@ type record struct {
 }
 
 // NewIndex returns an index that remembers as long as the process lives.
-func NewIndex() *Index { return &Index{known: newRecent[treeKey, Snapshot](rememberDigests)} }
+func NewIndex() *Index { return &Index{known: newCache[treeKey, Snapshot](rememberDigests)} }
 
 // OpenIndex reads the index in a file, which is made if it does not exist. Lines that cannot be
 // read are left out.
@@ -78,10 +81,7 @@ func OpenIndex(path string) (*Index, error) {
 // checksum fits.
 func shortenFile(path string, data []byte) ([]byte, error) {
 	data = data[len(data)/2:]
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return nil, err
-	}
-	return data, os.Rename(path+".new", path)
+	return data, durable.WriteFile(path, "digests-", data)
 }
 
 func (x *Index) load(data string) {
@@ -92,7 +92,7 @@ func (x *Index) load(data string) {
 		if sum != checksum(text) || json.Unmarshal([]byte(text), &r) != nil {
 			continue
 		}
-		x.known.put(treeKey{uid: r.UID, id: r.Key}, Snapshot{
+		x.known.Add(treeKey{uid: r.UID, id: r.Key}, Snapshot{
 			Digest: r.Digest, ContentSize: r.Content, StoredSize: r.Stored, FileCount: r.Files,
 		})
 	}
@@ -102,23 +102,22 @@ func checksum(text string) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(text))), 16)
 }
 
-// Get returns what is known of the content that a key of ours names.
-func (x *Index) Get(uid, key string) (Snapshot, bool) {
-	return x.known.get(treeKey{uid: uid, id: key})
-}
+// Get returns what is known of the content that a key of a repository names.
+func (x *Index) Get(uid, id string) (Snapshot, bool) { return x.known.Get(treeKey{uid, id}) }
 
-// Put remembers a snapshot. It is not synced: what a crash takes is computed again.
-func (x *Index) Put(uid, key string, s Snapshot) error {
+// Put remembers a snapshot. It is not synced: a digest that a crash takes is computed again.
+func (x *Index) Put(uid, id string, s Snapshot) error {
+	key := treeKey{uid, id}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if before, ok := x.known.get(treeKey{uid: uid, id: key}); ok && before.Digest == s.Digest {
+	if before, ok := x.known.Get(key); ok && before.Digest == s.Digest {
 		return nil
 	}
-	x.known.put(treeKey{uid: uid, id: key}, s)
+	x.known.Add(key, s)
 	if x.file == nil {
 		return nil
 	}
-	text, err := json.Marshal(record{uid, key, s.Digest, s.ContentSize, s.StoredSize, s.FileCount})
+	text, err := json.Marshal(record{uid, id, s.Digest, s.ContentSize, s.StoredSize, s.FileCount})
 	if err != nil {
 		return fmt.Errorf("write digest index: %w", err)
 	}

@@ -57,7 +57,8 @@ func pointerIn(l leaf, file content.File) (p lfs.Pointer, ok bool, head []byte, 
 // gather lists all objects that leaves need and that are not here.
 func (p *packer) gather(ctx context.Context, leaves []leaf) error {
 	absent := &absentError{places: map[*place][]lfs.Want{}}
-	left := p.limits.Bytes
+	limits := p.builder.params.Limits
+	left := limits.Bytes
 	for _, l := range leaves {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -70,7 +71,7 @@ func (p *packer) gather(ctx context.Context, leaves []leaf) error {
 			continue
 		}
 		if left -= pointer.Size; left < 0 {
-			return &bundle.LimitError{Limit: bundle.LimitBytes, Max: p.limits.Bytes, Name: l.name}
+			return &bundle.LimitError{Limit: bundle.LimitBytes, Max: limits.Bytes, Name: l.name}
 		}
 		absent.places[l.place] = append(absent.places[l.place], lfs.Want{Pointer: pointer, Path: l.path})
 	}
@@ -91,10 +92,10 @@ func (p *packer) absent(ctx context.Context, l leaf) (lfs.Pointer, bool, error) 
 	if err != nil || !ok {
 		return pointer, false, err
 	}
-	if pointer.Size > p.limits.FileBytes { // before anybody downloads it
-		return pointer, false, &bundle.LimitError{Limit: bundle.LimitFileBytes, Max: p.limits.FileBytes, Name: l.name}
+	if limit := p.builder.params.Limits.FileBytes; pointer.Size > limit { // before anybody downloads it
+		return pointer, false, &bundle.LimitError{Limit: bundle.LimitFileBytes, Max: limit, Name: l.name}
 	}
-	object, err := p.objects.Open(l.uid, pointer)
+	object, err := p.builder.params.Objects.Open(l.uid, pointer)
 	if errors.Is(err, lfs.ErrAbsent) {
 		return pointer, true, nil
 	}
@@ -142,13 +143,7 @@ func (b *Builder) lfsURL(ctx context.Context, p *place) (string, error) {
 	if errors.Is(err, gitconfig.ErrSyntax) { // git-lfs would not go on; the usual server may still have it
 		return "", nil
 	}
-	url := ""
-	for _, s := range settings {
-		if s.Section == "lfs" && s.Subsection == "" && s.Key == "url" {
-			url = s.Value
-		}
-	}
-	return url, err
+	return gitconfig.Last(settings, "lfs", "", "url"), err
 }
 
 // readConfig reads a file with settings in the commit's root; there may be none.

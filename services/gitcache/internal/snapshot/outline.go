@@ -22,25 +22,25 @@ type outline struct {
 	found     map[string]struct{} // of what is named
 }
 
-// outlineOf returns the hash, from memory where the same was asked of the commit before.
-func (b *Builder) outlineOf(ctx context.Context, f Folder) (string, error) {
+// outlineOf returns the hash, with the repository, from memory where the same was asked of the commit before.
+func (b *Builder) outlineOf(ctx context.Context, f Folder) (treeKey, error) {
 	key := outlineKey{uid: f.UID, commit: f.Commit, selection: f.Selection.Key()}
-	if sum, ok := b.outlines.get(key); ok {
-		return sum, nil
+	if sum, ok := b.outlines.Get(key); ok {
+		return treeKey{f.UID, sum}, nil
 	}
 	r, err := b.params.Mirrors.Open(ctx, f.UID)
 	if err != nil {
-		return "", err
+		return treeKey{}, err
 	}
 	defer func() { _ = r.Close() }()
 	o := &outline{reader: r, selection: f.Selection, hash: selection.NewHash("outline"), found: map[string]struct{}{}}
 	o.hash.Add(f.Selection.Key())
 	if err := o.read(ctx, f.Commit); err != nil {
-		return "", err
+		return treeKey{}, err
 	}
 	sum := o.hash.Sum()
-	b.outlines.put(key, sum)
-	return sum, nil
+	b.outlines.Add(key, sum)
+	return treeKey{f.UID, sum}, nil
 }
 
 func (o *outline) read(ctx context.Context, commit string) error {

@@ -17,12 +17,9 @@ import (
 
 // packer writes leaves into a bundle.
 type packer struct {
+	builder *Builder
 	mirrors *shelf
-	objects Objects
-	limits  bundle.Limits
 	out     *bundle.Writer
-	// blame tells whose matter a failure to read is.
-	blame func(*place, error) error
 }
 
 func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
@@ -73,7 +70,7 @@ func (p *packer) open(ctx context.Context, l leaf) (content.File, error) {
 	}
 	file, err := r.Blob(ctx, l.id)
 	if err != nil {
-		return content.File{}, p.blame(l.place, fmt.Errorf("open %q: %w", l.path, err))
+		return content.File{}, p.builder.blame(l.place, fmt.Errorf("open %q: %w", l.path, err))
 	}
 	return file, nil
 }
@@ -94,7 +91,7 @@ func (p *packer) addFile(l leaf, file content.File) error {
 	switch {
 	case err != nil:
 		return err
-	case ok && p.objects == nil:
+	case ok && p.builder.params.Objects == nil:
 		return &UnsupportedError{Path: l.path, Reason: "is a Git LFS pointer, and none are resolved here"}
 	case ok:
 		return p.addObject(l, pointer)
@@ -106,7 +103,7 @@ func (p *packer) addFile(l leaf, file content.File) error {
 // addObject writes what stands behind a pointer. lfs.ErrAbsent: nothing was written, because it is
 // not here.
 func (p *packer) addObject(l leaf, pointer lfs.Pointer) error {
-	object, err := p.objects.Open(l.uid, pointer)
+	object, err := p.builder.params.Objects.Open(l.uid, pointer)
 	if err != nil {
 		return err
 	}

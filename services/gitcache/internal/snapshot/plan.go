@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
@@ -31,11 +30,10 @@ type leaf struct {
 
 // planner finds out which leaves of a commit are selected, without a look at what is in them.
 type planner struct {
-	reader    content.Reader
-	place     *place
-	rules     func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) // of the repository that is walked
+	builder   *Builder
+	reader    content.Reader // of the repository that is walked
+	place     *place         // that repository
 	selection *selection.Selection
-	maxLeaves int
 	toVisit   int // how many more entries
 	leaves    []leaf
 	joints    []joint  // submodules that are selected
@@ -52,13 +50,8 @@ func (b *Builder) plan(ctx context.Context, mirrors *shelf, f Folder) ([]leaf, e
 	if err != nil {
 		return nil, err
 	}
-	var p *planner
-	p = &planner{
-		reader: r, place: &place{uid: f.UID, commit: f.Commit}, selection: f.Selection, maxLeaves: b.maxFiles(),
-		toVisit: b.params.Visits,
-		rules: func(ctx context.Context, path string, e content.Entry) (*ignore.Rules, error) {
-			return b.rulesOf(ctx, p.place.uid, p.reader, path, e)
-		},
+	p := &planner{
+		builder: b, reader: r, place: &place{uid: f.UID, commit: f.Commit}, selection: f.Selection, toVisit: b.params.Visits,
 	}
 	if err := p.walkAll(ctx, f.Selection.Start(), tree); err != nil {
 		return nil, err
@@ -131,8 +124,8 @@ func (p *planner) add(path string, e content.Entry) error {
 	if base := p.selection.Base(); base != "" {
 		name = strings.TrimPrefix(path, base+"/")
 	}
-	if len(p.leaves) == p.maxLeaves {
-		return &bundle.LimitError{Limit: bundle.LimitFiles, Max: int64(p.maxLeaves), Name: name}
+	if limit := p.builder.params.Limits.Files; len(p.leaves) == limit {
+		return &bundle.LimitError{Limit: bundle.LimitFiles, Max: int64(limit), Name: name}
 	}
 	p.leaves = append(p.leaves, leaf{path: path, name: name, kind: e.Kind, id: e.ID, place: p.place})
 	return nil
@@ -144,7 +137,7 @@ func (p *planner) withRules(ctx context.Context, at selection.At, entries []cont
 	if i < 0 || !at.AsksForRules() {
 		return at, nil
 	}
-	rules, err := p.rules(ctx, at.Below(selection.IgnoreFile), entries[i])
+	rules, err := p.builder.rulesOf(ctx, p.place.uid, p.reader, at.Below(selection.IgnoreFile), entries[i])
 	if lacks, ok := errors.AsType[*content.AbsentError](err); ok {
 		p.absent = append(p.absent, lacks.IDs...)
 		return at, nil

@@ -28,7 +28,7 @@ func (b *Builder) rulesOf(ctx context.Context, uid string, r content.Reader, pat
 		return nil, &UnsupportedError{Path: path, Reason: "is a symbolic link; ignore rules have to be in a file"}
 	}
 	key := treeKey{uid: uid, id: e.ID}
-	if rules, ok := b.rules.get(key); ok {
+	if rules, ok := b.rules.Get(key); ok {
 		return rules, nil
 	}
 	text, err := readRules(ctx, r, path, e.ID)
@@ -37,7 +37,7 @@ func (b *Builder) rulesOf(ctx context.Context, uid string, r content.Reader, pat
 	}
 	rules := ignore.Parse(text)
 	if len(text) <= rememberSize {
-		b.rules.put(key, rules)
+		b.rules.Add(key, rules)
 	}
 	return rules, nil
 }

@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
@@ -110,9 +111,10 @@ type Builder struct {
 	params   Params
 	building *semaphore.Weighted
 	metrics  *metrics
-	outlines *recent[outlineKey, string]
-	rules    *recent[treeKey, *ignore.Rules]
-	refused  *recent[treeKey, error]
+	// What these remember never changes; each drops the answers that were asked for longest ago.
+	outlines *lru.Cache[outlineKey, string]
+	rules    *lru.Cache[treeKey, *ignore.Rules]
+	refused  *lru.Cache[treeKey, error]
 
 	compressor bundle.Compressor
 	builds     *flight.Group[buildKey, Snapshot]
@@ -144,16 +146,23 @@ func NewBuilder(p Params) (*Builder, error) {
 	if p.Timeout <= 0 {
 		p.Timeout = defaultTimeout
 	}
+	p.Limits = p.Limits.WithDefaults()
 	m, err := newMetrics(p.Meter)
 	if err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	return &Builder{
 		params: p, building: semaphore.NewWeighted(int64(p.Builds)), metrics: m,
-		outlines: newRecent[outlineKey, string](rememberOutlines), refused: newRecent[treeKey, error](rememberFaults),
-		rules:  newRecent[treeKey, *ignore.Rules](rememberRules),
+		outlines: newCache[outlineKey, string](rememberOutlines), refused: newCache[treeKey, error](rememberFaults),
+		rules:  newCache[treeKey, *ignore.Rules](rememberRules),
 		builds: flight.New[buildKey, Snapshot](p.Timeout),
 	}, nil
+}
+
+// newCache returns a cache of limit answers.
+func newCache[K comparable, V any](limit int) *lru.Cache[K, V] {
+	cache, _ := lru.New[K, V](limit) // fails only for a limit that is not positive
+	return cache
 }
 
 // Resolve returns the snapshot of a selection: from memory where the content of what it names is
@@ -174,13 +183,13 @@ func (b *Builder) resolve(ctx context.Context, f Folder) (s Snapshot, result str
 	if err != nil {
 		return Snapshot{}, resolveFailed, err
 	}
-	if s, ok := b.params.Index.Get(f.UID, id); ok {
+	if s, ok := b.params.Index.Get(id.uid, id.id); ok {
 		return s, resolveKnown, nil
 	}
-	if err, ok := b.refused.get(treeKey{f.UID, id}); ok {
+	if err, ok := b.refused.Get(id); ok {
 		return Snapshot{}, resolveFailed, err
 	}
-	s, err = b.build(ctx, f, buildKey{outline: treeKey{f.UID, id}})
+	s, err = b.build(ctx, f, buildKey{outline: id})
 	return s, resultOf(err), err
 }
 
@@ -199,15 +208,14 @@ func (b *Builder) Open(ctx context.Context, d digest.Digest, f Folder) (*cas.Blo
 	if err != nil {
 		return nil, err
 	}
-	if known, ok := b.params.Index.Get(f.UID, id); ok && known.Digest != d {
-		return nil, fmt.Errorf("%w: the folder's digest is %s, want %s", ErrBundleNotFound, known.Digest, d)
+	s, isKnown := b.params.Index.Get(id.uid, id.id)
+	if !isKnown || s.Digest == d {
+		if s, err = b.build(ctx, f, buildKey{outline: id, store: true}); err != nil {
+			return nil, err
+		}
 	}
-	built, err := b.build(ctx, f, buildKey{outline: treeKey{f.UID, id}, store: true})
-	if err != nil {
-		return nil, err
-	}
-	if built.Digest != d {
-		return nil, fmt.Errorf("%w: the folder's digest is %s, want %s", ErrBundleNotFound, built.Digest, d)
+	if s.Digest != d {
+		return nil, fmt.Errorf("%w: the folder's digest is %s, want %s", ErrBundleNotFound, s.Digest, d)
 	}
 	return b.params.Store.Open(ctx, d)
 }
@@ -217,12 +225,4 @@ func (b *Builder) Stored(ctx context.Context, d digest.Digest) (*cas.Blob, error
 	blob, err := b.Open(ctx, d, Folder{})
 	b.metrics.openedStored(ctx, err)
 	return blob, err
-}
-
-// maxFiles is how many leaves a bundle may have.
-func (b *Builder) maxFiles() int {
-	if b.params.Limits.Files > 0 {
-		return b.params.Limits.Files
-	}
-	return bundle.DefaultLimits().Files
 }

@@ -113,13 +113,10 @@ func urlOf(settings []gitconfig.Setting, path string) string {
 			name, found = s.Subsection, true
 		}
 	}
-	url := ""
-	for _, s := range settings {
-		if found && s.Section == "submodule" && s.Subsection == name && s.Key == "url" {
-			url = s.Value
-		}
+	if !found {
+		return ""
 	}
-	return url
+	return gitconfig.Last(settings, "submodule", name, "url")
 }
 
 // walkSubmodule lists the leaves of one submodule. content.ErrCommitNotFound and
@@ -152,17 +149,16 @@ func (b *Builder) walkSubmodule(ctx context.Context, mirrors *shelf, p *planner,
 func (p *place) checkNesting() error {
 	depth := 0
 	for above := p.above; above != nil; above = above.above {
-		if depth++; depth > maxNesting {
-			return &submodule.UnavailableError{
-				Path: p.link.Path, URL: p.link.URL, Commit: p.commit,
-				Said: fmt.Sprintf("It is nested deeper than %d submodules.", maxNesting),
-			}
+		said := ""
+		switch depth++; {
+		case depth > maxNesting:
+			said = fmt.Sprintf("It is nested deeper than %d submodules.", maxNesting)
+		case above.uid == p.uid:
+			said = "It is a submodule of itself."
+		default:
+			continue
 		}
-		if above.uid == p.uid {
-			return &submodule.UnavailableError{
-				Path: p.link.Path, URL: p.link.URL, Commit: p.commit, Said: "It is a submodule of itself.",
-			}
-		}
+		return &submodule.UnavailableError{Path: p.link.Path, URL: p.link.URL, Commit: p.commit, Said: said}
 	}
 	return nil
 }

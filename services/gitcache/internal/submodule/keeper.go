@@ -8,8 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
@@ -24,7 +25,7 @@ const (
 	maxSubmodules = 100
 	// failureMemory is how long an upstream is not asked again for a commit that it does not have.
 	failureMemory = 30 * time.Second
-	manyFailures  = 10_000
+	manyFailures  = 10_000 // that are remembered
 	tidyEvery     = 30 * time.Second
 )
 
@@ -49,8 +50,7 @@ type Params struct {
 type Keeper struct {
 	params Params
 
-	mu     sync.Mutex
-	failed map[commitKey]failure
+	failed *lru.Cache[commitKey, failure]
 }
 
 // commitKey names a commit of a repository.
@@ -66,7 +66,8 @@ func New(p Params) *Keeper {
 	if p.Patience <= 0 {
 		p.Patience = defaultPatience
 	}
-	return &Keeper{params: p, failed: map[commitKey]failure{}}
+	failed, _ := lru.New[commitKey, failure](manyFailures) // fails only for a limit that is not positive
+	return &Keeper{params: p, failed: failed}
 }
 
 // Locate returns the UID of the submodule's repository, which need not be mirrored. Errors are
@@ -102,8 +103,8 @@ func (k *Keeper) Obtain(ctx context.Context, l Link) error {
 	if err != nil {
 		return err
 	}
-	if said, ok := k.recall(def.UID, l.Commit); ok {
-		return l.unavailable(said)
+	if f, ok := k.failed.Get(commitKey{def.UID, l.Commit}); ok && time.Now().Before(f.until) {
+		return l.unavailable(f.said)
 	}
 	r, err := k.mirrored(ctx, l, def)
 	if err != nil {
@@ -150,25 +151,6 @@ func (k *Keeper) GiveUp(uid string) {
 	if r, err := k.params.Set.Find(uid); err == nil {
 		r.DiscardContent()
 	}
-}
-
-func (k *Keeper) recall(uid, commit string) (string, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	f, ok := k.failed[commitKey{uid, commit}]
-	return f.said, ok && time.Now().Before(f.until)
-}
-
-func (k *Keeper) remember(uid, commit, said string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	now := time.Now()
-	for key, f := range k.failed {
-		if len(k.failed) >= manyFailures && now.After(f.until) {
-			delete(k.failed, key)
-		}
-	}
-	k.failed[commitKey{uid, commit}] = failure{said, now.Add(failureMemory)}
 }
 
 // Run keeps the definitions of submodules in step with those of their roots, until ctx is done. It

@@ -98,7 +98,8 @@ func (w *wait) holds(ctx context.Context) (bool, error) {
 func (w *wait) refresh(ctx context.Context) error {
 	if w.refreshed {
 		const said = "No branch or tag of its repository leads to that commit. Push it there, or change the link."
-		w.keeper.remember(w.repository.Definition().UID, w.link.Commit, said)
+		key := commitKey{w.repository.Definition().UID, w.link.Commit}
+		w.keeper.failed.Add(key, failure{said, time.Now().Add(failureMemory)})
 		return w.link.unavailable(said)
 	}
 	problem, err := w.keeper.params.Set.Refresh(ctx, w.repository.Definition().Name, true)
