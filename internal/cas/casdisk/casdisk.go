@@ -19,6 +19,22 @@
 // The time of the last read is kept as the file's modification time. The order of eviction
 // therefore survives a restart, and a modification time that the store did not set shows that the
 // file was changed.
+//
+// # States
+//
+// A blob is a draft while Put writes it: room is reserved, and a crash loses it. Published, it is
+// listed by the index, and either proven, which this process has verified, or unproven, left by an
+// earlier process or changed since. Evicted, deleted or damaged, it is no longer listed; readers
+// that have it open can continue. A file that could not be removed then is litter: it counts as
+// used until a later try removes it.
+//
+// # Locks
+//
+// The index has the only lock. It is held while a file is renamed into place, removed or touched,
+// so that the list and the folder change together, but never while content is read or written.
+// Hooks and Config.Pinned may be called under it.
+//
+// The package retries no failing disk, and keeps no blob that its bound has no room for.
 package casdisk
 
 import (

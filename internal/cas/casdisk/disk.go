@@ -10,6 +10,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/leatdev/leat/internal/durable"
 )
 
 // Op names an operation on the disk.
@@ -46,6 +48,14 @@ func (d *disk) fault(op Op, path string) error {
 	return d.hooks.Fault(op, path)
 }
 
+// try makes an operation, unless a fault replaces it.
+func (d *disk) try(op Op, path string, operate func() error) error {
+	if err := d.fault(op, path); err != nil {
+		return err
+	}
+	return operate()
+}
+
 // damage returns the bytes that replace p on its way to or from the disk.
 func (d *disk) damage(op Op, path string, p []byte) []byte {
 	if d.hooks.Damage == nil {
@@ -55,10 +65,7 @@ func (d *disk) damage(op Op, path string, p []byte) []byte {
 }
 
 func (d *disk) makeDirs(path string) error {
-	if err := d.fault(OpMkdir, path); err != nil {
-		return err
-	}
-	return os.MkdirAll(path, 0o700)
+	return d.try(OpMkdir, path, func() error { return os.MkdirAll(path, 0o700) })
 }
 
 func (d *disk) lock(path string) (io.Closer, error) {
@@ -105,47 +112,29 @@ func (d *disk) open(path string) (*file, error) {
 }
 
 func (d *disk) rename(from, to string) error {
-	if err := d.fault(OpRename, to); err != nil {
-		return err
-	}
-	return os.Rename(from, to)
+	return d.try(OpRename, to, func() error { return os.Rename(from, to) })
 }
 
 func (d *disk) syncDir(path string) error {
-	if err := d.fault(OpSyncDir, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return d.try(OpSyncDir, path, func() error { return durable.SyncDir(path) })
 }
 
 // remove removes a file. Readers that have it open can continue. Removing an absent file is not an
 // error.
 func (d *disk) remove(path string) error {
-	if err := d.fault(OpRemove, path); err != nil {
-		return err
+	err := d.try(OpRemove, path, func() error { return os.Remove(path) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return err
 }
 
 func (d *disk) removeAll(path string) error {
-	if err := d.fault(OpRemove, path); err != nil {
-		return err
-	}
-	return os.RemoveAll(path)
+	return d.try(OpRemove, path, func() error { return os.RemoveAll(path) })
 }
 
 func (d *disk) touch(path string, at time.Time) error {
-	if err := d.fault(OpTouch, path); err != nil {
-		return err
-	}
-	return os.Chtimes(path, at, at)
+	return d.try(OpTouch, path, func() error { return os.Chtimes(path, at, at) })
 }
 
 // space returns the free and the total bytes of the file system.
@@ -200,12 +189,7 @@ func (f *file) Write(p []byte) (int, error) {
 	return len(p), nil // also if Hooks.Damage dropped bytes: the writer must not notice
 }
 
-func (f *file) sync() error {
-	if err := f.disk.fault(OpSync, f.path); err != nil {
-		return err
-	}
-	return f.os.Sync()
-}
+func (f *file) sync() error { return f.disk.try(OpSync, f.path, f.os.Sync) }
 
 func (f *file) stat() (fs.FileInfo, error) {
 	if err := f.disk.fault(OpStat, f.path); err != nil {
