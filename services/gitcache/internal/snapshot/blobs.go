@@ -18,18 +18,18 @@ type Blobs interface {
 	FetchBlobs(ctx context.Context, uid string, ids []string) error
 }
 
-// lacking makes of a read of what a partial mirror lacks an *absentError; uid is that of the mirror
-// that was read.
-func lacking(uid string, err error) error {
+// asAbsent turns a *content.AbsentError into an *absentError, and returns other errors as they are.
+// uid is that of the mirror that was read.
+func asAbsent(uid string, err error) error {
 	if absent, ok := errors.AsType[*content.AbsentError](err); ok {
 		return &absentError{blobs: map[string][]string{uid: absent.IDs}}
 	}
 	return err
 }
 
-// checkBlobs makes sure that the mirrors hold the content of all leaves. All that they lack is in
-// one *absentError.
-func checkBlobs(ctx context.Context, mirrors *shelf, leaves []leaf) error {
+// checkBlobs returns an error unless the mirrors hold the content of all leaves. One *absentError
+// lists all that they lack, so that the owner asks the upstream once.
+func checkBlobs(ctx context.Context, mirrors *mirrorReader, leaves []leaf) error {
 	ids := map[string][]string{}
 	for _, l := range leaves {
 		ids[l.uid] = append(ids[l.uid], l.id)
@@ -54,7 +54,7 @@ func checkBlobs(ctx context.Context, mirrors *shelf, leaves []leaf) error {
 	return nil
 }
 
-// fetchBlobs gets what partial mirrors lack.
+// fetchBlobs fetches what partial mirrors lack, one mirror after the other.
 func (b *Builder) fetchBlobs(ctx context.Context, blobs map[string][]string) error {
 	for uid, ids := range blobs {
 		if b.params.Blobs == nil {

@@ -50,8 +50,9 @@ func (b *Builder) buildOnce(ctx context.Context, from Folder, key buildKey) (Sna
 	}
 }
 
+// attempt builds once, within the bound of builds, and records how it ended.
 func (b *Builder) attempt(ctx context.Context, from Folder, key buildKey) (Snapshot, error) {
-	release, err := b.slot(ctx)
+	release, err := b.acquire(ctx)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -65,7 +66,7 @@ func (b *Builder) attempt(ctx context.Context, from Folder, key buildKey) (Snaps
 	b.metrics.built(ctx, started, err)
 	if err != nil {
 		span.SetStatus(codes.Error, "build did not succeed")
-		if permanent(err) {
+		if isPermanent(err) {
 			b.refused.Add(key.outline, err)
 		}
 		return Snapshot{}, err
@@ -75,8 +76,8 @@ func (b *Builder) attempt(ctx context.Context, from Folder, key buildKey) (Snaps
 	return s, nil
 }
 
-// slot waits for the right to build.
-func (b *Builder) slot(ctx context.Context) (release func(), err error) {
+// acquire blocks until one more build may run.
+func (b *Builder) acquire(ctx context.Context) (release func(), err error) {
 	b.metrics.waiting.Add(1)
 	defer b.metrics.waiting.Add(-1)
 	if err := b.building.Acquire(ctx, 1); err != nil {
@@ -85,7 +86,8 @@ func (b *Builder) slot(ctx context.Context) (release func(), err error) {
 	return func() { b.building.Release(1) }, nil
 }
 
-// remember puts a digest into the index, without which the next restart costs a build, no more.
+// remember puts a digest into the index. Failing to costs one build after the next restart, so it
+// is only logged.
 func (b *Builder) remember(ctx context.Context, key treeKey, s Snapshot) {
 	if err := b.params.Index.Put(key.uid, key.id, s); err != nil {
 		b.params.Logger.WarnContext(ctx, "digest not remembered", slog.Any("error", err))
@@ -95,11 +97,11 @@ func (b *Builder) remember(ctx context.Context, key treeKey, s Snapshot) {
 // read finds what is selected, and makes its bundle unless the digest of just these leaves is
 // known.
 func (b *Builder) read(ctx context.Context, from Folder, store bool) (Snapshot, error) {
-	mirrors := &shelf{mirrors: b.params.Mirrors}
+	mirrors := &mirrorReader{mirrors: b.params.Mirrors}
 	defer mirrors.Close()
 	leaves, err := b.plan(ctx, mirrors, from)
 	if err != nil {
-		return Snapshot{}, lacking(mirrors.uid, err)
+		return Snapshot{}, asAbsent(mirrors.uid, err)
 	}
 	key := treeKey{from.UID, keyOf(leaves)}
 	if s, ok := b.params.Index.Get(key.uid, key.id); ok && !store {
@@ -112,18 +114,18 @@ func (b *Builder) read(ctx context.Context, from Folder, store bool) (Snapshot, 
 	if err == nil {
 		b.remember(ctx, key, s)
 	}
-	return s, lacking(mirrors.uid, err)
+	return s, asAbsent(mirrors.uid, err)
 }
 
-// permanent reports whether the same content fails in the same way for ever.
-func permanent(err error) bool {
+// isPermanent reports whether the same content fails in the same way for ever.
+func isPermanent(err error) bool {
 	_, empty := errors.AsType[*EmptyError](err)
 	return empty || errors.Is(err, ErrUnsupported) || errors.Is(err, bundle.ErrTooLarge)
 }
 
 // spool writes the bundle to a temporary file, because its digest, under which it is stored, is
 // known only at the end.
-func (b *Builder) spool(ctx context.Context, mirrors *shelf, leaves []leaf) (Snapshot, error) {
+func (b *Builder) spool(ctx context.Context, mirrors *mirrorReader, leaves []leaf) (Snapshot, error) {
 	file, err := os.CreateTemp(b.params.TempDir, "bundle-")
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("spool bundle: %w", err)
@@ -148,7 +150,7 @@ func (b *Builder) spool(ctx context.Context, mirrors *shelf, leaves []leaf) (Sna
 }
 
 // write writes the compressed canonical bundle of the leaves to w.
-func (b *Builder) write(ctx context.Context, mirrors *shelf, leaves []leaf, w io.Writer) (Snapshot, error) {
+func (b *Builder) write(ctx context.Context, mirrors *mirrorReader, leaves []leaf, w io.Writer) (Snapshot, error) {
 	compressed, err := b.compressor.Compress(w)
 	if err != nil {
 		return Snapshot{}, err

@@ -53,17 +53,10 @@ const (
 	resolveFailed = "failed" // what is selected is not there, cannot be a bundle, or could not be read
 )
 
-func resultOf(err error) string {
-	if err != nil {
-		return resolveFailed
-	}
-	return resolveBuilt
-}
-
 func (m *metrics) built(ctx context.Context, started time.Time, err error) {
 	result := "built"
 	switch {
-	case permanent(err):
+	case isPermanent(err):
 		result = "refused"
 	case err != nil:
 		result = "failed"

@@ -26,12 +26,13 @@ type Objects interface {
 	Obtain(ctx context.Context, uid, url string, wants []lfs.Want) error
 }
 
-// absentError ends a build that needs what has to be fetched first. It is met with neither a mirror
-// nor a right to build in hand, because fetching may take long.
+// absentError ends a build that needs what has to be fetched first. Its caller handles it with no
+// mirror open and outside the bound of builds, because fetching may take long. Only one of its
+// fields is set.
 type absentError struct {
-	places map[*place][]lfs.Want
-	links  []submodule.Link
-	blobs  map[string][]string // UID of a partial mirror → ids
+	places map[*place][]lfs.Want // objects of Git LFS, by the repository that needs them
+	links  []submodule.Link      // whose mirrors do not have the commit
+	blobs  map[string][]string   // UID of a partial mirror → ids
 }
 
 // Error implements error.
@@ -54,8 +55,8 @@ func pointerIn(l leaf, file content.File) (p lfs.Pointer, ok bool, head []byte, 
 	return p, err == nil, head, nil
 }
 
-// gather lists all objects that leaves need and that are not here.
-func (p *packer) gather(ctx context.Context, leaves []leaf) error {
+// listAbsent lists all objects that leaves need and that are not here.
+func (p *packer) listAbsent(ctx context.Context, leaves []leaf) error {
 	absent := &absentError{places: map[*place][]lfs.Want{}}
 	limits := p.builder.params.Limits
 	left := limits.Bytes
@@ -78,7 +79,7 @@ func (p *packer) gather(ctx context.Context, leaves []leaf) error {
 	return absent
 }
 
-// absent returns what stands behind a leaf, if that is an object that is not here.
+// absent returns the pointer that a leaf is, and true if its object has to be fetched.
 func (p *packer) absent(ctx context.Context, l leaf) (lfs.Pointer, bool, error) {
 	if l.kind != content.KindFile && l.kind != content.KindExecutable {
 		return lfs.Pointer{}, false, nil
@@ -105,7 +106,7 @@ func (p *packer) absent(ctx context.Context, l leaf) (lfs.Pointer, bool, error) 
 	return pointer, false, err
 }
 
-// fetch gets what a build found absent.
+// fetch fetches what a build found absent.
 func (b *Builder) fetch(ctx context.Context, absent *absentError) error {
 	if err := b.fetchBlobs(ctx, absent.blobs); err != nil {
 		return err

@@ -22,7 +22,8 @@ type outline struct {
 	found     map[string]struct{} // of what is named
 }
 
-// outlineOf returns the hash, with the repository, from memory where the same was asked of the commit before.
+// outlineOf returns the hash, with the repository, from memory where the same was asked of the
+// commit before.
 func (b *Builder) outlineOf(ctx context.Context, f Folder) (treeKey, error) {
 	key := outlineKey{uid: f.UID, commit: f.Commit, selection: f.Selection.Key()}
 	if sum, ok := b.outlines.Get(key); ok {
@@ -51,13 +52,15 @@ func (o *outline) read(ctx context.Context, commit string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.folder(ctx, "", root, maxDepth); err != nil {
+	if err := o.addFolder(ctx, "", root, maxDepth); err != nil {
 		return err
 	}
-	return o.complete()
+	return o.checkNamed()
 }
 
-func (o *outline) folder(ctx context.Context, path, tree string, depth int) error {
+// addFolder adds a folder: by the id of its tree where it is named as a whole, else by the named
+// entries below it.
+func (o *outline) addFolder(ctx context.Context, path, tree string, depth int) error {
 	if depth == 0 {
 		return fmt.Errorf("walk tree: more than %d levels at %q", maxDepth, path)
 	}
@@ -76,18 +79,18 @@ func (o *outline) folder(ctx context.Context, path, tree string, depth int) erro
 		prefix = path + "/"
 	}
 	for _, e := range entries {
-		if err := o.entry(ctx, prefix+e.Name, e, depth); err != nil {
+		if err := o.addEntry(ctx, prefix+e.Name, e, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *outline) entry(ctx context.Context, path string, e content.Entry, depth int) error {
+func (o *outline) addEntry(ctx context.Context, path string, e content.Entry, depth int) error {
 	switch {
 	case e.Kind == content.KindFolder:
 		if o.selection.Named(path) || o.selection.LeadsOn(path) {
-			return o.folder(ctx, path, e.ID, depth-1)
+			return o.addFolder(ctx, path, e.ID, depth-1)
 		}
 	case o.selection.NamesFile(path) && e.Kind != content.KindSubmodule, isIgnoreFile(e):
 		o.add(strconv.Itoa(int(e.Kind)), path, e.ID)
@@ -100,8 +103,8 @@ func (o *outline) add(what, path, id string) {
 	o.hash.Add(what, path, id)
 }
 
-// complete returns an error that lists named files that are missing.
-func (o *outline) complete() error {
+// checkNamed returns an error unless everything that the selection names was found.
+func (o *outline) checkNamed() error {
 	for _, folder := range o.selection.Folders() {
 		if _, ok := o.found[folder]; !ok {
 			return &content.PathError{Path: folder, Want: "folder"}

@@ -18,10 +18,12 @@ import (
 // packer writes leaves into a bundle.
 type packer struct {
 	builder *Builder
-	mirrors *shelf
+	mirrors *mirrorReader
 	out     *bundle.Writer
 }
 
+// addAll writes the leaves. At the first object that is not here it stops writing, and lists those
+// of all further leaves instead.
 func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
 	for i, l := range leaves {
 		if ctx.Err() != nil {
@@ -29,17 +31,17 @@ func (p *packer) addAll(ctx context.Context, leaves []leaf) error {
 		}
 		err := p.add(ctx, l)
 		if errors.Is(err, lfs.ErrAbsent) {
-			return p.gather(ctx, leaves[i:])
+			return p.listAbsent(ctx, leaves[i:])
 		}
 		if err != nil {
-			return refine(l, err)
+			return explain(l, err)
 		}
 	}
 	return nil
 }
 
-// refine turns what a bundle refuses into what the repository's owner has to change.
-func refine(l leaf, err error) error {
+// explain turns what a bundle refuses into what the repository's owner has to change.
+func explain(l leaf, err error) error {
 	entry, ok := errors.AsType[*bundle.EntryError](err)
 	switch {
 	case ok && entry.Reason == bundle.ReasonOutside:

@@ -28,7 +28,9 @@ type leaf struct {
 	*place
 }
 
-// planner finds out which leaves of a commit are selected, without a look at what is in them.
+// planner finds out which leaves of a commit are selected, without reading any of them. The walk
+// goes from the top down and is bounded three times: by the entries that are looked at, by the
+// leaves that are selected, and by depth.
 type planner struct {
 	builder   *Builder
 	reader    content.Reader // of the repository that is walked
@@ -36,12 +38,13 @@ type planner struct {
 	selection *selection.Selection
 	toVisit   int // how many more entries
 	leaves    []leaf
-	joints    []joint  // submodules that are selected
-	absent    []string // ignore files that a partial mirror lacks
+	gitlinks  []gitlink // submodules that are selected
+	absent    []string  // ignore files that a partial mirror lacks
 }
 
-// plan lists the leaves in the order of their names.
-func (b *Builder) plan(ctx context.Context, mirrors *shelf, f Folder) ([]leaf, error) {
+// plan lists the leaves in the order of their names. Submodules are walked after the repository
+// itself, because only one mirror may be open.
+func (b *Builder) plan(ctx context.Context, mirrors *mirrorReader, f Folder) ([]leaf, error) {
 	r, err := mirrors.open(ctx, f.UID)
 	if err != nil {
 		return nil, err
@@ -100,6 +103,7 @@ func (p *planner) walk(ctx context.Context, at selection.At, tree string, depth 
 	return nil
 }
 
+// visit walks a folder, notes a submodule for later, or adds a leaf, if it is selected.
 func (p *planner) visit(ctx context.Context, at selection.At, e content.Entry, depth int) error {
 	if e.Kind == content.KindFolder {
 		if below, ok := at.Enter(e.Name); ok {
@@ -109,7 +113,7 @@ func (p *planner) visit(ctx context.Context, at selection.At, e content.Entry, d
 	}
 	if e.Kind == content.KindSubmodule {
 		if below, ok := at.Enter(e.Name); ok {
-			p.joints = append(p.joints, joint{from: p.place, at: below, path: at.Below(e.Name), commit: e.ID})
+			p.gitlinks = append(p.gitlinks, gitlink{from: p.place, at: below, path: at.Below(e.Name), commit: e.ID})
 		}
 		return nil
 	}

@@ -3,14 +3,41 @@
 
 // Package snapshot turns a folder of a commit into a digest and a bundle.
 //
-// The id of a Git tree changes exactly when the folder's content does, so digests are remembered
-// ([Index]) by the ids of what a selection names: a commit that leaves its folders alone costs no
-// look at their files. One that changes them, but nothing that is selected, costs a look at their
-// trees, because digests are remembered by the ids of the selected files too. The bundle itself
-// lives in a content-addressed store, which may forget it; it is then built again from the mirror.
+// # Promises
+//
+// One selection of one commit has one digest, on every replica and for ever. A build reads at most
+// Params.Visits entries of trees and stays within Params.Limits, whatever a repository holds;
+// content that a bundle cannot carry is an error that names the path. Concurrent callers share a
+// build, which continues when its first caller gives up.
+//
+// # How a digest is found
+//
+//  1. The outline, a hash over the ids of what a selection names, is read from a few trees. The id
+//     of a Git tree changes exactly when its content does, so a commit that leaves the named folders
+//     alone has the outline, and the digest, of the commit before.
+//  2. Otherwise the leaves, the selected files, are listed. The [Index] knows digests by their ids,
+//     too: a commit that changes nothing selected costs a look at trees, and none at files.
+//  3. Otherwise the bundle is built: read from the mirrors, hashed and compressed to a temporary
+//     file, and put into a content-addressed store. That store may drop it; it is then built again.
+//
+// A build that needs something which is kept outside the mirror (blobs of a partial clone, objects
+// of Git LFS, mirrors of submodules) ends with an absentError, which lists all of that kind that it
+// can see. These are fetched while no mirror is open and no other build is held up; then the build
+// is tried again.
+//
+// # Concurrency
+//
+// A [Builder] may be used concurrently. It has no lock of its own: its caches, the group of builds
+// and the Index have theirs, and none calls back. A build has at most one reader of a mirror open
+// at a time, because readers are counted: builds that each held one and waited for another could
+// wait for ever. All types but Builder and Index are for one goroutine.
+//
+// The package fetches nothing itself, decides nothing about signatures, and knows no refs: a caller
+// resolves a ref to a commit first.
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,15 +164,9 @@ const (
 
 // NewBuilder returns a Builder.
 func NewBuilder(p Params) (*Builder, error) {
-	if p.Builds <= 0 {
-		p.Builds = defaultBuilds
-	}
-	if p.Visits <= 0 {
-		p.Visits = defaultVisits
-	}
-	if p.Timeout <= 0 {
-		p.Timeout = defaultTimeout
-	}
+	p.Builds = cmp.Or(max(p.Builds, 0), defaultBuilds)
+	p.Visits = cmp.Or(max(p.Visits, 0), defaultVisits)
+	p.Timeout = cmp.Or(max(p.Timeout, 0), defaultTimeout)
 	p.Limits = p.Limits.WithDefaults()
 	m, err := newMetrics(p.Meter)
 	if err != nil {
@@ -189,8 +210,10 @@ func (b *Builder) resolve(ctx context.Context, f Folder) (s Snapshot, result str
 	if err, ok := b.refused.Get(id); ok {
 		return Snapshot{}, resolveFailed, err
 	}
-	s, err = b.build(ctx, f, buildKey{outline: id})
-	return s, resultOf(err), err
+	if s, err = b.build(ctx, f, buildKey{outline: id}); err != nil {
+		return Snapshot{}, resolveFailed, err
+	}
+	return s, resolveBuilt, nil
 }
 
 // Open opens the bundle of a digest: the stored one, or one built again from the folder f, where

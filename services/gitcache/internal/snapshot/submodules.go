@@ -39,35 +39,35 @@ type Submodules interface {
 	// *submodule.NotReadyError, *submodule.UnavailableError, the context's and those of the store
 	// for definitions.
 	Obtain(ctx context.Context, l submodule.Link) error
-	// GiveUp has a damaged mirror fetched again.
-	GiveUp(uid string)
+	// Discard has a damaged mirror fetched again.
+	Discard(uid string)
 }
 
-// joint is where the tree of a submodule is to be put.
-type joint struct {
+// gitlink is where the tree of a submodule is to be put.
+type gitlink struct {
 	from   *place // the repository whose commit has the link
 	at     selection.At
 	path   string // in the repository that is bundled
 	commit string
 }
 
-// within is the path in the repository that has the link.
-func (j joint) within() string { return strings.TrimPrefix(j.path, j.from.prefix) }
+// within returns the path in the repository that has the link.
+func (j gitlink) within() string { return strings.TrimPrefix(j.path, j.from.prefix) }
 
 // walkSubmodules puts the trees of submodules into their places, one after the other, and those of
 // their submodules. What is not mirrored yet is an *absentError with all links that could be seen.
-func (b *Builder) walkSubmodules(ctx context.Context, mirrors *shelf, p *planner) error {
+func (b *Builder) walkSubmodules(ctx context.Context, mirrors *mirrorReader, p *planner) error {
 	absent := &absentError{}
-	nested := len(p.joints) > 0
-	for places := 0; len(p.joints) > 0; places++ {
-		j := p.joints[0]
+	nested := len(p.gitlinks) > 0
+	for places := 0; len(p.gitlinks) > 0; places++ {
+		j := p.gitlinks[0]
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if places == maxPlaces {
 			return &UnsupportedError{Path: j.path, Reason: fmt.Sprintf("is a submodule too many: a bundle may have them in %d places", maxPlaces)}
 		}
-		p.joints = p.joints[1:]
+		p.gitlinks = p.gitlinks[1:]
 		link, err := b.link(ctx, mirrors, j)
 		if err != nil {
 			return err
@@ -89,8 +89,8 @@ func (b *Builder) walkSubmodules(ctx context.Context, mirrors *shelf, p *planner
 	return nil
 }
 
-// link finds out where a submodule is.
-func (b *Builder) link(ctx context.Context, mirrors *shelf, j joint) (submodule.Link, error) {
+// link returns what the commit that has a gitlink says of it, in .gitmodules.
+func (b *Builder) link(ctx context.Context, mirrors *mirrorReader, j gitlink) (submodule.Link, error) {
 	l := submodule.Link{Root: j.from.root().uid, Parent: j.from.uid, Path: j.path, Commit: j.commit}
 	r, err := mirrors.open(ctx, j.from.uid)
 	if err != nil {
@@ -121,7 +121,7 @@ func urlOf(settings []gitconfig.Setting, path string) string {
 
 // walkSubmodule lists the leaves of one submodule. content.ErrCommitNotFound and
 // mirror.ErrNoMirror: it has to be obtained.
-func (b *Builder) walkSubmodule(ctx context.Context, mirrors *shelf, p *planner, j joint, link submodule.Link) error {
+func (b *Builder) walkSubmodule(ctx context.Context, mirrors *mirrorReader, p *planner, j gitlink, link submodule.Link) error {
 	if b.params.Submodules == nil {
 		return &UnsupportedError{Path: j.path, Reason: "is a submodule, and none are fetched here"}
 	}
@@ -145,7 +145,7 @@ func (b *Builder) walkSubmodule(ctx context.Context, mirrors *shelf, p *planner,
 	return b.blame(here, p.walkAll(ctx, j.at, tree))
 }
 
-// checkNesting ends what would go round in circles, or down for ever.
+// checkNesting returns an error where a submodule contains itself, or is nested too deep.
 func (p *place) checkNesting() error {
 	depth := 0
 	for above := p.above; above != nil; above = above.above {
@@ -163,17 +163,17 @@ func (p *place) checkNesting() error {
 	return nil
 }
 
-// blame makes damage of a submodule's mirror that mirror's matter, instead of that of the
-// repository it is bundled with.
+// blame has the mirror of a submodule fetched again where err is its damage, and reports that it is
+// not ready. Otherwise the caller would discard the mirror of the repository that is bundled.
 func (b *Builder) blame(p *place, err error) error {
 	if p.link == nil || !errors.Is(err, content.ErrDamaged) {
 		return err
 	}
-	b.params.Submodules.GiveUp(p.uid)
+	b.params.Submodules.Discard(p.uid)
 	return &submodule.NotReadyError{Path: p.link.Path, URL: p.link.URL, Problem: nil}
 }
 
-// obtain has submodules mirrored.
+// obtain has submodules mirrored, several at a time, and waits for them.
 func (b *Builder) obtain(ctx context.Context, links []submodule.Link) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(obtainAtOnce)

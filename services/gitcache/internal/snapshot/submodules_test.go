@@ -65,7 +65,7 @@ func (m *modules) Obtain(_ context.Context, l submodule.Link) error {
 	return nil
 }
 
-func (m *modules) GiveUp(uid string) { m.givenUp = append(m.givenUp, uid) }
+func (m *modules) Discard(uid string) { m.givenUp = append(m.givenUp, uid) }
 
 // with adds submodules to a commit, by path.
 func with(c commit, links map[string]string) commit {

@@ -146,8 +146,8 @@ func (k *Keeper) count(root string) int {
 	return n
 }
 
-// GiveUp has the damaged mirror of a submodule fetched again.
-func (k *Keeper) GiveUp(uid string) {
+// Discard has the damaged mirror of a submodule fetched again.
+func (k *Keeper) Discard(uid string) {
 	if r, err := k.params.Set.Find(uid); err == nil {
 		r.DiscardContent()
 	}

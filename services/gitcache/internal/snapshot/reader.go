@@ -10,7 +10,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
-// place is a repository whose content a bundle holds, at a commit.
+// place is a repository whose content a bundle holds, at a commit. Places form a tree: below the
+// repository that is bundled are its submodules, and below these are theirs.
 type place struct {
 	uid, commit string
 	prefix      string          // of its paths in the repository that is bundled; empty for that one itself
@@ -26,16 +27,15 @@ func (p *place) root() *place {
 	return p
 }
 
-// shelf opens mirrors for one build, one at a time: readers are counted, and a build that held one
-// while it waits for another could wait for ever.
-type shelf struct {
+// mirrorReader opens mirrors for one build, one at a time: the package comment says why.
+type mirrorReader struct {
 	mirrors content.Opener
 	uid     string
 	reader  content.Reader
 }
 
 // open returns a reader of that repository, which is good until the next call.
-func (s *shelf) open(ctx context.Context, uid string) (content.Reader, error) {
+func (s *mirrorReader) open(ctx context.Context, uid string) (content.Reader, error) {
 	if s.reader != nil && s.uid == uid {
 		return s.reader, nil
 	}
@@ -49,7 +49,7 @@ func (s *shelf) open(ctx context.Context, uid string) (content.Reader, error) {
 }
 
 // Close gives the reader back.
-func (s *shelf) Close() {
+func (s *mirrorReader) Close() {
 	if s.reader != nil {
 		_ = s.reader.Close() // nothing was written
 		s.reader = nil
