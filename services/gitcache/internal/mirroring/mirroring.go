@@ -54,6 +54,7 @@
 package mirroring
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -89,23 +90,16 @@ func DefaultSettings() Settings {
 
 func (s Settings) withDefaults() Settings {
 	d := DefaultSettings()
-	s.PollInterval = positive(s.PollInterval, d.PollInterval)
-	s.LeaseTTL = positive(s.LeaseTTL, d.LeaseTTL)
-	s.LeaseRenew = positive(s.LeaseRenew, s.LeaseTTL/3)
-	s.FetchTimeout = positive(s.FetchTimeout, d.FetchTimeout)
-	s.CloneTimeout = positive(s.CloneTimeout, d.CloneTimeout)
-	s.Debounce = positive(s.Debounce, d.Debounce)
-	s.Rebalance = positive(s.Rebalance, d.Rebalance)
-	s.Fetches = positive(s.Fetches, d.Fetches)
-	s.Clones = positive(s.Clones, d.Clones)
+	s.PollInterval = cmp.Or(max(s.PollInterval, 0), d.PollInterval)
+	s.LeaseTTL = cmp.Or(max(s.LeaseTTL, 0), d.LeaseTTL)
+	s.LeaseRenew = cmp.Or(max(s.LeaseRenew, 0), s.LeaseTTL/3)
+	s.FetchTimeout = cmp.Or(max(s.FetchTimeout, 0), d.FetchTimeout)
+	s.CloneTimeout = cmp.Or(max(s.CloneTimeout, 0), d.CloneTimeout)
+	s.Debounce = cmp.Or(max(s.Debounce, 0), d.Debounce)
+	s.Rebalance = cmp.Or(max(s.Rebalance, 0), d.Rebalance)
+	s.Fetches = cmp.Or(max(s.Fetches, 0), d.Fetches)
+	s.Clones = cmp.Or(max(s.Clones, 0), d.Clones)
 	return s
-}
-
-func positive[T int | time.Duration](value, fallback T) T {
-	if value <= 0 {
-		return fallback
-	}
-	return value
 }
 
 // Deps are what a [Set] works with. All but Objects are required.

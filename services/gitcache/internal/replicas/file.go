@@ -47,37 +47,32 @@ func open[T any, M chunked[T]](
 	ctx context.Context, patience time.Duration, gone error, call func(context.Context) (*connect.ServerStreamForClient[T], error),
 ) (io.ReadCloser, error) {
 	reading, cancel := context.WithCancelCause(ctx)
-	f := &file{
+	f := &file[T, M]{
 		stalled: time.AfterFunc(patience, func() { cancel(errStalled) }), cancel: cancel, gone: gone,
 		cause: func() error { return context.Cause(reading) },
 	}
-	stream, err := call(reading)
-	if err != nil {
+	var err error
+	if f.stream, err = call(reading); err != nil {
 		f.stalled.Stop()
 		cancel(nil)
 		return nil, f.explain(err)
 	}
-	f.stream, f.next = stream, func() []byte { return M(stream.Msg()).GetChunk() }
 	return f, nil
 }
 
-// file reads the chunks of a stream as one.
-type file struct {
-	stream interface {
-		Receive() bool
-		Err() error
-		Close() error
-	}
-	next    func() []byte // of the message that was received last
-	chunk   []byte        // what is left of it
-	stalled *time.Timer
+// file reads the chunks of a stream as one. It ends with an error when the other replica sends
+// nothing for a while: a replica that is frozen keeps its connections open.
+type file[T any, M chunked[T]] struct {
+	stream  *connect.ServerStreamForClient[T]
+	chunk   []byte      // what is left of the message that was received last
+	stalled *time.Timer // cancels the call; every message resets it
 	cancel  context.CancelCauseFunc
-	cause   func() error
+	cause   func() error // why the call was cancelled
 	gone    error
 }
 
 // Read implements io.Reader.
-func (f *file) Read(p []byte) (int, error) {
+func (f *file[T, M]) Read(p []byte) (int, error) {
 	for len(f.chunk) == 0 {
 		if !f.stream.Receive() {
 			if err := f.stream.Err(); err != nil {
@@ -86,15 +81,15 @@ func (f *file) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		f.stalled.Reset(stallTimeout)
-		f.chunk = f.next()
+		f.chunk = M(f.stream.Msg()).GetChunk()
 	}
 	n := copy(p, f.chunk)
 	f.chunk = f.chunk[n:]
 	return n, nil
 }
 
-// explain tells a stall, and a file that is gone, from other failures.
-func (f *file) explain(err error) error {
+// explain returns the error that a failed call means: a stall, a file that is gone, or another one.
+func (f *file[T, M]) explain(err error) error {
 	if errors.Is(f.cause(), errStalled) {
 		return fmt.Errorf("read from replica: %w: %w", errStalled, err)
 	}
@@ -105,7 +100,7 @@ func (f *file) explain(err error) error {
 }
 
 // Close implements io.Closer.
-func (f *file) Close() error {
+func (f *file[T, M]) Close() error {
 	f.stalled.Stop()
 	f.cancel(nil)
 	_ = f.stream.Close() // reports the cancellation

@@ -2,12 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package replicas calls other replicas of gitcache. It is the only way to reach one.
+//
+// A replica is reached by its name, which carries a signature ([Names]): names come from Redis, and
+// Redis is not trusted to decide where calls go. Connections are kept for as long as the process
+// lives. Calls end with their context; a stream of a file also ends when nothing arrives for a
+// while. Errors of the wire leave the package as the errors that the ports of packages mirror and
+// lfs promise. The package retries nothing, and decides nothing about ownership.
 package replicas
 
 import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
@@ -40,6 +49,7 @@ func New(dial func(name string) (rpc.Client, error)) *Replicas {
 	return &Replicas{dial: dial, byName: map[string]peer{}}
 }
 
+// reach returns the clients of a replica, and makes them at the first call.
 func (r *Replicas) reach(name string) (peer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +99,8 @@ func (r *Replicas) Refresh(ctx context.Context, replica string, def mirror.Defin
 	}, nil
 }
 
-// coreError makes of a replica's error what the ports of package mirror promise.
+// coreError returns a replica's error in the terms of the ports in package mirror: it also matches
+// the sentinel that the reason stands for.
 func coreError(action string, err error) error {
 	means := map[errorsv1.Reason]error{
 		errorsv1.Reason_REASON_OWNER_UNAVAILABLE:    mirror.ErrNotOwner,
@@ -118,8 +129,8 @@ func (r *Replicas) Inspect(ctx context.Context, replica string, def mirror.Defin
 	return toCopy(resp), nil
 }
 
-// toCopy reads what another replica says of its mirror. Nothing in it is believed before the files
-// have been verified.
+// toCopy returns what another replica says of its mirror. The caller verifies the files before it
+// believes any of it.
 func toCopy(resp *gitcachev1.GetMirrorResponse) mirror.Copy {
 	refs := make([]mirror.Ref, 0, len(resp.GetRefs()))
 	for _, ref := range resp.GetRefs() {
@@ -132,20 +143,19 @@ func toCopy(resp *gitcachev1.GetMirrorResponse) mirror.Copy {
 	for _, f := range resp.GetFiles() {
 		files = append(files, mirror.File{Name: f.GetName(), Size: f.GetSize(), Digest: f.GetDigest()})
 	}
-	c := mirror.Copy{Fingerprint: resp.GetFingerprint(), Generation: resp.GetGeneration(), Files: files, Content: mirror.Content{
+	return mirror.Copy{Fingerprint: resp.GetFingerprint(), Generation: resp.GetGeneration(), Files: files, Content: mirror.Content{
 		Refs: mirror.NewRefs(refs), Head: resp.GetHead(), DefaultBranch: resp.GetDefaultBranch(), Epoch: resp.GetEpoch(),
 		Policy: resp.GetPolicy(), Partial: resp.GetPartial(),
+		FilledAt: timeOf(resp.GetFilledAt()), FreshAt: timeOf(resp.GetFreshAt()), ChangedAt: timeOf(resp.GetChangedAt()),
 	}}
-	if at := resp.GetFilledAt(); at != nil {
-		c.Content.FilledAt = at.AsTime()
+}
+
+// timeOf returns the zero time for a time that is not set.
+func timeOf(at *timestamppb.Timestamp) time.Time {
+	if at == nil {
+		return time.Time{}
 	}
-	if at := resp.GetFreshAt(); at != nil {
-		c.Content.FreshAt = at.AsTime()
-	}
-	if at := resp.GetChangedAt(); at != nil {
-		c.Content.ChangedAt = at.AsTime()
-	}
-	return c
+	return at.AsTime()
 }
 
 // FetchBlobs implements [mirror.Replicas].
