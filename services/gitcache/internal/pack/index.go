@@ -19,6 +19,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/leatdev/leat/internal/durable"
 )
 
 // Entry is an object's place in a pack.
@@ -155,7 +157,7 @@ func (x *Index) inPackOrder() []Entry {
 // writeIndex writes the index of a pack with that checksum, durably. It sorts the entries.
 func writeIndex(path string, entries []Entry, sum []byte) error {
 	slices.SortFunc(entries, func(a, b Entry) int { return bytes.Compare(a.ID[:], b.ID[:]) })
-	return writeFile(path, func(w io.Writer) error {
+	return durable.Write(path, TemporaryPrefix, func(w io.Writer) error {
 		hash := sha1.New() //nolint:gosec // as above
 		b := bufio.NewWriter(io.MultiWriter(w, hash))
 		_, _ = b.Write(indexMagic) // errors stick until Flush
