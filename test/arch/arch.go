@@ -171,7 +171,8 @@ var orderedRooms = []string{
 	"services/distributor/internal/catalog", "services/distributor/internal/sqlstore",
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
-	"services/gitcache/internal/store",
+	"services/gitcache/internal/store", "services/gitcache/internal/uploadpack/...",
+	"services/gitcache/internal/backend",
 	"services/tunnel", "services/tunnel/internal/...",
 	"internal/bundle", "internal/h2", "internal/cas/casdisk", "internal/identity", "internal/rpc",
 }

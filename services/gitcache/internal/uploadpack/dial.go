@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -100,11 +101,11 @@ func readGrant(r io.Reader) (grant, error) {
 func (g grant) check(allowPlain bool) error {
 	u, err := url.Parse(g.Href)
 	if err != nil || u.Host == "" || u.User != nil {
-		return &mirror.UpstreamError{Reason: mirror.ReasonProtocol, Message: "The host's git-lfs-authenticate names no LFS server."}
+		return &mirror.UpstreamError{Reason: reason.UpstreamProtocol, Message: "The host's git-lfs-authenticate names no LFS server."}
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !allowPlain) {
 		return &mirror.UpstreamError{
-			Reason:  mirror.ReasonProtocol,
+			Reason:  reason.UpstreamProtocol,
 			Message: "The host's LFS server is reached over plain HTTP, which would show its token to everyone on the way.",
 		}
 	}

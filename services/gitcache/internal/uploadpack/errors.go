@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/internal/reason"
 )
 
 // The errors of this package. Those that know what a person has to do about them are a
@@ -27,7 +27,7 @@ var ErrBroken = errors.New("broken git protocol")
 // problemError is an error that comes with its reason and with a message for people.
 type problemError interface {
 	error
-	problem() (mirror.Reason, string)
+	problem() (reason.Reason, string)
 }
 
 var (
@@ -38,24 +38,24 @@ var (
 // fixedError is a problemError that always has the same words.
 type fixedError struct {
 	text    string
-	reason  mirror.Reason
+	reason  reason.Reason
 	message string
 }
 
 var (
 	// errUnsupported is a repository of a kind that this back end cannot mirror.
 	errUnsupported = &fixedError{
-		"unsupported kind of repository", mirror.ReasonProtocol, "The repository uses SHA-256 object names. Leat cannot mirror those except with " +
+		"unsupported kind of repository", reason.UpstreamProtocol, "The repository uses SHA-256 object names. Leat cannot mirror those except with " +
 			"the back end git, and from a server that speaks version 2 of the protocol.",
 	}
 	// errSSHAuth is a server that accepts none of our keys.
 	errSSHAuth = &fixedError{
-		"ssh key not accepted", mirror.ReasonAuthRejected, "The upstream accepts none of the SSH keys; replace the key in the repository's spec.",
+		"ssh key not accepted", reason.UpstreamAuthRejected, "The upstream accepts none of the SSH keys; replace the key in the repository's spec.",
 	}
 )
 
 func (e *fixedError) Error() string                    { return e.text }
-func (e *fixedError) problem() (mirror.Reason, string) { return e.reason, e.message }
+func (e *fixedError) problem() (reason.Reason, string) { return e.reason, e.message }
 
 // strayError is an answer of the upstream in the place of what the protocol prescribes.
 type strayError struct{ got, want string }
@@ -80,23 +80,23 @@ func (e *remoteError) Unwrap() error { return e.cause }
 func (e *remoteError) words() string { return e.said }
 
 // problem goes by words: hosts have no codes for this, neither over SSH nor in error packets.
-func (e *remoteError) problem() (mirror.Reason, string) {
+func (e *remoteError) problem() (reason.Reason, string) {
 	lower := strings.ToLower(e.said)
 	for _, words := range []string{
 		"not found", "does not exist", "not appear to be a git repository", "no such repository", "no repository",
 		"could not be found", "not exported", "not a git repository",
 	} {
 		if strings.Contains(lower, words) {
-			return mirror.ReasonNotFound,
+			return reason.RepositoryNotFound,
 				"The upstream holds no such repository, or hides it from this credential; check the URL and the credential's rights."
 		}
 	}
 	for _, words := range []string{"permission denied", "access denied", "authentication", "unauthorized", "not authorized"} {
 		if strings.Contains(lower, words) {
-			return mirror.ReasonAuthRejected, "The upstream refused the credential; replace it in the repository's spec."
+			return reason.UpstreamAuthRejected, "The upstream refused the credential; replace it in the repository's spec."
 		}
 	}
-	return mirror.ReasonProtocol, "The upstream refused to serve the repository."
+	return reason.UpstreamProtocol, "The upstream refused to serve the repository."
 }
 
 // statusError is an HTTP status that is not success.
@@ -117,24 +117,24 @@ func (e *statusError) words() string { return e.said }
 
 // problem counts a refusal with a time to come back as a limit, because hosts disagree on the
 // status for it. A status of a proxy is not the upstream's.
-func (e *statusError) problem() (mirror.Reason, string) {
+func (e *statusError) problem() (reason.Reason, string) {
 	limited := e.status == http.StatusTooManyRequests ||
 		(e.retryAfter > 0 && (e.status == http.StatusServiceUnavailable || e.status == http.StatusForbidden))
 	switch {
 	case limited:
-		return mirror.ReasonRateLimited, e.host + " asks to slow down; Leat obeys and retries automatically."
+		return reason.UpstreamRateLimited, e.host + " asks to slow down; Leat obeys and retries automatically."
 	case e.status == http.StatusProxyAuthRequired:
-		return mirror.ReasonUnreachable, "The proxy asks for a credential; put it into proxy_url."
+		return reason.UpstreamUnreachable, "The proxy asks for a credential; put it into proxy_url."
 	case e.status == http.StatusUnauthorized || e.status == http.StatusForbidden:
-		return mirror.ReasonAuthRejected,
+		return reason.UpstreamAuthRejected,
 			fmt.Sprintf("%s refused the credential (HTTP status %d); replace it in the repository's spec.", e.host, e.status)
 	case e.status == http.StatusNotFound || e.status == http.StatusGone:
-		return mirror.ReasonNotFound,
+		return reason.RepositoryNotFound,
 			fmt.Sprintf("%s holds no such repository, or hides it from this credential; check the URL and the credential's rights.", e.host)
 	case e.status >= http.StatusInternalServerError:
-		return mirror.ReasonUnreachable, fmt.Sprintf("%s answers with HTTP status %d; Leat retries automatically.", e.host, e.status)
+		return reason.UpstreamUnreachable, fmt.Sprintf("%s answers with HTTP status %d; Leat retries automatically.", e.host, e.status)
 	default:
-		return mirror.ReasonProtocol,
+		return reason.UpstreamProtocol,
 			fmt.Sprintf("%s answers with HTTP status %d, which is not the Git protocol; check the URL.", e.host, e.status)
 	}
 }
@@ -162,16 +162,16 @@ func (e *contentError) Error() string {
 	return fmt.Sprintf("content type %q from %s is not the Git protocol's", e.got, e.host)
 }
 
-func (e *contentError) problem() (mirror.Reason, string) {
+func (e *contentError) problem() (reason.Reason, string) {
 	switch {
 	case e.dumb:
-		return mirror.ReasonProtocol,
+		return reason.UpstreamProtocol,
 			e.host + " serves the repository as plain files (the dumb HTTP protocol), which Leat does not speak; use a URL with smart HTTP or SSH."
 	case strings.HasPrefix(e.got, "text/html"):
-		return mirror.ReasonProtocol,
+		return reason.UpstreamProtocol,
 			e.host + " answers with a web page, as a login does, instead of the Git protocol; check the URL, and add a credential if it needs one."
 	default:
-		return mirror.ReasonProtocol,
+		return reason.UpstreamProtocol,
 			fmt.Sprintf("%s answers with the content type %q instead of the Git protocol; check the URL.", e.host, e.got)
 	}
 }
@@ -191,16 +191,16 @@ func (e *hostKeyError) Unwrap() error { return e.cause }
 
 // problem never advises to accept a new key without asking: the one that the server shows may be an
 // attacker's.
-func (e *hostKeyError) problem() (mirror.Reason, string) {
+func (e *hostKeyError) problem() (reason.Reason, string) {
 	switch {
 	case !e.changed:
-		return mirror.ReasonHostKey,
+		return reason.UpstreamHostKeyRejected,
 			"The credential's known_hosts has no line for " + e.host + "; ask its operator for the host key and add the line."
 	case e.key == nil:
-		return mirror.ReasonHostKey, e.host + " has no host key of a type that known_hosts holds for it: it was replaced, or somebody stands in " +
+		return reason.UpstreamHostKeyRejected, e.host + " has no host key of a type that known_hosts holds for it: it was replaced, or somebody stands in " +
 			"between. Ask its operator for the key before you change known_hosts."
 	default:
-		return mirror.ReasonHostKey, fmt.Sprintf("%s shows another host key than the one in known_hosts: %s %s. It was replaced, or somebody stands "+
+		return reason.UpstreamHostKeyRejected, fmt.Sprintf("%s shows another host key than the one in known_hosts: %s %s. It was replaced, or somebody stands "+
 			"in between. Ask its operator for the key before you change known_hosts.", e.host, e.key.Type(), ssh.FingerprintSHA256(e.key))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -66,7 +67,7 @@ func explain(err error, def mirror.Definition) error {
 		e.RetryAfter = retryAfter(refused.Header)
 	}
 	// Without a credential there is none to replace.
-	if e.Reason == mirror.ReasonAuthRejected && def.Credential.Method == mirror.MethodNone {
+	if e.Reason == reason.UpstreamAuthRejected && def.Credential.Method == mirror.MethodNone {
 		e.Message = "The upstream asks for a credential; add one to the repository's spec."
 		if def.ParentUID != "" {
 			e.Message = "The submodule's host asks for a credential. That of the repository is used in its own folder at its own host; for others an " +
@@ -81,92 +82,92 @@ const proxyMessage = "The proxy does not lead to the upstream; check proxy_url, 
 
 // classify finds the reason of an error that is not a [problemError]. Errors are wrapped in one
 // another, so the more telling ones come first.
-func classify(err error, def mirror.Definition) (mirror.Reason, string) {
+func classify(err error, def mirror.Definition) (reason.Reason, string) {
 	if field, ok := errors.AsType[*mirror.FieldError](err); ok {
-		return mirror.ReasonProtocol, "The definition cannot be used: " + field.Error()
+		return reason.UpstreamProtocol, "The definition cannot be used: " + field.Error()
 	}
 	switch {
 	case errors.Is(err, dialguard.ErrLocal), errors.Is(err, dialguard.ErrPrivate):
-		return mirror.ReasonUnreachable, "A submodule's URL, a redirect or an LFS server leads to an address of the hub's own machine or network, " +
+		return reason.UpstreamUnreachable, "A submodule's URL, a redirect or an LFS server leads to an address of the hub's own machine or network, " +
 			"which only the URL that an administrator wrote may; correct it, or see gitcache-allow-local-upstreams."
 	case errors.Is(err, route.ErrProxy):
-		return mirror.ReasonUnreachable, proxyMessage
+		return reason.UpstreamUnreachable, proxyMessage
 	case errors.Is(err, syscall.ENOSPC):
-		return mirror.ReasonStorageFull, "The mirror's disk is full; an operator must give it room."
+		return reason.StorageFull, "The mirror's disk is full; an operator must give it room."
 	}
 	if large, ok := errors.AsType[*memory.TooLargeError](err); ok {
-		return mirror.ReasonInternal, fmt.Sprintf("Indexing the pack that the upstream sent takes about %d MiB of memory, and only %d MiB may be "+
+		return reason.Internal, fmt.Sprintf("Indexing the pack that the upstream sent takes about %d MiB of memory, and only %d MiB may be "+
 			"used; an operator must raise gitcache-memory.", large.Need>>20, large.Limit>>20)
 	}
 	if beyond, ok := errors.AsType[*pack.LimitError](err); ok {
-		return mirror.ReasonProtocol, fmt.Sprintf("The pack that the upstream sent needs %d %s, and may have %d; have its host pack the repository "+
+		return reason.UpstreamProtocol, fmt.Sprintf("The pack that the upstream sent needs %d %s, and may have %d; have its host pack the repository "+
 			"again, as `git repack -a -d -f --depth=50` does, or remove the large content from it.", beyond.Need, beyond.What, beyond.Limit)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" { // net/http's own way through a proxy
-		return mirror.ReasonUnreachable, proxyMessage
+		return reason.UpstreamUnreachable, proxyMessage
 	}
 	if refused, ok := errors.AsType[*githubapp.RefusedError](err); ok {
 		return classifyApp(refused)
 	}
 	if remote, ok := errors.AsType[*net.OpError](err); ok && remote.Op == "remote error" && strings.Contains(remote.Error(), "certificate") {
-		return mirror.ReasonAuthRejected,
+		return reason.UpstreamAuthRejected,
 			"The upstream asks for a client certificate and does not accept ours; check client_certificate in the repository's credential."
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return mirror.ReasonInternal, "The mirror's folder cannot be used; the log of the owning replica says why."
+		return reason.Internal, "The mirror's folder cannot be used; the log of the owning replica says why."
 	}
 	switch {
 	case errors.Is(err, ErrBroken), errors.Is(err, pack.ErrEmpty):
-		return mirror.ReasonProtocol, "The upstream does not answer with the Git protocol; check the URL."
+		return reason.UpstreamProtocol, "The upstream does not answer with the Git protocol; check the URL."
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return mirror.ReasonProtocol, "The upstream broke off in the middle of its answer; Leat retries automatically."
+		return reason.UpstreamProtocol, "The upstream broke off in the middle of its answer; Leat retries automatically."
 	}
 	return classifyNetwork(err, def)
 }
 
 // classifyApp finds the reason of an answer of GitHub's API, which gives no token.
-func classifyApp(e *githubapp.RefusedError) (mirror.Reason, string) {
+func classifyApp(e *githubapp.RefusedError) (reason.Reason, string) {
 	if e.Status == http.StatusTooManyRequests {
-		return mirror.ReasonRateLimited, e.Host + " asks to slow down; Leat obeys and retries automatically."
+		return reason.UpstreamRateLimited, e.Host + " asks to slow down; Leat obeys and retries automatically."
 	}
 	if e.Status >= http.StatusInternalServerError {
-		return mirror.ReasonUnreachable,
+		return reason.UpstreamUnreachable,
 			fmt.Sprintf("%s gives no installation token at the moment (HTTP status %d); Leat retries automatically.", e.Host, e.Status)
 	}
-	return mirror.ReasonAuthRejected, fmt.Sprintf("%s gives no installation token (HTTP status %d); check app id, installation id, "+
+	return reason.UpstreamAuthRejected, fmt.Sprintf("%s gives no installation token (HTTP status %d); check app id, installation id, "+
 		"private key and API URL of the GitHub App.", e.Host, e.Status)
 }
 
 // classifyNetwork finds the reason of an error of TLS, DNS or a connection.
-func classifyNetwork(err error, def mirror.Definition) (mirror.Reason, string) {
+func classifyNetwork(err error, def mirror.Definition) (reason.Reason, string) {
 	if isUntrusted(err) {
-		return mirror.ReasonUnreachable,
+		return reason.UpstreamUnreachable,
 			"The upstream's certificate is not trusted; put the certificate of its authority into the repository's spec."
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		if dns.IsNotFound {
-			return mirror.ReasonUnreachable,
+			return reason.UpstreamUnreachable,
 				fmt.Sprintf("DNS does not know the host %s; check the URL, and the hub's DNS. Leat retries automatically.", dns.Name)
 		}
-		return mirror.ReasonUnreachable,
+		return reason.UpstreamUnreachable,
 			fmt.Sprintf("The hub cannot look up the host %s; check its DNS and its network. Leat retries automatically.", dns.Name)
 	}
 	if name, ok := errors.AsType[*net.AddrError](err); ok {
-		return mirror.ReasonUnreachable,
+		return reason.UpstreamUnreachable,
 			fmt.Sprintf("The host %s has no address; check the URL, and the hub's DNS. Leat retries automatically.", name.Addr)
 	}
 	failed, isNetwork := errors.AsType[net.Error](err)
 	host := hostOf(err, def)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return mirror.ReasonUnreachable, host + " refuses the connection: nothing listens there, or a firewall rejects it; check the URL and its port. " +
+		return reason.UpstreamUnreachable, host + " refuses the connection: nothing listens there, or a firewall rejects it; check the URL and its port. " +
 			"Leat retries automatically."
 	case isNetwork && failed.Timeout():
-		return mirror.ReasonUnreachable, host + " does not answer in time; check the URL, the network and its firewalls. Leat retries automatically."
+		return reason.UpstreamUnreachable, host + " does not answer in time; check the URL, the network and its firewalls. Leat retries automatically."
 	case isNetwork:
-		return mirror.ReasonUnreachable, host + " does not answer; check the URL and the network. Leat retries automatically."
+		return reason.UpstreamUnreachable, host + " does not answer; check the URL and the network. Leat retries automatically."
 	}
-	return mirror.ReasonProtocol, "The upstream's answer cannot be used; the log of the owning replica has details. Leat retries automatically."
+	return reason.UpstreamProtocol, "The upstream's answer cannot be used; the log of the owning replica has details. Leat retries automatically."
 }
 
 // isUntrusted reports whether an error means that a certificate was not accepted.

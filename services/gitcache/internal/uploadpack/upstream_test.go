@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skeema/knownhosts"
+	"golang.org/x/crypto/ssh"
+
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -140,7 +143,7 @@ func TestSSHServerThatNeverEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	upstream := wantReason(t, f.try(ctx), mirror.ReasonProtocol)
+	upstream := wantReason(t, f.try(ctx), reason.UpstreamProtocol)
 	if !strings.Contains(upstream.Message, "Welc") {
 		t.Errorf("got %q, want it to quote the greeting", upstream.Message)
 	}
