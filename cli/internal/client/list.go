@@ -7,128 +7,79 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// pageSize is how many objects one call asks for.
-const pageSize = 500
-
-// List returns all objects of a kind (as document.Kind names it) by name.
-func (c *Client) List(ctx context.Context, kind string) ([]*fleetv1.Document, error) {
-	list, err := c.lister(kind)
-	if err != nil {
-		return nil, err
-	}
-	var all []*fleetv1.Document
-	page := &typev1.Page{Size: pageSize}
+// Pages calls list for one page after the other, and returns the items of all pages. The page belongs
+// to Pages: list puts it into its request and nothing else.
+func Pages[R interface{ GetNextPageToken() string }, T any](list func(*typev1.Page) (R, error), items func(R) []T) ([]T, error) {
+	var all []T
+	page := &typev1.Page{}
 	for {
-		found, next, err := list(ctx, page)
+		response, err := list(page)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
-		if next == "" {
+		all = append(all, items(response)...)
+		if page.Token = response.GetNextPageToken(); page.Token == "" {
 			return all, nil
 		}
-		page.Token = next
 	}
 }
 
-type lister func(context.Context, *typev1.Page) (objects []*fleetv1.Document, next string, err error)
-
-func (c *Client) lister(kind string) (lister, error) {
+// List returns all objects of a kind (as document.Kind names it) by name.
+func (c *Client) List(ctx context.Context, kind string) ([]*fleetv1.Document, error) {
 	switch kind {
 	case "Cluster":
-		return c.listClusters, nil
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListClustersResponse, error) {
+			return c.ListClusters(ctx, &fleetv1.ListClustersRequest{Page: page})
+		}, (*fleetv1.ListClustersResponse).GetClusters))
 	case "Repository":
-		return c.listRepositories, nil
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRepositoriesResponse, error) {
+			return c.ListRepositories(ctx, &fleetv1.ListRepositoriesRequest{Page: page})
+		}, (*fleetv1.ListRepositoriesResponse).GetRepositories))
 	case "Service":
-		return c.listServices, nil
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListServicesResponse, error) {
+			return c.ListServices(ctx, &fleetv1.ListServicesRequest{Page: page})
+		}, (*fleetv1.ListServicesResponse).GetServices))
 	case "User":
-		return c.listUsers, nil
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListUsersResponse, error) {
+			return c.ListUsers(ctx, &fleetv1.ListUsersRequest{Page: page})
+		}, (*fleetv1.ListUsersResponse).GetUsers))
 	case "AccessBinding":
-		return c.listAccessBindings, nil
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListAccessBindingsResponse, error) {
+			return c.ListAccessBindings(ctx, &fleetv1.ListAccessBindingsRequest{Page: page})
+		}, (*fleetv1.ListAccessBindingsResponse).GetAccessBindings))
 	default:
 		return nil, fmt.Errorf("list %s: this version of leat does not support it", kind)
 	}
 }
 
-func (c *Client) listClusters(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
-	response, err := c.ListClusters(ctx, &fleetv1.ListClustersRequest{Page: page})
-	if err != nil {
-		return nil, "", err
+// documents wraps the objects of a listing.
+func documents[M proto.Message](objects []M, err error) ([]*fleetv1.Document, error) {
+	var all []*fleetv1.Document
+	for _, object := range objects {
+		all = append(all, document.Of(object))
 	}
-	var objects []*fleetv1.Document
-	for _, cluster := range response.GetClusters() {
-		objects = append(objects, document.Of(cluster))
-	}
-	return objects, response.GetNextPageToken(), nil
-}
-
-func (c *Client) listRepositories(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
-	response, err := c.ListRepositories(ctx, &fleetv1.ListRepositoriesRequest{Page: page})
-	if err != nil {
-		return nil, "", err
-	}
-	var objects []*fleetv1.Document
-	for _, repository := range response.GetRepositories() {
-		objects = append(objects, document.Of(repository))
-	}
-	return objects, response.GetNextPageToken(), nil
-}
-
-func (c *Client) listServices(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
-	response, err := c.ListServices(ctx, &fleetv1.ListServicesRequest{Page: page})
-	if err != nil {
-		return nil, "", err
-	}
-	var objects []*fleetv1.Document
-	for _, service := range response.GetServices() {
-		objects = append(objects, document.Of(service))
-	}
-	return objects, response.GetNextPageToken(), nil
-}
-
-func (c *Client) listUsers(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
-	response, err := c.ListUsers(ctx, &fleetv1.ListUsersRequest{Page: page})
-	if err != nil {
-		return nil, "", err
-	}
-	var objects []*fleetv1.Document
-	for _, user := range response.GetUsers() {
-		objects = append(objects, document.Of(user))
-	}
-	return objects, response.GetNextPageToken(), nil
-}
-
-func (c *Client) listAccessBindings(ctx context.Context, page *typev1.Page) ([]*fleetv1.Document, string, error) {
-	response, err := c.ListAccessBindings(ctx, &fleetv1.ListAccessBindingsRequest{Page: page})
-	if err != nil {
-		return nil, "", err
-	}
-	var objects []*fleetv1.Document
-	for _, binding := range response.GetAccessBindings() {
-		objects = append(objects, document.Of(binding))
-	}
-	return objects, response.GetNextPageToken(), nil
+	return all, err
 }
 
 // Tokens returns the API tokens of a user, or all if the name is empty.
 func (c *Client) Tokens(ctx context.Context, user string) ([]*fleetv1.Token, error) {
-	var all []*fleetv1.Token
-	page := &typev1.Page{Size: pageSize}
-	for {
-		response, err := c.ListTokens(ctx, &fleetv1.ListTokensRequest{User: user, Page: page})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, response.GetTokens()...)
-		if page.Token = response.GetNextPageToken(); page.Token == "" {
-			return all, nil
-		}
-	}
+	return Pages(func(page *typev1.Page) (*fleetv1.ListTokensResponse, error) {
+		return c.ListTokens(ctx, &fleetv1.ListTokensRequest{User: user, Page: page})
+	}, (*fleetv1.ListTokensResponse).GetTokens)
+}
+
+// Revisions returns a service's history, the latest revision first.
+func (c *Client) Revisions(ctx context.Context, service string) ([]*fleetv1.Revision, error) {
+	return Pages(func(page *typev1.Page) (*fleetv1.ListRevisionsResponse, error) {
+		return c.ListRevisions(ctx, &fleetv1.ListRevisionsRequest{Service: service, Page: page})
+	}, (*fleetv1.ListRevisionsResponse).GetRevisions)
 }
 
 // Get returns one object.
@@ -172,20 +123,4 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		err = fmt.Errorf("delete %s: this version of leat does not support it", kind)
 	}
 	return err
-}
-
-// Revisions returns a service's history, the latest revision first.
-func (c *Client) Revisions(ctx context.Context, service string) ([]*fleetv1.Revision, error) {
-	var all []*fleetv1.Revision
-	page := &typev1.Page{}
-	for {
-		response, err := c.ListRevisions(ctx, &fleetv1.ListRevisionsRequest{Service: service, Page: page})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, response.GetRevisions()...)
-		if page.Token = response.GetNextPageToken(); page.Token == "" {
-			return all, nil
-		}
-	}
 }

@@ -6,12 +6,15 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
@@ -83,6 +86,29 @@ func (s *Session) Connect(endpoint Endpoint) (*client.Client, error) {
 		return nil, failure.New(err.Error(), "Correct --server, "+EnvServer+" or the context.")
 	}
 	return c, nil
+}
+
+// CallTimeout bounds what the hub should answer at once.
+const CallTimeout = 30 * time.Second
+
+// Call connects to the hub. do receives the client, and a context that ends after CallTimeout.
+func (s *Session) Call(ctx context.Context, do func(context.Context, *client.Client) error) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	return do(ctx, c)
+}
+
+// Calling returns the action of a command that does nothing but [Session.Call].
+func (s *Session) Calling(
+	do func(ctx context.Context, c *client.Client, args []string) error,
+) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return s.Fail(s.Call(cmd.Context(), func(ctx context.Context, c *client.Client) error { return do(ctx, c, args) }))
+	}
 }
 
 // CAPEM returns the content of the CA file, or nil if there is none.

@@ -113,7 +113,7 @@ func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) (co
 	if err != nil {
 		return nil, "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
 	var p kubeconfig.Params
 	if p.Clusters, err = clustersOf(ctx, c, cluster); err != nil {

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -25,8 +24,6 @@ import (
 	"github.com/leatdev/leat/cli/internal/settings"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
-
-const callTimeout = 30 * time.Second
 
 // Login is `leat login`.
 func Login(s *session.Session) *cobra.Command {
@@ -66,7 +63,7 @@ func login(ctx context.Context, s *session.Session, server, name string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
 	info, err := c.GetServerInfo(ctx, &fleetv1.GetServerInfoRequest{})
 	if err != nil {

@@ -62,7 +62,7 @@ func accessToken(ctx context.Context, s *session.Session) (client.AccessToken, e
 	if err != nil {
 		return client.AccessToken{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
 	return c.AccessToken(ctx, cacheDir, endpoint.Token)
 }

@@ -13,12 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
-
-const callTimeout = 30 * time.Second
 
 // New is `leat cluster`.
 func New(s *session.Session) *cobra.Command {
@@ -46,13 +45,13 @@ within 24 hours; it is not shown again, but leat cluster token makes a new one a
   leat cluster create berlin --label stage=prod --description "the old one"
   leat cluster create vault --agent-endpoint vault.example.com:8443`,
 		Args: name,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
 			cluster := &fleetv1.Cluster{
 				Metadata: &typev1.Metadata{Name: args[0], Labels: labels},
 				Spec:     &fleetv1.ClusterSpec{Description: description, AgentEndpoint: endpoint},
 			}
-			return s.Fail(add(cmd.Context(), s, cluster))
-		},
+			return add(ctx, s, c, cluster)
+		}),
 	}
 	cmd.Flags().StringToStringVarP(&labels, "label", "l", nil, "KEY=VALUE; may be given more than once")
 	cmd.Flags().StringVar(&description, "description", "", "a sentence for people")
@@ -69,9 +68,9 @@ expired or the agent has lost its key. The token alone is printed on the standar
 		Example: `  leat cluster token berlin
   leat cluster token berlin > join-token`,
 		Args: name,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.Fail(printToken(cmd.Context(), s, args[0]))
-		},
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			return printToken(ctx, s, c, args[0])
+		}),
 	}
 }
 
@@ -83,9 +82,13 @@ func revoke(s *session.Session) *cobra.Command {
 one. An agent that the hub dials, and that has lost its key, can enrol again only after this.`,
 		Example: `  leat cluster revoke berlin`,
 		Args:    name,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.Fail(endIdentity(cmd.Context(), s, args[0]))
-		},
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			if _, err := c.RevokeCluster(ctx, &fleetv1.RevokeClusterRequest{Cluster: args[0]}); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(s.Out, "cluster/%s revoked\n", args[0])
+			return err
+		}),
 	}
 }
 
@@ -100,13 +103,7 @@ func name(_ *cobra.Command, args []string) error {
 	}
 }
 
-func add(ctx context.Context, s *session.Session, cluster *fleetv1.Cluster) error {
-	c, err := s.Client()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fleetv1.Cluster) error {
 	if _, err := c.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: cluster}); err != nil {
 		return err
 	}
@@ -147,13 +144,7 @@ Start its agent where it reaches both the cluster and the hub:
 The token works once, until %[4]s. In a pod of the cluster itself leave --agent-kubeconfig out.
 `
 
-func printToken(ctx context.Context, s *session.Session, cluster string) error {
-	c, err := s.Client()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+func printToken(ctx context.Context, s *session.Session, c *client.Client, cluster string) error {
 	join, err := c.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
 	if err != nil {
 		return err
@@ -164,19 +155,5 @@ func printToken(ctx context.Context, s *session.Session, cluster string) error {
 		}()
 	}
 	_, err = fmt.Fprintln(s.Out, join.GetJoinToken())
-	return err
-}
-
-func endIdentity(ctx context.Context, s *session.Session, cluster string) error {
-	c, err := s.Client()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	if _, err := c.RevokeCluster(ctx, &fleetv1.RevokeClusterRequest{Cluster: cluster}); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(s.Out, "cluster/%s revoked\n", cluster)
 	return err
 }

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
@@ -20,9 +20,6 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
-
-// callTimeout bounds a call that should be answered at once.
-const callTimeout = 30 * time.Second
 
 // maxDocuments is how many documents the hub accepts in one call.
 const maxDocuments = 1000
@@ -79,21 +76,17 @@ func (a *apply) run(ctx context.Context) error {
 	case len(documents) > maxDocuments:
 		return failure.New(fmt.Sprintf("%d documents are more than the hub takes at once (%d)", len(documents), maxDocuments), "Apply them in parts.")
 	}
-	c, err := a.session.Client()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	request := &fleetv1.ApplyRequest{DryRun: a.dryRun}
 	for _, d := range documents {
 		request.Documents = append(request.Documents, d.Object)
 	}
-	response, err := c.Apply(ctx, request)
-	if err != nil {
-		return located(err, documents)
-	}
-	return a.print(response)
+	return a.session.Call(ctx, func(ctx context.Context, c *client.Client) error {
+		response, err := c.Apply(ctx, request)
+		if err != nil {
+			return located(err, documents)
+		}
+		return a.print(response)
+	})
 }
 
 // located adds to the error the file position of the field that the hub refused.
@@ -131,6 +124,3 @@ func (a *apply) print(response *fleetv1.ApplyResponse) error {
 	}
 	return errors.Join(errs...)
 }
-
-// isNotFound reports whether the hub answered that the object does not exist.
-func isNotFound(err error) bool { return connect.CodeOf(err) == connect.CodeNotFound }

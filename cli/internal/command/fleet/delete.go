@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/session"
 )
 
@@ -43,25 +44,15 @@ about 90 s. A token is named by its id, which leat get tokens shows.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.Fail(remove(cmd.Context(), s, targets)) },
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, _ []string) error { return remove(ctx, s, c, targets) }),
 	}
 }
 
 // remove stops at the first failure, because later targets may depend on earlier ones.
-func remove(ctx context.Context, s *session.Session, targets []target) error {
-	c, err := s.Client()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+func remove(ctx context.Context, s *session.Session, c *client.Client, targets []target) error {
 	for _, t := range targets {
-		err := drop(ctx, c, t)
-		if isNotFound(err) {
-			return missing(t)
-		}
-		if err != nil {
-			return err
+		if err := drop(ctx, c, t); err != nil {
+			return orMissing(err, t)
 		}
 		if _, err := fmt.Fprintf(s.Out, "%s deleted\n", t); err != nil {
 			return err

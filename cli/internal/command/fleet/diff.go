@@ -76,9 +76,6 @@ func (d *differ) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, diffTimeout)
 	defer cancel()
 	cluster, bundles, err := d.candidate(ctx, c)
-	if isNotFound(err) && d.ref == "" {
-		return missing(target{"Service", d.name})
-	}
 	if err != nil {
 		return err
 	}
@@ -103,8 +100,8 @@ func (d *differ) run(ctx context.Context) error {
 // the current plan.
 func (d *differ) candidate(ctx context.Context, c *client.Client) (string, []*distributorv1.PlanBundle, error) {
 	if d.ref == "" {
-		response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: d.name})
-		return response.GetService().GetSpec().GetCluster(), nil, err
+		service, err := getService(ctx, c, d.name)
+		return service.GetSpec().GetCluster(), nil, err
 	}
 	response, err := c.PreviewService(ctx, &fleetv1.PreviewServiceRequest{Name: d.name, Ref: gitref.Parse(d.ref), Repository: d.repository})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
@@ -29,14 +30,16 @@ suffices.`,
   leat events service/shop -o json | jq -r .message`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
-		RunE:              onService(s, func(ctx context.Context, name string) error { return followEvents(ctx, s, name, format) }),
+		RunE: onService(s, func(ctx context.Context, c *client.Client, name string) error {
+			return followEvents(ctx, s, c, name, format)
+		}),
 	}
 	cmd.Flags().VarP(&format, "output", "o", "how to print them")
 	return cmd
 }
 
-func followEvents(ctx context.Context, s *session.Session, name string, format show.Format) error {
-	agent, err := agentOf(ctx, s, name)
+func followEvents(ctx context.Context, s *session.Session, c *client.Client, name string, format show.Format) error {
+	agent, err := agentOf(ctx, s, c, name)
 	if err != nil {
 		return err
 	}

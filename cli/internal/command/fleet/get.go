@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"github.com/leatdev/leat/cli/internal/client"
@@ -99,15 +100,18 @@ func (g *get) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if g.target.kind == kindToken {
-		return g.tokens(ctx, c)
-	}
-	if g.watch {
+	switch {
+	case g.watch && g.target.kind == kindToken:
+		return errors.New("tokens cannot be watched")
+	case g.watch:
 		return g.follow(ctx, c)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
-	if g.target.name != "" {
+	switch {
+	case g.target.kind == kindToken:
+		return g.tokens(ctx, c)
+	case g.target.name != "":
 		return g.one(ctx, c)
 	}
 	objects, err := c.List(ctx, g.target.kind)
@@ -180,7 +184,19 @@ func (g *get) printChange(rows *show.Rows, change *fleetv1.WatchFleetResponse, n
 	}
 }
 
-// missing returns the failure for a named object that does not exist.
-func missing(t target) error {
+// orMissing returns err, or a failure that names the object if the hub answered that it does not exist.
+func orMissing(err error, t target) error {
+	if connect.CodeOf(err) != connect.CodeNotFound {
+		return err
+	}
 	return failure.New("there is no "+t.String(), "leat get "+plural(t.kind)+" lists the existing ones.")
+}
+
+// getService returns a service by its name.
+func getService(ctx context.Context, c *client.Client, name string) (*fleetv1.Service, error) {
+	response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+	if err != nil {
+		return nil, orMissing(err, serviceTarget(name))
+	}
+	return response.GetService(), nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 )
@@ -30,7 +31,7 @@ leat get. A service that was deleted and created again begins without history.`,
   leat history service/shop -o json | jq '.items[] | select(.outcome == "failed") | .problem.message'`,
 		Args:              h.args,
 		ValidArgsFunction: completeServices(s),
-		RunE:              func(cmd *cobra.Command, _ []string) error { return s.Fail(h.run(cmd.Context())) },
+		RunE:              s.Calling(h.run),
 	}
 	cmd.Flags().VarP(&h.format, "output", "o", "how to print it")
 	return cmd
@@ -57,19 +58,10 @@ func (h *history) args(_ *cobra.Command, args []string) (err error) {
 	return err
 }
 
-func (h *history) run(ctx context.Context) error {
-	c, err := h.session.Client()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+func (h *history) run(ctx context.Context, c *client.Client, _ []string) error {
 	revisions, err := c.Revisions(ctx, h.name)
-	if isNotFound(err) {
-		return missing(target{"Service", h.name})
-	}
 	if err != nil {
-		return err
+		return orMissing(err, serviceTarget(h.name))
 	}
 	if len(revisions) == 0 && h.format == show.Table {
 		_, err := fmt.Fprintf(h.session.Err, "service/%s has no history yet: its agent has not reported on anything to run.\n", h.name)

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
-	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
@@ -28,45 +28,37 @@ connected; leat get tells what it reported last, whether it is or not. The role 
   leat inventory service/shop -o json | jq '.items[] | select(.health != "healthy") | .ref'`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
-		RunE:              onService(s, func(ctx context.Context, name string) error { return printInventory(ctx, s, name, format) }),
+		RunE: onService(s, func(ctx context.Context, c *client.Client, name string) error {
+			return printInventory(ctx, s, c, name, format)
+		}),
 	}
 	cmd.Flags().VarP(&format, "output", "o", "how to print it")
 	return cmd
 }
 
-func printInventory(ctx context.Context, s *session.Session, name string, format show.Format) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+func printInventory(ctx context.Context, s *session.Session, c *client.Client, name string, format show.Format) error {
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
-	agent, err := agentOf(ctx, s, name)
+	agent, err := agentOf(ctx, s, c, name)
 	if err != nil {
 		return err
 	}
-	var all []*typev1.ObjectStatus
-	page := &typev1.Page{}
-	for {
-		response, err := agent.GetInventory(ctx, &agentv1.GetInventoryRequest{Service: name, Page: page})
-		if err != nil {
-			return err
-		}
-		all = append(all, response.GetObjects()...)
-		if page.Token = response.GetNextPageToken(); page.GetToken() == "" {
-			return show.Inventory(s.Out, format, s.Style(s.Out), all)
-		}
+	all, err := client.Pages(func(page *typev1.Page) (*agentv1.GetInventoryResponse, error) {
+		return agent.GetInventory(ctx, &agentv1.GetInventoryRequest{Service: name, Page: page})
+	}, (*agentv1.GetInventoryResponse).GetObjects)
+	if err != nil {
+		return err
 	}
+	return show.Inventory(s.Out, format, s.Style(s.Out), all)
 }
 
 // agentOf connects to the agent of the service's cluster.
-func agentOf(ctx context.Context, s *session.Session, service string) (agentv1connect.AgentServiceClient, error) {
-	c, err := s.Client()
+func agentOf(
+	ctx context.Context, s *session.Session, c *client.Client, service string,
+) (agentv1connect.AgentServiceClient, error) {
+	found, err := getService(ctx, c, service)
 	if err != nil {
 		return nil, err
 	}
-	response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: service})
-	if isNotFound(err) {
-		return nil, missing(target{"Service", service})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.Agent(ctx, response.GetService().GetSpec().GetCluster())
+	return s.Agent(ctx, found.GetSpec().GetCluster())
 }

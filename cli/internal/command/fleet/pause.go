@@ -43,23 +43,18 @@ func Resume(s *session.Session) *cobra.Command {
 func pausing(s *session.Session, paused bool, cmd *cobra.Command) *cobra.Command {
 	cmd.Args = oneService
 	cmd.ValidArgsFunction = completeServices(s)
-	cmd.RunE = onService(s, func(ctx context.Context, name string) error { return setPaused(ctx, s, name, paused) })
+	cmd.RunE = onService(s, func(ctx context.Context, c *client.Client, name string) error {
+		return setPaused(ctx, s, c, name, paused)
+	})
 	return cmd
 }
 
-func setPaused(ctx context.Context, s *session.Session, name string, paused bool) error {
-	c, err := s.Client()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+func setPaused(ctx context.Context, s *session.Session, c *client.Client, name string, paused bool) error {
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
 	changed, err := changePaused(ctx, c, name, paused)
-	if isNotFound(err) {
-		return missing(target{"Service", name})
-	}
 	if err != nil {
-		return err
+		return orMissing(err, serviceTarget(name))
 	}
 	word := "resumed"
 	if paused {

@@ -65,12 +65,10 @@ type pruning struct {
 	format  show.Format
 }
 
-func (p *pruning) confirm(ctx context.Context, name string) error {
-	c, err := p.session.Client()
-	if err != nil {
-		return err
-	}
-	service, err := read(ctx, c, name)
+func (p *pruning) confirm(ctx context.Context, c *client.Client, name string) error {
+	reading, cancel := context.WithTimeout(ctx, session.CallTimeout)
+	defer cancel()
+	service, err := getService(reading, c, name)
 	if err != nil {
 		return err
 	}
@@ -90,19 +88,9 @@ func (p *pruning) confirm(ctx context.Context, name string) error {
 	return p.print(service, "is agreed to")
 }
 
-func read(ctx context.Context, c *client.Client, name string) (*fleetv1.Service, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
-	if isNotFound(err) {
-		return nil, missing(target{"Service", name})
-	}
-	return response.GetService(), err
-}
-
 // agree stores the agreement, unless the service has changed since it was read.
 func agree(ctx context.Context, c *client.Client, service *fleetv1.Service, digest string) (*fleetv1.Service, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
 	service = proto.CloneOf(service)
 	if service.GetSpec().GetSync() == nil {

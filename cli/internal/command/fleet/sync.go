@@ -35,7 +35,9 @@ It fails when a repository cannot be fetched; the last known content is reconcil
   leat sync service/shop --wait --timeout=2m`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
-		RunE:              onService(s, func(ctx context.Context, name string) error { return w.sync(ctx, name, wait) }),
+		RunE: onService(s, func(ctx context.Context, c *client.Client, name string) error {
+			return w.sync(ctx, c, name, wait)
+		}),
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
@@ -43,11 +45,7 @@ It fails when a repository cannot be fetched; the last known content is reconcil
 	return cmd
 }
 
-func (w *waiter) sync(ctx context.Context, name string, wait bool) error {
-	c, err := w.session.Client()
-	if err != nil {
-		return err
-	}
+func (w *waiter) sync(ctx context.Context, c *client.Client, name string, wait bool) error {
 	response, err := requestSync(ctx, c, name)
 	if err != nil {
 		return err
@@ -73,11 +71,8 @@ func notFetched(name string, problem *typev1.Problem) error {
 }
 
 func requestSync(ctx context.Context, c *client.Client, name string) (*fleetv1.SyncServiceResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
 	response, err := c.SyncService(ctx, &fleetv1.SyncServiceRequest{Name: name})
-	if isNotFound(err) {
-		return nil, missing(target{"Service", name})
-	}
-	return response, err
+	return response, orMissing(err, serviceTarget(name))
 }

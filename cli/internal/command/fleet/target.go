@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
@@ -52,14 +53,23 @@ func parseService(text string) (string, error) {
 	return t.name, err
 }
 
+// serviceTarget returns the target of a service's name.
+func serviceTarget(name string) target { return target{"Service", name} }
+
 // onService returns the action of a command whose one argument names a service.
-func onService(s *session.Session, do func(ctx context.Context, name string) error) func(*cobra.Command, []string) error {
+func onService(
+	s *session.Session, do func(ctx context.Context, c *client.Client, name string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		name, err := parseService(args[0])
 		if err != nil {
 			return err
 		}
-		return s.Fail(do(cmd.Context(), name))
+		c, err := s.Client()
+		if err != nil {
+			return s.Fail(err)
+		}
+		return s.Fail(do(cmd.Context(), c, name))
 	}
 }
 

@@ -5,7 +5,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,11 +23,6 @@ func isToken(word string) bool {
 
 // tokens shows API tokens: all that the caller may see, or those of one user.
 func (g *get) tokens(ctx context.Context, c *client.Client) error {
-	if g.watch {
-		return errors.New("tokens cannot be watched")
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	tokens, err := c.Tokens(ctx, g.target.name)
 	if err != nil {
 		return err

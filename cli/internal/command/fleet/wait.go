@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"github.com/leatdev/leat/cli/internal/client"
@@ -39,7 +40,7 @@ the last state.`,
   git push && leat sync service/shop --wait`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
-		RunE:              onService(s, w.run),
+		RunE:              onService(s, w.wait),
 	}
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
@@ -59,25 +60,15 @@ type waiter struct {
 	told        string
 }
 
-func (w *waiter) run(ctx context.Context, name string) error {
-	c, err := w.session.Client()
-	if err != nil {
-		return err
-	}
-	return w.wait(ctx, c, name)
-}
-
 func (w *waiter) wait(ctx context.Context, c *client.Client, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	// The watch does not report objects that do not exist.
-	service, err := c.Get(ctx, "Service", name)
-	if isNotFound(err) {
-		return missing(target{"Service", name})
+	service, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+	if connect.CodeOf(err) == connect.CodeNotFound {
+		return orMissing(err, serviceTarget(name))
 	}
-	if err == nil {
-		w.last = service.GetService()
-	}
+	w.last = service.GetService()
 	err = c.Watch(ctx, name, w.see)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -19,19 +19,6 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// caller is the hub's client in these commands.
-type caller = *client.Client
-
-func call(ctx context.Context, s *session.Session, do func(context.Context, caller) error) error {
-	c, err := s.Client()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return do(ctx, c)
-}
-
 // Access is `leat access`.
 func Access(s *session.Session) *cobra.Command {
 	a := review{session: s, format: show.Table}
@@ -48,7 +35,7 @@ Administrators ask for others: --as for one user, --everybody for all bindings t
   leat access berlin --as ada create pods/exec -n shop
   leat access berlin --everybody -o json`,
 		Args: a.args,
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.Fail(a.run(cmd.Context())) },
+		RunE: s.Calling(a.run),
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&a.request.User, "as", "", "the user in question (default: you)")
@@ -98,20 +85,18 @@ func attributes(verb, resource, namespace string) *fleetv1.AccessAttributes {
 	return &fleetv1.AccessAttributes{Verb: verb, ApiGroup: group, Resource: name, Namespace: namespace}
 }
 
-func (a *review) run(ctx context.Context) error {
-	return call(ctx, a.session, func(ctx context.Context, c caller) error {
-		res, err := c.ReviewAccess(ctx, &a.request)
-		if err != nil {
-			return err
-		}
-		if err := show.Access(a.session.Out, a.format, a.session.Style(a.session.Out), time.Now(), res); err != nil {
-			return err
-		}
-		if !res.GetAllowed() {
-			return failure.New(fmt.Sprintf("%s is not allowed", a.question()), "An administrator makes a binding with leat create accessbinding.")
-		}
-		return nil
-	})
+func (a *review) run(ctx context.Context, c *client.Client, _ []string) error {
+	res, err := c.ReviewAccess(ctx, &a.request)
+	if err != nil {
+		return err
+	}
+	if err := show.Access(a.session.Out, a.format, a.session.Style(a.session.Out), time.Now(), res); err != nil {
+		return err
+	}
+	if !res.GetAllowed() {
+		return failure.New(fmt.Sprintf("%s is not allowed", a.question()), "An administrator makes a binding with leat create accessbinding.")
+	}
+	return nil
 }
 
 func (a *review) question() string {

@@ -13,14 +13,13 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
-
-const callTimeout = 30 * time.Second
 
 // Create is `leat create`.
 func Create(s *session.Session) *cobra.Command {
@@ -49,18 +48,16 @@ func createUser(s *session.Session) *cobra.Command {
 everything. leat create token makes the token with which a user signs in.`,
 		Example: `  leat create user ada --group dev --group oncall`,
 		Args:    oneName("user"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.Fail(call(cmd.Context(), s, func(ctx context.Context, c caller) error {
-				_, err := c.CreateUser(ctx, &fleetv1.CreateUserRequest{User: &fleetv1.User{
-					Metadata: &typev1.Metadata{Name: args[0]}, Spec: &fleetv1.UserSpec{Description: description, Groups: groups},
-				}})
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprintf(s.Out, "user/%s created\n", args[0])
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			_, err := c.CreateUser(ctx, &fleetv1.CreateUserRequest{User: &fleetv1.User{
+				Metadata: &typev1.Metadata{Name: args[0]}, Spec: &fleetv1.UserSpec{Description: description, Groups: groups},
+			}})
+			if err != nil {
 				return err
-			}))
-		},
+			}
+			_, err = fmt.Fprintf(s.Out, "user/%s created\n", args[0])
+			return err
+		}),
 	}
 	cmd.Flags().StringArrayVar(&groups, "group", nil, "a group that the user is in; may be given more than once")
 	cmd.Flags().StringVar(&description, "description", "", "a sentence for people")
@@ -81,7 +78,7 @@ hash of it. Its user passes it to leat login.`,
 			if life < 0 {
 				return failure.Usage("--expires must be positive, such as 2160h for 90 days")
 			}
-			return s.Fail(call(cmd.Context(), s, func(ctx context.Context, c caller) error {
+			return s.Fail(s.Call(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				request := &fleetv1.CreateTokenRequest{User: args[0], Label: label}
 				if life > 0 {
 					request.ExpireTime = timestamppb.New(time.Now().Add(life))
@@ -119,7 +116,7 @@ narrow it to requests that match all of them. Bindings add up.`,
 			if err != nil {
 				return err
 			}
-			return s.Fail(call(cmd.Context(), s, func(ctx context.Context, c caller) error {
+			return s.Fail(s.Call(cmd.Context(), func(ctx context.Context, c *client.Client) error {
 				_, err := c.CreateAccessBinding(ctx, &fleetv1.CreateAccessBindingRequest{AccessBinding: &fleetv1.AccessBinding{
 					Metadata: &typev1.Metadata{Name: args[0]}, Spec: spec,
 				}})

@@ -73,28 +73,21 @@ func (f filter) request() *tunnelv1.ListRecordingsRequest {
 }
 
 func printRecordings(ctx context.Context, s *session.Session, f filter, format show.Format) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
 	hub, err := s.Tunnel(ctx)
 	if err != nil {
 		return err
 	}
-	var all []*tunnelv1.Recording
 	req := f.request()
-	req.Page = &typev1.Page{}
-	for {
-		response, err := hub.ListRecordings(ctx, req)
-		if err != nil {
-			return err
-		}
-		all = append(all, response.GetRecordings()...)
-		if req.Page.Token = response.GetNextPageToken(); req.GetPage().GetToken() == "" {
-			if err := warn(s, response.GetUnanswered()); err != nil {
-				return err
-			}
-			return show.Recordings(s.Out, format, s.Style(s.Out), all, time.Now())
-		}
+	all, err := gather(s, func(page *typev1.Page) (*tunnelv1.ListRecordingsResponse, error) {
+		req.Page = page
+		return hub.ListRecordings(ctx, req)
+	}, (*tunnelv1.ListRecordingsResponse).GetRecordings)
+	if err != nil {
+		return err
 	}
+	return show.Recordings(s.Out, format, s.Style(s.Out), all, time.Now())
 }
 
 func export(s *session.Session) *cobra.Command {

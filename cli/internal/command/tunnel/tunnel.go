@@ -14,13 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
-
-const callTimeout = 30 * time.Second
 
 // Connections is `leat connections`.
 func Connections(s *session.Session) *cobra.Command {
@@ -46,34 +45,37 @@ func Connections(s *session.Session) *cobra.Command {
 }
 
 func printConnections(ctx context.Context, s *session.Session, cluster string, format show.Format) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
 	hub, err := s.Tunnel(ctx)
 	if err != nil {
 		return err
 	}
-	var all []*tunnelv1.Session
-	page := &typev1.Page{}
-	for {
-		response, err := hub.ListSessions(ctx, &tunnelv1.ListSessionsRequest{Cluster: cluster, Page: page})
-		if err != nil {
-			return err
-		}
-		all = append(all, response.GetSessions()...)
-		if page.Token = response.GetNextPageToken(); page.GetToken() == "" {
-			if err := warn(s, response.GetUnanswered()); err != nil {
-				return err
-			}
-			return show.Connections(s.Out, format, s.Style(s.Out), all, time.Now())
-		}
+	all, err := gather(s, func(page *typev1.Page) (*tunnelv1.ListSessionsResponse, error) {
+		return hub.ListSessions(ctx, &tunnelv1.ListSessionsRequest{Cluster: cluster, Page: page})
+	}, (*tunnelv1.ListSessionsResponse).GetSessions)
+	if err != nil {
+		return err
 	}
+	return show.Connections(s.Out, format, s.Style(s.Out), all, time.Now())
 }
 
-// warn warns that the answers of some replicas are missing.
-func warn(s *session.Session, unanswered []string) error {
-	if len(unanswered) == 0 {
-		return nil
+// answer is a page of what all replicas of the tunnel know.
+type answer interface {
+	GetNextPageToken() string
+	GetUnanswered() []string
+}
+
+// gather returns the items of all pages, and warns if the answers of some replicas are missing.
+func gather[R answer, T any](s *session.Session, list func(*typev1.Page) (R, error), items func(R) []T) ([]T, error) {
+	var last R
+	all, err := client.Pages(func(page *typev1.Page) (response R, err error) {
+		last, err = list(page)
+		return last, err
+	}, items)
+	if err != nil || len(last.GetUnanswered()) == 0 {
+		return all, err
 	}
-	_, err := fmt.Fprintf(s.Err, "Warning: %d of the tunnel's replicas did not answer; their part is missing.\n", len(unanswered))
-	return err
+	_, err = fmt.Fprintf(s.Err, "Warning: %d of the tunnel's replicas did not answer; their part is missing.\n", len(last.GetUnanswered()))
+	return all, err
 }
