@@ -4,14 +4,16 @@
 package inventory
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // ShardObjects is the average number of objects in a shard, at most. With some 80 bytes an object,
@@ -85,10 +87,7 @@ func (o Object) flags() string {
 	if o.Counted {
 		flags += flagCounted
 	}
-	if flags == "" {
-		return noFlags
-	}
-	return flags
+	return cmp.Or(flags, noFlags)
 }
 
 func (o *Object) setFlags(flags string) {
@@ -182,9 +181,8 @@ func packUID(uid string) string {
 	if uid == "" {
 		return noFlags
 	}
-	bytes, err := hex.DecodeString(strings.ReplaceAll(uid, "-", ""))
-	if packed := base64.RawURLEncoding.EncodeToString(bytes); err == nil && spellUID(bytes) == uid {
-		return packedUID + packed
+	if id, ok := parseUUID(uid); ok {
+		return packedUID + base64.RawURLEncoding.EncodeToString(id[:])
 	}
 	return rawUID + url.PathEscape(uid)
 }
@@ -201,16 +199,9 @@ func unpackUID(word string) (string, error) {
 		return uid, nil
 	}
 	bytes, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(word, packedUID))
-	if err != nil || len(bytes) != 16 {
+	id, wrong := uuid.FromBytes(bytes)
+	if err != nil || wrong != nil {
 		return "", fmt.Errorf("%w: uid %q", ErrMalformed, word)
 	}
-	return spellUID(bytes), nil
-}
-
-// spellUID writes 16 bytes in the notation of UUIDs, and returns "" for fewer or more bytes.
-func spellUID(b []byte) string {
-	if len(b) != 16 {
-		return ""
-	}
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	return id.String(), nil
 }

@@ -5,8 +5,9 @@ package watch
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"unique"
+
+	"github.com/google/uuid"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -54,7 +55,7 @@ type entry struct {
 }
 
 // uid is a UUID in binary, or a hash of another form of UID.
-type uid [16]byte
+type uid = uuid.UUID
 
 // Len returns the number of objects.
 func (k *Known) Len() int { return len(k.objects) + len(k.uids) }
@@ -160,20 +161,11 @@ func labelOf(o *unstructured.Unstructured, label string) string {
 	return value
 }
 
-// The positions of the hyphens in the canonical text of a UUID.
-const (
-	uuidLength = 36
-	hyphen1    = 8
-	hyphen2    = 13
-	hyphen3    = 18
-	hyphen4    = 23
-)
-
 // encode stores a UID in 16 bytes. The API server assigns UUIDs; aggregated API servers may use any
 // text.
 func (k *Known) encode(text string) uid {
-	if packed, ok := pack(text); ok && packed.String() == text {
-		return packed
+	if id, err := uuid.Parse(text); err == nil && id.String() == text {
+		return id
 	}
 	hash := sha256.Sum256([]byte(text))
 	id := uid(hash[:16])
@@ -186,32 +178,4 @@ func (k *Known) decode(id uid) string {
 		return text
 	}
 	return id.String()
-}
-
-func pack(text string) (id uid, ok bool) {
-	if len(text) != uuidLength {
-		return id, false
-	}
-	var digits [32]byte
-	n := copy(digits[:], text[:hyphen1])
-	n += copy(digits[n:], text[hyphen1+1:hyphen2])
-	n += copy(digits[n:], text[hyphen2+1:hyphen3])
-	n += copy(digits[n:], text[hyphen3+1:hyphen4])
-	copy(digits[n:], text[hyphen4+1:])
-	_, err := hex.Decode(id[:], digits[:])
-	return id, err == nil
-}
-
-// String returns the canonical text of a UUID.
-func (u uid) String() string {
-	var text [uuidLength]byte
-	hex.Encode(text[:hyphen1], u[:4])
-	hex.Encode(text[hyphen1+1:hyphen2], u[4:6])
-	hex.Encode(text[hyphen2+1:hyphen3], u[6:8])
-	hex.Encode(text[hyphen3+1:hyphen4], u[8:10])
-	hex.Encode(text[hyphen4+1:], u[10:])
-	for _, at := range [...]int{hyphen1, hyphen2, hyphen3, hyphen4} {
-		text[at] = '-'
-	}
-	return string(text[:])
 }
