@@ -6,6 +6,8 @@ package fields
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,7 +22,6 @@ type pointer []step
 // a star.
 type step struct {
 	name     string
-	index    int               // -1: not a number
 	selector map[string]string // of items, by their fields; nil: none
 	isAny    bool              // a star
 }
@@ -49,12 +50,12 @@ func parse(text string) (pointer, error) {
 // parseStep reads one part of a pointer, without the escapes of RFC 6901.
 func parseStep(text string) (step, error) {
 	if text == "*" {
-		return step{isAny: true, index: -1}, nil
+		return step{isAny: true}, nil
 	}
 	inner, opened := strings.CutPrefix(text, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
 	if !opened || !closed {
-		return step{name: text, index: parseIndex(text)}, nil
+		return step{name: text}, nil
 	}
 	selector := map[string]string{}
 	for condition := range strings.SplitSeq(inner, ",") {
@@ -64,26 +65,12 @@ func parseStep(text string) (step, error) {
 		}
 		selector[field] = value
 	}
-	return step{selector: selector, index: -1}, nil
-}
-
-// parseIndex returns text as a position in a list, or -1 if it is not a canonical number.
-func parseIndex(text string) int {
-	index, err := strconv.Atoi(text)
-	if err != nil || index < 0 || strconv.Itoa(index) != text {
-		return -1
-	}
-	return index
+	return step{selector: selector}, nil
 }
 
 // namesIdentity reports whether the pointer names a field without which no object can be applied.
 func (p pointer) namesIdentity() bool {
-	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {
-		if p.leadsTo(path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}}, p.leadsTo)
 }
 
 // leadsTo reports whether the pointer names the field at path, or something around it.
@@ -105,7 +92,7 @@ func (s step) picks(position int, item any) bool {
 	case s.isAny:
 		return true
 	case s.selector == nil:
-		return s.index == position
+		return s.name == strconv.Itoa(position)
 	}
 	fields, ok := item.(map[string]any)
 	if !ok {
@@ -132,15 +119,9 @@ func (s step) names(of ...map[string]any) []string {
 	if !s.isAny {
 		return []string{s.name}
 	}
-	var all []string
-	isSeen := map[string]bool{}
+	all := map[string]any{}
 	for _, m := range of {
-		for name := range m {
-			if !isSeen[name] {
-				isSeen[name] = true
-				all = append(all, name)
-			}
-		}
+		maps.Copy(all, m)
 	}
-	return all
+	return slices.Collect(maps.Keys(all))
 }

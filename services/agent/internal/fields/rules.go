@@ -30,10 +30,8 @@ type Rules struct {
 
 // rule is a compiled [syncpolicy.IgnoreRule].
 type rule struct {
-	objects  Selector
-	texts    []string
-	pointers []pointer
-	managers []string
+	objects Selector
+	ignored Ignored
 }
 
 // Compile parses rules. Errors are [ErrInvalid].
@@ -49,13 +47,13 @@ func Compile(from []syncpolicy.IgnoreRule) (*Rules, error) {
 	return r, nil
 }
 
-func compile(from syncpolicy.IgnoreRule) (r rule, err error) {
-	if r.objects, err = Select(from.Objects); err != nil {
+func compile(from syncpolicy.IgnoreRule) (rule, error) {
+	objects, err := Select(from.Objects)
+	if err != nil {
 		return rule{}, err
 	}
-	r.texts, r.managers = from.Pointers, from.Managers
-	r.pointers, err = parseAll(from.Pointers)
-	return r, err
+	pointers, err := parseAll(from.Pointers)
+	return rule{objects, Ignored{from.Pointers, pointers, from.Managers}}, err
 }
 
 // parseAll returns all pointers, or none and the error about the first invalid one.
@@ -85,9 +83,7 @@ func (r *Rules) Of(o *unstructured.Unstructured) (Ignored, error) {
 	if r != nil {
 		for _, one := range r.rules {
 			if one.objects.Match(o) {
-				all.texts = append(all.texts, one.texts...)
-				all.pointers = append(all.pointers, one.pointers...)
-				all.managers = append(all.managers, one.managers...)
+				all = all.and(one.ignored)
 			}
 		}
 	}
@@ -101,9 +97,14 @@ func (r *Rules) Of(o *unstructured.Unstructured) (Ignored, error) {
 			ErrInvalid, IgnoreAnnotation, len(texts), maxOwnPointers)
 	}
 	own, err := parseAll(texts)
-	all.texts = append(all.texts, texts...)
-	all.pointers = append(all.pointers, own...)
-	return all, err
+	return all.and(Ignored{texts: texts, pointers: own}), err
+}
+
+// and returns the fields of both.
+func (i Ignored) and(other Ignored) Ignored {
+	return Ignored{
+		append(i.texts, other.texts...), append(i.pointers, other.pointers...), append(i.managers, other.managers...),
+	}
 }
 
 // split separates pointers at the commas before a slash; other commas belong to selectors.
@@ -142,7 +143,7 @@ func (i Ignored) String() string {
 
 // Manager reports whether all fields of a manager are ignored.
 func (i Ignored) Manager(name string) bool {
-	return slices.ContainsFunc(i.managers, func(pattern string) bool { return Match(pattern, name) })
+	return slices.ContainsFunc(i.managers, func(pattern string) bool { return syncpolicy.Match(pattern, name) })
 }
 
 // Selector chooses objects. It is safe for concurrent use.
@@ -164,39 +165,11 @@ func Select(from syncpolicy.Selector) (Selector, error) {
 	return s, nil
 }
 
-// coreGroup stands for the API group without a name.
-const coreGroup = "core"
-
 // Match reports whether the selector chooses o.
 func (s Selector) Match(o *unstructured.Unstructured) bool {
 	kind := o.GroupVersionKind()
-	group := kind.Group
-	if group == "" {
-		group = coreGroup
-	}
-	return (s.group == "" || Match(s.group, group)) && (s.kind == "" || Match(s.kind, kind.Kind)) &&
-		(s.namespace == "" || Match(s.namespace, o.GetNamespace())) && (s.name == "" || Match(s.name, o.GetName())) &&
+	return syncpolicy.MatchGroup(s.group, kind.Group) && (s.kind == "" || syncpolicy.Match(s.kind, kind.Kind)) &&
+		(s.namespace == "" || syncpolicy.Match(s.namespace, o.GetNamespace())) &&
+		(s.name == "" || syncpolicy.Match(s.name, o.GetName())) &&
 		(s.labels == nil || s.labels.Matches(labels.Set(o.GetLabels())))
-}
-
-// Match reports whether all of text matches a pattern, in which * stands for any text and ? for any
-// byte. It never takes longer than the product of the two lengths.
-func Match(pattern, text string) bool {
-	p, t, star, mark := 0, 0, -1, 0
-	for t < len(text) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, t
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
-			p++
-			t++
-		case star >= 0:
-			mark++
-			p, t = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }

@@ -117,7 +117,7 @@ func (l *Library) search(group, kind string) *rule {
 		return nil
 	}
 	for _, r := range rules {
-		if match(r.source.Kind, kind) && matchGroup(r.source.Group, group) {
+		if syncpolicy.Match(r.source.Kind, kind) && syncpolicy.MatchGroup(r.source.Group, group) {
 			compiled, err := r.compile()
 			if err != nil {
 				return nil

@@ -118,40 +118,7 @@ func (r *Rules) find(group, kind string) *rule {
 }
 
 func (r *rule) matches(group, kind string) bool {
-	return match(r.kind, kind) && matchGroup(r.group, group)
-}
-
-// matchGroup matches a group as a syncpolicy.Selector does.
-func matchGroup(pattern, group string) bool {
-	switch {
-	case pattern == "":
-		return true
-	case group == "":
-		return match(pattern, "core")
-	default:
-		return match(pattern, group)
-	}
-}
-
-// match reports whether s matches a pattern in which * stands for any text and ? for any character.
-func match(pattern, s string) bool {
-	p, i := 0, 0
-	star, resume := -1, 0 // the last *, and the position in s from which it may match one more character
-	for i < len(s) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, resume = p, i
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
-			p, i = p+1, i+1
-		case star >= 0:
-			resume++
-			p, i = star+1, resume
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
+	return syncpolicy.Match(r.kind, kind) && syncpolicy.MatchGroup(r.group, group)
 }
 
 // judge returns the first verdict whose condition holds. If an expression cannot be evaluated the

@@ -80,7 +80,7 @@ func (s submission) action(manager string) syncpolicy.ConflictAction {
 		if matchesAll(rule) && s.isRepair {
 			break
 		}
-		if matchesAll(rule) || fields.Match(rule.Manager, manager) {
+		if matchesAll(rule) || syncpolicy.Match(rule.Manager, manager) {
 			return rule.Action
 		}
 	}
