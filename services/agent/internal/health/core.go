@@ -5,83 +5,46 @@ package health
 
 import "fmt"
 
+// coreKinds judge the built-in kinds of Kubernetes that have a state of their own, by group and kind.
+// The verdicts are those of kstatus, except where docs/health.md says otherwise.
+var coreKinds = map[[2]string]func(object) Verdict{
+	{"", "Pod"}:                                          pod,
+	{"", "Service"}:                                      service,
+	{"", "PersistentVolumeClaim"}:                        volumeClaim,
+	{"", "PersistentVolume"}:                             volume,
+	{"", "ReplicationController"}:                        replicaSet,
+	{"", "Namespace"}:                                    namespace,
+	{"", "Node"}:                                         node,
+	{"apps", "Deployment"}:                               deployment,
+	{"apps", "StatefulSet"}:                              statefulSet,
+	{"apps", "DaemonSet"}:                                daemonSet,
+	{"apps", "ReplicaSet"}:                               replicaSet,
+	{"batch", "Job"}:                                     job,
+	{"batch", "CronJob"}:                                 cronJob,
+	{"autoscaling", "HorizontalPodAutoscaler"}:           autoscaler,
+	{"policy", "PodDisruptionBudget"}:                    disruptionBudget,
+	{"apiregistration.k8s.io", "APIService"}:             apiService,
+	{"apiextensions.k8s.io", "CustomResourceDefinition"}: definition,
+	{"certificates.k8s.io", "CertificateSigningRequest"}: signingRequest,
+}
+
 // coreKind returns the function that judges a built-in kind of Kubernetes, or nil for a kind
-// without special rules. The verdicts are those of kstatus, except where docs/health.md says
-// otherwise.
+// without special rules.
 func coreKind(group, kind string) func(object) Verdict {
+	if group == "extensions" {
+		group = "apps" // the workloads were there first
+	}
+	if judge := coreKinds[[2]string{group, kind}]; judge != nil {
+		return judge
+	}
 	switch group {
-	case "":
-		return plainKind(kind)
-	case "apps", "extensions":
-		return workloadKind(kind)
-	case "batch":
-		return batchKind(kind)
-	case "autoscaling":
-		return only(kind, "HorizontalPodAutoscaler", autoscaler)
-	case "policy":
-		return only(kind, "PodDisruptionBudget", disruptionBudget)
-	case "apiregistration.k8s.io":
-		return only(kind, "APIService", apiService)
-	case "apiextensions.k8s.io":
-		return only(kind, "CustomResourceDefinition", definition)
-	case "certificates.k8s.io":
-		return only(kind, "CertificateSigningRequest", signingRequest)
+	case "", "apps", "batch":
+		return present
 	case "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io",
 		"scheduling.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "node.k8s.io", "events.k8s.io":
 		return conventional
 	}
 	return nil
-}
-
-func only(kind, known string, judge func(object) Verdict) func(object) Verdict {
-	if kind == known {
-		return judge
-	}
-	return nil
-}
-
-func plainKind(kind string) func(object) Verdict {
-	switch kind {
-	case "Pod":
-		return pod
-	case "Service":
-		return service
-	case "PersistentVolumeClaim":
-		return volumeClaim
-	case "PersistentVolume":
-		return volume
-	case "ReplicationController":
-		return replicaSet
-	case "Namespace":
-		return namespace
-	case "Node":
-		return node
-	}
-	return present
-}
-
-func workloadKind(kind string) func(object) Verdict {
-	switch kind {
-	case "Deployment":
-		return deployment
-	case "StatefulSet":
-		return statefulSet
-	case "DaemonSet":
-		return daemonSet
-	case "ReplicaSet":
-		return replicaSet
-	}
-	return present
-}
-
-func batchKind(kind string) func(object) Verdict {
-	switch kind {
-	case "Job":
-		return job
-	case "CronJob":
-		return cronJob
-	}
-	return present
 }
 
 // present judges kinds whose objects are healthy once they exist.

@@ -90,11 +90,3 @@ func (c condition) say() string {
 		return c.reason + ": " + message
 	}
 }
-
-// sayOr is say with a text for a condition without reason and message.
-func (c condition) sayOr(otherwise string) string {
-	if said := c.say(); said != "" {
-		return said
-	}
-	return otherwise
-}

@@ -4,6 +4,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -103,13 +104,13 @@ func orUnobserved(o object, judge func(object) Verdict) Verdict {
 // and Ready second. An object without these conditions is healthy once it exists.
 func conventional(o object) Verdict {
 	if c := conditionOf(o, "Reconciling"); c.status == isTrue {
-		return Verdict{State: Progressing, Message: c.sayOr("is being reconciled")}
+		return Verdict{State: Progressing, Message: cmp.Or(c.say(), "is being reconciled")}
 	}
 	if c := conditionOf(o, "Stalled"); c.status == isTrue {
-		return Verdict{State: Degraded, Message: c.sayOr("has stalled")}
+		return Verdict{State: Degraded, Message: cmp.Or(c.say(), "has stalled")}
 	}
 	if c := conditionOf(o, "Ready"); c.status == isFalse || c.status == isUnknown {
-		return Verdict{State: Progressing, Message: c.sayOr("is not ready")}
+		return Verdict{State: Progressing, Message: cmp.Or(c.say(), "is not ready")}
 	}
 	return Verdict{State: Healthy}
 }

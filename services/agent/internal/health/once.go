@@ -41,28 +41,14 @@ func HasCompleted(o *unstructured.Unstructured) bool {
 	}
 	switch kind.Kind {
 	case "Job":
-		return hasCondition(o, "Complete")
+		return conditionOf(o.Object, "Complete").status == isTrue
 	case "PipelineRun", "TaskRun":
-		return hasCondition(o, "Succeeded")
+		return conditionOf(o.Object, "Succeeded").status == isTrue
 	case "CertificateSigningRequest":
-		certificate, _, _ := unstructured.NestedString(o.Object, "status", "certificate")
-		return certificate != ""
+		return text(o.Object, "status", "certificate") != ""
 	case "Event":
 		return true
 	default: // Pod, Workflow
-		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-		return phase == "Succeeded"
+		return text(o.Object, "status", "phase") == "Succeeded"
 	}
-}
-
-// hasCondition reports whether a condition is true.
-func hasCondition(o *unstructured.Unstructured, name string) bool {
-	status, _ := o.Object["status"].(map[string]any)
-	conditions, _ := status["conditions"].([]any)
-	for _, item := range conditions {
-		if c, _ := item.(map[string]any); c["type"] == name && c["status"] == "True" {
-			return true
-		}
-	}
-	return false
 }
