@@ -20,52 +20,52 @@ var ErrMalformed = errors.New("malformed inventory")
 // made from.
 type Record struct {
 	// Service is the service's name.
-	Service string
+	Service string `json:"service"`
 	// Owner is the uid that the hub gave the cluster. The agent of a cluster with another uid takes
 	// the record over if its own plan names the service, and otherwise ignores it.
-	Owner string
+	Owner string `json:"owner,omitempty"`
 	// ServiceUID is the uid that the hub gave the service.
-	ServiceUID string
+	ServiceUID string `json:"uid,omitempty"`
 	// Prune is set if the objects are to be deleted when the service leaves the plan.
-	Prune bool
+	Prune bool `json:"prune,omitempty"`
 	// Account is the service account, namespace/name, that applied everything and deletes it.
 	// Empty: the agent itself.
-	Account string
+	Account string `json:"account,omitempty"`
 	// Deletion is how the objects are deleted then.
-	Deletion syncpolicy.Deletion
+	Deletion syncpolicy.Deletion `json:"deletion,omitzero"`
 	// DependsOn names the services that are removed after this one, if they leave the plan
 	// together.
-	DependsOn []string
+	DependsOn []string `json:"dependsOn,omitempty"`
 	// Guarded is the Digest of the objects that the guard kept from being deleted in the latest
 	// run, or empty if it stopped nothing.
-	Guarded string
+	Guarded string `json:"guarded,omitempty"`
 	// Base is the number of objects after the latest complete run, which the guard uses as its
 	// base. A run that failed half-way leaves more objects in the inventory than either state has,
 	// and must not weaken the guard.
-	Base int
+	Base int `json:"base,omitempty"`
 	// Pruned is the number of objects deleted since then without a person's agreement. Several
 	// failing runs must not together delete what the guard would not allow one run to delete.
-	Pruned int
+	Pruned int `json:"pruned,omitempty"`
 	// Applied are the inputs of the latest complete run. It is zero before the first.
-	Applied Applied
+	Applied Applied `json:"applied,omitzero"`
 	// Entry is the plan's entry that Applied was made from, in the reconciler's own encoding. While
 	// the next entry has to wait, the agent uses this one to correct drift. Empty: unknown.
-	Entry json.RawMessage
+	Entry json.RawMessage `json:"entry,omitempty"`
 	// Touched means that a later run has begun to change the cluster, and did not succeed. The
 	// cluster then matches neither Applied nor the desired state, and even a plan that returns to
 	// Applied has to be applied.
-	Touched bool
+	Touched bool `json:"touched,omitempty"`
 	// Objects are the objects in the cluster.
-	Objects Set
+	Objects Set `json:"-"`
 	// Once are those of the objects that run once, sorted by key.
-	Once []Once
+	Once []Once `json:"once,omitempty"`
 	// Hooks is the state of the service's hooks.
-	Hooks Hooks
+	Hooks Hooks `json:"hooks,omitzero"`
 	// Tests is the state of the service's tests.
-	Tests Tests
+	Tests Tests `json:"tests,omitzero"`
 	// Confirmed means that a person marked the stored record: the service may be removed, however
 	// many leave the plan with it. The agent reads this and never writes it.
-	Confirmed bool
+	Confirmed bool `json:"-"`
 }
 
 // Applied identifies the inputs of a complete run. Equal inputs need no second run.
@@ -104,24 +104,9 @@ func (a Applied) Equal(b Applied) bool {
 
 // head is the JSON form of a Record without its objects.
 type head struct {
-	Format   int                 `json:"format"`
-	Service  string              `json:"service"`
-	Owner    string              `json:"owner,omitempty"`
-	UID      string              `json:"uid,omitempty"`
-	Prune    bool                `json:"prune,omitempty"`
-	Deletion syncpolicy.Deletion `json:"deletion,omitzero"`
-	Account  string              `json:"account,omitempty"`
-	Needs    []string            `json:"dependsOn,omitempty"`
-	Guarded  string              `json:"guarded,omitempty"`
-	Base     int                 `json:"base,omitempty"`
-	Pruned   int                 `json:"pruned,omitempty"`
-	Applied  Applied             `json:"applied,omitzero"`
-	Entry    json.RawMessage     `json:"entry,omitempty"`
-	Touched  bool                `json:"touched,omitempty"`
-	Once     []Once              `json:"once,omitempty"`
-	Hooks    Hooks               `json:"hooks,omitzero"`
-	Tests    Tests               `json:"tests,omitzero"`
-	Objects  int                 `json:"objects"` // their number, by which a missing shard is noticed
+	Format int `json:"format"`
+	Record
+	Objects int `json:"objects"` // their number, by which a missing shard is noticed
 }
 
 // The formats that can be read; Encode writes the latter. They differ in the shards.
@@ -142,21 +127,7 @@ func (r Record) Encode() (head []byte, shards [][]byte, err error) {
 }
 
 func (r Record) head() head {
-	return head{
-		Format: formatShards, Service: r.Service, Owner: r.Owner, UID: r.ServiceUID, Prune: r.Prune,
-		Deletion: r.Deletion, Account: r.Account, Needs: r.DependsOn, Guarded: r.Guarded, Base: r.Base,
-		Pruned: r.Pruned, Applied: r.Applied, Entry: r.Entry, Touched: r.Touched, Once: r.Once, Hooks: r.Hooks,
-		Tests:   r.Tests,
-		Objects: r.Objects.Len(),
-	}
-}
-
-func (h head) record() Record {
-	return Record{
-		Service: h.Service, Owner: h.Owner, ServiceUID: h.UID, Prune: h.Prune, Deletion: h.Deletion,
-		Account: h.Account, DependsOn: h.Needs, Guarded: h.Guarded, Base: h.Base, Pruned: h.Pruned,
-		Applied: h.Applied, Entry: h.Entry, Touched: h.Touched, Once: h.Once, Hooks: h.Hooks, Tests: h.Tests,
-	}
+	return head{Format: formatShards, Record: r, Objects: r.Objects.Len()}
 }
 
 // Decode decodes the result of Encode, of this version or an earlier one. Errors match
@@ -167,7 +138,7 @@ func Decode(encodedHead []byte, shards [][]byte) (Record, error) {
 	if err := json.Unmarshal(encodedHead, &h); err != nil {
 		return Record{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	r := h.record()
+	r := h.Record
 	read := r.Objects.readShard
 	switch h.Format {
 	case formatShards:
