@@ -6,7 +6,9 @@ package k8s
 
 import (
 	"context"
+	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -99,12 +101,7 @@ type DeleteOptions struct {
 
 // IsAppliedByLeat reports whether the API server recorded Leat as a manager of the object's fields.
 func IsAppliedByLeat(live *unstructured.Unstructured) bool {
-	for _, entry := range live.GetManagedFields() {
-		if entry.Manager == FieldManager {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == FieldManager })
 }
 
 // ServiceOf returns the service that an object's label names, or "". It copies nothing, unlike

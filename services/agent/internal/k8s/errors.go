@@ -29,6 +29,13 @@ func IgnoreNotFound(err error) error {
 	return err
 }
 
+// IsUnknownKind reports whether a look-up of a kind, such as [Reader.Namespaced], failed because the
+// cluster does not serve the kind. Objects that the cluster refuses have the same reason.
+func IsUnknownKind(err error) bool {
+	problem, ok := errors.AsType[*reason.Problem](err)
+	return ok && problem.Reason == reason.ApplyRejected
+}
+
 // ImmutableError is the answer to an apply that changes an immutable field.
 type ImmutableError struct {
 	*reason.Problem

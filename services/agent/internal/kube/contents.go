@@ -59,26 +59,34 @@ func (c *Client) instances(ctx context.Context, definition inventory.Ref) ([]lis
 	if err != nil {
 		return nil, err
 	}
-	group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
-	plural, _, _ := unstructured.NestedString(live.Object, "spec", "names", "plural")
-	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
-	versions, _, _ := unstructured.NestedSlice(live.Object, "spec", "versions")
+	served, plural := servedBy(live)
+	if len(served) == 0 {
+		return nil, nil // nobody can read objects that no version serves
+	}
+	return []listed{{served[0].GroupVersion().WithResource(plural), served[0].Kind}}, nil
+}
+
+// servedBy returns the kinds that a definition serves, one for each served version, and the plural of
+// their name.
+func servedBy(definition *unstructured.Unstructured) (kinds []schema.GroupVersionKind, plural string) {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
+	plural, _, _ = unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	for _, item := range versions {
 		version, _ := item.(map[string]any)
 		if name, _ := version["name"].(string); version["served"] == true {
-			return []listed{{schema.GroupVersionResource{Group: group, Version: name, Resource: plural}, kind}}, nil
+			kinds = append(kinds, schema.GroupVersionKind{Group: group, Version: name, Kind: kind})
 		}
 	}
-	return nil, nil // nobody can read objects that no version serves
+	return kinds, plural
 }
 
 // namespacedResources returns all resources whose objects live in namespaces. It fails if discovery
 // is incomplete: the missing resources might hold objects that must not be deleted.
 func (c *Client) namespacedResources(ctx context.Context) (all []listed, err error) {
-	var lists []*metav1.APIResourceList
-	err = c.try(ctx, "APIResourceList", func(context.Context) error {
-		lists, err = c.discovery.ServerPreferredNamespacedResources()
-		return err
+	lists, err := request(ctx, c, "APIResourceList", func(context.Context) ([]*metav1.APIResourceList, error) {
+		return c.discovery.ServerPreferredNamespacedResources()
 	})
 	if err != nil {
 		return nil, err
@@ -107,10 +115,8 @@ func isDerived(group, kind string) bool {
 func (c *Client) collect(ctx context.Context, resource listed, namespace string, found []inventory.Object) ([]inventory.Object, error) {
 	options := metav1.ListOptions{Limit: contentsPage}
 	for {
-		var page *unstructured.UnstructuredList
-		err := c.try(ctx, resource.kind, func(ctx context.Context) (err error) {
-			page, err = c.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).List(ctx, options)
-			return err
+		page, err := request(ctx, c, resource.kind, func(ctx context.Context) (*unstructured.UnstructuredList, error) {
+			return c.dynamic.Resource(resource.GroupVersionResource).Namespace(namespace).List(ctx, options)
 		})
 		if err != nil {
 			return nil, err

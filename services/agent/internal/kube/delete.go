@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
@@ -28,7 +27,7 @@ func (c *Client) Delete(
 	ctx context.Context, object inventory.Object, options k8s.DeleteOptions,
 ) (remains *unstructured.Unstructured, err error) {
 	mapping, err := c.mapping(ctx, object.GroupVersionKind())
-	if unknownKind(err) {
+	if k8s.IsUnknownKind(err) {
 		return nil, nil // the kind is gone, and its objects with it
 	}
 	if err != nil {
@@ -51,11 +50,6 @@ func (c *Client) Delete(
 		return nil, nil
 	}
 	return remains, err
-}
-
-func unknownKind(err error) bool {
-	problem, ok := errors.AsType[*reason.Problem](err)
-	return ok && problem.Reason == reason.ApplyRejected
 }
 
 // pathOf returns the path at which the API server serves an object.
@@ -119,7 +113,7 @@ func remainsOf(answer []byte) (*unstructured.Unstructured, error) {
 // Release implements reconcile.Cluster.
 func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 	resource, err := c.resource(ctx, object.Ref)
-	if unknownKind(err) {
+	if k8s.IsUnknownKind(err) {
 		return nil
 	}
 	if err != nil {
@@ -137,10 +131,7 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 		_, err := resource.Patch(ctx, object.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
 		return replaced(err)
 	})
-	if errors.Is(err, k8s.ErrNotFound) {
-		return nil
-	}
-	return err
+	return k8s.IgnoreNotFound(err)
 }
 
 // replaced translates a failed precondition.

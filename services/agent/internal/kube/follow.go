@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/leatdev/leat/internal/backoff"
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
@@ -44,7 +43,7 @@ func (c *Client) Follow(ctx context.Context, ref inventory.Ref, see k8s.FollowFu
 // followOnce follows until the watch ends. It returns only errors that a person should see.
 func (c *Client) followOnce(ctx context.Context, ref inventory.Ref, see k8s.FollowFunc) error {
 	resource, err := c.resource(ctx, ref)
-	if rejected := new(reason.Problem); errors.As(err, &rejected) && rejected.Reason == reason.ApplyRejected {
+	if k8s.IsUnknownKind(err) {
 		see(nil, nil) // without a kind there is no object
 		return nil
 	}
@@ -52,10 +51,8 @@ func (c *Client) followOnce(ctx context.Context, ref inventory.Ref, see k8s.Foll
 		return err
 	}
 	options := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name).String()}
-	var list *unstructured.UnstructuredList
-	err = c.try(ctx, ref.Kind, func(ctx context.Context) error {
-		list, err = resource.List(ctx, options)
-		return err
+	list, err := request(ctx, c, ref.Kind, func(ctx context.Context) (*unstructured.UnstructuredList, error) {
+		return resource.List(ctx, options)
 	})
 	if errors.Is(err, k8s.ErrNotFound) {
 		see(nil, nil) // the kind has just been removed

@@ -129,12 +129,8 @@ func (c *Client) Namespaced(ctx context.Context, kind schema.GroupVersionKind) (
 }
 
 // mapping returns the resource of a kind, with the errors of reconcile.Cluster.
-func (c *Client) mapping(ctx context.Context, kind schema.GroupVersionKind) (mapping *meta.RESTMapping, err error) {
-	err = c.try(ctx, kind.Kind, func(ctx context.Context) error {
-		mapping, err = c.kinds.mapping(ctx, kind)
-		return err
-	})
-	return mapping, err
+func (c *Client) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	return request(ctx, c, kind.Kind, func(ctx context.Context) (*meta.RESTMapping, error) { return c.kinds.mapping(ctx, kind) })
 }
 
 // resource returns a client for the resource that holds ref.

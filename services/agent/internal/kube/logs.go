@@ -59,10 +59,8 @@ func (c *Client) witness(ctx context.Context, object inventory.Object) (*unstruc
 	}
 	pods := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(object.Namespace)
 	selector := labels.Set{"batch.kubernetes.io/controller-uid": object.UID}.String()
-	var list *unstructured.UnstructuredList
-	err := c.try(ctx, "Pod", func(ctx context.Context) (err error) {
-		list, err = pods.List(ctx, metav1.ListOptions{LabelSelector: selector})
-		return err
+	list, err := request(ctx, c, "Pod", func(ctx context.Context) (*unstructured.UnstructuredList, error) {
+		return pods.List(ctx, metav1.ListOptions{LabelSelector: selector})
 	})
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 )
 
 // Get implements reconcile.Cluster.
-func (c *Client) Get(ctx context.Context, ref inventory.Ref) (live *unstructured.Unstructured, err error) {
+func (c *Client) Get(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error) {
 	resource, err := c.resource(ctx, ref)
 	if rejected := new(reason.Problem); errors.As(err, &rejected) && rejected.Reason == reason.ApplyRejected {
 		return nil, fmt.Errorf("%w: %s", k8s.ErrNotFound, rejected.Message) // without a kind there is no object
@@ -31,11 +31,9 @@ func (c *Client) Get(ctx context.Context, ref inventory.Ref) (live *unstructured
 	if err != nil {
 		return nil, err
 	}
-	err = c.try(ctx, ref.Kind, func(ctx context.Context) error {
-		live, err = resource.Get(ctx, ref.Name, metav1.GetOptions{})
-		return err
+	return request(ctx, c, ref.Kind, func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return resource.Get(ctx, ref.Name, metav1.GetOptions{})
 	})
-	return live, err
 }
 
 // Apply implements reconcile.Cluster. Like kubectl, it makes the API server reject unknown and
@@ -115,7 +113,7 @@ func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unst
 		if err != nil {
 			return err
 		}
-		if !isEstablished(live) {
+		if !isTrue(live, "Established") {
 			return errors.New("it is not established")
 		}
 		return c.discovered(ctx, live)
@@ -126,29 +124,11 @@ func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unst
 	return nil
 }
 
-func isEstablished(definition *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
-	for _, item := range conditions {
-		condition, _ := item.(map[string]any)
-		if condition["type"] == "Established" && condition["status"] == "True" {
-			return true
-		}
-	}
-	return false
-}
-
 // discovered returns an error unless discovery serves every served version of a definition's kind.
 func (c *Client) discovered(ctx context.Context, definition *unstructured.Unstructured) error {
-	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	for _, item := range versions {
-		version, _ := item.(map[string]any)
-		name, _ := version["name"].(string)
-		if version["served"] != true {
-			continue
-		}
-		if _, err := c.kinds.mapping(ctx, schema.GroupVersionKind{Group: group, Version: name, Kind: kind}); err != nil {
+	kinds, _ := servedBy(definition)
+	for _, kind := range kinds {
+		if _, err := c.kinds.mapping(ctx, kind); err != nil {
 			_ = c.kinds.refresh(ctx, definedPoll) // the next poll sees the result
 			return fmt.Errorf("find its kind: %w", err)
 		}

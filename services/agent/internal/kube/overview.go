@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -35,9 +36,7 @@ type OverviewParams struct {
 // returns nil. A resource that the agent may not watch stays unknown, and is named in one warning
 // of the log.
 func (c *Client) Overview(ctx context.Context, p OverviewParams) error {
-	if p.Denied == (backoff.Policy{}) {
-		p.Denied = backoff.Policy{Initial: 5 * time.Minute, Max: 30 * time.Minute, Multiplier: 2}
-	}
+	p.Denied = cmp.Or(p.Denied, backoff.Policy{Initial: 5 * time.Minute, Max: 30 * time.Minute, Multiplier: 2})
 	var group sync.WaitGroup
 	defer group.Wait()
 	for _, f := range c.followers(p) {

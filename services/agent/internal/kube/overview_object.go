@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,15 +18,18 @@ func nodeOf(o *unstructured.Unstructured) overview.Node {
 	n := overview.Node{Capacity: resourcesOf(o, "capacity"), Allocatable: resourcesOf(o, "allocatable")}
 	n.Cordoned, _, _ = unstructured.NestedBool(o.Object, "spec", "unschedulable")
 	n.Kubelet, _, _ = unstructured.NestedString(o.Object, "status", "nodeInfo", "kubeletVersion")
+	n.Ready = isTrue(o, "Ready")
+	return n
+}
+
+// isTrue reports whether an object has a condition whose status is True.
+func isTrue(o *unstructured.Unstructured, condition string) bool {
 	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
 	list, _ := conditions.([]any)
-	for _, item := range list {
-		condition, _ := item.(map[string]any)
-		if condition["type"] == "Ready" {
-			n.Ready = condition["status"] == "True"
-		}
-	}
-	return n
+	return slices.ContainsFunc(list, func(item any) bool {
+		c, _ := item.(map[string]any)
+		return c["type"] == condition && c["status"] == "True"
+	})
 }
 
 func resourcesOf(o *unstructured.Unstructured, field string) overview.Resources {

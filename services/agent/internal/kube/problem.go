@@ -46,6 +46,15 @@ func (c *Client) try(ctx context.Context, kind string, do func(context.Context) 
 	return translate(err, kind)
 }
 
+// request is [Client.try] for a request with an answer.
+func request[T any](ctx context.Context, c *Client, kind string, do func(context.Context) (T, error)) (answer T, err error) {
+	err = c.try(ctx, kind, func(ctx context.Context) error {
+		answer, err = do(ctx)
+		return err
+	})
+	return answer, err
+}
+
 // isTransient reports whether a retry may succeed a moment later.
 func isTransient(err error) bool {
 	if meta.IsNoMatchError(err) {

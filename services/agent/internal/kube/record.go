@@ -8,11 +8,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,47 +47,16 @@ const (
 	keyShards  = "shards"
 )
 
-// shardNames records which shards of each service are in the cluster. Save does not write those
-// again, and deletes those that a new record does not name.
-type shardNames struct {
-	mu        sync.Mutex
-	listed    bool // a list has filled byService
-	byService map[string][]string
-}
-
-func (s *shardNames) of(service string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.byService[service]
-}
-
-func (s *shardNames) replace(service string, names []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byService == nil {
-		s.byService = map[string][]string{}
-	}
-	s.byService[service] = names
-}
-
-// isSettled reports whether a list has filled byService.
-func (s *shardNames) isSettled() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listed
-}
-
-func (s *shardNames) settle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listed = true
-}
-
 // Inventories stores records in ConfigMaps. It is safe for concurrent use, with one caller at a
 // time for each service.
 type Inventories struct {
 	client *Client
-	shards shardNames
+
+	// shards maps each service to the names of its shards in the cluster, of type []string. Save does
+	// not write those again, and deletes those that a new record does not name. Listed means that a
+	// list has filled the map.
+	shards sync.Map
+	listed atomic.Bool
 }
 
 var _ inventory.Store = (*Inventories)(nil)
@@ -104,10 +73,8 @@ func (i *Inventories) configMaps() dynamic.ResourceInterface {
 // List implements reconcile.Inventories. The first call also deletes shards that no head names: an
 // agent that ended between two requests leaves them behind.
 func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err error) {
-	var list *unstructured.UnstructuredList
-	err = i.client.try(ctx, "ConfigMap", func(ctx context.Context) error {
-		list, err = i.configMaps().List(ctx, metav1.ListOptions{LabelSelector: inventoryLabel})
-		return err
+	list, err := request(ctx, i.client, "ConfigMap", func(ctx context.Context) (*unstructured.UnstructuredList, error) {
+		return i.configMaps().List(ctx, metav1.ListOptions{LabelSelector: inventoryLabel})
 	})
 	if err != nil {
 		return nil, err
@@ -132,17 +99,17 @@ func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err
 
 // settle records the existing shards once, and deletes those that no head names.
 func (i *Inventories) settle(ctx context.Context, found stored) error {
-	if i.shards.isSettled() {
-		return nil // byService is newer than this list, which may precede the latest Save
+	if i.listed.Load() {
+		return nil // shards is newer than this list, which may precede the latest Save
 	}
 	for service, names := range found.shards {
 		named := strings.Fields(found.data[headPrefix+service][keyShards])
 		if err := i.sweep(ctx, names, named); err != nil {
 			return err
 		}
-		i.shards.replace(service, named)
+		i.shards.Store(service, named)
 	}
-	i.shards.settle()
+	i.listed.Store(true)
 	return nil
 }
 
@@ -191,7 +158,7 @@ func (i *Inventories) Save(ctx context.Context, record inventory.Record) error {
 
 // writeShards stores the shards that do not exist yet, and returns the names of all.
 func (i *Inventories) writeShards(ctx context.Context, service string, shards [][]byte) (names []string, err error) {
-	known := i.shards.of(service)
+	known := i.shardsOf(service)
 	for _, shard := range shards {
 		sum := sha256.Sum256(shard)
 		name := shardPrefix + service + "." + hex.EncodeToString(sum[:8])
@@ -202,18 +169,24 @@ func (i *Inventories) writeShards(ctx context.Context, service string, shards []
 			return nil, err
 		}
 		known = append(known, name)
-		i.shards.replace(service, known) // if this Save fails, the next one deletes it
+		i.shards.Store(service, known) // if this Save fails, the next one deletes it
 	}
 	return names, nil
 }
 
 // forsake deletes the shards of a service that are not in now.
 func (i *Inventories) forsake(ctx context.Context, service string, now []string) error {
-	if err := i.sweep(ctx, i.shards.of(service), now); err != nil {
+	if err := i.sweep(ctx, i.shardsOf(service), now); err != nil {
 		return err
 	}
-	i.shards.replace(service, now)
+	i.shards.Store(service, now)
 	return nil
+}
+
+func (i *Inventories) shardsOf(service string) []string {
+	names, _ := i.shards.Load(service)
+	known, _ := names.([]string)
+	return known
 }
 
 // sweep deletes shards that no head names any more.
@@ -242,10 +215,7 @@ func (i *Inventories) erase(ctx context.Context, name string) error {
 	err := i.client.try(ctx, "ConfigMap", func(ctx context.Context) error {
 		return i.configMaps().Delete(ctx, name, metav1.DeleteOptions{})
 	})
-	if errors.Is(err, k8s.ErrNotFound) {
-		return nil
-	}
-	return err
+	return k8s.IgnoreNotFound(err)
 }
 
 // write stores one ConfigMap, and creates the namespace if it is missing.

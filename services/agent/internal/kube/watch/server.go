@@ -4,6 +4,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,12 +96,8 @@ func refusal(response *http.Response) error {
 	if json.Unmarshal(text, &status) != nil || status.Kind != "Status" {
 		status = metav1.Status{Message: string(text)}
 	}
-	if status.Code == 0 {
-		status.Code = int32(response.StatusCode)
-	}
-	if status.Reason == "" {
-		status.Reason = reasonOf(response.StatusCode)
-	}
+	status.Code = cmp.Or(status.Code, int32(response.StatusCode))
+	status.Reason = cmp.Or(status.Reason, reasonOf(response.StatusCode))
 	return withHint(&apierrors.StatusError{ErrStatus: status}, response.Header.Get("Retry-After"))
 }
 

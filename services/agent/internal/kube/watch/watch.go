@@ -15,6 +15,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -95,27 +96,11 @@ type Settings struct {
 }
 
 func (s Settings) withDefaults() Settings {
-	if s.Silence <= 0 {
-		s.Silence = 5 * time.Minute
-	}
-	if s.ListSilence <= 0 {
-		s.ListSilence = time.Minute
-	}
-	if s.Lifetime <= 0 {
-		s.Lifetime = 15 * time.Minute
-	}
-	if s.PageSize <= 0 {
-		s.PageSize = 500
-	}
-	if s.MaxObject <= 0 {
-		s.MaxObject = 16 << 20
-	}
-	if s.Retry == (backoff.Policy{}) {
-		s.Retry = backoff.Policy{Initial: 200 * time.Millisecond, Max: 15 * time.Second, Multiplier: 2}
-	}
-	if s.Denied == (backoff.Policy{}) {
-		s.Denied = backoff.Policy{Initial: time.Minute, Max: 5 * time.Minute, Multiplier: 2}
-	}
+	s.Silence, s.ListSilence = cmp.Or(s.Silence, 5*time.Minute), cmp.Or(s.ListSilence, time.Minute)
+	s.Lifetime = cmp.Or(s.Lifetime, 15*time.Minute)
+	s.PageSize, s.MaxObject = cmp.Or(s.PageSize, 500), cmp.Or(s.MaxObject, 16<<20)
+	s.Retry = cmp.Or(s.Retry, backoff.Policy{Initial: 200 * time.Millisecond, Max: 15 * time.Second, Multiplier: 2})
+	s.Denied = cmp.Or(s.Denied, backoff.Policy{Initial: time.Minute, Max: 5 * time.Minute, Multiplier: 2})
 	return s
 }
 

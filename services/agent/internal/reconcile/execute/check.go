@@ -11,6 +11,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
@@ -58,7 +59,7 @@ func (r *run) keyOf(ctx context.Context, o *unstructured.Unstructured) (inventor
 	key := inventory.RefOf(o).Key
 	isNamespaced, err := r.cluster.Namespaced(ctx, o.GroupVersionKind())
 	switch {
-	case err != nil && !isUnknownKind(err):
+	case err != nil && !k8s.IsUnknownKind(err):
 		return key, err
 	case err == nil && !isNamespaced:
 		key.Namespace = ""

@@ -6,13 +6,13 @@ package execute
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/order"
 )
 
@@ -49,20 +49,13 @@ func (h *hookRunner) deleteHookManifest(ctx context.Context, o *unstructured.Uns
 		return nil, reason.Errorf(reason.ManifestInvalid, "it holds a secret, and is kept in the cluster for everybody to read; let it refer to a Secret of the service instead")
 	}
 	full, err := complete(ctx, h.r.cluster, h.r.Service, o)
-	if isUnknownKind(err) {
+	if k8s.IsUnknownKind(err) {
 		full, err = o, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	return full.MarshalJSON()
-}
-
-// isUnknownKind reports whether an object could not be completed because its kind does not exist
-// yet.
-func isUnknownKind(err error) bool {
-	problem, ok := errors.AsType[*reason.Problem](err)
-	return ok && problem.Reason == reason.ApplyRejected
 }
 
 // hasDeleteHooks reports whether hooks run at the removal. They do only if the objects are deleted.

@@ -158,7 +158,7 @@ func (d *differ) compareOrExplain(ctx context.Context, o *unstructured.Unstructu
 // compare adds the changes that the run would make in an object.
 func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) error {
 	full, err := complete(ctx, d.r.cluster, d.r.Service, o)
-	if isUnknownKind(err) {
+	if k8s.IsUnknownKind(err) {
 		full, err = o, nil
 	}
 	if err != nil {

@@ -29,6 +29,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -100,9 +101,7 @@ func (x *Executor) account(s plan.Spec) (k8s.Account, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	text := s.Policy.ServiceAccount
-	if text == "" {
-		text = x.defaultAccount
-	}
+	text = cmp.Or(text, x.defaultAccount)
 	if text == "" && x.isLockedDown {
 		return k8s.Account{}, reason.Errorf(reason.TenantForbidden, "this cluster applies nothing with the agent's own rights, and the service names "+
 			"no service account; set its policy.serviceAccount")
