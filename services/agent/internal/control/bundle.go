@@ -4,6 +4,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,12 +84,7 @@ func OpenBundles(p BundleParams) (*Bundles, error) {
 	if err := os.MkdirAll(p.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make folder for downloads: %w", err)
 	}
-	if p.Retry == (backoff.Policy{}) {
-		p.Retry = backoff.Policy{MaxAttempts: 4}
-	}
-	if p.Recheck <= 0 {
-		p.Recheck = defaultRecheck
-	}
+	p.Retry, p.Recheck = cmp.Or(p.Retry, backoff.Policy{MaxAttempts: 4}), cmp.Or(p.Recheck, defaultRecheck)
 	if err := removeOld(p.Dir); err != nil {
 		return nil, err
 	}

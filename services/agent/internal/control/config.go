@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
@@ -108,10 +107,7 @@ func (c *Configs) fetch(ctx context.Context, s plan.Service) (*distributorv1.Get
 	return c.fetches.Do(ctx, s.UID, func(ctx context.Context) (*distributorv1.GetServiceConfigResponse, error) {
 		response, err := c.params.Hub.GetServiceConfig(ctx, &distributorv1.GetServiceConfigRequest{Service: s.Name, ConfigDigest: s.ConfigDigest})
 		if err != nil {
-			if connect.CodeOf(err) == connect.CodeUnauthenticated {
-				c.params.Identity.Invalidate()
-			}
-			return nil, err
+			return nil, c.params.Identity.checkAnswer(err)
 		}
 		if err := c.keep(s, response); err != nil {
 			c.params.Logger.ErrorContext(ctx, "cannot store configuration, a restart without the hub would lack it",

@@ -33,15 +33,11 @@ func dryRunOf(d *report.DryRun) *distributorv1.DryRunReport {
 	return report
 }
 
+// actionOf returns the message of a change. A problem tells of an impossible one.
 func actionOf(c report.Change) distributorv1.DryRunAction {
-	switch c {
-	case report.Create:
-		return distributorv1.DryRunAction_DRY_RUN_ACTION_CREATE
-	case report.Update:
-		return distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE
-	case report.Delete:
-		return distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE
-	case report.Impossible: // is told by a problem
-	}
-	return distributorv1.DryRunAction_DRY_RUN_ACTION_UNSPECIFIED
+	return map[report.Change]distributorv1.DryRunAction{
+		report.Create: distributorv1.DryRunAction_DRY_RUN_ACTION_CREATE,
+		report.Update: distributorv1.DryRunAction_DRY_RUN_ACTION_UPDATE,
+		report.Delete: distributorv1.DryRunAction_DRY_RUN_ACTION_DELETE,
+	}[c]
 }

@@ -39,6 +39,8 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
+
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -208,6 +210,15 @@ func (i *Identity) Invalidate() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.token, i.tunnel, i.renew, i.expires = "", "", time.Time{}, time.Time{}
+}
+
+// checkAnswer drops a token that the hub does not accept, so that the next call requests a new one.
+// It returns the call's error.
+func (i *Identity) checkAnswer(err error) error {
+	if err != nil && connect.CodeOf(err) == connect.CodeUnauthenticated {
+		i.Invalidate()
+	}
+	return err
 }
 
 func (i *Identity) current(which func() string) (token string, good, fresh bool) {

@@ -4,6 +4,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ type Plans struct {
 
 // NewPlans returns Plans that do nothing before Run.
 func NewPlans(p PlanParams) *Plans {
-	if p.Reconnect == (backoff.Policy{}) {
-		p.Reconnect = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
-	}
+	p.Reconnect = cmp.Or(p.Reconnect, backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2})
 	return &Plans{params: p}
 }
 
@@ -152,7 +151,7 @@ func (p *Plans) watch(ctx context.Context) (o outcome) {
 	o.version = p.held.GetVersion()
 	stream, err := p.params.Hub.WatchPlan(ctx, &distributorv1.WatchPlanRequest{KnownVersion: o.version, AcceptDelta: !p.isDoubted})
 	if err != nil {
-		return outcome{err: p.failed(err)}
+		return outcome{err: p.params.Identity.checkAnswer(err)}
 	}
 	defer stream.Close()
 	for stream.Receive() {
@@ -164,7 +163,7 @@ func (p *Plans) watch(ctx context.Context) (o outcome) {
 			return o
 		}
 	}
-	o.err = p.failed(stream.Err())
+	o.err = p.params.Identity.checkAnswer(stream.Err())
 	return o
 }
 
@@ -203,12 +202,9 @@ func (p *Plans) poll(ctx context.Context) (time.Duration, error) {
 		response, err = p.ask(ctx)
 	}
 	if err != nil {
-		return 0, p.failed(err)
+		return 0, p.params.Identity.checkAnswer(err)
 	}
-	if interval := response.GetPollInterval().AsDuration(); interval > 0 {
-		return interval, nil
-	}
-	return pollInterval, nil
+	return cmp.Or(max(response.GetPollInterval().AsDuration(), 0), pollInterval), nil
 }
 
 func (p *Plans) ask(ctx context.Context) (*distributorv1.GetPlanResponse, error) {
@@ -232,14 +228,6 @@ func (p *Plans) ask(ctx context.Context) (*distributorv1.GetPlanResponse, error)
 func (p *Plans) doubt(ctx context.Context, err error) error {
 	p.isDoubted = true
 	p.params.Logger.WarnContext(ctx, "plan delta does not match the current plan, requesting the whole plan", slog.Any("error", err))
-	return err
-}
-
-// failed drops a token that the hub does not accept, so that the next call requests a new one.
-func (p *Plans) failed(err error) error {
-	if connect.CodeOf(err) == connect.CodeUnauthenticated && err != nil {
-		p.params.Identity.Invalidate()
-	}
 	return err
 }
 

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
@@ -186,9 +185,7 @@ func (r *Reports) call(ctx context.Context, request *distributorv1.ReportStatusR
 	if err == nil {
 		return response, nil
 	}
-	if connect.CodeOf(err) == connect.CodeUnauthenticated {
-		r.params.Identity.Invalidate()
-	}
+	_ = r.params.Identity.checkAnswer(err)
 	r.params.Logger.DebugContext(ctx, "hub did not acknowledge the report, sending it again", slog.Any("error", err))
 	if delay, ok := rpcerr.RetryDelay(err); ok {
 		err = backoff.RetryAfter(err, delay)

@@ -114,18 +114,14 @@ func (c *conn) serve(ctx context.Context) (elsewhere bool) {
 
 // hasHeard reports whether the hub has ever sent something. A transport that was accepted may still
 // carry nothing.
-func (c *conn) hasHeard() bool {
-	select {
-	case <-c.spoken:
-		return true
-	default:
-		return false
-	}
-}
+func (c *conn) hasHeard() bool { return hasHappened(c.spoken) }
 
-func (c *conn) isClosed() bool {
+func (c *conn) isClosed() bool { return hasHappened(c.carried.closed) }
+
+// hasHappened reports whether a channel that only ever closes is closed.
+func hasHappened(closed <-chan struct{}) bool {
 	select {
-	case <-c.carried.closed:
+	case <-closed:
 		return true
 	default:
 		return false

@@ -4,6 +4,7 @@
 package uplink
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -103,8 +104,8 @@ func (p HandlerParams) kubernetes() *proxy {
 			short: newLane(laneShort, p.Transport), endless: newLane(laneWatch, watches),
 			upgrade: newLane(laneUpgrade, upgrades),
 		},
-		silences: timeouts.NewQueue(orDefault(p.AnswerTimeout, answerTimeout)),
-		stall:    orDefault(p.StallTimeout, stallTimeout),
+		silences: timeouts.NewQueue(cmp.Or(p.AnswerTimeout, answerTimeout)),
+		stall:    cmp.Or(p.StallTimeout, stallTimeout),
 		scrub:    scrubKubernetes, buffers: &serve.CopyBuffers{},
 	}
 }

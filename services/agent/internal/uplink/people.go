@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -81,12 +82,7 @@ func (p pattern) matches(name string) bool {
 
 // allowed reports whether list allows name. An empty list allows every name.
 func allowed(list []pattern, name string) bool {
-	for _, p := range list {
-		if p.matches(name) {
-			return true
-		}
-	}
-	return len(list) == 0
+	return len(list) == 0 || slices.ContainsFunc(list, func(p pattern) bool { return p.matches(name) })
 }
 
 var defaultGroups = []pattern{{prefix: strings.TrimSuffix(DefaultGroups, "*"), open: true}}

@@ -4,6 +4,7 @@
 package uplink
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -75,7 +76,7 @@ func NewServices(p ServiceParams) (*Services, error) {
 	config := &tls.Config{RootCAs: p.Roots, MinVersion: tls.VersionTLS12}
 	carried := newLane(laneService, serviceTransport(p.Dial, config))
 	s := &Services{
-		allowed: map[Service]bool{}, buffers: &serve.CopyBuffers{}, stall: orDefault(p.StallTimeout, stallTimeout),
+		allowed: map[Service]bool{}, buffers: &serve.CopyBuffers{}, stall: cmp.Or(p.StallTimeout, stallTimeout),
 		logger: p.Logger, errorLog: slog.NewLogLogger(p.Logger.Handler(), slog.LevelDebug),
 		lanes: lanes{
 			short: carried, endless: carried,

@@ -6,6 +6,7 @@ package uplink
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -56,12 +57,7 @@ func NewUpgrader(p UpgraderParams) *Upgrader {
 	if p.Dial == nil {
 		p.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
 	}
-	if p.DialTimeout == 0 {
-		p.DialTimeout = dialTimeout
-	}
-	if p.AnswerTimeout == 0 {
-		p.AnswerTimeout = answerTimeout
-	}
+	p.DialTimeout, p.AnswerTimeout = cmp.Or(p.DialTimeout, dialTimeout), cmp.Or(p.AnswerTimeout, answerTimeout)
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if p.TLS != nil {
 		config = p.TLS.Clone()
@@ -145,13 +141,7 @@ func (h *headReader) Read(p []byte) (int, error) {
 
 // requestHead returns the bytes of an upgrade request, which is only a head.
 func requestHead(req *http.Request) ([]byte, error) {
-	target, host := req.RequestURI, req.Host
-	if target == "" {
-		target = req.URL.RequestURI()
-	}
-	if host == "" {
-		host = req.URL.Host
-	}
+	target, host := cmp.Or(req.RequestURI, req.URL.RequestURI()), cmp.Or(req.Host, req.URL.Host)
 	if strings.ContainsFunc(req.Method+target+host, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
 		return nil, fmt.Errorf("request line %q: holds a space or control character", req.Method+" "+target)
 	}
@@ -238,10 +228,7 @@ func tunnelThrough(ctx context.Context, conn net.Conn, proxy *url.URL, address s
 }
 
 func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return net.JoinHostPort(u.Hostname(), port)
 }
 

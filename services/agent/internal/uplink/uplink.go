@@ -22,6 +22,7 @@
 package uplink
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -35,7 +36,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"golang.org/x/sync/errgroup"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/backoff"
@@ -112,10 +112,8 @@ type Uplink struct {
 
 // New returns an Uplink that does nothing before Run.
 func New(p Params) (*Uplink, error) {
+	p.Reconnect = cmp.Or(p.Reconnect, backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2})
 	u := &Uplink{params: p, instance: rand.Text(), conns: map[*conn]bool{}, replicas: 1}
-	if p.Reconnect == (backoff.Policy{}) {
-		u.params.Reconnect = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Multiplier: 2}
-	}
 	var roots *x509.CertPool
 	if len(p.CAPEM) > 0 {
 		roots = x509.NewCertPool()
@@ -141,14 +139,12 @@ func (u *Uplink) Connected() bool {
 // Run connects and serves until ctx is done. Then it waits a while for active requests, and returns
 // nil.
 func (u *Uplink) Run(ctx context.Context) error {
-	var group errgroup.Group
+	var group sync.WaitGroup
 	for range maxConnections {
-		group.Go(func() error {
-			u.hold(ctx)
-			return nil
-		})
+		group.Go(func() { u.hold(ctx) })
 	}
-	return group.Wait()
+	group.Wait()
+	return nil
 }
 
 // hold keeps one connection up while one more is wanted.
