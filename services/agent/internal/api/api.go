@@ -6,6 +6,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -153,9 +154,7 @@ func window(page *typev1.Page, total int) (start, size int, err error) {
 	if size < 0 {
 		return 0, 0, rpcerr.Field("page.size", "must not be negative")
 	}
-	if size == 0 {
-		size = defaultPage
-	}
+	size = cmp.Or(size, defaultPage)
 	if page.GetToken() != "" {
 		text, decodeErr := base64.RawURLEncoding.DecodeString(page.GetToken())
 		start, err = strconv.Atoi(string(text))

@@ -4,6 +4,7 @@
 package order
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -205,7 +206,7 @@ func (r reader) check(d directive) error {
 // checkUnknown returns an error for an unknown annotation with a prefix of this package: most of
 // them are misspelt.
 func (r reader) checkUnknown() error {
-	for _, annotation := range sortedKeys(r.annotations) {
+	for _, annotation := range slices.Sorted(maps.Keys(r.annotations)) {
 		ours := slices.ContainsFunc([]string{
 			"leat.dev/phase", "leat.dev/wave", "leat.dev/hook", "leat.dev/sync", "leat.dev/recreate",
 			ArgoHook, "argocd.argoproj.io/sync-", HelmHook,
@@ -219,15 +220,6 @@ func (r reader) checkUnknown() error {
 		}
 	}
 	return nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func (r reader) errorf(annotation, format string, args ...any) error {

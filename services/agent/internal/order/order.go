@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -197,14 +198,9 @@ type place struct {
 }
 
 func sortedPlaces(places map[place][]Member) []place {
-	all := make([]place, 0, len(places))
-	for p := range places {
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b place) int {
+	return slices.SortedFunc(maps.Keys(places), func(a, b place) int {
 		return cmp.Or(slices.Index(phases(), a.phase)-slices.Index(phases(), b.phase), cmp.Compare(a.wave, b.wave))
 	})
-	return all
 }
 
 // arrange sorts the members of a stage, and numbers those without names.
@@ -282,10 +278,7 @@ func (s Schedule) checkDefinitions() error {
 
 // name names an object for people.
 func name(o *unstructured.Unstructured) string {
-	kind, name := o.GroupVersionKind().GroupKind().String(), o.GetName()
-	if name == "" {
-		name = o.GetGenerateName() + "*"
-	}
+	kind, name := o.GroupVersionKind().GroupKind().String(), cmp.Or(o.GetName(), o.GetGenerateName()+"*")
 	if o.GetNamespace() != "" {
 		name = o.GetNamespace() + "/" + name
 	}

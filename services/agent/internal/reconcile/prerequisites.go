@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,7 @@ func prerequisitesOf(s plan.Service) []prerequisite {
 			Key:     inventory.Key{Group: kind.Group, Kind: kind.Kind, Namespace: d.Object.Namespace, Name: d.Object.Name},
 			Version: kind.Version,
 		}
-		if ref.Namespace == "" {
-			ref.Namespace = s.Spec.NamespaceOrDefault()
-		}
+		ref.Namespace = cmp.Or(ref.Namespace, s.Spec.NamespaceOrDefault())
 		all = append(all, prerequisite{ref, d.Condition})
 	}
 	return all

@@ -4,6 +4,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func kustomization(files *Files, folder string) string {
 }
 
 func noKustomization(folder string) error {
-	return &Error{Path: orRoot(folder), Cause: errors.New("holds no kustomization.yaml")}
+	return &Error{Path: cmp.Or(folder, "."), Cause: errors.New("holds no kustomization.yaml")}
 }
 
 // InProcess builds kustomizations in the calling process. It checks everything that can be checked
@@ -56,7 +57,7 @@ func (b InProcess) Build(ctx context.Context, files *Files, folder string) (text
 	}
 	defer func() {
 		if failure := recover(); failure != nil { // for example at an empty file under crds
-			text, err = nil, &Error{Path: orRoot(folder), Cause: fmt.Errorf("kustomize fails at this content: %v", failure)}
+			text, err = nil, &Error{Path: cmp.Or(folder, "."), Cause: fmt.Errorf("kustomize fails at this content: %v", failure)}
 		}
 	}()
 	limits := b.Limits.WithDefaults()

@@ -4,6 +4,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -57,20 +58,14 @@ func LimitsWithin(memory int64) Limits {
 
 // WithDefaults returns the limits with defaults in place of zeros.
 func (l Limits) WithDefaults() Limits {
-	orDefault(&l.Names, defaultNames)
-	orDefault(&l.Bytes, defaultBytes)
-	orDefault(&l.Text, defaultText)
-	orDefault(&l.Values, int(l.Text/bytesPerValue))
-	orDefault(&l.Objects, defaultObjects)
-	orDefault(&l.ObjectBytes, defaultObjectBytes)
-	orDefault(&l.Depth, defaultDepth)
+	l.Names = cmp.Or(l.Names, defaultNames)
+	l.Bytes = cmp.Or(l.Bytes, defaultBytes)
+	l.Text = cmp.Or(l.Text, defaultText)
+	l.Values = cmp.Or(l.Values, int(l.Text/bytesPerValue))
+	l.Objects = cmp.Or(l.Objects, defaultObjects)
+	l.ObjectBytes = cmp.Or(l.ObjectBytes, defaultObjectBytes)
+	l.Depth = cmp.Or(l.Depth, defaultDepth)
 	return l
-}
-
-func orDefault[T int | int64](value *T, fallback T) {
-	if *value <= 0 {
-		*value = fallback
-	}
 }
 
 // Limit names the limit that a LimitError reports.

@@ -177,12 +177,9 @@ func isRemote(target string) bool {
 		return true
 	}
 	lower := strings.TrimPrefix(strings.ToLower(target), "git::")
-	for _, prefix := range []string{"http://", "https://", "ssh://", "file://", "git@", "github.com/", "github.com:"} {
-		if strings.HasPrefix(lower, prefix) {
-			return true
-		}
-	}
-	return len(lower) < len(target) || scpLike.MatchString(target)
+	return len(lower) < len(target) || scpLike.MatchString(target) || slices.ContainsFunc(
+		[]string{"http://", "https://", "ssh://", "file://", "git@", "github.com/", "github.com:"},
+		func(prefix string) bool { return strings.HasPrefix(lower, prefix) })
 }
 
 // reference is one mention of another file or folder.
@@ -256,13 +253,6 @@ func (l *referenceList) addSources(field string, sources types.KvPairSources) {
 
 func isInline(text string) bool {
 	return strings.Contains(text, "\n") || strings.HasPrefix(text, "{")
-}
-
-func orRoot(folder string) string {
-	if folder == "" {
-		return "."
-	}
-	return folder
 }
 
 // loadingKeys returns the fields of plugins' configurations that make kustomize load something.

@@ -5,6 +5,7 @@ package renderworker
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (p *Pool) Build(ctx context.Context, files *render.Files, folder string) ([
 		if died := new(deathError); !errors.As(err, &died) {
 			return text, err
 		} else if !used || timed.Err() != nil {
-			return nil, p.explain(timed, died, orRoot(folder))
+			return nil, p.explain(timed, died, cmp.Or(folder, "."))
 		}
 		w = nil // an earlier build may have caused its death: a new worker decides
 	}
@@ -336,11 +337,4 @@ func lastWords(words string) string {
 		}
 	}
 	return cut(strings.TrimSpace(lines[len(lines)-1]))
-}
-
-func orRoot(folder string) string {
-	if folder == "" {
-		return "."
-	}
-	return folder
 }

@@ -10,6 +10,7 @@ package window
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // names of time zones mean the same on a machine that knows none
@@ -124,22 +125,15 @@ func (c Calendar) needsWindow(why Occasion) bool {
 	if why == Correction {
 		return false
 	}
-	for _, w := range c.windows {
-		if !w.deny && (why == Change || w.strict) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.windows, func(w window) bool { return !w.deny && (why == Change || w.strict) })
 }
 
 // isAllowed reports whether an allowing window is open.
 func (c Calendar) isAllowed(at time.Time) bool {
-	for _, w := range c.windows {
-		if _, open := w.isOpen(at); open && !w.deny {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.windows, func(w window) bool {
+		_, open := w.isOpen(at)
+		return open && !w.deny
+	})
 }
 
 // opening returns when the next allowing window opens after that time, or zero if there will never

@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,9 +40,7 @@ func (s *State) Assess(now time.Time, o Observed, previous report.Status) report
 		ObservedSyncRequest: s.Attempt.SyncRequest, Applied: s.Stored.Applied, Counts: o.Counts,
 		Objects: report.Attention(o.Objects), Guarded: s.Attempt.Guarded, Drift: o.Drift,
 	}
-	if status.UID == "" {
-		status.UID = s.Stored.ServiceUID
-	}
+	status.UID = cmp.Or(status.UID, s.Stored.ServiceUID)
 	isPreviewed := s.Desired.Spec.DryRun && s.Preview.Of.SameInputs(s.Desired.Inputs())
 	if isPreviewed {
 		status.DryRun = s.Preview.Result

@@ -4,6 +4,7 @@
 package decide
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
@@ -74,9 +75,7 @@ func (s *State) Nudge() {
 
 // stamp records which plan brought an order.
 func (s *State) stamp(generation int64, now time.Time, isNew bool) {
-	if s.FirstNamed == 0 {
-		s.FirstNamed = generation
-	}
+	s.FirstNamed = cmp.Or(s.FirstNamed, generation)
 	if isNew {
 		s.Ordered, s.OrderedAt = generation, now
 	}

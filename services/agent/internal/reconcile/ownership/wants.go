@@ -4,6 +4,7 @@
 package ownership
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -78,9 +79,7 @@ func (g *Registry) renderKeys(ctx context.Context, s plan.Service, applied inven
 		if err != nil || !isNamespaced { // a kind that does not exist yet may become namespaced or not
 			w.keys[inventory.Key{Group: key.Group, Kind: key.Kind, Name: key.Name}] = true
 		}
-		if key.Namespace == "" {
-			key.Namespace = s.Spec.NamespaceOrDefault()
-		}
+		key.Namespace = cmp.Or(key.Namespace, s.Spec.NamespaceOrDefault())
 		w.keys[key] = true
 	}
 	return w
