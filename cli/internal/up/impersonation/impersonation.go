@@ -7,18 +7,22 @@
 package impersonation
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/client-go/rest"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiversion "k8s.io/apimachinery/pkg/version"
+	rbac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/kubernetes"
+	clientrbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/leatdev/leat/internal/backoff"
 )
 
 const (
@@ -39,106 +43,45 @@ func Grant(ctx context.Context, kubeconfig string) (granted, version string, err
 	if err != nil {
 		return "", "", fmt.Errorf("read kubeconfig: %w", err)
 	}
-	httpClient, err := rest.HTTPClientFor(restConfig)
+	set, err := kubernetes.NewForConfig(restConfig)
 	if err != nil {
 		return "", "", fmt.Errorf("read kubeconfig: %w", err)
 	}
-	defer httpClient.CloseIdleConnections()
-	c := cluster{host: strings.TrimRight(restConfig.Host, "/"), http: httpClient}
-	if version, err = c.version(ctx); err != nil {
-		return "", "", err
+	var server apiversion.Info
+	content, err := set.RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(content, &server)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("ask for the version: %w", err)
 	}
 	var names []string
 	for group, role := range bindings() {
 		name := strings.ReplaceAll(group, ":", "-")
-		if err := c.bind(ctx, name, group, role); err != nil {
+		if err := bind(ctx, set.RbacV1().ClusterRoleBindings(), name, group, role); err != nil {
 			return "", "", err
 		}
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return strings.Join(names, ", "), version, nil
-}
-
-type cluster struct {
-	host string
-	http *http.Client
-}
-
-func (c cluster) version(ctx context.Context) (string, error) {
-	var info struct {
-		GitVersion string `json:"gitVersion"`
-	}
-	body, err := c.do(ctx, http.MethodGet, "/version", "", nil)
-	if err != nil {
-		return "", fmt.Errorf("ask for the version: %w", err)
-	}
-	if err := json.Unmarshal(body, &info); err != nil {
-		return "", fmt.Errorf("ask for the version: %w", err)
-	}
-	return info.GitVersion, nil
+	return strings.Join(names, ", "), server.GitVersion, nil
 }
 
 // bind applies a ClusterRoleBinding. The RBAC rules of a starting control plane appear one after
 // the other, so a refusal at first is not permanent.
-func (c cluster) bind(ctx context.Context, name, group, role string) error {
-	body, err := json.Marshal(map[string]any{
-		"apiVersion": "rbac.authorization.k8s.io/v1",
-		"kind":       "ClusterRoleBinding",
-		"metadata":   map[string]any{"name": name},
-		"roleRef":    map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-		"subjects":   []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}},
+func bind(ctx context.Context, bindings clientrbac.ClusterRoleBindingInterface, name, group, role string) error {
+	binding := rbac.ClusterRoleBinding(name).
+		WithRoleRef(rbac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(role)).
+		WithSubjects(rbac.Subject().WithAPIGroup(rbacv1.GroupName).WithKind(rbacv1.GroupKind).WithName(group))
+	ctx, cancel := context.WithTimeout(ctx, retryFor)
+	defer cancel()
+	policy := backoff.Policy{Initial: 200 * time.Millisecond, Max: 200 * time.Millisecond}
+	err := backoff.Retry(ctx, policy, func(ctx context.Context) error {
+		_, err := bindings.Apply(ctx, binding, metav1.ApplyOptions{FieldManager: manager, Force: true})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("bind %s: %w", group, err)
 	}
-	path := "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + name + "?force=true&fieldManager=" + manager
-	ctx, cancel := context.WithTimeout(ctx, retryFor)
-	defer cancel()
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		if _, err = c.do(ctx, http.MethodPatch, path, "application/apply-patch+yaml", body); err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("bind %s: %w", group, err)
-		case <-ticker.C:
-		}
-	}
-}
-
-func (c cluster) do(ctx context.Context, method, path, contentType string, body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.host+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if contentType != "" {
-		request.Header.Set("Content-Type", contentType)
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("%s: %s", response.Status, messageOf(text))
-	}
-	return text, nil
-}
-
-// messageOf returns the message of a Kubernetes Status.
-func messageOf(body []byte) string {
-	var status struct {
-		Message string `json:"message"`
-	}
-	if err := json.Unmarshal(body, &status); err != nil || status.Message == "" {
-		return strings.TrimSpace(string(body))
-	}
-	return status.Message
+	return nil
 }
