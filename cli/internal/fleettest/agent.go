@@ -27,24 +27,18 @@ type agents struct {
 	agentv1connect.UnimplementedAgentServiceHandler
 }
 
-// tunnel serves them at /clusters/demo, to callers with an access token. Every other cluster's
-// agent is offline.
-func tunnel() http.Handler {
-	_, calls := agentv1connect.NewAgentServiceHandler(agents{})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer jwt-"):
-			_ = connect.NewErrorWriter().Write(w, r, unauthenticated())
-		case !strings.HasPrefix(r.URL.Path, "/clusters/demo/"):
-			_ = connect.NewErrorWriter().Write(w, r, rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_AGENT_OFFLINE, "the agent is not connected"))
-		default:
-			http.StripPrefix("/clusters/demo", calls).ServeHTTP(w, r)
-		}
-	})
-}
+// accessToken is how the Authorization header of a caller with an access token begins.
+const accessToken = "Bearer jwt-"
 
-func unauthenticated() error {
-	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "no access token")
+// tunnel serves them at /clusters/demo. Every other cluster's agent is offline.
+func tunnel(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, "/clusters/demo/") {
+		err := rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_AGENT_OFFLINE, "the agent is not connected")
+		_ = connect.NewErrorWriter().Write(w, r, err)
+		return
+	}
+	_, calls := agentv1connect.NewAgentServiceHandler(agents{})
+	http.StripPrefix("/clusters/demo", calls).ServeHTTP(w, r)
 }
 
 func ref(kind, name string) *typev1.ObjectRef {

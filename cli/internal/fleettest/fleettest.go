@@ -26,6 +26,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/wake"
@@ -94,43 +95,24 @@ func New() *Hub {
 // Handler serves the hub to callers with the token.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(fleetv1connect.NewFleetServiceHandler(h, connect.WithInterceptors(authenticate())))
-	mux.Handle("/clusters/", tunnel())
-	mux.Handle(tunnelService())
+	path, calls := fleetv1connect.NewFleetServiceHandler(h)
+	mux.Handle(path, guarded(calls, "Bearer "+Token, "the token is not known"))
+	mux.Handle("/clusters/", guarded(http.HandlerFunc(tunnel), accessToken, "no access token"))
+	path, calls = tunnelv1connect.NewTunnelServiceHandler(sessions{})
+	mux.Handle(path, guarded(calls, accessToken, "no access token"))
 	return mux
 }
 
-type authenticator struct{}
-
-func authenticate() connect.Interceptor { return authenticator{} }
-
-func check(header http.Header) error {
-	if header.Get("Authorization") == "Bearer "+Token {
-		return nil
-	}
-	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, "the token is not known")
-}
-
-func (authenticator) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-		if err := check(request.Header()); err != nil {
-			return nil, err
+// guarded passes on the requests that have an Authorization header with that prefix.
+func guarded(next http.Handler, authorization, refusal string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.Header.Get("Authorization"), authorization) {
+			err := rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, refusal)
+			_ = connect.NewErrorWriter().Write(w, r, err)
+			return
 		}
-		return next(ctx, request)
-	}
-}
-
-func (authenticator) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
-	return next
-}
-
-func (authenticator) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
-	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		if err := check(conn.RequestHeader()); err != nil {
-			return err
-		}
-		return next(ctx, conn)
-	}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Put stores an object unchanged, including its status, and notifies watchers.
@@ -336,45 +318,33 @@ func (h *Hub) GetService(_ context.Context, request *fleetv1.GetServiceRequest) 
 
 // ListClusters implements FleetService, one object a page.
 func (h *Hub) ListClusters(_ context.Context, request *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
-	object, next := paged(h.list("cluster"), request.GetPage())
-	response := &fleetv1.ListClustersResponse{NextPageToken: next}
-	if object != nil {
-		response.Clusters = append(response.Clusters, object.GetCluster())
-	}
-	return response, nil
+	clusters, next := paged(h.list("cluster/"), request.GetPage(), (*fleetv1.Document).GetCluster)
+	return &fleetv1.ListClustersResponse{Clusters: clusters, NextPageToken: next}, nil
 }
 
 // ListRepositories implements FleetService, one object a page.
 func (h *Hub) ListRepositories(_ context.Context, request *fleetv1.ListRepositoriesRequest) (*fleetv1.ListRepositoriesResponse, error) {
-	object, next := paged(h.list("repository"), request.GetPage())
-	response := &fleetv1.ListRepositoriesResponse{NextPageToken: next}
-	if object != nil {
-		response.Repositories = append(response.Repositories, object.GetRepository())
-	}
-	return response, nil
+	repositories, next := paged(h.list("repository/"), request.GetPage(), (*fleetv1.Document).GetRepository)
+	return &fleetv1.ListRepositoriesResponse{Repositories: repositories, NextPageToken: next}, nil
 }
 
 // ListServices implements FleetService, one object a page.
 func (h *Hub) ListServices(_ context.Context, request *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
-	object, next := paged(h.list("service"), request.GetPage())
-	response := &fleetv1.ListServicesResponse{NextPageToken: next}
-	if object != nil {
-		response.Services = append(response.Services, object.GetService())
-	}
-	return response, nil
+	services, next := paged(h.list("service/"), request.GetPage(), (*fleetv1.Document).GetService)
+	return &fleetv1.ListServicesResponse{Services: services, NextPageToken: next}, nil
 }
 
 // paged returns the object after the one that the token names.
-func paged(objects []*fleetv1.Document, page *typev1.Page) (object *fleetv1.Document, next string) {
+func paged[T any](objects []*fleetv1.Document, page *typev1.Page, inner func(*fleetv1.Document) T) (items []T, next string) {
 	for i, object := range objects {
 		_, name := document.Identify(object)
-		if name <= page.GetToken() {
-			continue
+		switch {
+		case name <= page.GetToken():
+		case i == len(objects)-1:
+			return []T{inner(object)}, ""
+		default:
+			return []T{inner(object)}, name
 		}
-		if i == len(objects)-1 {
-			name = ""
-		}
-		return object, name
 	}
 	return nil, ""
 }

@@ -4,6 +4,7 @@
 package fleettest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,13 +29,10 @@ func (h *Hub) GetUser(_ context.Context, request *fleetv1.GetUserRequest) (*flee
 	return &fleetv1.GetUserResponse{User: object.GetUser()}, err
 }
 
-// ListUsers implements FleetService.
-func (h *Hub) ListUsers(context.Context, *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
-	response := &fleetv1.ListUsersResponse{}
-	for _, object := range h.list("user/") {
-		response.Users = append(response.Users, object.GetUser())
-	}
-	return response, nil
+// ListUsers implements FleetService, one object a page.
+func (h *Hub) ListUsers(_ context.Context, request *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
+	users, next := paged(h.list("user/"), request.GetPage(), (*fleetv1.Document).GetUser)
+	return &fleetv1.ListUsersResponse{Users: users, NextPageToken: next}, nil
 }
 
 // DeleteUser implements FleetService.
@@ -54,13 +52,12 @@ func (h *Hub) GetAccessBinding(_ context.Context, request *fleetv1.GetAccessBind
 	return &fleetv1.GetAccessBindingResponse{AccessBinding: object.GetAccessBinding()}, err
 }
 
-// ListAccessBindings implements FleetService.
-func (h *Hub) ListAccessBindings(context.Context, *fleetv1.ListAccessBindingsRequest) (*fleetv1.ListAccessBindingsResponse, error) {
-	response := &fleetv1.ListAccessBindingsResponse{}
-	for _, object := range h.list("accessbinding/") {
-		response.AccessBindings = append(response.AccessBindings, object.GetAccessBinding())
-	}
-	return response, nil
+// ListAccessBindings implements FleetService, one object a page.
+func (h *Hub) ListAccessBindings(
+	_ context.Context, request *fleetv1.ListAccessBindingsRequest,
+) (*fleetv1.ListAccessBindingsResponse, error) {
+	bindings, next := paged(h.list("accessbinding/"), request.GetPage(), (*fleetv1.Document).GetAccessBinding)
+	return &fleetv1.ListAccessBindingsResponse{AccessBindings: bindings, NextPageToken: next}, nil
 }
 
 // DeleteAccessBinding implements FleetService.
@@ -122,9 +119,7 @@ func (h *Hub) ReviewAccess(_ context.Context, request *fleetv1.ReviewAccessReque
 		return nil, err
 	}
 	user, attributes := request.GetUser(), request.GetAttributes()
-	if user == "" {
-		user = "admin"
-	}
+	user = cmp.Or(user, "admin")
 	response := &fleetv1.ReviewAccessResponse{
 		Allowed: true, User: user, Reason: fmt.Sprintf("asked about %s: %s %s %s %s %s", user, attributes.GetVerb(), attributes.GetApiGroup(),
 			attributes.GetResource(), attributes.GetNamespace(), attributes.GetNonResourcePath()),

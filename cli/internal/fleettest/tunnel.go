@@ -5,8 +5,6 @@ package fleettest
 
 import (
 	"context"
-	"net/http"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -66,16 +64,4 @@ func (sessions) GetRecording(
 		}
 	}
 	return nil
-}
-
-// tunnelService serves it to callers with an access token.
-func tunnelService() (path string, handler http.Handler) {
-	path, calls := tunnelv1connect.NewTunnelServiceHandler(sessions{})
-	return path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer jwt-") {
-			_ = connect.NewErrorWriter().Write(w, r, unauthenticated())
-			return
-		}
-		calls.ServeHTTP(w, r)
-	})
 }
