@@ -14,8 +14,13 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// objectName returns an object's name for people: "Deployment shop/web".
-func objectName(ref *typev1.ObjectRef) string {
+// ObjectName returns the kind, namespace and name of an object as people write them: "Deployment
+// shop/web".
+func ObjectName(ref interface {
+	GetKind() string
+	GetNamespace() string
+	GetName() string
+}) string {
 	return ref.GetKind() + " " + strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
 }
 
@@ -34,7 +39,7 @@ func difference(out *strings.Builder, style Style, object *agentv1.ObjectDiff) {
 		agentv1.DiffAction_DIFF_ACTION_CREATE: "would be created", agentv1.DiffAction_DIFF_ACTION_UPDATE: "would be changed",
 		agentv1.DiffAction_DIFF_ACTION_DELETE: "would be deleted", agentv1.DiffAction_DIFF_ACTION_REFUSE: style.Bad("could not be applied"),
 	}[object.GetAction()]
-	fmt.Fprintf(out, "# %s %s\n", objectName(object.GetRef()), word)
+	fmt.Fprintf(out, "# %s %s\n", ObjectName(object.GetRef()), word)
 	if p := object.GetProblem(); p != nil {
 		fmt.Fprintf(out, "# %s: %s\n", style.Bad(document.EnumName(p.GetReason())), strings.ReplaceAll(p.GetMessage(), "\n", " "))
 	}
@@ -55,21 +60,13 @@ func difference(out *strings.Builder, style Style, object *agentv1.ObjectDiff) {
 
 // Inventory prints the objects of a service in the given format.
 func Inventory(w io.Writer, format Format, style Style, objects []*typev1.ObjectStatus) error {
-	switch format {
-	case JSON:
-		return document.WriteJSONItems(w, objects)
-	case YAML:
-		return document.WriteYAMLItems(w, objects)
-	case Table:
-	}
-	rows := make([][]cell, len(objects))
-	for i, o := range objects {
+	rows := newRows(style, "KIND", "NAMESPACE", "NAME", "HEALTH", "MESSAGE")
+	return items(w, format, rows, objects, func(o *typev1.ObjectStatus) []cell {
 		ref := o.GetRef()
-		rows[i] = []cell{
+		return []cell{
 			plain(ref.GetKind()), plain(ref.GetNamespace()), plain(ref.GetName()), healthCell(o.GetHealth()), line(o.GetProblem().GetMessage()),
 		}
-	}
-	return newRows(style, []column{{title: "KIND"}, {title: "NAMESPACE"}, {title: "NAME"}, {title: "HEALTH"}, {title: "MESSAGE"}}).write(w, rows)
+	})
 }
 
 func healthCell(h typev1.Health) cell {
@@ -90,7 +87,7 @@ func healthCell(h typev1.Health) cell {
 func Event(style Style, event *agentv1.WatchEventsResponse) string {
 	parts := []string{style.Faint(event.GetTime().AsTime().Local().Format(time.TimeOnly)), phaseCell(document.EnumName(event.GetPhase())).text}
 	if event.GetObject() != nil {
-		parts = append(parts, objectName(event.GetObject()))
+		parts = append(parts, ObjectName(event.GetObject()))
 	}
 	if event.GetMessage() != "" {
 		parts = append(parts, strings.ReplaceAll(event.GetMessage(), "\n", " "))

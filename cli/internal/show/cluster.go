@@ -115,7 +115,7 @@ func resources(w io.Writer, style Style, nodes *distributorv1.NodesOverview) err
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}
-	return newRows(style, []column{{title: "RESOURCE"}, {title: "CAPACITY"}, {title: "ALLOCATABLE"}}).write(w, [][]cell{
+	return newRows(style, "RESOURCE", "CAPACITY", "ALLOCATABLE").write(w, [][]cell{
 		{plain("cpu"), plain(cpu(capacity.GetCpuMillis())), plain(cpu(allocatable.GetCpuMillis()))},
 		{plain("memory"), plain(memory(capacity.GetMemoryBytes())), plain(memory(allocatable.GetMemoryBytes()))},
 		{plain("pods"), plain(strconv.FormatInt(capacity.GetPods(), 10)), plain(strconv.FormatInt(allocatable.GetPods(), 10))},
@@ -158,10 +158,9 @@ func warnings(w io.Writer, style Style, now time.Time, told *distributorv1.Warni
 	}
 	rows := make([][]cell, len(told.GetLatest()))
 	for i, event := range told.GetLatest() {
-		object := event.GetKind() + " " + strings.TrimPrefix(event.GetNamespace()+"/"+event.GetName(), "/")
 		rows[i] = []cell{
-			plain(event.GetReason()), plain(object), plain(fmt.Sprint(event.GetTimes())), ago(event.GetLastSeenAt(), now), {text: oneLine(event.GetMessage())},
+			plain(event.GetReason()), plain(ObjectName(event)), plain(fmt.Sprint(event.GetTimes())), ago(event.GetLastSeenAt(), now), {text: oneLine(event.GetMessage())},
 		}
 	}
-	return newRows(style, []column{{title: "WARNING"}, {title: "OBJECT"}, {title: "TIMES"}, {title: "LAST"}, {title: "MESSAGE"}}).write(w, rows)
+	return newRows(style, "WARNING", "OBJECT", "TIMES", "LAST", "MESSAGE").write(w, rows)
 }

@@ -18,39 +18,45 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-func columnsOf(kind string) []column {
+// columnsOf returns the titles of a kind's table.
+func columnsOf(kind string) []string {
 	switch kind {
 	case "Cluster":
-		return clusterColumns()
+		return []string{"NAME", "AGENT", "VERSION", "KUBERNETES", "NODES", "SERVICES", "LAST SEEN"}
 	case "Repository":
-		return repositoryColumns()
+		return []string{"NAME", "PHASE", "REFS", "CHECKED", "URL", "MESSAGE"}
 	case "User":
-		return userColumns()
+		return []string{"NAME", "GROUPS", "DESCRIPTION"}
 	case "AccessBinding":
-		return bindingColumns()
+		return []string{"NAME", "ROLE", "USERS", "GROUPS", "CLUSTERS", "COVERS", "RULES", "ENDS"}
 	default:
-		return serviceColumns()
+		return []string{"NAME", "CLUSTER", "PHASE", "SYNCED", "COMMIT", "OBJECTS", "SINCE", "MESSAGE"}
 	}
 }
 
-func clusterColumns() []column {
-	return []column{
-		{"NAME", func(o *fleetv1.Document, _ time.Time) cell { return plain(o.GetCluster().GetMetadata().GetName()) }},
-		{"AGENT", func(o *fleetv1.Document, _ time.Time) cell { return agent(o.GetCluster().GetStatus()) }},
-		{"VERSION", func(o *fleetv1.Document, _ time.Time) cell {
-			return plain(o.GetCluster().GetStatus().GetReport().GetAgentVersion())
-		}},
-		{"KUBERNETES", func(o *fleetv1.Document, _ time.Time) cell {
-			return plain(o.GetCluster().GetStatus().GetReport().GetKubernetesVersion())
-		}},
-		{"NODES", func(o *fleetv1.Document, _ time.Time) cell { return nodes(o.GetCluster().GetStatus().GetReport()) }},
-		{"SERVICES", func(o *fleetv1.Document, _ time.Time) cell {
-			status := o.GetCluster().GetStatus()
-			return ratio(status.GetServicesHealthy(), status.GetServices())
-		}},
-		{"LAST SEEN", func(o *fleetv1.Document, now time.Time) cell {
-			return ago(o.GetCluster().GetStatus().GetLastSeenAt(), now)
-		}},
+// cellsOf returns an object's row below the titles of its kind.
+func cellsOf(object *fleetv1.Document, now time.Time) []cell {
+	switch o := object.GetObject().(type) {
+	case *fleetv1.Document_Cluster:
+		return clusterCells(o.Cluster, now)
+	case *fleetv1.Document_Repository:
+		return repositoryCells(o.Repository, now)
+	case *fleetv1.Document_User:
+		spec := o.User.GetSpec()
+		return []cell{plain(o.User.GetMetadata().GetName()), list(spec.GetGroups()), plain(spec.GetDescription())}
+	case *fleetv1.Document_AccessBinding:
+		return bindingCells(o.AccessBinding, now)
+	default:
+		return serviceCells(object.GetService(), now)
+	}
+}
+
+func clusterCells(c *fleetv1.Cluster, now time.Time) []cell {
+	status := c.GetStatus()
+	report := status.GetReport()
+	return []cell{
+		plain(c.GetMetadata().GetName()), agent(status), plain(report.GetAgentVersion()), plain(report.GetKubernetesVersion()),
+		nodes(report), ratio(status.GetServicesHealthy(), status.GetServices()), ago(status.GetLastSeenAt(), now),
 	}
 }
 
@@ -78,24 +84,11 @@ func nodes(report *distributorv1.ClusterReport) cell {
 	}
 }
 
-func repositoryColumns() []column {
-	return []column{
-		{"NAME", func(o *fleetv1.Document, _ time.Time) cell {
-			return plain(o.GetRepository().GetMetadata().GetName())
-		}},
-		{"PHASE", func(o *fleetv1.Document, _ time.Time) cell {
-			return repositoryPhase(o.GetRepository().GetStatus().GetPhase())
-		}},
-		{"REFS", func(o *fleetv1.Document, _ time.Time) cell {
-			return plain(fmt.Sprint(o.GetRepository().GetStatus().GetRefCount()))
-		}},
-		{"CHECKED", func(o *fleetv1.Document, now time.Time) cell {
-			return ago(o.GetRepository().GetStatus().GetFreshAt(), now)
-		}},
-		{"URL", func(o *fleetv1.Document, _ time.Time) cell { return plain(o.GetRepository().GetSpec().GetUrl()) }},
-		{"MESSAGE", func(o *fleetv1.Document, _ time.Time) cell {
-			return problem(o.GetRepository().GetStatus().GetProblem())
-		}},
+func repositoryCells(r *fleetv1.Repository, now time.Time) []cell {
+	status := r.GetStatus()
+	return []cell{
+		plain(r.GetMetadata().GetName()), repositoryPhase(status.GetPhase()), plain(fmt.Sprint(status.GetRefCount())),
+		ago(status.GetFreshAt(), now), plain(r.GetSpec().GetUrl()), problem(status.GetProblem()),
 	}
 }
 
@@ -113,25 +106,13 @@ func repositoryPhase(phase gitcachev1.RepositoryPhase) cell {
 	return c
 }
 
-func serviceColumns() []column {
-	return []column{
-		{"NAME", func(o *fleetv1.Document, _ time.Time) cell { return plain(o.GetService().GetMetadata().GetName()) }},
-		{"CLUSTER", func(o *fleetv1.Document, _ time.Time) cell { return plain(o.GetService().GetSpec().GetCluster()) }},
-		{"PHASE", func(o *fleetv1.Document, _ time.Time) cell {
-			return servicePhase(o.GetService().GetStatus().GetPhase())
-		}},
-		{"SYNCED", func(o *fleetv1.Document, _ time.Time) cell { return yes(o.GetService().GetStatus().GetSynced()) }},
-		{"COMMIT", func(o *fleetv1.Document, _ time.Time) cell {
-			return plain(delivery.Commits(o.GetService().GetStatus()))
-		}},
-		{"OBJECTS", func(o *fleetv1.Document, _ time.Time) cell {
-			counts := o.GetService().GetStatus().GetReport().GetCounts()
-			return ratio(counts.GetHealthy(), counts.GetTotal())
-		}},
-		{"SINCE", func(o *fleetv1.Document, now time.Time) cell {
-			return ago(o.GetService().GetStatus().GetReport().GetPhaseSince(), now)
-		}},
-		{"MESSAGE", func(o *fleetv1.Document, _ time.Time) cell { return problem(o.GetService().GetStatus().GetProblem()) }},
+func serviceCells(s *fleetv1.Service, now time.Time) []cell {
+	status := s.GetStatus()
+	counts := status.GetReport().GetCounts()
+	return []cell{
+		plain(s.GetMetadata().GetName()), plain(s.GetSpec().GetCluster()), servicePhase(status.GetPhase()), yes(status.GetSynced()),
+		plain(delivery.Commits(status)), ratio(counts.GetHealthy(), counts.GetTotal()), ago(status.GetReport().GetPhaseSince(), now),
+		problem(status.GetProblem()),
 	}
 }
 
@@ -185,11 +166,11 @@ func ago(at *timestamppb.Timestamp, now time.Time) cell {
 	if at == nil {
 		return plain("")
 	}
-	return plain(Span(now.Sub(at.AsTime())) + " ago")
+	return plain(span(now.Sub(at.AsTime())) + " ago")
 }
 
-// Span formats a duration in its largest unit: "45s", "12m", "3h", "9d".
-func Span(d time.Duration) string {
+// span formats a duration in its largest unit: "45s", "12m", "3h", "9d".
+func span(d time.Duration) string {
 	d = max(d, 0)
 	switch {
 	case d < 2*time.Minute:

@@ -18,21 +18,18 @@ func drift(w io.Writer, style Style, objects []*distributorv1.ObjectDrift) error
 	}
 	var rows [][]cell
 	for _, object := range objects {
-		ref := object.GetRef()
-		name := strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
+		name := plain(ObjectName(object.GetRef()))
 		if len(object.GetFields()) == 0 {
-			rows = append(rows, []cell{plain(ref.GetKind() + " " + name), plain(""), plain(""), {"gone", red}, plain("")})
+			rows = append(rows, []cell{name, plain(""), plain(""), {"gone", red}, plain("")})
 		}
 		for _, field := range object.GetFields() {
-			rows = append(rows, []cell{
-				plain(ref.GetKind() + " " + name), plain(field.GetPath()), line(field.GetOld()), line(field.GetNew()), plain(field.GetManager()),
-			})
+			rows = append(rows, []cell{name, plain(field.GetPath()), line(field.GetOld()), line(field.GetNew()), plain(field.GetManager())})
 		}
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}
-	return newRows(style, []column{{title: "DRIFTED OBJECT"}, {title: "FIELD"}, {title: "MANIFEST"}, {title: "CLUSTER"}, {title: "CHANGED BY"}}).write(w, rows)
+	return newRows(style, "DRIFTED OBJECT", "FIELD", "MANIFEST", "CLUSTER", "CHANGED BY").write(w, rows)
 }
 
 // line returns a value in one line.

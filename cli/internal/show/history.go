@@ -18,30 +18,14 @@ import (
 
 // Revisions prints a service's history in the given format, with times relative to now.
 func Revisions(w io.Writer, format Format, style Style, now time.Time, revisions []*fleetv1.Revision) error {
-	switch format {
-	case JSON:
-		return document.WriteJSONItems(w, revisions)
-	case YAML:
-		return document.WriteYAMLItems(w, revisions)
-	default:
-		return revisionTable(w, style, now, revisions)
-	}
-}
-
-func revisionTable(w io.Writer, style Style, now time.Time, revisions []*fleetv1.Revision) error {
-	var columns []column
-	for _, title := range []string{"REVISION", "OUTCOME", "COMMIT", "PLANNED", "DOWNLOAD", "RENDER", "APPLY", "HEALTHY AFTER", "MESSAGE"} {
-		columns = append(columns, column{title: title})
-	}
-	rows := make([][]cell, len(revisions))
-	for i, r := range revisions {
+	rows := newRows(style, "REVISION", "OUTCOME", "COMMIT", "PLANNED", "DOWNLOAD", "RENDER", "APPLY", "HEALTHY AFTER", "MESSAGE")
+	return items(w, format, rows, revisions, func(r *fleetv1.Revision) []cell {
 		timings := r.GetTimings()
-		rows[i] = []cell{
+		return []cell{
 			plain(fmt.Sprint(r.GetNumber())), outcome(r.GetOutcome()), plain(delivery.ShortCommits(r.GetCommits())), ago(r.GetPlannedAt(), now),
 			took(timings.GetDownload()), rendered(timings), took(timings.GetApply()), took(timings.GetHealthy()), problem(r.GetProblem()),
 		}
-	}
-	return newRows(style, columns).write(w, rows)
+	})
 }
 
 func outcome(o fleetv1.RevisionOutcome) cell {
@@ -59,7 +43,6 @@ func outcome(o fleetv1.RevisionOutcome) cell {
 	return c
 }
 
-// took is a duration to about three digits.
 // noticeable is the shortest wait that is shown.
 const noticeable = 100 * time.Millisecond
 
@@ -73,17 +56,18 @@ func rendered(timings *distributorv1.Timings) cell {
 	return c
 }
 
+// took shows a duration to about three digits.
 func took(d *durationpb.Duration) cell {
 	if d == nil {
 		return plain("")
 	}
 	precision := time.Second
-	switch span := d.AsDuration(); {
-	case span < time.Second:
+	switch length := d.AsDuration(); {
+	case length < time.Second:
 		precision = time.Millisecond
-	case span < 10*time.Second:
+	case length < 10*time.Second:
 		precision = 10 * time.Millisecond
-	case span < time.Minute:
+	case length < time.Minute:
 		precision = 100 * time.Millisecond
 	}
 	return plain(d.AsDuration().Round(precision).String())

@@ -4,6 +4,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -18,32 +19,12 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-func userColumns() []column {
-	return []column{
-		{"NAME", func(o *fleetv1.Document, _ time.Time) cell { return plain(o.GetUser().GetMetadata().GetName()) }},
-		{"GROUPS", func(o *fleetv1.Document, _ time.Time) cell { return list(o.GetUser().GetSpec().GetGroups()) }},
-		{"DESCRIPTION", func(o *fleetv1.Document, _ time.Time) cell { return plain(o.GetUser().GetSpec().GetDescription()) }},
-	}
-}
-
-func bindingColumns() []column {
-	return []column{
-		{"NAME", func(o *fleetv1.Document, _ time.Time) cell {
-			return plain(o.GetAccessBinding().GetMetadata().GetName())
-		}},
-		{"ROLE", func(o *fleetv1.Document, _ time.Time) cell { return role(o.GetAccessBinding().GetSpec().GetRole()) }},
-		{"USERS", func(o *fleetv1.Document, _ time.Time) cell { return list(o.GetAccessBinding().GetSpec().GetUsers()) }},
-		{"GROUPS", func(o *fleetv1.Document, _ time.Time) cell { return list(o.GetAccessBinding().GetSpec().GetGroups()) }},
-		{"CLUSTERS", func(o *fleetv1.Document, _ time.Time) cell {
-			return plain(selection(o.GetAccessBinding().GetSpec().GetClusters()))
-		}},
-		{"COVERS", func(o *fleetv1.Document, _ time.Time) cell {
-			return plain(fmt.Sprint(o.GetAccessBinding().GetStatus().GetClusters()))
-		}},
-		{"RULES", func(o *fleetv1.Document, _ time.Time) cell { return rules(o.GetAccessBinding().GetSpec().GetRules()) }},
-		{"ENDS", func(o *fleetv1.Document, now time.Time) cell {
-			return ends(o.GetAccessBinding().GetSpec().GetExpireTime(), now)
-		}},
+func bindingCells(b *fleetv1.AccessBinding, now time.Time) []cell {
+	spec := b.GetSpec()
+	return []cell{
+		plain(b.GetMetadata().GetName()), role(spec.GetRole()), list(spec.GetUsers()), list(spec.GetGroups()),
+		plain(selection(spec.GetClusters())), plain(fmt.Sprint(b.GetStatus().GetClusters())), rules(spec.GetRules()),
+		ends(spec.GetExpireTime(), now),
 	}
 }
 
@@ -126,18 +107,11 @@ func ends(at *timestamppb.Timestamp, now time.Time) cell {
 
 // Tokens prints API tokens.
 func Tokens(w io.Writer, format Format, style Style, now time.Time, tokens []*fleetv1.Token) error {
-	switch format {
-	case JSON:
-		return document.WriteJSONItems(w, tokens)
-	case YAML:
-		return document.WriteYAMLItems(w, tokens)
-	default:
-	}
-	rows := make([][]cell, len(tokens))
-	for i, t := range tokens {
-		rows[i] = []cell{plain(t.GetId()), plain(t.GetUser()), plain(t.GetLabel()), ago(t.GetLastUsedTime(), now), ends(t.GetExpireTime(), now)}
-	}
-	return titled(style, "ID", "USER", "LABEL", "LAST USED", "ENDS").write(w, rows)
+	return items(w, format, newRows(style, "ID", "USER", "LABEL", "LAST USED", "ENDS"), tokens, func(t *fleetv1.Token) []cell {
+		return []cell{
+			plain(t.GetId()), plain(t.GetUser()), plain(t.GetLabel()), ago(t.GetLastUsedTime(), now), ends(t.GetExpireTime(), now),
+		}
+	})
 }
 
 // Access prints what a caller may do in a cluster, and why.
@@ -161,23 +135,11 @@ func Access(w io.Writer, format Format, style Style, now time.Time, review *flee
 	}
 	rows := make([][]cell, len(review.GetReasons()))
 	for i, r := range review.GetReasons() {
-		binding := r.GetBinding()
-		if binding == "" {
-			binding = "(leat:admins)"
-		}
+		binding := cmp.Or(r.GetBinding(), "(leat:admins)")
 		rows[i] = []cell{plain(binding), role(r.GetRole()), list(r.GetSubjects()), list(r.GetGroups()), rules(r.GetRules()), ends(r.GetExpireTime(), now)}
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	return titled(style, "BINDING", "ROLE", "SUBJECTS", "GROUPS THERE", "RULES", "ENDS").write(w, rows)
-}
-
-// titled returns a table of rows that are not documents.
-func titled(style Style, titles ...string) *Rows {
-	columns := make([]column, len(titles))
-	for i, title := range titles {
-		columns[i] = column{title: title}
-	}
-	return newRows(style, columns)
+	return newRows(style, "BINDING", "ROLE", "SUBJECTS", "GROUPS THERE", "RULES", "ENDS").write(w, rows)
 }

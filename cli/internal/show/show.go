@@ -6,12 +6,15 @@
 package show
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -82,6 +85,22 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 	}
 }
 
+// items prints messages that are not documents: as JSON or YAML, or as rows.
+func items[M proto.Message](w io.Writer, format Format, rows *Rows, messages []M, cells func(M) []cell) error {
+	switch format {
+	case JSON:
+		return document.WriteJSONItems(w, messages)
+	case YAML:
+		return document.WriteYAMLItems(w, messages)
+	default:
+	}
+	table := make([][]cell, len(messages))
+	for i, message := range messages {
+		table[i] = cells(message)
+	}
+	return rows.write(w, table)
+}
+
 // cell is one field of a table.
 type cell struct {
 	text  string
@@ -96,10 +115,7 @@ const (
 )
 
 func plain(text string) cell {
-	if text == "" {
-		text = "-"
-	}
-	return cell{text: text}
+	return cell{text: cmp.Or(text, "-")}
 }
 
 // paint colours text if the style allows it.
@@ -125,7 +141,7 @@ func (s Style) Faint(text string) string { return s.paint(text, faint) }
 // Rows is a table of one kind. It remembers column widths, so that rows printed later are aligned.
 type Rows struct {
 	style   Style
-	columns []column
+	columns []string // titles
 	widths  []int
 	headed  bool
 	// followed holds what Follow wrote last of each object, formatted at the zero time, so that
@@ -133,20 +149,15 @@ type Rows struct {
 	followed map[string]string
 }
 
-type column struct {
-	title string
-	value func(object *fleetv1.Document, now time.Time) cell
-}
-
 // NewTable returns an empty table for a kind.
 func NewTable(style Style, kind string) *Rows {
-	return newRows(style, columnsOf(kind))
+	return newRows(style, columnsOf(kind)...)
 }
 
-func newRows(style Style, columns []column) *Rows {
+func newRows(style Style, columns ...string) *Rows {
 	widths := make([]int, len(columns))
-	for i, c := range columns {
-		widths[i] = len(c.title)
+	for i, title := range columns {
+		widths[i] = len(title)
 	}
 	return &Rows{style: style, columns: columns, widths: widths, followed: map[string]string{}}
 }
@@ -155,7 +166,7 @@ func newRows(style Style, columns []column) *Rows {
 func (r *Rows) Print(w io.Writer, now time.Time, objects []*fleetv1.Document) error {
 	rows := make([][]cell, len(objects))
 	for i, object := range objects {
-		rows[i] = r.cells(object, now)
+		rows[i] = cellsOf(object, now)
 	}
 	return r.write(w, rows)
 }
@@ -164,7 +175,7 @@ func (r *Rows) Print(w io.Writer, now time.Time, objects []*fleetv1.Document) er
 // only in an age: clusters change every second in fields that the table omits.
 func (r *Rows) Follow(w io.Writer, now time.Time, object *fleetv1.Document) error {
 	_, name := document.Identify(object)
-	says := fmt.Sprint(r.cells(object, time.Time{}))
+	says := fmt.Sprint(cellsOf(object, time.Time{}))
 	if r.followed[name] == says {
 		return nil
 	}
@@ -174,14 +185,6 @@ func (r *Rows) Follow(w io.Writer, now time.Time, object *fleetv1.Document) erro
 
 // Forget makes Follow write the object again, like a new one.
 func (r *Rows) Forget(name string) { delete(r.followed, name) }
-
-func (r *Rows) cells(object *fleetv1.Document, now time.Time) []cell {
-	cells := make([]cell, len(r.columns))
-	for i, c := range r.columns {
-		cells[i] = c.value(object, now)
-	}
-	return cells
-}
 
 func (r *Rows) write(w io.Writer, rows [][]cell) error {
 	for _, row := range rows {
@@ -193,21 +196,17 @@ func (r *Rows) write(w io.Writer, rows [][]cell) error {
 	var out strings.Builder
 	if !r.headed {
 		r.headed = true
-		r.row(&out, r.header())
+		header := make([]cell, len(r.columns))
+		for i, title := range r.columns {
+			header[i] = cell{text: title, color: faint}
+		}
+		r.row(&out, header)
 	}
 	for _, row := range rows {
 		r.row(&out, row)
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
-}
-
-func (r *Rows) header() []cell {
-	cells := make([]cell, len(r.columns))
-	for i, c := range r.columns {
-		cells[i] = cell{text: c.title, color: faint}
-	}
-	return cells
 }
 
 func (r *Rows) row(out *strings.Builder, cells []cell) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/document"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
-	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
 // tests prints the results of a service's tests, and the end of the log of a failed one. It prints
@@ -28,16 +27,16 @@ func tests(w io.Writer, style Style, reports []*distributorv1.TestReport) error 
 			result = cell{"failed", red}
 		}
 		rows = append(rows, []cell{
-			plain(named(t.GetRef())), result, plain(Span(t.GetEndedAt().AsTime().Sub(t.GetStartedAt().AsTime()))), {text: oneLine(t.GetMessage())},
+			plain(ObjectName(t.GetRef())), result, plain(span(t.GetEndedAt().AsTime().Sub(t.GetStartedAt().AsTime()))), {text: oneLine(t.GetMessage())},
 		})
 		if t.GetLogTail() != "" {
-			fmt.Fprintf(&log, "\n%s\n%s\n", style.Faint("END OF THE LOG OF "+named(t.GetRef())), strings.TrimRight(printable(t.GetLogTail()), "\n"))
+			fmt.Fprintf(&log, "\n%s\n%s\n", style.Faint("END OF THE LOG OF "+ObjectName(t.GetRef())), strings.TrimRight(printable(t.GetLogTail()), "\n"))
 		}
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}
-	if err := newRows(style, []column{{title: "TEST"}, {title: "RESULT"}, {title: "TOOK"}, {title: "MESSAGE"}}).write(w, rows); err != nil {
+	if err := newRows(style, "TEST", "RESULT", "TOOK", "MESSAGE").write(w, rows); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, log.String())
@@ -56,9 +55,9 @@ func dryRun(w io.Writer, style Style, report *distributorv1.DryRunReport) error 
 	}
 	var rows [][]cell
 	for _, c := range report.GetChanges() {
-		rows = append(rows, []cell{plain(named(c.GetRef())), action(c.GetAction())})
+		rows = append(rows, []cell{plain(ObjectName(c.GetRef())), action(c.GetAction())})
 	}
-	return newRows(style, []column{{title: "OBJECT"}, {title: "WOULD BE"}}).write(w, rows)
+	return newRows(style, "OBJECT", "WOULD BE").write(w, rows)
 }
 
 func action(a distributorv1.DryRunAction) cell {
@@ -72,11 +71,6 @@ func action(a distributorv1.DryRunAction) cell {
 	case distributorv1.DryRunAction_DRY_RUN_ACTION_UNSPECIFIED:
 	}
 	return plain(document.EnumName(a))
-}
-
-// named returns the kind, namespace and name of an object, as people write them.
-func named(ref *typev1.ObjectRef) string {
-	return ref.GetKind() + " " + strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
 }
 
 // oneLine returns a text on one line, without control characters.

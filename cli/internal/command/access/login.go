@@ -7,6 +7,7 @@ package access
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,9 +70,7 @@ func login(ctx context.Context, s *session.Session, server, name string) error {
 	if err != nil {
 		return failure.From(err, server)
 	}
-	if name == "" {
-		name = hostOf(endpoint.Server)
-	}
+	name = cmp.Or(name, hostOf(endpoint.Server))
 	if err := remember(s, settings.Context{Name: name, Server: endpoint.Server, Token: endpoint.Token, CAFile: endpoint.CAFile}); err != nil {
 		return err
 	}
