@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
 // The YAML tags of plain scalars.
@@ -51,7 +52,7 @@ func (d *decoder) document(node *yaml.Node, kind string, field protoreflect.Fiel
 	object := &fleetv1.Document{}
 	message := object.ProtoReflect().Mutable(field).Message()
 	d.mapping(message, withoutServerFields(node), "")
-	name := metadataName(message)
+	name := metadataOf(message).GetName()
 	if name == "" && len(d.problems) == before {
 		d.problem(nodeOr(child(node, "metadata"), node), "metadata.name", "is required")
 	}
@@ -86,10 +87,10 @@ func withoutServerFields(node *yaml.Node) *yaml.Node {
 	return &kept
 }
 
-func metadataName(object protoreflect.Message) string {
-	metadata := object.Descriptor().Fields().ByName("metadata")
-	message := object.Get(metadata).Message()
-	return message.Get(message.Descriptor().Fields().ByName("name")).String()
+// metadataOf returns the metadata of a cluster, repository or another object with metadata.
+func metadataOf(object protoreflect.Message) *typev1.Metadata {
+	holder, _ := object.Interface().(interface{ GetMetadata() *typev1.Metadata })
+	return holder.GetMetadata()
 }
 
 // mapping decodes the fields of a message.

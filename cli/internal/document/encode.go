@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
 // WriteYAML writes objects as YAML documents, which can be applied again.
@@ -50,16 +51,16 @@ func WriteJSONLine(w io.Writer, object *fleetv1.Document) error {
 
 // WriteJSONList writes objects as a List with items, even for one object or none.
 func WriteJSONList(w io.Writer, objects []*fleetv1.Document) error {
-	items := &yaml.Node{Kind: yaml.SequenceNode}
-	for _, object := range objects {
-		items.Content = append(items.Content, objectNode(object))
-	}
-	return writeJSON(w, listNode(items), "  ")
+	return writeJSON(w, listNode(objects, objectNode), "  ")
 }
 
-func listNode(items *yaml.Node) *yaml.Node {
+func listNode[T any](items []T, nodeOf func(T) *yaml.Node) *yaml.Node {
+	nodes := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, item := range items {
+		nodes.Content = append(nodes.Content, nodeOf(item))
+	}
 	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
-		text("apiVersion"), text(APIVersion), text("kind"), text("List"), text("items"), items,
+		text("apiVersion"), text(APIVersion), text("kind"), text("List"), text("items"), nodes,
 	}}
 }
 
@@ -95,11 +96,7 @@ func WriteYAMLItem(w io.Writer, item proto.Message) error {
 }
 
 func itemsNode[M proto.Message](items []M) *yaml.Node {
-	nodes := &yaml.Node{Kind: yaml.SequenceNode}
-	for _, item := range items {
-		nodes.Content = append(nodes.Content, messageNode(item.ProtoReflect(), true))
-	}
-	return listNode(nodes)
+	return listNode(items, func(item M) *yaml.Node { return messageNode(item.ProtoReflect(), true) })
 }
 
 // Of wraps an object of the fleet in a document. Any other message gives an empty document.
@@ -127,7 +124,16 @@ func Identify(object *fleetv1.Document) (kind, name string) {
 	if field == nil {
 		return "", ""
 	}
-	return string(field.Message().Name()), metadataName(object.ProtoReflect().Get(field).Message())
+	return string(field.Message().Name()), Metadata(object).GetName()
+}
+
+// Metadata returns the metadata of an object, or nil if the object is unset.
+func Metadata(object *fleetv1.Document) *typev1.Metadata {
+	field := object.ProtoReflect().WhichOneof(objectOneof())
+	if field == nil {
+		return nil
+	}
+	return metadataOf(object.ProtoReflect().Get(field).Message())
 }
 
 func objectNode(object *fleetv1.Document) *yaml.Node {

@@ -5,6 +5,7 @@ package reference
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -233,10 +234,7 @@ func metricsPage(instruments []Instrument) []byte {
 	for _, i := range instruments {
 		if i.Service != service {
 			service = i.Service
-			title := service
-			if title == "" {
-				title = "All services"
-			}
+			title := cmp.Or(service, "All services")
 			fmt.Fprintf(&page, "\n## %s\n\n| metric | in Prometheus | kind | unit | meaning |\n|---|---|---|---|---|\n", title)
 		}
 		fmt.Fprintf(&page, "| `%s` | `%s` | %s | `%s` | %s |\n", i.Name, i.Prometheus, i.Kind, i.Unit, i.Description)

@@ -6,6 +6,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -133,9 +134,7 @@ func (s *Session) Endpoint() (Endpoint, error) {
 	}
 	if ok && (endpoint.Server == "" || endpoint.Server == context.Server) {
 		endpoint.Server, endpoint.Token, endpoint.Context = context.Server, context.Token, context.Name
-		if endpoint.CAFile == "" {
-			endpoint.CAFile = context.CAFile
-		}
+		endpoint.CAFile = cmp.Or(endpoint.CAFile, context.CAFile)
 	}
 	if endpoint.Server == "" {
 		return Endpoint{}, failure.New("no hub is configured",

@@ -15,6 +15,7 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -103,9 +104,7 @@ func WriteFile(path string, content []byte) error {
 // Context returns the named context, or the current one if name is empty. ok is false if there is
 // none.
 func (s *Settings) Context(name string) (c Context, ok bool) {
-	if name == "" {
-		name = s.CurrentContext
-	}
+	name = cmp.Or(name, s.CurrentContext)
 	i := s.index(name)
 	if i < 0 {
 		return Context{}, false

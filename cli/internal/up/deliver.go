@@ -5,6 +5,7 @@ package up
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -173,16 +174,8 @@ func (t *tracker) observeRepository(repository *fleetv1.Repository) (text string
 
 // same compares services without the fields that change all the time on the way to healthy.
 func same(a, b report.Service) bool {
-	if len(a.Commits) != len(b.Commits) {
-		return false
-	}
-	for i := range a.Commits {
-		if a.Commits[i] != b.Commits[i] {
-			return false
-		}
-	}
-	return a.Phase == b.Phase && a.Delivered == b.Delivered && a.Reason == b.Reason && a.Message == b.Message &&
-		(!a.Delivered || a.Objects == b.Objects && a.Healthy == b.Healthy)
+	return slices.Equal(a.Commits, b.Commits) && a.Phase == b.Phase && a.Delivered == b.Delivered && a.Reason == b.Reason &&
+		a.Message == b.Message && (!a.Delivered || a.Objects == b.Objects && a.Healthy == b.Healthy)
 }
 
 // judged reports whether the outcome of every planned service is known: it was delivered, or it has

@@ -4,6 +4,7 @@
 package up
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"regexp"
@@ -97,8 +98,5 @@ func repoName(repoURL string) string {
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(last), "-"), "-")
 	const longest = 60 // a number may follow
 	name = strings.Trim(name[:min(len(name), longest)], "-")
-	if name == "" {
-		return "repository"
-	}
-	return name
+	return cmp.Or(name, "repository")
 }

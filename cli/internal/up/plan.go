@@ -4,6 +4,7 @@
 package up
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -65,9 +66,7 @@ func newPlan(o Options, repoURL string) (plan, error) {
 			Spec:     &fleetv1.ServiceSpec{Cluster: cluster, Namespace: p.namespace, Sources: []*typev1.Source{source}},
 		})
 	}
-	if p.namespace == "" {
-		p.namespace = "default"
-	}
+	p.namespace = cmp.Or(p.namespace, "default")
 	return p, p.mark()
 }
 
@@ -89,26 +88,9 @@ func (p *plan) mark() error {
 			return fmt.Errorf("plan the fleet: %w", err)
 		}
 		sum := sha256.Sum256(content)
-		metadataOf(object).Annotations = map[string]string{planAnnotation: hex.EncodeToString(sum[:8])}
+		document.Metadata(object).Annotations = map[string]string{planAnnotation: hex.EncodeToString(sum[:8])}
 	}
 	return nil
-}
-
-func metadataOf(object *fleetv1.Document) *typev1.Metadata {
-	switch o := object.GetObject().(type) {
-	case *fleetv1.Document_Cluster:
-		return o.Cluster.GetMetadata()
-	case *fleetv1.Document_Repository:
-		return o.Repository.GetMetadata()
-	case *fleetv1.Document_Service:
-		return o.Service.GetMetadata()
-	case *fleetv1.Document_User:
-		return o.User.GetMetadata()
-	case *fleetv1.Document_AccessBinding:
-		return o.AccessBinding.GetMetadata()
-	default:
-		return nil
-	}
 }
 
 // changes compares the plan with the content of the fleet. It returns what to apply, and which
@@ -118,14 +100,14 @@ func (p *plan) changes(existing []*fleetv1.Document) (apply, remove []*fleetv1.D
 	planned, found := byID(p.objects), byID(existing)
 	for _, object := range p.objects {
 		before := found[idOf(object)]
-		if before == nil || metadataOf(before).GetAnnotations()[planAnnotation] != metadataOf(object).GetAnnotations()[planAnnotation] {
+		if before == nil || document.Metadata(before).GetAnnotations()[planAnnotation] != document.Metadata(object).GetAnnotations()[planAnnotation] {
 			apply = append(apply, object)
 		}
 	}
 	for _, kind := range []string{"Service", "Repository"} { // in the order in which they can be removed
 		for _, object := range existing {
 			found, _ := document.Identify(object)
-			_, ours := metadataOf(object).GetAnnotations()[planAnnotation]
+			_, ours := document.Metadata(object).GetAnnotations()[planAnnotation]
 			if found == kind && ours && planned[idOf(object)] == nil {
 				remove = append(remove, object)
 			}
