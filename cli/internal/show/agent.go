@@ -14,13 +14,16 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
-// ObjectName returns the kind, namespace and name of an object as people write them: "Deployment
-// shop/web".
-func ObjectName(ref interface {
+// named is the name of an object in a message.
+type named interface {
 	GetKind() string
 	GetNamespace() string
 	GetName() string
-}) string {
+}
+
+// objectName returns the kind, namespace and name of an object as people write them: "Deployment
+// shop/web".
+func objectName(ref named) string {
 	return ref.GetKind() + " " + strings.TrimPrefix(ref.GetNamespace()+"/"+ref.GetName(), "/")
 }
 
@@ -39,7 +42,7 @@ func difference(out *strings.Builder, style Style, object *agentv1.ObjectDiff) {
 		agentv1.DiffAction_DIFF_ACTION_CREATE: "would be created", agentv1.DiffAction_DIFF_ACTION_UPDATE: "would be changed",
 		agentv1.DiffAction_DIFF_ACTION_DELETE: "would be deleted", agentv1.DiffAction_DIFF_ACTION_REFUSE: style.Bad("could not be applied"),
 	}[object.GetAction()]
-	fmt.Fprintf(out, "# %s %s\n", ObjectName(object.GetRef()), word)
+	fmt.Fprintf(out, "# %s %s\n", objectName(object.GetRef()), word)
 	if p := object.GetProblem(); p != nil {
 		fmt.Fprintf(out, "# %s: %s\n", style.Bad(document.EnumName(p.GetReason())), strings.ReplaceAll(p.GetMessage(), "\n", " "))
 	}
@@ -87,7 +90,7 @@ func healthCell(h typev1.Health) cell {
 func Event(style Style, event *agentv1.WatchEventsResponse) string {
 	parts := []string{style.Faint(event.GetTime().AsTime().Local().Format(time.TimeOnly)), phaseCell(document.EnumName(event.GetPhase())).text}
 	if event.GetObject() != nil {
-		parts = append(parts, ObjectName(event.GetObject()))
+		parts = append(parts, objectName(event.GetObject()))
 	}
 	if event.GetMessage() != "" {
 		parts = append(parts, strings.ReplaceAll(event.GetMessage(), "\n", " "))

@@ -159,7 +159,7 @@ func warnings(w io.Writer, style Style, now time.Time, told *distributorv1.Warni
 	rows := make([][]cell, len(told.GetLatest()))
 	for i, event := range told.GetLatest() {
 		rows[i] = []cell{
-			plain(event.GetReason()), plain(ObjectName(event)), plain(fmt.Sprint(event.GetTimes())), ago(event.GetLastSeenAt(), now), {text: oneLine(event.GetMessage())},
+			plain(event.GetReason()), plain(objectName(event)), plain(fmt.Sprint(event.GetTimes())), ago(event.GetLastSeenAt(), now), {text: oneLine(event.GetMessage())},
 		}
 	}
 	return newRows(style, "WARNING", "OBJECT", "TIMES", "LAST", "MESSAGE").write(w, rows)

@@ -18,7 +18,7 @@ func drift(w io.Writer, style Style, objects []*distributorv1.ObjectDrift) error
 	}
 	var rows [][]cell
 	for _, object := range objects {
-		name := plain(ObjectName(object.GetRef()))
+		name := plain(objectName(object.GetRef()))
 		if len(object.GetFields()) == 0 {
 			rows = append(rows, []cell{name, plain(""), plain(""), {"gone", red}, plain("")})
 		}

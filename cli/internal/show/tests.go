@@ -27,10 +27,10 @@ func tests(w io.Writer, style Style, reports []*distributorv1.TestReport) error 
 			result = cell{"failed", red}
 		}
 		rows = append(rows, []cell{
-			plain(ObjectName(t.GetRef())), result, plain(span(t.GetEndedAt().AsTime().Sub(t.GetStartedAt().AsTime()))), {text: oneLine(t.GetMessage())},
+			plain(objectName(t.GetRef())), result, plain(span(t.GetEndedAt().AsTime().Sub(t.GetStartedAt().AsTime()))), {text: oneLine(t.GetMessage())},
 		})
 		if t.GetLogTail() != "" {
-			fmt.Fprintf(&log, "\n%s\n%s\n", style.Faint("END OF THE LOG OF "+ObjectName(t.GetRef())), strings.TrimRight(printable(t.GetLogTail()), "\n"))
+			fmt.Fprintf(&log, "\n%s\n%s\n", style.Faint("END OF THE LOG OF "+objectName(t.GetRef())), strings.TrimRight(printable(t.GetLogTail()), "\n"))
 		}
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
@@ -55,7 +55,7 @@ func dryRun(w io.Writer, style Style, report *distributorv1.DryRunReport) error 
 	}
 	var rows [][]cell
 	for _, c := range report.GetChanges() {
-		rows = append(rows, []cell{plain(ObjectName(c.GetRef())), action(c.GetAction())})
+		rows = append(rows, []cell{plain(objectName(c.GetRef())), action(c.GetAction())})
 	}
 	return newRows(style, "OBJECT", "WOULD BE").write(w, rows)
 }
