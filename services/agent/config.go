@@ -174,9 +174,7 @@ func (c *Config) check() error {
 	if c.DebugAddr != "" && !loopback(c.DebugAddr) {
 		errs = append(errs, fmt.Errorf("--agent-debug-addr: got %q, want a loopback address such as 127.0.0.1:6060", c.DebugAddr))
 	}
-	if err := c.Render.Check(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, c.Render.Check())
 	if c.LeaderElection && c.LocalIdentity {
 		errs = append(errs, errors.New("--agent-local-identity: got true, want false with --agent-leader-election, which needs the identity in the cluster"))
 	}

@@ -65,11 +65,11 @@ type Plans struct {
 	// agent accepts no deltas meanwhile. Only Run uses it.
 	isDoubted bool
 
-	mu      sync.Mutex
-	version string
-	pinned  map[digest.Digest]bool // bundles that the plan names
-	ready   bool                   // a plan was delivered
-	failing bool                   // the last call failed, and that was logged
+	// isFailing is set while the latest call has failed, which was logged. Only Run uses it.
+	isFailing bool
+
+	mu     sync.Mutex
+	pinned map[digest.Digest]bool // bundles that the plan names; nil before the first plan
 }
 
 // NewPlans returns Plans that do nothing before Run.
@@ -89,7 +89,7 @@ func (p *Plans) Pinned(d digest.Digest) bool {
 func (p *Plans) Ready(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.ready {
+	if p.pinned == nil {
 		return errors.New("no plan received yet")
 	}
 	return nil
@@ -233,10 +233,8 @@ func (p *Plans) doubt(ctx context.Context, err error) error {
 
 // note logs once that the hub is unreachable, and once that it is back.
 func (p *Plans) note(ctx context.Context, err error) {
-	p.mu.Lock()
-	changed := p.failing != (err != nil)
-	p.failing = err != nil
-	p.mu.Unlock()
+	changed := p.isFailing != (err != nil)
+	p.isFailing = err != nil
 	switch {
 	case !changed || ctx.Err() != nil:
 	case err != nil:
@@ -292,7 +290,7 @@ func (p *Plans) deliver(plan plan.Plan) {
 		}
 	}
 	p.mu.Lock()
-	p.version, p.ready, p.pinned = plan.Version, true, pinned
+	p.pinned = pinned
 	p.mu.Unlock()
 	p.receive(plan)
 }

@@ -34,23 +34,17 @@ type requestHead struct {
 
 // answerHead describes the result. At most one of the errors is set.
 type answerHead struct {
-	Bytes int64      `json:"bytes"`           // of the text that follows
-	Error *errorHead `json:"error,omitempty"` // a *render.Error
-	Limit *limitHead `json:"limit,omitempty"` // a *render.LimitError
-	Other string     `json:"other,omitempty"` // any other error
-	Last  bool       `json:"last,omitempty"`  // the worker ends after this answer
+	Bytes int64              `json:"bytes"`           // of the text that follows
+	Error *errorHead         `json:"error,omitempty"` // a *render.Error
+	Limit *render.LimitError `json:"limit,omitempty"`
+	Other string             `json:"other,omitempty"` // any other error
+	Last  bool               `json:"last,omitempty"`  // the worker ends after this answer
 }
 
 type errorHead struct {
 	Path     string `json:"path"`
 	Document int    `json:"document"`
 	Message  string `json:"message"`
-}
-
-type limitHead struct {
-	Path    string       `json:"path"`
-	Limit   render.Limit `json:"limit"`
-	Message string       `json:"message"`
 }
 
 func headOf(text []byte, err error) answerHead {
@@ -60,7 +54,9 @@ func headOf(text []byte, err error) answerHead {
 	case err == nil:
 		return answerHead{Bytes: int64(len(text))}
 	case isLimit:
-		return answerHead{Limit: &limitHead{Path: limit.Path, Limit: limit.Limit, Message: cut(limit.Message)}}
+		bounded := *limit
+		bounded.Message = cut(limit.Message)
+		return answerHead{Limit: &bounded}
 	case isInvalid:
 		return answerHead{Error: &errorHead{Path: invalid.Path, Document: invalid.Document, Message: cut(invalid.Cause.Error())}}
 	default:
@@ -72,7 +68,7 @@ func headOf(text []byte, err error) answerHead {
 func (h answerHead) err() error {
 	switch {
 	case h.Limit != nil:
-		return &render.LimitError{Path: h.Limit.Path, Limit: h.Limit.Limit, Message: h.Limit.Message}
+		return h.Limit
 	case h.Error != nil:
 		return &render.Error{Path: h.Error.Path, Document: h.Error.Document, Cause: errors.New(h.Error.Message)}
 	case h.Other != "":

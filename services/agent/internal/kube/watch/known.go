@@ -8,7 +8,6 @@ import (
 	"unique"
 
 	"github.com/google/uuid"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 

@@ -28,29 +28,25 @@ type Server struct {
 	base   *url.URL
 	client *http.Client
 
-	mu    sync.Mutex
-	plain map[string]bool // API groups whose lists are read page by page
+	plain sync.Map // API groups whose lists are read page by page
 }
 
 // NewServer returns the API server at base. The client authenticates, and has no timeout of its
 // own.
 func NewServer(base *url.URL, client *http.Client) *Server {
-	return &Server{base: base, client: client, plain: map[string]bool{}}
+	return &Server{base: base, client: client}
 }
 
 // canStream reports whether a group's lists may be requested as streams. Each group can have a
 // server of its own.
 func (s *Server) canStream(group string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.plain[group]
+	_, isPlain := s.plain.Load(group)
+	return !isPlain
 }
 
 // setPlain records that the group's server does not support streaming lists.
 func (s *Server) setPlain(group string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.plain[group] = true
+	s.plain.Store(group, true)
 }
 
 const (
