@@ -254,16 +254,24 @@ func (u *up) waitReady(ctx context.Context, name, url string) error {
 		return err
 	}
 	defer httpClient.CloseIdleConnections()
-	ticker := time.NewTicker(50 * time.Millisecond)
+	if last := poll(ctx, 50*time.Millisecond, func() error { return ready(ctx, httpClient, url) }); last != nil {
+		return failure.New(fmt.Sprintf("%s did not become ready: %v", name, last), "Its log is "+u.dir.Log(name)+".")
+	}
+	return nil
+}
+
+// poll calls try at an interval until it returns nil or ctx is done, and returns its last error.
+func poll(ctx context.Context, interval time.Duration, try func() error) error {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		last := ready(ctx, httpClient, url)
+		last := try()
 		if last == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return failure.New(fmt.Sprintf("%s did not become ready: %v", name, last), "Its log is "+u.dir.Log(name)+".")
+			return last
 		case <-ticker.C:
 		}
 	}

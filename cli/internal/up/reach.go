@@ -45,26 +45,21 @@ func (u *up) reach(ctx context.Context, c *http.Client, token, cluster string) e
 	u.tell(part, "waiting for its agent")
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		last := u.connected(limited, cluster)
-		if last == nil {
-			last = probe(limited, c, kubeconfig.ServerURL(u.tunnelURL(), cluster)+"/version", token)
+	last := poll(limited, 100*time.Millisecond, func() error {
+		if err := u.connected(limited, cluster); err != nil {
+			return err
 		}
-		if last == nil {
-			u.tell(part, "reached through the tunnel")
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-limited.Done():
-			u.tell(part, fmt.Sprintf("not reached through the tunnel yet (%v); see %s", last, u.dir.Log("agent "+cluster)))
-			return nil
-		case <-ticker.C:
-		}
+		return probe(limited, c, kubeconfig.ServerURL(u.tunnelURL(), cluster)+"/version", token)
+	})
+	switch {
+	case last == nil:
+		u.tell(part, "reached through the tunnel")
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		u.tell(part, fmt.Sprintf("not reached through the tunnel yet (%v); see %s", last, u.dir.Log("agent "+cluster)))
 	}
+	return nil
 }
 
 // connected returns nil once the catalog reports that the agent is connected. The tunnel caches for
