@@ -55,18 +55,7 @@ const (
 
 // String implements fmt.Stringer. The name is the name of the span of a run.
 func (a Action) String() string {
-	switch a {
-	case Apply:
-		return "apply"
-	case Remove:
-		return "remove"
-	case Release:
-		return "release"
-	case Preview:
-		return "preview"
-	case Rest:
-	}
-	return "rest"
+	return [...]string{Rest: "rest", Apply: "apply", Remove: "remove", Release: "release", Preview: "preview"}[a]
 }
 
 // State is the input of all decisions about one service.

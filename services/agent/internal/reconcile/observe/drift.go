@@ -64,7 +64,7 @@ func (s *known) scheduleLocked(k inventory.Key, t *track, now time.Time) {
 // nextCorrectionLocked returns when changed objects need a run, or zero if none does. The latest
 // run has examined the other changed objects and left them, so they wait for the next run.
 func (s *known) nextCorrectionLocked(now time.Time) (at time.Time) {
-	for k, t := range s.tracks.all() {
+	for k, t := range s.tracks.All() {
 		isHeld := t.contest().until.After(now)
 		if s.needsRunLocked(k, t) && (isHeld || t.notedRun == s.run) {
 			at = earliest(at, t.correctableAt(now))
@@ -93,7 +93,7 @@ func (s *Objects) Schedule() (correctionDue, contestExpires time.Time) {
 func (s *Objects) AreUndisturbed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.tracks.all() {
+	for _, t := range s.tracks.All() {
 		if !t.isSeen || t.isUnknown() || t.isTerminating || t.hasDrifted() {
 			return false
 		}
@@ -111,7 +111,7 @@ func (s *Objects) Drift(now time.Time) []report.ObjectDrift {
 	}
 	var all []report.ObjectDrift
 	for key, found := range s.reports {
-		t := s.tracks.get(key)
+		t := s.tracks.At(key)
 		if t == nil || !t.isContested(now) && (!t.hasDrifted() || !s.isExplainedLocked(key, t)) {
 			delete(s.reports, key)
 			continue
@@ -148,7 +148,7 @@ func (s *known) reportDriftLocked(found driftReport) {
 func (s *Objects) MayBeContested(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tracks.get(k)
+	t := s.tracks.At(k)
 	return t != nil && t.contest().count >= freeCorrections
 }
 

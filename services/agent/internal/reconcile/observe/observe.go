@@ -89,7 +89,7 @@ func New(listed inventory.Set, table fingerprint.Table, once []inventory.Once) *
 func (s *Objects) HasUnknown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, t := range s.tracks.all() {
+	for _, t := range s.tracks.All() {
 		if t.isUnknown() {
 			return true
 		}
@@ -197,7 +197,7 @@ func (s *Objects) Statuses(failures []report.ObjectStatus) ([]report.ObjectStatu
 	var all []report.ObjectStatus
 	var counts health.Counts
 	for _, o := range s.listed.Objects() {
-		status := report.ObjectStatus{Ref: o.Ref, Health: s.tracks.get(o.Key).health(), Problem: problems[o.Key].Problem}
+		status := report.ObjectStatus{Ref: o.Ref, Health: s.tracks.At(o.Key).health(), Problem: problems[o.Key].Problem}
 		delete(problems, o.Key)
 		all = append(all, status)
 		counts.Add(status.HealthState())
@@ -216,7 +216,7 @@ func (s *Objects) Unhealthy(refs []inventory.Ref) (all []report.ObjectStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, ref := range refs {
-		if verdict := s.tracks.get(ref.Key).health(); verdict.State != health.Healthy {
+		if verdict := s.tracks.At(ref.Key).health(); verdict.State != health.Healthy {
 			all = append(all, report.ObjectStatus{Ref: ref, Health: verdict})
 		}
 	}
@@ -228,7 +228,7 @@ func (s *Objects) AreHealthy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.listed.Objects() {
-		if s.tracks.get(o.Key).health().State != health.Healthy {
+		if s.tracks.At(o.Key).health().State != health.Healthy {
 			return false
 		}
 	}
@@ -264,7 +264,7 @@ func (s *Objects) Signature() fingerprint.Sum {
 	var text []byte
 	for _, o := range s.listed.Objects() {
 		text = fmt.Append(text, o.Key, o.UID)
-		if t := s.tracks.get(o.Key); t != nil {
+		if t := s.tracks.At(o.Key); t != nil {
 			text = fmt.Append(append(text, t.Server[:]...), t.isGone(), t.isReplaced)
 		}
 	}

@@ -50,7 +50,7 @@ func (s *Objects) Remove(k inventory.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listed.Remove(k)
-	s.tracks.remove(k)
+	s.tracks.Remove(k)
 	s.once.remove(k)
 	s.isUnsaved = true
 }
@@ -84,7 +84,7 @@ func (s *Objects) Decide(k inventory.Key, manifest fingerprint.Sum, content stri
 	if isListed && s.keepDoneLocked(k, manifest, content) {
 		return Keep
 	}
-	t := s.tracks.get(k)
+	t := s.tracks.At(k)
 	switch {
 	case t == nil || !isListed:
 		return Install
@@ -113,7 +113,7 @@ func (m Mode) corrects(t *track, now time.Time) bool {
 func (s *Objects) IsRepair(k inventory.Key, manifest fingerprint.Sum) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tracks.get(k)
+	t := s.tracks.At(k)
 	return t != nil && t.Manifest == manifest
 }
 
@@ -164,7 +164,7 @@ func (s *Objects) EndApply(object inventory.Object, manifest fingerprint.Sum, o 
 func (s *Objects) IsKnownDeleted(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tracks.get(k)
+	t := s.tracks.At(k)
 	return t != nil && t.isGone()
 }
 
@@ -172,7 +172,7 @@ func (s *Objects) IsKnownDeleted(k inventory.Key) bool {
 func (s *Objects) IsSeen(k inventory.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.tracks.get(k)
+	t := s.tracks.At(k)
 	return t != nil && t.isSeen
 }
 
@@ -182,7 +182,7 @@ func (s *Objects) Remaining(objects []inventory.Object) []inventory.Object {
 	defer s.mu.Unlock()
 	var left []inventory.Object
 	for _, o := range objects {
-		if t := s.tracks.get(o.Key); t == nil || !t.isGone() && !t.isReplaced {
+		if t := s.tracks.At(o.Key); t == nil || !t.isGone() && !t.isReplaced {
 			left = append(left, o)
 		}
 	}

@@ -4,7 +4,6 @@
 package observe
 
 import (
-	"iter"
 	"strconv"
 	"time"
 
@@ -195,29 +194,21 @@ func isOlder(version, known uint64) bool {
 
 // tracks are the tracks of a service's objects, by key. The zero tracks are empty and ready to use.
 type tracks struct {
-	objects inventory.Index[track]
+	inventory.Index[track]
 }
-
-// get returns the track of an object, or nil.
-func (s *tracks) get(k inventory.Key) *track { return s.objects.At(k) }
 
 // ensure returns the track of an object, and creates a missing one.
 func (s *tracks) ensure(k inventory.Key) *track {
-	if t := s.objects.At(k); t != nil {
+	if t := s.At(k); t != nil {
 		return t
 	}
-	return s.objects.Put(k, track{})
+	return s.Put(k, track{})
 }
-
-func (s *tracks) remove(k inventory.Key) { s.objects.Remove(k) }
-
-// all returns all tracks, ordered by key.
-func (s *tracks) all() iter.Seq2[inventory.Key, *track] { return s.objects.All() }
 
 // table returns the data that survives a restart.
 func (s *tracks) table() fingerprint.Table {
 	table := fingerprint.Table{}
-	for k, t := range s.all() {
+	for k, t := range s.All() {
 		if !t.isUnknown() && !t.Applied.IsZero() {
 			table[k] = t.Kept
 		}
