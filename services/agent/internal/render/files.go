@@ -19,15 +19,16 @@ import (
 // root. Symbolic links are resolved: a target can be read under the link's name. Files are
 // immutable after Read and safe for concurrent use.
 type Files struct {
-	content map[string][]byte
-	origin  map[string]string // by the name through a link: the target
-	except  string            // a folder whose files are not manifests; "" excludes nothing
+	content  map[string][]byte
+	origin   map[string]string // by the name through a link: the target
+	dangling map[string]string // by the name of a link to nothing: the target
+	except   string            // a folder whose files are not manifests; "" excludes nothing
 }
 
 // Except returns the same files without the manifests of a folder. It affects only folders without
 // a kustomization: a kustomization may still name the excluded files.
 func (f *Files) Except(folder string) *Files {
-	return &Files{content: f.content, origin: f.origin, except: strings.TrimPrefix(path.Clean("/"+folder), "/")}
+	return &Files{content: f.content, origin: f.origin, dangling: f.dangling, except: strings.TrimPrefix(path.Clean("/"+folder), "/")}
 }
 
 // maxHops bounds a chain of symbolic links.
@@ -37,7 +38,7 @@ const maxHops = 16
 // *LimitError about the content of the bundle, and other errors if the bundle cannot be read.
 func Read(r *bundle.Reader, limits Limits) (*Files, error) {
 	limits = limits.WithDefaults()
-	files := &Files{content: map[string][]byte{}, origin: map[string]string{}}
+	files := &Files{content: map[string][]byte{}, origin: map[string]string{}, dangling: map[string]string{}}
 	links := map[string]string{}
 	for room := limits.Bytes; ; {
 		entry, err := r.Next()
@@ -78,7 +79,9 @@ func (f *Files) follow(links map[string]string, most int) error {
 		if err != nil {
 			return &Error{Path: link, Cause: err}
 		}
-		f.alias(link, target, own, most)
+		if !f.alias(link, target, own, most) {
+			f.dangling[link] = target
+		}
 		if len(f.content) > most {
 			return &LimitError{Path: link, Limit: LimitNames, Message: fmt.Sprintf("symbolic links lead to more than %d files", most)}
 		}
@@ -87,21 +90,20 @@ func (f *Files) follow(links map[string]string, most int) error {
 }
 
 // alias adds a second name for the file target, or for every file below the folder target. It stops
-// once there are more than most names. own must be sorted. alias ignores a link to nothing, as if
-// the file were missing: a reference to it fails because the file does not exist.
-func (f *Files) alias(link, target string, own []string, most int) {
+// once there are more than most names. own must be sorted. It reports false if the target is
+// neither: a kustomization's reference to the link fails because the file does not exist.
+func (f *Files) alias(link, target string, own []string, most int) bool {
 	if _, isFile := slices.BinarySearch(own, target); isFile {
 		f.name(link, target)
-		return
+		return true
 	}
 	folder := target + "/"
 	first, _ := slices.BinarySearch(own, folder)
-	for _, name := range own[first:] {
-		if !strings.HasPrefix(name, folder) || len(f.content) > most {
-			return
-		}
-		f.name(path.Join(link, strings.TrimPrefix(name, folder)), name)
+	i := first
+	for ; i < len(own) && strings.HasPrefix(own[i], folder) && len(f.content) <= most; i++ {
+		f.name(path.Join(link, strings.TrimPrefix(own[i], folder)), own[i])
 	}
+	return i > first
 }
 
 // name adds a second name for a file, unless another file has that name.

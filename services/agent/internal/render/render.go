@@ -14,6 +14,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -155,6 +157,9 @@ func (e *Engine) kustomize(ctx context.Context, files *Files, folder string, p p
 }
 
 func plain(files *Files, folder string, p parser) ([]Object, error) {
+	if err := files.checkLinks(folder); err != nil {
+		return nil, err
+	}
 	var all []Object
 	for _, name := range files.manifests(folder) {
 		objects, err := p.parse(name, files.content[name])
@@ -164,6 +169,21 @@ func plain(files *Files, folder string, p parser) ([]Object, error) {
 		all = append(all, objects...)
 	}
 	return all, nil
+}
+
+// checkLinks returns an error about a link to nothing in a folder of plain manifests, if the link
+// may stand for a manifest or a folder of them. Without the error its objects would be missing, and
+// pruned. Links that are named like other files do not matter.
+func (f *Files) checkLinks(folder string) error {
+	for _, link := range slices.Sorted(maps.Keys(f.dangling)) {
+		isOther := path.Ext(link) != "" && !isManifest(link)
+		if isOther || !isBelow(link, folder) || f.except != "" && isBelow(link, f.except) {
+			continue
+		}
+		return &Error{Path: link, Cause: fmt.Errorf("is a symbolic link to %s, which is not in the bundle; add that to the repository and the "+
+			"source's selection, or leave the link out with the source's exclude", f.dangling[link])}
+	}
+	return nil
 }
 
 // manifests lists the files of a folder that are read as manifests. It omits a symbolic link to a

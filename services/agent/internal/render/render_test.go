@@ -222,6 +222,13 @@ func TestErrors(t *testing.T) {
 			files: map[string]string{"kustomization.yaml": kustomization + "crds: [empty]\n", "empty": ""},
 			want:  []string{"kustomize fails at this content"},
 		},
+		"link to nothing": {
+			files: map[string]string{"a.yaml": configMap("a"), "apps/b.yaml": "-> ../shared/b.yaml"},
+			want:  []string{"apps/b.yaml: is a symbolic link to shared/b.yaml, which is not in the bundle", "exclude"},
+		},
+		"link to a folder of nothing": {
+			files: map[string]string{"a.yaml": configMap("a"), "more": "-> shared/more"}, want: []string{"more: is a symbolic link to shared/more"},
+		},
 		"links in a circle": {files: map[string]string{"a.yaml": "-> b.yaml", "b.yaml": "-> a.yaml"}, want: []string{"symbolic links"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,6 +253,18 @@ func TestErrors(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLinksToNothingThatDoNotMatter has links that stand for no manifest of the folder.
+func TestLinksToNothingThatDoNotMatter(t *testing.T) {
+	t.Parallel()
+	content := files(t, map[string]string{
+		"app/a.yaml": configMap("a"), "app/NOTES.md": "-> ../gone.md", "app/tests/b.yaml": "-> ../../gone.yaml", "other/b.yaml": "-> gone.yaml",
+	})
+	objects, err := inProcess().Objects(t.Context(), content.Except("app/tests"), "app", render.Auto, nil)
+	if err != nil || len(objects) != 1 {
+		t.Errorf("got %d objects, %v, want one", len(objects), err)
 	}
 }
 
