@@ -47,7 +47,8 @@ func checkSetting(t *testing.T, known []string, where, name string) {
 
 func TestComposeFileIsValid(t *testing.T) {
 	t.Parallel()
-	project, err := loadCompose(t, composeSecrets(t))
+	folder := t.TempDir()
+	project, err := loadCompose(t, append(linesOf(makeSecretsIn(t, folder, "compose")), "LEAT_TLS_DIR="+folder))
 	if err != nil {
 		t.Fatalf("load docker-compose.yml: %v", err)
 	}

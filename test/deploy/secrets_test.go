@@ -19,7 +19,14 @@ import (
 )
 
 // makeSecrets runs deploy/secrets.sh with a substitute for leat that prints what leat keys prints.
+// Certificates are made in a folder that nobody uses.
 func makeSecrets(t *testing.T, args ...string) string {
+	t.Helper()
+	return makeSecretsIn(t, t.TempDir(), args...)
+}
+
+// makeSecretsIn is makeSecrets with certificates in a folder.
+func makeSecretsIn(t *testing.T, folder string, args ...string) string {
 	t.Helper()
 	leat := filepath.Join(t.TempDir(), "leat")
 	script := `#!/bin/sh
@@ -36,7 +43,7 @@ fi
 		t.Fatal(err)
 	}
 	command := exec.CommandContext(t.Context(), filepath.Join(top, "deploy", "secrets.sh"), args...)
-	command.Env = append(os.Environ(), "LEAT="+leat)
+	command.Env = append(os.Environ(), "LEAT="+leat, "LEAT_TLS_DIR="+folder)
 	var complaints strings.Builder
 	command.Stderr = &complaints
 	out, err := command.Output()
@@ -50,8 +57,10 @@ fi
 // command.
 func composeSecrets(t *testing.T) []string {
 	t.Helper()
-	return strings.Split(strings.TrimSpace(makeSecrets(t, "compose")), "\n")
+	return linesOf(makeSecrets(t, "compose"))
 }
+
+func linesOf(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
 func loadCompose(t *testing.T, env []string) (*types.Project, error) {
 	t.Helper()
