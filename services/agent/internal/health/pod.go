@@ -79,7 +79,7 @@ func waiting(c object) (Verdict, bool) {
 	switch reason := why.reason; {
 	case reason == "CrashLoopBackOff":
 		restarts := count(c, 0, "restartCount")
-		return degraded("container %s crashes again and again, %d %s so far", name, restarts, plural(int(restarts), "time", "times")).
+		return degraded("container %s crashes again and again (CrashLoopBackOff), %d %s so far", name, restarts, plural(int(restarts), "time", "times")).
 			because(exit(c, "lastState")), true
 	case reason == "ImagePullBackOff", reason == "ErrImagePull", reason == "ErrImageNeverPull", reason == "InvalidImageName",
 		reason == "ImageInspectError", reason == "RegistryUnavailable", reason == "SignatureValidationFailed":

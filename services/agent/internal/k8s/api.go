@@ -54,6 +54,10 @@ type Reader interface {
 	// failed containers in the Pod that failed last. It returns "" if the log is empty, or the kind
 	// has no logs.
 	Logs(ctx context.Context, object inventory.Object) (string, error)
+	// Symptoms returns why a workload, a Pod or a PersistentVolumeClaim hangs: what its Pods, their
+	// claims and the events about them report. It returns "" if they report nothing, or the kind
+	// has no symptoms. It reads a bounded number of objects and bytes.
+	Symptoms(ctx context.Context, object inventory.Object) (string, error)
 }
 
 // Writer changes objects.

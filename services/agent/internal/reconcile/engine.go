@@ -15,8 +15,8 @@
 //
 // Locks: a unit's lock is held during decisions, and never during a call to the cluster, the disk
 // or another unit. The order of locks is Registry.HandOut, Engine.mu, unit.mu, then one of the
-// parts (observe.Objects, ownership, relations, healthRules, watchedKinds, events), which call
-// nothing outside of themselves.
+// parts (observe.Objects, ownership, relations, healthRules, watchedKinds, symptoms, events), which
+// call nothing outside of themselves.
 //
 // Promises: a stored inventory lists a service's objects before they exist. The agent deletes
 // nothing that the plan wants, and many objects at once only after a person's confirmation. After a
@@ -55,6 +55,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/slots"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/symptoms"
 	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
@@ -157,6 +158,7 @@ func New(p Params) *Engine {
 		Cluster: p.Cluster, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.rules.judge,
 		Owner: p.Owner, Guard: p.Settings.Guard, Logger: p.Logger,
 	})
+	s.symptoms = symptoms.NewBoard(s.executor.Symptoms)
 	s.refresh.Store(int64(p.Settings.Refresh))
 	return &Engine{shared: s, watches: p.Watches, planned: wake.NewSignal(), units: map[string]*unit{}}
 }
@@ -178,6 +180,10 @@ func (e *Engine) Run(ctx context.Context) error {
 		return nil // loading ends early only with ctx
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		e.shared.symptoms.Run(ctx)
+		return nil
+	})
 	for _, record := range records {
 		e.start(ctx, group, record)
 	}
@@ -328,6 +334,7 @@ func (e *Engine) forget(u *unit) bool {
 	e.shared.ownership.Leave(u.name)
 	e.shared.relations.leave(u.name)
 	e.shared.rules.forget(u.name)
+	e.shared.symptoms.Remove(u.name)
 	return true
 }
 

@@ -71,6 +71,8 @@ type world struct {
 	reads        int                               // of objects
 	followed     map[inventory.Key][]chan struct{} // told of every write
 	logs         string
+	symptom      string
+	examined     int // how often symptoms were asked for
 	rechecks     int
 	configured   int           // how often a configuration was asked for
 	accounts     []k8s.Account // in whose name somebody wanted to work
@@ -336,6 +338,14 @@ func (w *world) Logs(context.Context, inventory.Object) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.logs, nil
+}
+
+// Symptoms implements reconcile.Cluster.
+func (w *world) Symptoms(context.Context, inventory.Object) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.examined++
+	return w.symptom, nil
 }
 
 // Open implements manifest.Bundles.

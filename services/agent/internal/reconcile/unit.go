@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
+	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
@@ -25,6 +26,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/slots"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/symptoms"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
@@ -36,6 +38,7 @@ type shared struct {
 	slots        *slots.Slots
 	rules        *healthRules
 	kinds        *watchedKinds
+	symptoms     *symptoms.Board
 	relations    relations
 	events       events
 	inventories  *inventory.Cache
@@ -246,11 +249,16 @@ func (u *unit) publish(now time.Time) {
 	defer u.mu.Unlock()
 	order := u.state.Order
 	if order == decide.Wait || u.isClosed || order == decide.Leave && u.state.Attempt.Problem == nil {
+		u.shared.symptoms.Remove(u.name)
 		return // no plan names the service, yet or any more
 	}
 	o := decide.Observed{Drift: u.objects.Drift(now), BadRules: u.shared.rules.problem(u.name)}
 	o.Objects, o.Counts = u.objects.Statuses(u.state.Attempt.Failures)
+	u.shared.symptoms.Explain(u.name, u.state.UnhealthySince, o.Objects)
 	status := u.state.Assess(now, o, u.status)
+	u.shared.symptoms.Put(symptoms.Hanging{
+		Name: u.name, Service: u.state.Desired, Since: u.state.UnhealthySince, Objects: hangingOf(status, u.objects), Changed: u.Wake,
+	})
 	if status.Equal(u.status) {
 		return
 	}
@@ -261,6 +269,16 @@ func (u *unit) publish(now time.Time) {
 	if isNewPhase {
 		u.shared.events.publish(report.Event{Time: now, Service: u.name, Phase: status.Phase, Message: headline(status)})
 	}
+}
+
+// hangingOf returns those objects of a status that are in the cluster and need attention.
+func hangingOf(status report.Status, objects *observe.Objects) (hanging []inventory.Object) {
+	for _, one := range status.Objects {
+		if o, isListed := objects.Get(one.Ref.Key); isListed && one.Health.State != health.Missing {
+			hanging = append(hanging, o)
+		}
+	}
+	return hanging
 }
 
 func headline(s report.Status) string {

@@ -327,6 +327,9 @@ func (m *Memory) Follow(ctx context.Context, _ inventory.Ref, see k8s.FollowFunc
 // Logs implements reconcile.Cluster.
 func (m *Memory) Logs(context.Context, inventory.Object) (string, error) { return "", nil }
 
+// Symptoms implements reconcile.Cluster.
+func (m *Memory) Symptoms(context.Context, inventory.Object) (string, error) { return "", nil }
+
 // Live returns a copy of all objects in the cluster.
 func (m *Memory) Live() map[inventory.Key]*unstructured.Unstructured {
 	m.mu.Lock()

@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+	"github.com/leatdev/leat/services/agent/internal/render"
+)
+
+// maxSymptom is how many bytes of a symptom people are shown.
+const maxSymptom = 600
+
+// Symptoms returns why an object of a service hangs, without the secrets of the service's
+// configuration: a container may have written one when it ended. It returns "" if that is unknown.
+func (x *Executor) Symptoms(ctx context.Context, s plan.Service, o inventory.Object) string {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	var secrets *render.Substitution
+	if s.ConfigDigest != "" {
+		variables, err := x.params.Renderer.Configs.Config(ctx, s)
+		if err != nil {
+			return ""
+		}
+		secrets = render.NewSubstitution(variables)
+	}
+	// The agent's rights are enough here: the service could create the object, and what is read
+	// belongs to it.
+	text, err := x.params.Cluster.Symptoms(ctx, o)
+	if err != nil {
+		x.params.Logger.DebugContext(ctx, "cannot read why an object hangs", slog.String("leat.service", s.Name),
+			slog.String("object", o.Key.String()), slog.Any("error", err))
+		return ""
+	}
+	text = secrets.Mask(strings.ToValidUTF8(text, "�")) // before the cut, which might leave half of a secret
+	if len(text) > maxSymptom {
+		text = strings.ToValidUTF8(text[:maxSymptom], "") + "…"
+	}
+	return text
+}
