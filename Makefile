@@ -30,13 +30,14 @@ down: ## Forget what `make up` keeps between starts
 test: system kube ## Run every module's tests, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 	@$(GO) test -race -shuffle=on -count=$(COUNT) -timeout 20m $(PKG)
-	@echo "==> left out: Gitea as an upstream, the long fault runs (make test-all), fuzzing (make fuzz)"
+	@echo "==> left out: Gitea as an upstream, Prometheus behind the tunnel, the long fault runs (make test-all), fuzzing (make fuzz)"
 
 test-all: test slow fault ## Tests, those that take too long for every day, and the long fault runs
 
-slow: system ## Fetch from a whole Git host, which is compiled once
+slow: system kube ## Fetch from a whole Git host, and reach a Prometheus through the tunnel; both are compiled once
 	@tools/gitea/build.sh >/dev/null
-	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/...
+	@tools/prometheus/build.sh >/dev/null
+	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./test/tunnel/...
 
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, and the tunnel's failures, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...

@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -86,6 +87,9 @@ type Config struct {
 	// ServiceProxyCAFile holds the certificates to trust for those with TLS, in PEM. Empty means
 	// the cluster's CA.
 	ServiceProxyCAFile string
+	// ServiceDial connects to them instead of the network's own dialer, which refuses addresses of
+	// this machine, if it is set. Not a flag.
+	ServiceDial func(ctx context.Context, network, address string) (net.Conn, error)
 	// DebugAddr serves profiles, on a loopback address. Empty: nowhere.
 	DebugAddr string
 	// Render configures the processes that build kustomizations.

@@ -44,7 +44,7 @@ func newServices(p *parts, roots *x509.CertPool) (http.Handler, error) {
 		}
 	}
 	services, err := uplink.NewServices(uplink.ServiceParams{
-		Allow: allowed, Roots: roots, Logger: p.telemetry.Logger(), Meter: p.telemetry.Meter("agent"), StallTimeout: p.cfg.StallTimeout,
+		Allow: allowed, Roots: roots, Dial: p.cfg.ServiceDial, Logger: p.telemetry.Logger(), Meter: p.telemetry.Meter("agent"), StallTimeout: p.cfg.StallTimeout,
 	})
 	if err != nil {
 		return nil, err

@@ -58,6 +58,7 @@ type rig struct {
 	token       string       // of a person
 	people      *http.Client // with that token
 	echo        net.Listener
+	services    sync.Map // the addresses of services in the cluster, by the host and port that the agents dial
 	ends        []func()
 }
 
@@ -299,7 +300,7 @@ func (r *rig) startAgent(ctx context.Context, name, kubeconfig string, settings 
 		"LEAT_AGENT_JOIN_TOKEN": joined.GetJoinToken(), "LEAT_AGENT_DATA_DIR": filepath.Join(r.dir, "agent-"+name),
 		"LEAT_AGENT_KUBECONFIG": kubeconfig, "LEAT_LOG_LEVEL": "error",
 		// Several agents share the cluster: each keeps local what the cluster can hold only once.
-		"LEAT_AGENT_LOCAL_IDENTITY": "true", "LEAT_AGENT_CLUSTER_VIEW": "false",
+		"LEAT_AGENT_LOCAL_IDENTITY": "true", "LEAT_AGENT_CLUSTER_VIEW": "false", "LEAT_AGENT_SERVICE_PROXY_ALLOW": promService,
 	}
 	for key, value := range settings {
 		environment[key] = value
@@ -313,7 +314,7 @@ func (r *rig) startAgent(ctx context.Context, name, kubeconfig string, settings 
 		if err != nil {
 			return err
 		}
-		cfg.Serve.Listener = listener
+		cfg.Serve.Listener, cfg.ServiceDial = listener, r.dialService
 		return agent.Run(ctx, cfg)
 	})
 	for _, way := range []string{name, overHop + name} {

@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-FileCopyrightText: The Leat Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes sure that the pinned Prometheus is in the user's cache folder, and prints the path of the program. It is built once for each version and pins,
+# which takes some minutes of CPU.
+set -eu
+cd "$(dirname "$0")"
+export GOWORK=off GOFLAGS=-mod=readonly
+
+version=$(go list -m -f '{{.Version}}' github.com/prometheus/prometheus)
+pins=$(cat go.mod go.sum build.sh | sha256sum | cut -c1-12)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/leat/prometheus
+home=$cache/$version-$pins
+if [ ! -e "$home/prometheus" ]; then
+	echo "==> building Prometheus $version (about three minutes of CPU, once)" >&2
+	mkdir -p "$cache"
+	work=$(mktemp -d "$cache/building-XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	# Without service discovery, which is most of its dependencies. The module has no web interface: that is built by Node.
+	go build -buildvcs=false -tags remove_all_sd -ldflags '-s -w' -o "$work/prometheus" github.com/prometheus/prometheus/cmd/prometheus
+	mv -T "$work" "$home" 2>/dev/null || [ -e "$home/prometheus" ] # another process may have been faster
+fi
+echo "$home/prometheus"
