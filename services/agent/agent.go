@@ -45,7 +45,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := private.Dir(cfg.DataDir); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
-	cluster, err := kube.New(kube.Params{Kubeconfig: cfg.Kubeconfig, UserAgent: "leat-agent/" + app.Version(), Logger: tel.Logger()})
+	cluster, err := kube.New(kube.Params{
+		Kubeconfig: cfg.Kubeconfig, Namespace: cfg.Namespace, UserAgent: "leat-agent/" + app.Version(), Logger: tel.Logger(),
+	})
 	if err != nil {
 		return err
 	}

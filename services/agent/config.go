@@ -13,11 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
+	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/renderworker"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
@@ -53,6 +56,9 @@ type Config struct {
 	// Kubeconfig is the file that leads to the cluster. Empty means the pod's service account; a
 	// user's own current context is never used unless its file is named here.
 	Kubeconfig string
+	// Namespace is where the agent keeps inventories, identity and Lease. Agents of different hubs
+	// can share a cluster if each has a namespace of its own. Empty: leat-system.
+	Namespace string
 	// Workers is how many services are worked on at once.
 	Workers int
 	// RefreshInterval is how often a service that nothing happened to is looked at again, ±25 %.
@@ -118,6 +124,7 @@ func (c *Config) bind(s *config.Set) {
 	s.Secret(&c.JoinToken, "agent-join-token", "", "enrols the agent, once")
 	s.String(&c.DataDir, "agent-data-dir", "/var/lib/leat-agent", "folder for key, plan and bundles, and for configurations and fingerprints, which are sealed; of this replica alone")
 	s.String(&c.Kubeconfig, "agent-kubeconfig", "", "file that leads to the cluster; without it the pod's service account is used")
+	s.String(&c.Namespace, "agent-namespace", kube.DefaultNamespace, "namespace of the agent's own objects: inventories, identity and Lease")
 	s.Int(&c.Workers, "agent-workers", work.Workers, "services that are worked on at once")
 	s.Duration(&c.RefreshInterval, "agent-refresh-interval", work.Refresh,
 		"how often a service that nothing happened to is looked at again, ±25 %: its bundles are compared with their digests, and objects applied only where they differ")
@@ -154,6 +161,9 @@ func (c *Config) check() error {
 	}
 	if c.DataDir == "" {
 		errs = append(errs, config.Missing("agent-data-dir"))
+	}
+	if problems := validation.IsDNS1123Label(c.Namespace); c.Namespace != "" && len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--agent-namespace: got %q, want the name of a namespace", c.Namespace))
 	}
 	if c.Workers < 0 {
 		errs = append(errs, fmt.Errorf("--agent-workers: got %d, want at least 1", c.Workers))

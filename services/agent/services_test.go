@@ -33,3 +33,16 @@ func TestServicesAreToldAmongWhatAnAgentCanDo(t *testing.T) {
 		t.Errorf("got %v with a list and %v without", with, without)
 	}
 }
+
+func TestNamespaceMustBeAName(t *testing.T) {
+	t.Parallel()
+	for namespace, want := range map[string]string{"leat-system": "", "team-1": "", "Team": "--agent-namespace", "a/b": "--agent-namespace"} {
+		var cfg agent.Config
+		set := config.New("agent", func(string) (string, bool) { return "", false })
+		cfg.Bind(set)
+		err := set.Parse([]string{"--agent-hub-url", "http://hub", "--agent-namespace", namespace})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want an error with %q", namespace, err, want)
+		}
+	}
+}

@@ -46,7 +46,7 @@ func (c *Client) As(account k8s.Account) (k8s.API, error) {
 		return nil, fmt.Errorf("make client of service account %s: %w", account, err)
 	}
 	tenant := &Client{
-		config: config, dynamic: client, discovery: discoverer, server: c.server, kinds: c.kinds, retry: c.retry, logger: c.logger,
+		config: config, namespace: c.namespace, dynamic: client, discovery: discoverer, server: c.server, kinds: c.kinds, retry: c.retry, logger: c.logger,
 		tenants: c.tenants, agent: c, account: account,
 	}
 	c.tenants.clients[account] = tenant

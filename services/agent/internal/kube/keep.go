@@ -34,7 +34,7 @@ func (k *Keep) Load(ctx context.Context) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, err := set.CoreV1().Secrets(Namespace).Get(ctx, keepName, metav1.GetOptions{})
+	secret, err := set.CoreV1().Secrets(k.client.namespace).Get(ctx, keepName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && secret.Annotations[keepCluster] != uid {
 		return nil, nil
 	}
@@ -50,19 +50,19 @@ func (k *Keep) Store(ctx context.Context, files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	if err := k.client.EnsureNamespace(ctx, Namespace); err != nil {
+	if err := k.client.EnsureNamespace(ctx, k.client.namespace); err != nil {
 		return err
 	}
 	body, err := json.Marshal(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Name: keepName, Namespace: Namespace, Annotations: map[string]string{keepCluster: uid}},
+		ObjectMeta: metav1.ObjectMeta{Name: keepName, Namespace: k.client.namespace, Annotations: map[string]string{keepCluster: uid}},
 		Data:       files,
 	})
 	if err != nil {
 		return fmt.Errorf("encode Secret: %w", err)
 	}
 	force := true
-	_, err = set.CoreV1().Secrets(Namespace).Patch(ctx, keepName, types.ApplyPatchType, body,
+	_, err = set.CoreV1().Secrets(k.client.namespace).Patch(ctx, keepName, types.ApplyPatchType, body,
 		metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
 	if err != nil {
 		return fmt.Errorf("write Secret %s: %w", keepName, err)

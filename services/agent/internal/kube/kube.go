@@ -14,6 +14,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -42,6 +43,8 @@ type Params struct {
 	// Kubeconfig is the path of a file. Empty: the service account of the process's pod. The user's
 	// current context is never used unless its file is named.
 	Kubeconfig string
+	// Namespace is where the agent keeps its own objects. Empty: DefaultNamespace.
+	Namespace string
 	// UserAgent identifies the program in the API server's log.
 	UserAgent string
 	Logger    *slog.Logger
@@ -50,6 +53,7 @@ type Params struct {
 // Client sends requests to the API server. It is safe for concurrent use.
 type Client struct {
 	config    *rest.Config
+	namespace string // of the agent's own objects
 	dynamic   dynamic.Interface
 	discovery *discovery.DiscoveryClient
 	server    *watch.Server
@@ -93,7 +97,7 @@ func New(p Params) (*Client, error) {
 		return nil, fmt.Errorf("parse API server's address: %w", err)
 	}
 	return &Client{
-		config: config, dynamic: dynamicClient, discovery: discoveryClient, server: watch.NewServer(base, httpClient),
+		config: config, namespace: cmp.Or(p.Namespace, DefaultNamespace), dynamic: dynamicClient, discovery: discoveryClient, server: watch.NewServer(base, httpClient),
 		kinds:  newKinds(newDiscoverer(base, httpClient, discoveryClient).fetch),
 		retry:  backoff.Policy{Initial: 200 * time.Millisecond, Max: 5 * time.Second, Multiplier: 3, MaxAttempts: 4},
 		logger: p.Logger, tenants: &tenants{clients: map[k8s.Account]*Client{}},

@@ -51,7 +51,7 @@ func (c *Client) Lead(ctx context.Context, e Election, do func(ctx context.Conte
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	err = backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error { return c.EnsureNamespace(ctx, Namespace) })
+	err = backoff.Retry(ctx, backoff.Policy{Initial: time.Second}, func(ctx context.Context) error { return c.EnsureNamespace(ctx, c.namespace) })
 	if err != nil {
 		return nil // waiting ends only with ctx, and a stop is not a failure
 	}
@@ -59,11 +59,11 @@ func (c *Client) Lead(ctx context.Context, e Election, do func(ctx context.Conte
 	electing, stop := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.FromSlogHandler(c.logger.Handler())))
 	defer stop()
 	term := &term{
-		ctx: ctx, do: do, leases: set.CoordinationV1().Leases(Namespace), stop: stop, outcome: make(chan error, 1), logger: c.logger, replica: e.Replica,
+		ctx: ctx, do: do, leases: set.CoordinationV1().Leases(c.namespace), stop: stop, outcome: make(chan error, 1), logger: c.logger, replica: e.Replica,
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
-			LeaseMeta: metav1.ObjectMeta{Name: leaseName, Namespace: Namespace}, Client: set.CoordinationV1(),
+			LeaseMeta: metav1.ObjectMeta{Name: leaseName, Namespace: c.namespace}, Client: set.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: e.Replica},
 		},
 		LeaseDuration: lease, RenewDeadline: lease * 2 / 3, RetryPeriod: lease / 6, ReleaseOnCancel: true, Name: leaseName,

@@ -25,8 +25,9 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
 
-// Namespace is where the agent keeps its inventories.
-const Namespace = "leat-system"
+// DefaultNamespace is where an agent keeps its inventories, its identity and its Lease, unless it
+// is given another namespace.
+const DefaultNamespace = "leat-system"
 
 const (
 	inventoryLabel = "leat.dev/inventory"
@@ -67,7 +68,7 @@ func (c *Client) Inventories() *Inventories {
 }
 
 func (i *Inventories) configMaps() dynamic.ResourceInterface {
-	return i.client.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(Namespace)
+	return i.client.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(i.client.namespace)
 }
 
 // List implements reconcile.Inventories. The first call also deletes shards that no head names: an
@@ -89,7 +90,7 @@ func (i *Inventories) List(ctx context.Context) (records []inventory.Record, err
 		}
 		record, err := found.assemble(data)
 		if err != nil {
-			return nil, fmt.Errorf("read inventory from ConfigMap %s/%s: %w", Namespace, name, err)
+			return nil, fmt.Errorf("read inventory from ConfigMap %s/%s: %w", i.client.namespace, name, err)
 		}
 		record.Confirmed = found.confirmed[name]
 		records = append(records, record)
@@ -222,7 +223,7 @@ func (i *Inventories) erase(ctx context.Context, name string) error {
 func (i *Inventories) write(ctx context.Context, service, name string, data map[string]string) error {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": data,
-		"metadata": map[string]any{"name": name, "namespace": Namespace, "labels": map[string]string{inventoryLabel: service}},
+		"metadata": map[string]any{"name": name, "namespace": i.client.namespace, "labels": map[string]string{inventoryLabel: service}},
 	})
 	if err != nil {
 		return fmt.Errorf("encode ConfigMap: %w", err)
@@ -238,7 +239,7 @@ func (i *Inventories) write(ctx context.Context, service, name string, data map[
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		if err := i.client.EnsureNamespace(ctx, Namespace); err != nil {
+		if err := i.client.EnsureNamespace(ctx, i.client.namespace); err != nil {
 			return err
 		}
 		return patch()

@@ -20,8 +20,8 @@ import (
 
 // HowToConfirm describes how to remove a service that the guard keeps. The hub cannot show it,
 // because it no longer has the service.
-const HowToConfirm = "put it back into the fleet, or mark its inventory: " +
-	"kubectl -n leat-system annotate configmap leat-inventory.NAME leat.dev/remove=confirmed"
+const HowToConfirm = "put it back into the fleet, or mark its inventory in the agent's namespace, leat-system by default: " +
+	"kubectl -n NAMESPACE annotate configmap leat-inventory.NAME leat.dev/remove=confirmed"
 
 // Observed is the known state of a service's objects.
 type Observed struct {
