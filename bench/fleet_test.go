@@ -86,14 +86,19 @@ func startHub(b *testing.B) *hub {
 		}
 	}
 	h.repository.Commit(b, "main", files)
-	h.gitcache = startService(b, "gitcache", "LEAT_REDIS_URL="+redistest.Start(b).URL(),
-		"LEAT_GITCACHE_DATA_DIR="+b.TempDir(), "LEAT_LOG_LEVEL=error")
-	h.distributor = startService(b, "distributor",
-		"LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+filepath.Join(dir, fmt.Sprintf("fleet-%d.db", *fleetClusters)),
-		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
-		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_TUNNEL_URL=http://tunnel.invalid", "LEAT_LOG_LEVEL=error")
+	h.startServices(b, filepath.Join(dir, fmt.Sprintf("fleet-%d.db", *fleetClusters)), "http://tunnel.invalid")
 	h.seed(b)
 	return h
+}
+
+// startServices starts gitcache, and a distributor with that file as its database.
+func (h *hub) startServices(b *testing.B, database, tunnel string) {
+	b.Helper()
+	h.gitcache = startService(b, "gitcache", "LEAT_REDIS_URL="+redistest.Start(b).URL(),
+		"LEAT_GITCACHE_DATA_DIR="+b.TempDir(), "LEAT_LOG_LEVEL=error")
+	h.distributor = startService(b, "distributor", "LEAT_DISTRIBUTOR_DATABASE_URL=sqlite://"+database,
+		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(), "LEAT_DISTRIBUTOR_ADMIN_TOKEN="+edge.AdminToken,
+		"LEAT_GITCACHE_URL="+h.gitcache.url, "LEAT_TUNNEL_URL="+tunnel, "LEAT_LOG_LEVEL=error")
 }
 
 // measureIdle reports what the hub uses while its agents receive only heartbeats.
