@@ -5,6 +5,7 @@ package kube_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -63,6 +65,14 @@ func TestSecRightsOfTenants(t *testing.T) {
 		c.drop("web")
 		c.gone(t, "web")
 		c.mustNotExist(t, "/api/v1/namespaces/team-a/configmaps/web-a")
+	})
+	t.Run("a rollout hangs", func(t *testing.T) {
+		c.put(t, "stuck", map[string]string{"a.yaml": fmt.Sprintf(deployment, "stuck", "      nodeSelector: {no: where}\n")}, plan.Spec{
+			Namespace: "team-a", HealthTimeout: 4 * time.Second, Policy: syncpolicy.Policy{ServiceAccount: "deployer"},
+		})
+		c.await(t, "stuck", func(s report.Status) bool {
+			return s.Phase == report.Degraded && strings.Contains(s.Problem.Message, "cannot be scheduled: 0/1 nodes are available")
+		})
 	})
 	t.Run("another account is out of reach", func(t *testing.T) {
 		s := c.put(t, "climber", map[string]string{"a.yaml": configMap("climber", "1")}, plan.Spec{

@@ -35,7 +35,7 @@ func (x *Executor) Symptoms(ctx context.Context, s plan.Service, o inventory.Obj
 	text, err := x.params.Cluster.Symptoms(ctx, o)
 	if err != nil {
 		x.params.Logger.DebugContext(ctx, "cannot read why an object hangs", slog.String("leat.service", s.Name),
-			slog.String("object", o.Key.String()), slog.Any("error", err))
+			slog.String("object", o.String()), slog.Any("error", err))
 		return ""
 	}
 	text = secrets.Mask(strings.ToValidUTF8(text, "�")) // before the cut, which might leave half of a secret
