@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // Bounds on the lists of one rule.
@@ -26,18 +28,7 @@ var (
 	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 )
 
-// FieldError reports which field of a rule is invalid.
-type FieldError struct {
-	// Path is the field, such as verbs[0].
-	Path string
-	// Message is a phrase that follows Path.
-	Message string
-}
-
-// Error implements error.
-func (e *FieldError) Error() string { return e.Path + ": " + e.Message }
-
-// Validate checks the rule. The error is a *FieldError.
+// Validate checks the rule. The error is a *fielderr.Error.
 func (r Rule) Validate() error {
 	for _, list := range []struct {
 		name  string
@@ -53,16 +44,16 @@ func (r Rule) Validate() error {
 		{"non_resource_paths", r.Paths, maxPaths, isPath, "a path such as /metrics or /logs/*"},
 	} {
 		if len(list.items) > list.limit {
-			return &FieldError{list.name, fmt.Sprintf("has %d items; at most %d are allowed", len(list.items), list.limit)}
+			return fielderr.New(list.name, "has %d items; at most %d are allowed", len(list.items), list.limit)
 		}
 		for i, item := range list.items {
 			if !list.ok(item) {
-				return &FieldError{fmt.Sprintf("%s[%d]", list.name, i), fmt.Sprintf("%.80q is not %s", item, list.want)}
+				return fielderr.New(fmt.Sprintf("%s[%d]", list.name, i), "%.80q is not %s", item, list.want)
 			}
 		}
 	}
 	if len(r.Paths) > 0 && len(r.Resources) == 0 && len(r.APIGroups)+len(r.Namespaces) > 0 {
-		return &FieldError{"resources", "is required: a rule with paths chooses no resources unless it names some"}
+		return fielderr.New("resources", "is required: a rule with paths chooses no resources unless it names some")
 	}
 	return nil
 }

@@ -27,6 +27,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/secret"
 )
 
 // EnvPrefix begins the name of every environment variable that is Leat's own.
@@ -146,10 +148,10 @@ func (s *Set) Strings(p *[]string, name string, def []string, usage string) {
 // Secret binds a text that must not be shown. It can also be read from a file, which --NAME-file or
 // LEAT_NAME_FILE names. Line ends at the end of the file are dropped, and an empty file is an
 // error.
-func (s *Set) Secret(p *Secret, name string, def Secret, usage string) {
+func (s *Set) Secret(p *secret.Text, name string, def secret.Text, usage string) {
 	preset(s, p, def)
 	file := &setting{name: name + "-file", kind: "path", usage: "file that holds --" + name, hidden: true}
-	bindValue(s, p, setting{name: name, kind: "secret", usage: usage, secret: true, file: file}, parseText[Secret])
+	bindValue(s, p, setting{name: name, kind: "secret", usage: usage, secret: true, file: file}, parseText[secret.Text])
 	s.bind(file)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/golden"
 )
 
@@ -30,7 +31,7 @@ type sample struct {
 	Workers  int
 	Cache    config.Bytes
 	Hosts    []string
-	Token    config.Secret
+	Token    secret.Text
 	Endpoint string
 }
 
@@ -243,23 +244,23 @@ func TestDocument(t *testing.T) {
 
 func TestSecretIsNeverPrinted(t *testing.T) {
 	t.Parallel()
-	secret := config.Secret("hunter2")
-	encoded, err := json.Marshal(map[string]any{"token": secret})
+	hidden := secret.Text("hunter2")
+	encoded, err := json.Marshal(map[string]any{"token": hidden})
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
 	}
 	var log strings.Builder
-	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "constant", slog.Any("token", secret))
-	printed := []string{string(encoded), log.String(), fmt.Sprint(sample{Token: secret})}
+	slog.New(slog.NewJSONHandler(&log, nil)).InfoContext(t.Context(), "constant", slog.Any("token", hidden))
+	printed := []string{string(encoded), log.String(), fmt.Sprint(sample{Token: hidden})}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
-		printed = append(printed, fmt.Sprintf(verb, secret), fmt.Sprintf(verb, &secret), fmt.Sprintf(verb, sample{Token: secret}))
+		printed = append(printed, fmt.Sprintf(verb, hidden), fmt.Sprintf(verb, &hidden), fmt.Sprintf(verb, sample{Token: hidden}))
 	}
 	for _, text := range printed {
 		if strings.Contains(text, "hunter2") || strings.Contains(text, "68756e74657232") {
 			t.Errorf("got %q, want the secret hidden", text)
 		}
 	}
-	if got := secret.Reveal(); got != "hunter2" {
+	if got := hidden.Reveal(); got != "hunter2" {
 		t.Errorf("reveal: got %q, want the secret", got)
 	}
 }

@@ -6,36 +6,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// redacted is printed in place of a secret.
-const redacted = "redacted"
-
-// Secret is a text that no log, error or %v shows. Only [Secret.Reveal] returns it.
-type Secret string
-
-// Reveal returns the secret itself.
-func (s Secret) Reveal() string { return string(s) }
-
-// String hides the secret.
-func (Secret) String() string { return redacted }
-
-// GoString hides the secret from %#v.
-func (Secret) GoString() string { return redacted }
-
-// Format hides the secret from every verb of package fmt, %x included.
-func (Secret) Format(state fmt.State, _ rune) { _, _ = state.Write([]byte(redacted)) }
-
-// LogValue hides the secret from package slog.
-func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// MarshalText hides the secret from encoders such as encoding/json.
-func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Bytes is a number of bytes.
 type Bytes int64

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/secret"
 )
 
 // ServiceConfig is what a service of the hub needs to call the other services and to accept their
@@ -17,7 +18,7 @@ type ServiceConfig struct {
 	// Secret is the service's own secret, at least 32 bytes. The service's key is derived from it,
 	// and its stored data is sealed with it. All replicas of the service share it, and no other
 	// service has it. Required.
-	Secret config.Secret
+	Secret secret.Text
 	// Keys are the public keys of all services of the hub, each NAME=KEY. Required.
 	Keys []string
 	// Plaintext allows service tokens over http:// beyond this machine.

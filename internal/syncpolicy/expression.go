@@ -3,7 +3,10 @@
 
 package syncpolicy
 
-import "github.com/leatdev/leat/internal/expression"
+import (
+	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/fielderr"
+)
 
 // validateExpression compiles an expression. An empty one is none.
 func validateExpression(path, source string, kind expression.Kind) error {
@@ -11,7 +14,7 @@ func validateExpression(path, source string, kind expression.Kind) error {
 		return nil
 	}
 	if _, err := expression.Compile(source, kind); err != nil {
-		return invalid(path, "is not an expression: %v", err)
+		return fielderr.New(path, "is not an expression: %v", err)
 	}
 	return nil
 }

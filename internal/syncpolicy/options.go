@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // What an option means that its owner left out.
@@ -126,7 +127,7 @@ func (o Options) Equal(other Options) bool { return reflect.DeepEqual(o, other) 
 func (o Options) IsZero() bool { return reflect.ValueOf(o).IsZero() }
 
 // Validate checks everything that can be checked without looking at other objects. Service is the
-// name of the service that the options are for. The error is a *FieldError whose path begins at a
+// name of the service that the options are for. The error is a *fielderr.Error whose path begins at a
 // service's spec.
 func (o Options) Validate(service string) error {
 	if o.Namespace != "" {
@@ -136,12 +137,12 @@ func (o Options) Validate(service string) error {
 	}
 	if o.PruneConfirmation != "" {
 		if _, err := digest.Parse(o.PruneConfirmation); err != nil {
-			return invalid("sync.prune_confirmation", "is not a digest; copy it from the message of the stopped prune")
+			return fielderr.New("sync.prune_confirmation", "is not a digest; copy it from the message of the stopped prune")
 		}
 	}
 	return cmp.Or(
 		known("renderer", o.Renderer, RenderAuto, RenderPlain, RenderKustomize),
 		between("sync.health_timeout", o.HealthTimeout, 0, maxWait),
-		Within("policy", o.Policy.Validate(service)),
+		fielderr.Within("policy", o.Policy.Validate(service)),
 	)
 }

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // Bounds of what agents are told.
@@ -26,7 +28,7 @@ func (s AgentSettings) IsZero() bool { return reflect.ValueOf(s).IsZero() }
 // Equal reports whether two settings are the same.
 func (s AgentSettings) Equal(other AgentSettings) bool { return reflect.DeepEqual(s, other) }
 
-// Validate checks all fields. The error is a *FieldError.
+// Validate checks all fields. The error is a *fielderr.Error.
 func (s AgentSettings) Validate() error {
 	if s.RefreshInterval != 0 {
 		if err := between("refresh_interval", s.RefreshInterval, minRefresh, maxRefresh); err != nil {
@@ -34,7 +36,7 @@ func (s AgentSettings) Validate() error {
 		}
 	}
 	if s.Workers < 0 || s.Workers > maxWorkers {
-		return invalid("workers", "is %d; it must be between 0 and %d", s.Workers, maxWorkers)
+		return fielderr.New("workers", "is %d; it must be between 0 and %d", s.Workers, maxWorkers)
 	}
 	return cmp.Or(
 		each("health_rules", s.HealthRules, maxSettingsRules, validateHealth),

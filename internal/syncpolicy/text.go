@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 const (
@@ -32,32 +34,32 @@ var (
 func validateText(path, text string) error {
 	switch {
 	case len(text) > maxText:
-		return invalid(path, "has %d bytes; at most %d are allowed", len(text), maxText)
+		return fielderr.New(path, "has %d bytes; at most %d are allowed", len(text), maxText)
 	case strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.IsSpace(r) && r != ' ' || r == unicode.ReplacementChar
 	}):
-		return invalid(path, "%q holds characters that no name holds", text)
+		return fielderr.New(path, "%q holds characters that no name holds", text)
 	}
 	return nil
 }
 
 func required(path, text string) error {
 	if text == "" {
-		return invalid(path, "is required")
+		return fielderr.New(path, "is required")
 	}
 	return validateText(path, text)
 }
 
 func validateLabel(path, name string) error {
 	if len(name) > maxLabel || !dnsLabel.MatchString(name) {
-		return invalid(path, "%q is not a DNS label: use lower-case letters, digits and '-', with a letter or digit at both ends", name)
+		return fielderr.New(path, "%q is not a DNS label: use lower-case letters, digits and '-', with a letter or digit at both ends", name)
 	}
 	return nil
 }
 
 func validateLabels(path, selector string) error {
 	if _, err := labels.Parse(selector); err != nil {
-		return invalid(path, "%q is not a label selector such as app=web,tier!=cache", selector)
+		return fielderr.New(path, "%q is not a label selector such as app=web,tier!=cache", selector)
 	}
 	return nil
 }
@@ -67,7 +69,7 @@ func validateVersion(path, version string) error {
 		return err
 	}
 	if parsed, err := schema.ParseGroupVersion(version); err != nil || parsed.Version == "" {
-		return invalid(path, "%q is not an API version such as apps/v1", version)
+		return fielderr.New(path, "%q is not an API version such as apps/v1", version)
 	}
 	return nil
 }
@@ -82,7 +84,7 @@ func validateAccount(path, account string) error {
 		namespace, name = "", account
 	}
 	if qualified && (len(namespace) > maxLabel || !dnsLabel.MatchString(namespace)) || len(name) > maxText || !dnsDomain.MatchString(name) {
-		return invalid(path, "%q is not a service account: write name, or namespace/name", account)
+		return fielderr.New(path, "%q is not a service account: write name, or namespace/name", account)
 	}
 	return nil
 }
@@ -97,11 +99,11 @@ var identity = map[string]bool{
 func validatePointer(path, pointer string) error {
 	switch {
 	case len(pointer) > maxPath:
-		return invalid(path, "has %d bytes; at most %d are allowed", len(pointer), maxPath)
+		return fielderr.New(path, "has %d bytes; at most %d are allowed", len(pointer), maxPath)
 	case !strings.HasPrefix(pointer, "/"):
-		return invalid(path, "%q is not a JSON pointer such as /spec/replicas", pointer)
+		return fielderr.New(path, "%q is not a JSON pointer such as /spec/replicas", pointer)
 	case identity[pointer]:
-		return invalid(path, "%q tells which object it is; it cannot be ignored", pointer)
+		return fielderr.New(path, "%q tells which object it is; it cannot be ignored", pointer)
 	}
 	for token := range strings.SplitSeq(pointer[1:], "/") {
 		if err := validateToken(path, pointer, token); err != nil {
@@ -113,7 +115,7 @@ func validatePointer(path, pointer string) error {
 
 func validateToken(path, pointer, token string) error {
 	if token == "" {
-		return invalid(path, "%q has an empty part", pointer)
+		return fielderr.New(path, "%q has an empty part", pointer)
 	}
 	for rest := token; ; {
 		_, after, found := strings.Cut(rest, "~")
@@ -121,12 +123,12 @@ func validateToken(path, pointer, token string) error {
 			break
 		}
 		if !strings.HasPrefix(after, "0") && !strings.HasPrefix(after, "1") {
-			return invalid(path, "%q has a ~ that is followed by neither 0 (for ~) nor 1 (for /)", pointer)
+			return fielderr.New(path, "%q has a ~ that is followed by neither 0 (for ~) nor 1 (for /)", pointer)
 		}
 		rest = after
 	}
 	if strings.HasPrefix(token, "[") && !namedItem.MatchString(token) {
-		return invalid(path, "%q has an item that is not of the form [name=app]", pointer)
+		return fielderr.New(path, "%q has an item that is not of the form [name=app]", pointer)
 	}
 	return nil
 }
@@ -137,13 +139,13 @@ func validateFolder(field, folder string) error {
 	case folder == "":
 		return nil
 	case len(folder) > maxFolder:
-		return invalid(field, "has %d bytes; at most %d are allowed", len(folder), maxFolder)
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(folder), maxFolder)
 	case strings.HasPrefix(folder, "/"):
-		return invalid(field, "%q must be relative to the folder of the first source: leave out the leading slash", folder)
+		return fielderr.New(field, "%q must be relative to the folder of the first source: leave out the leading slash", folder)
 	case strings.ContainsAny(folder, "\\\x00"):
-		return invalid(field, "%q must use forward slashes", folder)
+		return fielderr.New(field, "%q must use forward slashes", folder)
 	case path.Clean(folder) == ".." || strings.HasPrefix(path.Clean(folder), "../"):
-		return invalid(field, "%q leaves the folder of the first source", folder)
+		return fielderr.New(field, "%q leaves the folder of the first source", folder)
 	}
 	return nil
 }

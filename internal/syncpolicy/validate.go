@@ -6,13 +6,12 @@ package syncpolicy
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/expression"
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // Limits of single fields. Those of lists stand in the protocol's comments, too.
@@ -26,43 +25,19 @@ const (
 	maxWindow        = 31 * 24 * time.Hour
 )
 
-// FieldError names the field that is not acceptable.
-type FieldError struct {
-	// Path is the field in the protocol's spelling, from what was validated on, such as
-	// depends_on[0].service. Empty: all of it.
-	Path string
-	// Message is a phrase that follows the path.
-	Message string
-}
-
-// Error implements error.
-func (e *FieldError) Error() string { return strings.TrimPrefix(e.Path+": "+e.Message, ": ") }
-
-func invalid(path, format string, args ...any) error {
-	return &FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
-}
-
 func indexed(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
-
-// Within puts the path of a message before that of the field that err is about.
-func Within(path string, err error) error {
-	if e, ok := errors.AsType[*FieldError](err); ok {
-		return &FieldError{Path: strings.TrimSuffix(path+"."+e.Path, "."), Message: e.Message}
-	}
-	return err
-}
 
 // known checks that a value is one that this version knows. The first of all is the default.
 func known[T ~string](path string, value T, all ...T) error {
 	if !slices.Contains(all, value) {
-		return invalid(path, "%q is not known", value)
+		return fielderr.New(path, "%q is not known", value)
 	}
 	return nil
 }
 
 func bounded(path string, count, limit int) error {
 	if count > limit {
-		return invalid(path, "has %d elements; at most %d are allowed", count, limit)
+		return fielderr.New(path, "has %d elements; at most %d are allowed", count, limit)
 	}
 	return nil
 }
@@ -82,13 +57,13 @@ func each[T any](path string, list []T, limit int, validate func(path string, el
 
 func between(path string, d, least, most time.Duration) error {
 	if d < least || d > most {
-		return invalid(path, "is %s; it must be between %s and %s", d, least, most)
+		return fielderr.New(path, "is %s; it must be between %s and %s", d, least, most)
 	}
 	return nil
 }
 
 // Validate checks everything that can be checked without looking at other objects. Service is the
-// name of the one that the policy is for. The error is a *FieldError.
+// name of the one that the policy is for. The error is a *fielderr.Error.
 func (p Policy) Validate(service string) error {
 	if err := p.validateSize(); err != nil {
 		return err // before anything of it is compiled
@@ -111,14 +86,14 @@ func (p Policy) Validate(service string) error {
 func (p Policy) validateSize() error {
 	text, err := json.Marshal(p)
 	if err != nil || len(text) > maxPolicyBytes {
-		return invalid("", "has %d bytes; at most %d are allowed", len(text), maxPolicyBytes)
+		return fielderr.New("", "has %d bytes; at most %d are allowed", len(text), maxPolicyBytes)
 	}
 	return nil
 }
 
 func validateIgnore(path string, rule IgnoreRule) error {
 	if len(rule.Pointers)+len(rule.Managers) == 0 {
-		return invalid(path, "names no fields: give pointers or managers")
+		return fielderr.New(path, "names no fields: give pointers or managers")
 	}
 	return cmp.Or(
 		validateSelector(path+".objects", rule.Objects),
@@ -152,13 +127,13 @@ func validateDeletion(d Deletion) error {
 func validateDependency(path string, d Dependency, service string) error {
 	switch {
 	case (d.Service == "") == (d.Object == nil):
-		return invalid(path, "must name either a service or an object")
+		return fielderr.New(path, "must name either a service or an object")
 	case d.Object != nil:
 		return cmp.Or(validateObject(path+".object", *d.Object), validateExpression(path+".condition", d.Condition, expression.Bool))
 	case d.Service == service:
-		return invalid(path+".service", "is the service itself, which can never be there before itself")
+		return fielderr.New(path+".service", "is the service itself, which can never be there before itself")
 	case d.Condition != "":
-		return invalid(path+".condition", "is for objects; a service has to be healthy")
+		return fielderr.New(path+".condition", "is for objects; a service has to be healthy")
 	}
 	return validateLabel(path+".service", d.Service)
 }
@@ -182,7 +157,7 @@ func validateTests(t *Tests) error {
 
 func validateHealth(path string, rule HealthRule) error {
 	if rule.Healthy+rule.Progressing+rule.Degraded == "" {
-		return invalid(path, "judges nothing: give healthy, progressing or degraded")
+		return fielderr.New(path, "judges nothing: give healthy, progressing or degraded")
 	}
 	return cmp.Or(
 		validateText(path+".group", rule.Group), required(path+".kind", rule.Kind),

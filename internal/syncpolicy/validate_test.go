@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
@@ -130,7 +131,7 @@ func TestInvalidPolicies(t *testing.T) {
 		p := full()
 		test.spoil(p)
 		err := p.Validate("shop")
-		if field, ok := errors.AsType[*syncpolicy.FieldError](err); !ok || field.Path != test.want {
+		if field, ok := errors.AsType[*fielderr.Error](err); !ok || field.Path != test.want {
 			t.Errorf("got %v, want an error at %s", err, test.want)
 		}
 	}
@@ -154,7 +155,7 @@ func TestSettings(t *testing.T) {
 	} {
 		bad := good
 		spoil(&bad)
-		if field, ok := errors.AsType[*syncpolicy.FieldError](bad.Validate()); !ok || field.Path != want {
+		if field, ok := errors.AsType[*fielderr.Error](bad.Validate()); !ok || field.Path != want {
 			t.Errorf("got %v, want an error at %s", bad.Validate(), want)
 		}
 	}

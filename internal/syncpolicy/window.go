@@ -10,6 +10,8 @@ import (
 	_ "time/tzdata" // names of time zones mean the same on a machine that knows none
 
 	"github.com/robfig/cron/v3"
+
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 const cronFields = cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow
@@ -26,24 +28,24 @@ func validateWindow(path string, w Window) error {
 // zone inside a schedule would contradict the window's own.
 func validateSchedule(path, schedule string) error {
 	if schedule == "" {
-		return invalid(path, "is required")
+		return fielderr.New(path, "is required")
 	}
 	parsed, err := cron.NewParser(cronFields).Parse(schedule)
 	if err != nil || strings.Contains(schedule, "TZ=") {
-		return invalid(path, "%q is not a schedule of five fields such as \"0 22 * * 1-5\" (minute, hour, day of the month, month, day of the week)", schedule)
+		return fielderr.New(path, "%q is not a schedule of five fields such as \"0 22 * * 1-5\" (minute, hour, day of the month, month, day of the week)", schedule)
 	}
 	if parsed.Next(time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return invalid(path, "%q never comes", schedule)
+		return fielderr.New(path, "%q never comes", schedule)
 	}
 	return nil
 }
 
 func validateZone(path, zone string) error {
 	if zone == "Local" { // wherever the agent happens to be
-		return invalid(path, "is not known: %q", zone)
+		return fielderr.New(path, "is not known: %q", zone)
 	}
 	if _, err := time.LoadLocation(zone); err != nil {
-		return invalid(path, "is not known: %q; write one such as \"Europe/Berlin\"", zone)
+		return fielderr.New(path, "is not known: %q; write one such as \"Europe/Berlin\"", zone)
 	}
 	return nil
 }

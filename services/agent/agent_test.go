@@ -16,10 +16,10 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent"
@@ -40,7 +40,7 @@ func startAgent(t *testing.T, cp *localkube.ControlPlane, hubURL, dataDir, join 
 	cfg := agent.Config{
 		Serve:     serve.Config{ListenAddr: "127.0.0.1:0"},
 		Telemetry: telemetry.Config{LogOutput: t.Output(), LogFormat: "text", LogLevel: "debug"},
-		HubURL:    hubURL, JoinToken: config.Secret(join), DataDir: dataDir, Kubeconfig: cp.KubeconfigPath(), ClusterView: true,
+		HubURL:    hubURL, JoinToken: secret.Text(join), DataDir: dataDir, Kubeconfig: cp.KubeconfigPath(), ClusterView: true,
 	}
 	for _, option := range options {
 		option(&cfg)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/agent/internal/carrier"
@@ -49,7 +50,7 @@ type Config struct {
 	// JoinToken enrols the agent. It is used when there is no identity in DataDir yet, or when the
 	// hub rejects that one and the token was not used before. Empty means that the agent cannot
 	// enrol.
-	JoinToken config.Secret
+	JoinToken secret.Text
 	// DataDir holds the agent's key, its last plan, its bundles, and what it knows of applied
 	// objects. Required, and one replica's alone.
 	DataDir string

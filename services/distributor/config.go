@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
@@ -41,7 +42,7 @@ type Config struct {
 	Service rpc.ServiceConfig
 	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the
 	// database go on being valid, and none is added.
-	AdminToken config.Secret
+	AdminToken secret.Text
 	// TunnelURL is the public base URL of the tunnel, which agents and people are told. Empty: the
 	// hub has none.
 	TunnelURL string

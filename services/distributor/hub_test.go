@@ -22,10 +22,10 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor"
@@ -63,7 +63,7 @@ func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config
 		DatabaseURL:         "sqlite://" + filepath.Join(h.dir, "sql", "leat.db"),
 		GitCacheURL:         h.git.url,
 		Service:             hubkeys.Config(identity.ServiceDistributor),
-		AdminToken:          config.Secret(adminToken),
+		AdminToken:          secret.Text(adminToken),
 		TunnelURL:           "https://tunnel.example",
 		CatalogPollInterval: 50 * time.Millisecond,
 		Telemetry:           telemetry.Config{LogOutput: t.Output()},

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
@@ -52,7 +53,7 @@ type Config struct {
 	Service rpc.ServiceConfig
 	// WebhookSecret is what the webhooks of repositories without a secret of their own are signed
 	// with, or carry; at least 16 bytes. Empty: those repositories take no webhooks.
-	WebhookSecret config.Secret
+	WebhookSecret secret.Text
 	// MaxWebhook bounds the body of a webhook: at most 25 MiB. At most sixteen bodies of that
 	// size are held at once.
 	MaxWebhook config.Bytes

@@ -9,15 +9,16 @@ import (
 
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // Rules returns the rules in the messages. A field that this version does not know is an error of
-// type *accessrule.FieldError, because the field may narrow the rule.
+// type *fielderr.Error, because the field may narrow the rule.
 func Rules(messages []*typev1.AccessRule) ([]accessrule.Rule, error) {
 	var rules []accessrule.Rule
 	for i, m := range messages {
 		if len(m.ProtoReflect().GetUnknown()) > 0 {
-			return nil, &accessrule.FieldError{Path: fmt.Sprintf("rules[%d]", i), Message: "has a field that this version of the hub does not know"}
+			return nil, &fielderr.Error{Path: fmt.Sprintf("rules[%d]", i), Message: "has a field that this version of the hub does not know"}
 		}
 		rules = append(rules, accessrule.Rule{
 			Verbs: m.GetVerbs(), APIGroups: m.GetApiGroups(), Resources: m.GetResources(), Namespaces: m.GetNamespaces(), Paths: m.GetNonResourcePaths(),

@@ -9,6 +9,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
@@ -21,7 +22,7 @@ func renderers() map[distributorv1.Renderer]syncpolicy.Renderer {
 }
 
 // Wanted returns the options in a service's document, as their owner wrote them. The error is a
-// *syncpolicy.FieldError whose path begins at the spec.
+// *fielderr.Error whose path begins at the spec.
 func Wanted(m *fleetv1.ServiceSpec) (syncpolicy.Options, error) {
 	sync := m.GetSync()
 	if sync == nil {
@@ -31,7 +32,7 @@ func Wanted(m *fleetv1.ServiceSpec) (syncpolicy.Options, error) {
 		return syncpolicy.Options{}, unknown("renderer", "has a value that is not known")
 	}
 	if d := sync.GetHealthTimeout(); d != nil && d.CheckValid() != nil {
-		return syncpolicy.Options{}, &syncpolicy.FieldError{Path: "sync.health_timeout", Message: "is not a valid duration"}
+		return syncpolicy.Options{}, &fielderr.Error{Path: "sync.health_timeout", Message: "is not a valid duration"}
 	}
 	policy, err := Policy(m.GetPolicy())
 	return syncpolicy.Options{
@@ -39,7 +40,7 @@ func Wanted(m *fleetv1.ServiceSpec) (syncpolicy.Options, error) {
 		HealthTimeout: sync.GetHealthTimeout().AsDuration(), ForceConflicts: sync.GetForceConflicts(),
 		PruneConfirmation: sync.GetPruneConfirmation(), Paused: m.GetPaused(), DryRun: m.GetDryRun(),
 		Renderer: choice(renderers(), m.GetRenderer()), Policy: policy,
-	}, syncpolicy.Within("policy", err)
+	}, fielderr.Within("policy", err)
 }
 
 // SetWanted writes the options into a service's document: the reverse of Wanted.
@@ -56,7 +57,7 @@ func SetWanted(m *fleetv1.ServiceSpec, o syncpolicy.Options) {
 }
 
 // Planned returns the options in an agent's plan. Beside an error, which is a
-// *syncpolicy.FieldError about the policy, it returns the others. A renderer that this version does
+// *fielderr.Error about the policy, it returns the others. A renderer that this version does
 // not know is RenderAuto.
 func Planned(m *distributorv1.ApplySpec) (syncpolicy.Options, error) {
 	policy, err := Policy(m.GetPolicy())

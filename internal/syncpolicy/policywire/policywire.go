@@ -18,10 +18,11 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Policy returns the policy of a message. The error is a *syncpolicy.FieldError.
+// Policy returns the policy of a message. The error is a *fielderr.Error.
 func Policy(m *typev1.SyncPolicy) (syncpolicy.Policy, error) {
 	if err := understood(m.ProtoReflect(), ""); err != nil {
 		return syncpolicy.Policy{}, err
@@ -41,7 +42,7 @@ func Policy(m *typev1.SyncPolicy) (syncpolicy.Policy, error) {
 	}, nil
 }
 
-// Settings returns what the message says. Beside an error, which is a *syncpolicy.FieldError,
+// Settings returns what the message says. Beside an error, which is a *fielderr.Error,
 // stands what could be understood.
 func Settings(m *typev1.AgentSettings) (syncpolicy.AgentSettings, error) {
 	return syncpolicy.AgentSettings{
@@ -130,7 +131,7 @@ func span(d time.Duration) *durationpb.Duration {
 }
 
 func unknown(path, message string) error {
-	return &syncpolicy.FieldError{Path: path, Message: message + "; whoever wrote it runs a newer version of Leat"}
+	return &fielderr.Error{Path: path, Message: message + "; whoever wrote it runs a newer version of Leat"}
 }
 
 // understood finds settings that this version does not know, and invalid spans of time.
@@ -139,7 +140,7 @@ func understood(m protoreflect.Message, at string) (err error) {
 		return unknown(strings.TrimSuffix(at, "."), "has a field that is not known")
 	}
 	if d, ok := m.Interface().(*durationpb.Duration); ok && m.IsValid() && d.CheckValid() != nil {
-		return &syncpolicy.FieldError{Path: strings.TrimSuffix(at, "."), Message: "is not a valid duration"}
+		return &fielderr.Error{Path: strings.TrimSuffix(at, "."), Message: "is not a valid duration"}
 	}
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		err = fieldUnderstood(field, value, at+string(field.Name()))

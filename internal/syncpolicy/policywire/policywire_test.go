@@ -19,6 +19,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 )
@@ -140,7 +141,7 @@ func TestOptionsOfNewerVersions(t *testing.T) {
 		"sync.health_timeout": {Sync: &fleetv1.SyncOptions{HealthTimeout: &durationpb.Duration{Seconds: 1, Nanos: -1}}},
 	} {
 		_, err := policywire.Wanted(m)
-		if field, ok := errors.AsType[*syncpolicy.FieldError](err); !ok || field.Path != want {
+		if field, ok := errors.AsType[*fielderr.Error](err); !ok || field.Path != want {
 			t.Errorf("%v: got %v, want an error at %q", m, err, want)
 		}
 	}
@@ -191,7 +192,7 @@ func TestWhatIsNotKnownIsAnError(t *testing.T) {
 		"tests.timeout":        {Tests: &typev1.Tests{Timeout: &durationpb.Duration{Seconds: 1, Nanos: -1}}},
 	} {
 		got, err := policywire.Policy(m)
-		field, ok := errors.AsType[*syncpolicy.FieldError](err)
+		field, ok := errors.AsType[*fielderr.Error](err)
 		if !ok || field.Path != want || !got.IsZero() {
 			t.Errorf("%v: got %+v, %v, want an error at %q", m, got, err, want)
 		}

@@ -8,9 +8,9 @@ package hubkeys
 import (
 	"strings"
 
-	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/secret"
 )
 
 // Secret returns the secret of a service.
@@ -32,7 +32,7 @@ func List() []string {
 
 // Config returns the configuration of a service's keys.
 func Config(service string) rpc.ServiceConfig {
-	return rpc.ServiceConfig{Secret: config.Secret(Secret(service)), Keys: List()}
+	return rpc.ServiceConfig{Secret: secret.Text(Secret(service)), Keys: List()}
 }
 
 // Env adds the settings of a service's keys to environment, and returns it.

@@ -57,7 +57,7 @@ type Object interface {
 	// Meta returns the object's own metadata, not a copy.
 	Meta() *Metadata
 	// Validate checks everything that can be checked without looking at other objects; the error is
-	// a *FieldError.
+	// a *fielderr.Error.
 	Validate() error
 	// sameSpec reports whether other, of the same kind, wants the same.
 	sameSpec(other Object) bool

@@ -4,9 +4,10 @@
 package catalog
 
 import (
-	"fmt"
-	"log/slog"
 	"maps"
+
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/secret"
 )
 
 // Config is what the variables in a service's manifests stand for. Its maps are not changed once
@@ -16,23 +17,8 @@ type Config struct {
 	Values map[string]string
 	// Secrets are read back only by the agent of the service's cluster; in the hands of everybody
 	// else they are empty. In an update an empty one stands for the stored secret of its key.
-	Secrets map[string]SecretValue
+	Secrets map[string]secret.Text
 }
-
-// SecretValue is a secret of a configuration. It prints as "redacted".
-type SecretValue string
-
-// Reveal returns the text itself.
-func (s SecretValue) Reveal() string { return string(s) }
-
-// Format hides the secret from every verb.
-func (SecretValue) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
-
-// LogValue hides the secret.
-func (SecretValue) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// MarshalText keeps the secret out of JSON and the like.
-func (SecretValue) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Empty reports whether there is neither a value nor a secret; in an update it takes the stored
 // configuration away.
@@ -43,7 +29,7 @@ func (c *Config) Shown() *Config {
 	if c.Empty() {
 		return nil
 	}
-	shown := &Config{Values: c.Values, Secrets: make(map[string]SecretValue, len(c.Secrets))}
+	shown := &Config{Values: c.Values, Secrets: make(map[string]secret.Text, len(c.Secrets))}
 	for key := range c.Secrets {
 		shown.Secrets[key] = ""
 	}
@@ -75,7 +61,7 @@ func (s *Service) settleConfig(stored *Config) error {
 			continue
 		}
 		if stored == nil || stored.Secrets[key] == "" {
-			return invalid(secretPath(key), "is empty, and no secret is stored under this key")
+			return fielderr.New(secretPath(key), "is empty, and no secret is stored under this key")
 		}
 		settled.Secrets[key] = stored.Secrets[key]
 	}

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // MaxDocuments bounds one Apply.
@@ -88,7 +90,7 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 
 func (e *Editor) checkDocuments(objects []Object) error {
 	if len(objects) > MaxDocuments {
-		return invalid("documents", "has %d documents; at most %d are allowed", len(objects), MaxDocuments)
+		return fielderr.New("documents", "has %d documents; at most %d are allowed", len(objects), MaxDocuments)
 	}
 	seen := make(map[Key]int, len(objects))
 	for i, object := range objects {
@@ -96,7 +98,7 @@ func (e *Editor) checkDocuments(objects []Object) error {
 			return inDocument(i, err)
 		}
 		if first, twice := seen[object.Key()]; twice {
-			return inDocument(i, invalid("metadata.name", "%q was given in documents[%d] already", object.Key().Name, first))
+			return inDocument(i, fielderr.New("metadata.name", "%q was given in documents[%d] already", object.Key().Name, first))
 		}
 		seen[object.Key()] = i
 	}
@@ -119,7 +121,7 @@ func byReference(objects []Object) []int {
 	return order
 }
 
-// Create adds an object. Errors: *FieldError, *ReferenceError, *ExistsError.
+// Create adds an object. Errors: *fielderr.Error, *ReferenceError, *ExistsError.
 func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
 	if err := e.validate(object); err != nil {
 		return nil, err
@@ -139,7 +141,7 @@ func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
 	return created, err
 }
 
-// Update replaces labels, annotations and spec. Errors: *FieldError, *ReferenceError,
+// Update replaces labels, annotations and spec. Errors: *fielderr.Error, *ReferenceError,
 // *NotFoundError, ErrConflict.
 func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
 	if err := e.validate(object); err != nil {
@@ -287,7 +289,7 @@ func carryOver(current, next Object) (Object, error) {
 			break
 		}
 		if c.Spec.Cluster != n.Spec.Cluster {
-			return nil, invalid("spec.cluster", "is fixed to %q; create another service for %q", c.Spec.Cluster, n.Spec.Cluster)
+			return nil, fielderr.New("spec.cluster", "is fixed to %q; create another service for %q", c.Spec.Cluster, n.Spec.Cluster)
 		}
 		n.SyncRequest = c.SyncRequest
 		return next, n.settleConfig(c.Spec.Config)

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // Sentinels. Everything that a store or the Editor returns matches one of them, or one of the error
@@ -26,13 +26,6 @@ var (
 	// ErrJoinTokenInvalid means that a join token was used before, has expired, or never existed.
 	ErrJoinTokenInvalid = errors.New("join token invalid")
 )
-
-// FieldError reports which field of an object is not acceptable, such as spec.sources[0].path.
-type FieldError = syncpolicy.FieldError
-
-func invalid(path, format string, args ...any) error {
-	return &FieldError{Path: path, Message: fmt.Sprintf(format, args...)}
-}
 
 // NotFoundError names the object that does not exist.
 type NotFoundError struct{ Key Key }
@@ -82,8 +75,8 @@ func (e *ReferenceError) Error() string {
 // any other error.
 func inDocument(i int, err error) error {
 	place := fmt.Sprintf("documents[%d]", i)
-	if _, ok := errors.AsType[*FieldError](err); ok {
-		return syncpolicy.Within(place, err)
+	if _, ok := errors.AsType[*fielderr.Error](err); ok {
+		return fielderr.Within(place, err)
 	}
 	if e, ok := errors.AsType[*ReferenceError](err); ok {
 		return &ReferenceError{Key: e.Key, Path: place + "." + e.Path}

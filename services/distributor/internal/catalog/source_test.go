@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -138,7 +139,7 @@ func TestValidateSelection(t *testing.T) {
 			Include: catalog.NewList(test.include), Exclude: catalog.NewList(test.exclude),
 		}}}}).Validate()
 		got := ""
-		if e, ok := errors.AsType[*catalog.FieldError](err); ok {
+		if e, ok := errors.AsType[*fielderr.Error](err); ok {
 			got = strings.TrimPrefix(e.Path, "spec.sources[0].")
 		}
 		if got != test.field || (err == nil) != (test.field == "") {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // Limits of single fields.
@@ -30,15 +30,15 @@ var (
 	commitName = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 )
 
-// ValidateName checks that name is a DNS label (RFC 1123); the *FieldError names field.
+// ValidateName checks that name is a DNS label (RFC 1123); the *fielderr.Error names field.
 func ValidateName(field, name string) error {
 	switch {
 	case name == "":
-		return invalid(field, "is required")
+		return fielderr.New(field, "is required")
 	case len(name) > maxNameBytes:
-		return invalid(field, "has %d characters; at most %d are allowed", len(name), maxNameBytes)
+		return fielderr.New(field, "has %d characters; at most %d are allowed", len(name), maxNameBytes)
 	case !dnsLabel.MatchString(name):
-		return invalid(field, "%q is not a DNS label: use lower-case letters, digits and '-', with a letter or digit at both ends", name)
+		return fielderr.New(field, "%q is not a DNS label: use lower-case letters, digits and '-', with a letter or digit at both ends", name)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (m *Metadata) validate() error {
 		return err
 	}
 	if m.ResourceVersion < 0 {
-		return invalid("metadata.resource_version", "is negative")
+		return fielderr.New("metadata.resource_version", "is negative")
 	}
 	for key, value := range m.Labels {
 		if err := validateLabel(key, value); err != nil {
@@ -75,7 +75,7 @@ func validateAnnotations(annotations map[string]string) error {
 		total += len(key) + len(value)
 	}
 	if total > maxAnnotationBytes {
-		return invalid("metadata.annotations", "have %d bytes; at most %d are allowed", total, maxAnnotationBytes)
+		return fielderr.New("metadata.annotations", "have %d bytes; at most %d are allowed", total, maxAnnotationBytes)
 	}
 	return nil
 }
@@ -87,10 +87,10 @@ func validateQualified(field, key string) error {
 		prefix, name = "", key
 	}
 	if qualified && (len(prefix) > 253 || !dnsDomain.MatchString(prefix)) {
-		return invalid(field, "prefix %q is not a DNS domain", prefix)
+		return fielderr.New(field, "prefix %q is not a DNS domain", prefix)
 	}
 	if len(name) > maxNameBytes || !labelName.MatchString(name) {
-		return invalid(field, "name %q must be 1 to %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", name, maxNameBytes)
+		return fielderr.New(field, "name %q must be 1 to %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", name, maxNameBytes)
 	}
 	return nil
 }
@@ -101,12 +101,12 @@ func (c *Cluster) Validate() error {
 		return err
 	}
 	if len(c.Spec.Description) > maxDescription {
-		return invalid("spec.description", "has %d bytes; at most %d are allowed", len(c.Spec.Description), maxDescription)
+		return fielderr.New("spec.description", "has %d bytes; at most %d are allowed", len(c.Spec.Description), maxDescription)
 	}
 	if err := validateEndpoint("spec.agent_endpoint", c.Spec.AgentEndpoint); err != nil {
 		return err
 	}
-	return syncpolicy.Within("spec.agent", c.Spec.Settings.Validate())
+	return fielderr.Within("spec.agent", c.Spec.Settings.Validate())
 }
 
 // Validate implements Object.
@@ -117,7 +117,7 @@ func (s *Service) Validate() error {
 	if err := ValidateName("spec.cluster", s.Spec.Cluster); err != nil {
 		return err
 	}
-	if err := syncpolicy.Within("spec", s.Spec.Wanted().Validate(s.Name)); err != nil {
+	if err := fielderr.Within("spec", s.Spec.Wanted().Validate(s.Name)); err != nil {
 		return err
 	}
 	if err := s.Spec.Config.validate(); err != nil {
@@ -128,10 +128,10 @@ func (s *Service) Validate() error {
 
 func validateSources(sources []Source) error {
 	if len(sources) == 0 {
-		return invalid("spec.sources", "is required: name at least one source")
+		return fielderr.New("spec.sources", "is required: name at least one source")
 	}
 	if len(sources) > MaxSources {
-		return invalid("spec.sources", "has %d sources; at most %d are allowed", len(sources), MaxSources)
+		return fielderr.New("spec.sources", "has %d sources; at most %d are allowed", len(sources), MaxSources)
 	}
 	for i, source := range sources {
 		if err := source.validate(indexed("spec.sources", i)); err != nil {
@@ -155,7 +155,7 @@ func (s Source) validate(field string) error {
 		return err
 	}
 	if !inside(cleanFolder(s.Path), s.bundled()) {
-		return invalid(field+".root", "%q does not contain the path %q", s.Root, s.Path)
+		return fielderr.New(field+".root", "%q does not contain the path %q", s.Root, s.Path)
 	}
 	return s.validateSelection(field)
 }
@@ -167,7 +167,7 @@ func (r Ref) validate(field string) error {
 	field += "." + string(r.Kind)
 	if r.Kind == RefCommit {
 		if !commitName.MatchString(r.Value) {
-			return invalid(field, "%q is not a commit id: at least 7 lower-case hexadecimal digits", r.Value)
+			return fielderr.New(field, "%q is not a commit id: at least 7 lower-case hexadecimal digits", r.Value)
 		}
 		return nil
 	}
@@ -175,17 +175,17 @@ func (r Ref) validate(field string) error {
 		return validateRange(field, r.Value)
 	}
 	if r.Kind == RefName && r.Value != "HEAD" && !strings.HasPrefix(r.Value, "refs/") {
-		return invalid(field, "%q is not a full reference name such as refs/heads/main", r.Value)
+		return fielderr.New(field, "%q is not a full reference name such as refs/heads/main", r.Value)
 	}
 	return validateRefName(field, r.Value)
 }
 
 func validateRange(field, text string) error {
 	if len(text) > maxRangeBytes {
-		return invalid(field, "has %d bytes; at most %d are allowed", len(text), maxRangeBytes)
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(text), maxRangeBytes)
 	}
 	if _, err := semver.NewConstraint(text); err != nil || strings.TrimSpace(text) == "" {
-		return invalid(field, "%q is not a range of versions such as ~1.4, >=2 <3 or 1.x", text)
+		return fielderr.New(field, "%q is not a range of versions such as ~1.4, >=2 <3 or 1.x", text)
 	}
 	return nil
 }
@@ -194,18 +194,18 @@ func validateRange(field, text string) error {
 func validateRefName(field, name string) error {
 	switch {
 	case name == "":
-		return invalid(field, "is empty")
+		return fielderr.New(field, "is empty")
 	case len(name) > maxRefBytes:
-		return invalid(field, "has %d bytes; at most %d are allowed", len(name), maxRefBytes)
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(name), maxRefBytes)
 	case strings.ContainsAny(name, " ~^:?*[\\") || strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }):
-		return invalid(field, "%q holds a character that no reference name may hold", name)
+		return fielderr.New(field, "%q holds a character that no reference name may hold", name)
 	case strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.Contains(name, "//") || strings.HasSuffix(name, ".") ||
 		strings.HasPrefix(name, "/") || strings.HasSuffix(name, "/") || strings.HasPrefix(name, "-"):
-		return invalid(field, "%q is not a reference name", name)
+		return fielderr.New(field, "%q is not a reference name", name)
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
-			return invalid(field, "%q is not a reference name", name)
+			return fielderr.New(field, "%q is not a reference name", name)
 		}
 	}
 	return nil
@@ -216,13 +216,13 @@ func validateFolder(field, folder string) error {
 	case folder == "":
 		return nil
 	case len(folder) > maxFolderBytes:
-		return invalid(field, "has %d bytes; at most %d are allowed", len(folder), maxFolderBytes)
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(folder), maxFolderBytes)
 	case strings.HasPrefix(folder, "/"):
-		return invalid(field, "%q must be relative to the repository's root: leave out the leading slash", folder)
+		return fielderr.New(field, "%q must be relative to the repository's root: leave out the leading slash", folder)
 	case strings.ContainsAny(folder, "\\\x00"):
-		return invalid(field, "%q must use forward slashes", folder)
+		return fielderr.New(field, "%q must use forward slashes", folder)
 	case path.Clean(folder) == ".." || strings.HasPrefix(path.Clean(folder), "../"):
-		return invalid(field, "%q leaves the repository", folder)
+		return fielderr.New(field, "%q leaves the repository", folder)
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // Limits of one configuration.
@@ -30,7 +32,7 @@ func (c *Config) validate() error {
 		return nil
 	}
 	if n := len(c.Values) + len(c.Secrets); n > maxConfigKeys {
-		return invalid(configPath, "has %d keys; at most %d are allowed", n, maxConfigKeys)
+		return fielderr.New(configPath, "has %d keys; at most %d are allowed", n, maxConfigKeys)
 	}
 	total := 0
 	// In order, so that the same mistake is always told in the same words.
@@ -46,11 +48,11 @@ func (c *Config) validate() error {
 			return err
 		}
 		if _, twice := c.Values[key]; twice {
-			return invalid(secretPath(key), "is among the values, too; keep one of the two")
+			return fielderr.New(secretPath(key), "is among the values, too; keep one of the two")
 		}
 	}
 	if total > maxConfigBytes {
-		return invalid(configPath, "has %d bytes; at most %d are allowed", total, maxConfigBytes)
+		return fielderr.New(configPath, "has %d bytes; at most %d are allowed", total, maxConfigBytes)
 	}
 	return nil
 }
@@ -59,13 +61,13 @@ func (c *Config) validate() error {
 func validatePair(field, key, value string) error {
 	switch {
 	case len(key) > maxConfigKeyBytes:
-		return invalid(field, "key has %d characters; at most %d are allowed", len(key), maxConfigKeyBytes)
+		return fielderr.New(field, "key has %d characters; at most %d are allowed", len(key), maxConfigKeyBytes)
 	case !variableName.MatchString(key):
-		return invalid(field, "key is not the name of a variable: use letters, digits and '_', with no digit first")
+		return fielderr.New(field, "key is not the name of a variable: use letters, digits and '_', with no digit first")
 	case len(value) > maxConfigValue:
-		return invalid(field, "has %d bytes; at most %d are allowed", len(value), maxConfigValue)
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(value), maxConfigValue)
 	case !utf8.ValidString(value):
-		return invalid(field, "is not UTF-8 text")
+		return fielderr.New(field, "is not UTF-8 text")
 	}
 	return nil
 }

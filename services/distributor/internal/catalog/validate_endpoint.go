@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // maxHostBytes bounds a host's name, as DNS does.
@@ -22,16 +23,16 @@ func validateEndpoint(field, endpoint string) error {
 	}
 	host, port, err := net.SplitHostPort(endpoint)
 	if err != nil {
-		return invalid(field, "%q is not host:port", endpoint)
+		return fielderr.New(field, "%q is not host:port", endpoint)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return invalid(field, "%q has no port between 1 and 65535", endpoint)
+		return fielderr.New(field, "%q has no port between 1 and 65535", endpoint)
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
 		return nil
 	}
 	if len(host) > maxHostBytes || !dnsDomain.MatchString(strings.ToLower(host)) {
-		return invalid(field, "%q is neither an IP address nor a DNS name", host)
+		return fielderr.New(field, "%q is neither an IP address nor a DNS name", host)
 	}
 	return nil
 }
@@ -45,7 +46,7 @@ func publicEndpoint(object Object) error {
 	}
 	host, _, _ := net.SplitHostPort(cluster.Spec.AgentEndpoint) // Validate has looked at it
 	if address, err := netip.ParseAddr(host); err == nil && dialguard.Local(address) || strings.EqualFold(host, "localhost") {
-		return invalid("spec.agent_endpoint", "%q is an address of the hub's own machine or link; name one at which it reaches the agent", host)
+		return fielderr.New("spec.agent_endpoint", "%q is an address of the hub's own machine or link; name one at which it reaches the agent", host)
 	}
 	return nil
 }

@@ -4,11 +4,10 @@
 package catalog
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 
-	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 // Bounds of people and their bindings.
@@ -41,7 +40,7 @@ func (u *User) Validate() error {
 		return err
 	}
 	if len(u.Spec.Description) > maxDescription {
-		return invalid("spec.description", "has %d bytes; at most %d are allowed", len(u.Spec.Description), maxDescription)
+		return fielderr.New("spec.description", "has %d bytes; at most %d are allowed", len(u.Spec.Description), maxDescription)
 	}
 	return validateList("spec.groups", u.Spec.Groups, maxUserGroups, validateGroup)
 }
@@ -50,11 +49,11 @@ func (u *User) Validate() error {
 func ValidateTokenLabel(label string) error {
 	switch {
 	case strings.TrimSpace(label) == "":
-		return invalid("label", "is required: say what the token is for")
+		return fielderr.New("label", "is required: say what the token is for")
 	case len(label) > maxTokenLabel:
-		return invalid("label", "has %d bytes; at most %d are allowed", len(label), maxTokenLabel)
+		return fielderr.New("label", "has %d bytes; at most %d are allowed", len(label), maxTokenLabel)
 	case strings.ContainsFunc(label, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return invalid("label", "holds a control character")
+		return fielderr.New("label", "holds a control character")
 	}
 	return nil
 }
@@ -67,9 +66,9 @@ func (b *AccessBinding) Validate() error {
 	s := b.Spec
 	switch {
 	case len(s.Description) > maxDescription:
-		return invalid("spec.description", "has %d bytes; at most %d are allowed", len(s.Description), maxDescription)
+		return fielderr.New("spec.description", "has %d bytes; at most %d are allowed", len(s.Description), maxDescription)
 	case len(s.Users)+len(s.Groups) == 0:
-		return invalid("spec.users", "is required: name at least one user or group")
+		return fielderr.New("spec.users", "is required: name at least one user or group")
 	}
 	if err := validateList("spec.users", s.Users, maxSubjects, validateUser); err != nil {
 		return err
@@ -84,10 +83,10 @@ func (b *AccessBinding) Validate() error {
 		return err
 	}
 	if len(s.Rules) > maxRules {
-		return invalid("spec.rules", "has %d rules; at most %d are allowed", len(s.Rules), maxRules)
+		return fielderr.New("spec.rules", "has %d rules; at most %d are allowed", len(s.Rules), maxRules)
 	}
 	for i, rule := range s.Rules {
-		if err := withinRule(indexed("spec.rules", i), rule.Validate()); err != nil {
+		if err := fielderr.Within(indexed("spec.rules", i), rule.Validate()); err != nil {
 			return err
 		}
 	}
@@ -99,32 +98,25 @@ func (s AccessBindingSpec) validateRole() error {
 	case RoleViewer, RoleOperator, RoleAdmin:
 	case RoleNone:
 		if len(s.ClusterGroups) == 0 {
-			return invalid("spec.role", "is required: viewer, operator or admin; or name cluster groups")
+			return fielderr.New("spec.role", "is required: viewer, operator or admin; or name cluster groups")
 		}
 	default:
-		return invalid("spec.role", "%q is not known", string(s.Role))
+		return fielderr.New("spec.role", "%q is not known", string(s.Role))
 	}
 	return validateList("spec.cluster_groups", s.ClusterGroups, maxClusterGroups, func(field, name string) error {
 		if len(name) > maxClusterGroupID || !groupID.MatchString(name) {
-			return invalid(field, "%q is no name of a group: letters, digits and ._@+/-, without the prefix leat:group:", name)
+			return fielderr.New(field, "%q is no name of a group: letters, digits and ._@+/-, without the prefix leat:group:", name)
 		}
 		return nil
 	})
 }
 
-func withinRule(path string, err error) error {
-	if e, ok := errors.AsType[*accessrule.FieldError](err); ok {
-		return &FieldError{Path: path + "." + e.Path, Message: e.Message}
-	}
-	return err
-}
-
 func (s ClusterSelection) validate() error {
 	switch some := len(s.Names) > 0 || s.Labels != nil; {
 	case s.All && some:
-		return invalid("spec.clusters.all", "means all clusters already; leave out names and labels, or all")
+		return fielderr.New("spec.clusters.all", "means all clusters already; leave out names and labels, or all")
 	case !s.All && !some:
-		return invalid("spec.clusters", "is required: names, labels, or all: true")
+		return fielderr.New("spec.clusters", "is required: names, labels, or all: true")
 	}
 	err := validateList("spec.clusters.names", s.Names, maxClusterNames, ValidateName)
 	if err != nil || s.Labels == nil {
@@ -135,7 +127,7 @@ func (s ClusterSelection) validate() error {
 
 func (s *LabelSelector) validate(field string) error {
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		return invalid(field, "is empty; ask for at least one label, or write all: true for all clusters")
+		return fielderr.New(field, "is empty; ask for at least one label, or write all: true for all clusters")
 	}
 	for key, value := range s.MatchLabels {
 		at := field + ".match_labels[" + key + "]"
@@ -147,7 +139,7 @@ func (s *LabelSelector) validate(field string) error {
 		}
 	}
 	if len(s.MatchExpressions) > maxExpressions {
-		return invalid(field+".match_expressions", "has %d conditions; at most %d are allowed", len(s.MatchExpressions), maxExpressions)
+		return fielderr.New(field+".match_expressions", "has %d conditions; at most %d are allowed", len(s.MatchExpressions), maxExpressions)
 	}
 	for i, r := range s.MatchExpressions {
 		if err := r.validate(indexed(field+".match_expressions", i)); err != nil {
@@ -164,28 +156,28 @@ func (r LabelRequirement) validate(field string) error {
 	switch r.Operator {
 	case LabelIn, LabelNotIn:
 		if len(r.Values) == 0 {
-			return invalid(field+".values", "is required for this operator")
+			return fielderr.New(field+".values", "is required for this operator")
 		}
 	case LabelExists, LabelDoesNotExist:
 		if len(r.Values) > 0 {
-			return invalid(field+".values", "has no meaning for this operator; leave it out")
+			return fielderr.New(field+".values", "has no meaning for this operator; leave it out")
 		}
 	default:
-		return invalid(field+".operator", "is required: in, not_in, exists or does_not_exist")
+		return fielderr.New(field+".operator", "is required: in, not_in, exists or does_not_exist")
 	}
 	return validateList(field+".values", r.Values, maxLabelValues, validateLabelValue)
 }
 
 func validateLabelValue(field, value string) error {
 	if value != "" && (len(value) > maxNameBytes || !labelName.MatchString(value)) {
-		return invalid(field, "%q is no label value: at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", value, maxNameBytes)
+		return fielderr.New(field, "%q is no label value: at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", value, maxNameBytes)
 	}
 	return nil
 }
 
 func validateList(field string, items []string, limit int, validate func(field, item string) error) error {
 	if len(items) > limit {
-		return invalid(field, "has %d items; at most %d are allowed", len(items), limit)
+		return fielderr.New(field, "has %d items; at most %d are allowed", len(items), limit)
 	}
 	for i, item := range items {
 		if err := validate(indexed(field, i), item); err != nil {
@@ -197,7 +189,7 @@ func validateList(field string, items []string, limit int, validate func(field, 
 
 func validateUser(field, name string) error {
 	if len(name) > maxSubjectBytes || !userName.MatchString(name) {
-		return invalid(field, "%q is no name of a user: letters, digits and ._@+-, with a letter or digit at both ends", name)
+		return fielderr.New(field, "%q is no name of a user: letters, digits and ._@+-, with a letter or digit at both ends", name)
 	}
 	return nil
 }
@@ -209,9 +201,9 @@ func validateGroup(field, name string) error {
 	case name == AdminGroup:
 		return nil
 	case strings.HasPrefix(name, reservedPrefix), strings.HasPrefix(name, kubernetesPrefix):
-		return invalid(field, "%q begins with %q, which is reserved; only %s may be named", name, strings.SplitAfter(name, ":")[0], AdminGroup)
+		return fielderr.New(field, "%q begins with %q, which is reserved; only %s may be named", name, strings.SplitAfter(name, ":")[0], AdminGroup)
 	case len(name) > maxSubjectBytes || !groupName.MatchString(name):
-		return invalid(field, "%q is no name of a group: letters, digits and ._@+:/-, with a letter or digit at both ends", name)
+		return fielderr.New(field, "%q is no name of a group: letters, digits and ._@+:/-, with a letter or digit at both ends", name)
 	}
 	return nil
 }

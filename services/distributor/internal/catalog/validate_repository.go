@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/fielderr"
 )
 
 const (
@@ -34,12 +36,12 @@ func (r *Repository) Validate() error {
 	switch r.Spec.Type {
 	case TypeGit, "":
 	case TypeHelm, TypeOCI:
-		return invalid("spec.type", "%q is not supported yet; only git is", r.Spec.Type)
+		return fielderr.New("spec.type", "%q is not supported yet; only git is", r.Spec.Type)
 	default:
-		return invalid("spec.type", "%q is not known", r.Spec.Type)
+		return fielderr.New("spec.type", "%q is not known", r.Spec.Type)
 	}
 	if p := r.Spec.PollInterval; p != 0 && (p < minPollInterval || p > maxPollInterval) {
-		return invalid("spec.poll_interval", "is %s; it must be between %s and %s", p, minPollInterval, maxPollInterval)
+		return fielderr.New("spec.poll_interval", "is %s; it must be between %s and %s", p, minPollInterval, maxPollInterval)
 	}
 	scheme, err := validateURL("spec.url", r.Spec.URL)
 	if err != nil {
@@ -62,7 +64,7 @@ func (r *Repository) Validate() error {
 
 func (s *WebhookSecret) validate(field string) error {
 	if n := len(s.Reveal()); n != 0 && (n < minWebhookSecret || n > maxWebhookSecret) {
-		return invalid(field, "has %d bytes; it must have %d to %d", n, minWebhookSecret, maxWebhookSecret)
+		return fielderr.New(field, "has %d bytes; it must have %d to %d", n, minWebhookSecret, maxWebhookSecret)
 	}
 	return nil
 }
@@ -83,11 +85,11 @@ func (r *Repository) keepSecrets(current *Repository) error {
 	}
 	if !current.Spec.Credential.Empty() {
 		if before, after := serverOf(current.Spec.URL), serverOf(r.Spec.URL); before != after {
-			return invalid("spec.credential", "was given for %s and is not sent to %s; give the credential again, or an empty one for none", before, after)
+			return fielderr.New("spec.credential", "was given for %s and is not sent to %s; give the credential again, or an empty one for none", before, after)
 		}
 		before, after := serverOf(current.Spec.ProxyURL.Reveal()), serverOf(r.Spec.ProxyURL.Reveal())
 		if r.Spec.ProxyURL != "" && before != after {
-			return invalid("spec.credential", "was not given for the proxy %s; give the credential again, or an empty one for none", after)
+			return fielderr.New("spec.credential", "was not given for the proxy %s; give the credential again, or an empty one for none", after)
 		}
 	}
 	r.Spec.Credential = current.Spec.Credential
@@ -121,7 +123,7 @@ func (r *Repository) checkMask() error {
 		return nil //nolint:nilerr // Validate tells
 	}
 	if password, _ := u.User.Password(); password == maskedPassword {
-		return invalid("spec.proxy_url", "holds %q instead of the proxy's password", maskedPassword)
+		return fielderr.New("spec.proxy_url", "holds %q instead of the proxy's password", maskedPassword)
 	}
 	return nil
 }
@@ -133,15 +135,15 @@ func (p ProxyURL) validate(field string) error {
 	u, err := url.Parse(string(p))
 	switch {
 	case len(p) > maxURLBytes:
-		return invalid(field, "has %d bytes; at most %d are allowed", len(p), maxURLBytes)
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(p), maxURLBytes)
 	case err != nil || strings.ContainsFunc(string(p), func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return invalid(field, "is not a URL") // the parser's error may repeat the password
+		return fielderr.New(field, "is not a URL") // the parser's error may repeat the password
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" && u.Scheme != "socks5h":
-		return invalid(field, "must begin with http://, https://, socks5:// or socks5h://")
+		return fielderr.New(field, "must begin with http://, https://, socks5:// or socks5h://")
 	case u.Hostname() == "":
-		return invalid(field, "names no host")
+		return fielderr.New(field, "names no host")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return invalid(field, "must not have a path, a query or a fragment")
+		return fielderr.New(field, "must not have a path, a query or a fragment")
 	}
 	return nil
 }
@@ -151,18 +153,18 @@ func (p ProxyURL) validate(field string) error {
 func validateURL(field, raw string) (string, error) {
 	switch {
 	case raw == "":
-		return "", invalid(field, "is required")
+		return "", fielderr.New(field, "is required")
 	case len(raw) > maxURLBytes:
-		return "", invalid(field, "has %d bytes; at most %d are allowed", len(raw), maxURLBytes)
+		return "", fielderr.New(field, "has %d bytes; at most %d are allowed", len(raw), maxURLBytes)
 	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return "", invalid(field, "holds white space or control characters")
+		return "", fielderr.New(field, "holds white space or control characters")
 	case !strings.Contains(raw, "://"):
 		return "ssh", validateSCP(field, raw)
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The parser's error repeats the URL, which may hold a password.
-		return "", invalid(field, "is not a URL")
+		return "", fielderr.New(field, "is not a URL")
 	}
 	return u.Scheme, validateParsed(field, u)
 }
@@ -171,20 +173,20 @@ func validateParsed(field string, u *url.URL) error {
 	switch u.Scheme {
 	case "http", "https":
 		if u.User != nil {
-			return invalid(field, "must not hold credentials; put them into spec.credential")
+			return fielderr.New(field, "must not hold credentials; put them into spec.credential")
 		}
 	case "ssh":
 		if _, set := u.User.Password(); set {
-			return invalid(field, "must not hold a password; put the key into spec.credential")
+			return fielderr.New(field, "must not hold a password; put the key into spec.credential")
 		}
 	default:
-		return invalid(field, "scheme %q is not supported; use https, http or ssh", u.Scheme)
+		return fielderr.New(field, "scheme %q is not supported; use https, http or ssh", u.Scheme)
 	}
 	switch {
 	case u.Hostname() == "":
-		return invalid(field, "names no host")
+		return fielderr.New(field, "names no host")
 	case u.RawQuery != "" || u.Fragment != "":
-		return invalid(field, "must not have a query or a fragment")
+		return fielderr.New(field, "must not have a query or a fragment")
 	}
 	return nil
 }
@@ -194,7 +196,7 @@ func validateSCP(field, raw string) error {
 	address, folder, ok := strings.Cut(raw, ":")
 	user, host, hasUser := strings.Cut(address, "@")
 	if !ok || !hasUser || user == "" || host == "" || folder == "" || strings.HasPrefix(user, "-") || strings.ContainsAny(address, "/") {
-		return invalid(field, "must be https://…, http://…, ssh://… or user@host:path")
+		return fielderr.New(field, "must be https://…, http://…, ssh://… or user@host:path")
 	}
 	return nil
 }
@@ -210,12 +212,12 @@ func validateCertificates(field, text string) error {
 			break
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil || block.Type != "CERTIFICATE" {
-			return invalid(field, "holds a block that is no certificate")
+			return fielderr.New(field, "holds a block that is no certificate")
 		}
 		found = true
 	}
 	if !found || strings.TrimSpace(string(rest)) != "" {
-		return invalid(field, "is not PEM")
+		return fielderr.New(field, "is not PEM")
 	}
 	return nil
 }
@@ -226,7 +228,7 @@ func (c *Credential) validate(field, scheme string) error {
 	}
 	size := len(c.Secret) + len(c.Passphrase) + len(c.KnownHosts) + len(c.Username) + len(c.APIURL) + len(c.ClientCertPEM) + len(c.ClientKeyPEM)
 	if size > maxSecretBytes {
-		return invalid(field, "has more than %d bytes", maxSecretBytes)
+		return fielderr.New(field, "has more than %d bytes", maxSecretBytes)
 	}
 	if err := c.validateClientCertificate(field+".client_certificate", scheme); err != nil {
 		return err
@@ -235,10 +237,10 @@ func (c *Credential) validate(field, scheme string) error {
 		return nil
 	}
 	if (c.Method == MethodSSH) != (scheme == "ssh") {
-		return invalid(field+"."+string(c.Method), "does not fit a URL with the scheme %q", scheme)
+		return fielderr.New(field+"."+string(c.Method), "does not fit a URL with the scheme %q", scheme)
 	}
 	if scheme == "http" && !c.AllowPlainHTTP {
-		return invalid(field+".allow_plain_http", "must be true to send a credential over plain http")
+		return fielderr.New(field+".allow_plain_http", "must be true to send a credential over plain http")
 	}
 	return c.validateMethod(field)
 }
@@ -264,9 +266,9 @@ func (c *Credential) validateMethod(field string) error {
 func (c *Credential) validateApp(field string) error {
 	switch {
 	case c.AppID <= 0:
-		return invalid(field+".app_id", "is required: the number of the app")
+		return fielderr.New(field+".app_id", "is required: the number of the app")
 	case c.InstallationID <= 0:
-		return invalid(field+".installation_id", "is required: the number of the installation")
+		return fielderr.New(field+".installation_id", "is required: the number of the installation")
 	}
 	if err := validateRSAKey(field+".private_key", c.Secret); err != nil {
 		return err
@@ -276,7 +278,7 @@ func (c *Credential) validateApp(field string) error {
 	}
 	if u, err := url.Parse(c.APIURL); err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
 		(u.Scheme != "https" && (u.Scheme != "http" || !c.AllowPlainHTTP)) {
-		return invalid(field+".api_url", "must be an https URL without credentials, query and fragment")
+		return fielderr.New(field+".api_url", "must be an https URL without credentials, query and fragment")
 	}
 	return nil
 }
@@ -284,7 +286,7 @@ func (c *Credential) validateApp(field string) error {
 func validateRSAKey(field, text string) error {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
-		return invalid(field, "is required: an RSA private key in PEM form")
+		return fielderr.New(field, "is required: an RSA private key in PEM form")
 	}
 	if _, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
 		return nil
@@ -294,7 +296,7 @@ func validateRSAKey(field, text string) error {
 			return nil
 		}
 	}
-	return invalid(field, "is not an RSA private key in PEM form")
+	return fielderr.New(field, "is not an RSA private key in PEM form")
 }
 
 func (c *Credential) validateClientCertificate(field, scheme string) error {
@@ -302,7 +304,7 @@ func (c *Credential) validateClientCertificate(field, scheme string) error {
 		return nil
 	}
 	if scheme != "https" {
-		return invalid(field, "does not fit a URL with the scheme %q", scheme)
+		return fielderr.New(field, "does not fit a URL with the scheme %q", scheme)
 	}
 	if err := required(field+".certificate_pem", c.ClientCertPEM); err != nil {
 		return err
@@ -311,14 +313,14 @@ func (c *Credential) validateClientCertificate(field, scheme string) error {
 		return err
 	}
 	if _, err := tls.X509KeyPair([]byte(c.ClientCertPEM), []byte(c.ClientKeyPEM)); err != nil {
-		return invalid(field+".private_key_pem", "is not the certificate's private key in PEM form")
+		return fielderr.New(field+".private_key_pem", "is not the certificate's private key in PEM form")
 	}
 	return nil
 }
 
 func required(field, value string) error {
 	if value == "" {
-		return invalid(field, "is required")
+		return fielderr.New(field, "is required")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/ignore"
 )
 
@@ -29,7 +30,7 @@ func (s Source) validateSelection(field string) error {
 	} {
 		items := part.items.Items()
 		if len(items) > maxSelected {
-			return invalid(field+"."+part.name, "has %d elements; at most %d are allowed", len(items), maxSelected)
+			return fielderr.New(field+"."+part.name, "has %d elements; at most %d are allowed", len(items), maxSelected)
 		}
 		for i, item := range items {
 			if err := part.check(indexed(field+"."+part.name, i), item); err != nil {
@@ -46,16 +47,16 @@ func validateFile(field, file string) error {
 	}
 	switch {
 	case cleanFolder(file) == "" || strings.HasSuffix(file, "/") || path.Base(file) == ".":
-		return invalid(field, "%q does not name a file", file)
+		return fielderr.New(field, "%q does not name a file", file)
 	case path.Base(cleanFolder(file)) == ignoreFile:
-		return invalid(field, "files named %s are never bundled", ignoreFile)
+		return fielderr.New(field, "files named %s are never bundled", ignoreFile)
 	}
 	return nil
 }
 
 func validatePattern(field, pattern string) error {
 	if err := ignore.CheckLine(pattern); err != nil {
-		return invalid(field, "%q %v", pattern, err)
+		return fielderr.New(field, "%q %v", pattern, err)
 	}
 	return nil
 }

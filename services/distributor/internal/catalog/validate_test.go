@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -241,7 +242,7 @@ func TestValidate(t *testing.T) {
 	} {
 		err := test.object.Validate()
 		got := ""
-		if e, ok := errors.AsType[*catalog.FieldError](err); ok {
+		if e, ok := errors.AsType[*fielderr.Error](err); ok {
 			got = e.Path
 		}
 		if got != test.field || (err == nil) != (test.field == "") {

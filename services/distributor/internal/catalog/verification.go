@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/signers"
 )
 
@@ -40,20 +41,20 @@ func (v Verification) validate(field string) error {
 	case VerifyNothing:
 		return nil
 	default:
-		return invalid(field+".mode", "must be commit, tag or tag_and_commit")
+		return fielderr.New(field+".mode", "must be commit, tag or tag_and_commit")
 	}
 	if n := max(len(v.PGPKeys), len(v.SSHAllowedSigners)); n > maxKeysBytes {
-		return invalid(field, "has a list of %d bytes; at most %d are allowed", n, maxKeysBytes)
+		return fielderr.New(field, "has a list of %d bytes; at most %d are allowed", n, maxKeysBytes)
 	}
 	set, err := signers.Parse(v.PGPKeys, v.SSHAllowedSigners)
 	if err == nil {
 		err = set.Usable(time.Now())
 	}
 	if key, ok := errors.AsType[*signers.KeyError](err); ok {
-		return invalid(field+"."+string(key.List), "%s", key.Message)
+		return fielderr.New(field+"."+string(key.List), "%s", key.Message)
 	}
 	if err != nil {
-		return invalid(field+"."+string(signers.ListPGP), "or ssh_allowed_signers is required")
+		return fielderr.New(field+"."+string(signers.ListPGP), "or ssh_allowed_signers is required")
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -70,7 +71,7 @@ func canonical(uid string, config *catalog.Config) []byte {
 
 // shown returns what anybody may see of a configuration, and its digest.
 func (c configColumn) shown() (*catalog.Config, string) {
-	config := &catalog.Config{Values: c.Values, Secrets: make(map[string]catalog.SecretValue, len(c.Secrets))}
+	config := &catalog.Config{Values: c.Values, Secrets: make(map[string]secret.Text, len(c.Secrets))}
 	for _, key := range c.Secrets {
 		config.Secrets[key] = ""
 	}
@@ -127,7 +128,7 @@ func (t *tx) serviceWithSecrets(ctx context.Context, row *serviceRow) (*catalog.
 	return service, err
 }
 
-func (s *Store) openSecrets(uid string, sealed []byte) (map[string]catalog.SecretValue, error) {
+func (s *Store) openSecrets(uid string, sealed []byte) (map[string]secret.Text, error) {
 	text, err := s.secrets.Open(sealed, []byte(uid))
 	if err != nil {
 		return nil, fmt.Errorf("open secrets of service with uid %s: %w", uid, err)
@@ -136,9 +137,9 @@ func (s *Store) openSecrets(uid string, sealed []byte) (map[string]catalog.Secre
 	if err := json.Unmarshal(text, &plain); err != nil {
 		return nil, fmt.Errorf("decode secrets of service with uid %s", uid)
 	}
-	secrets := make(map[string]catalog.SecretValue, len(plain))
-	for key, secret := range plain {
-		secrets[key] = catalog.SecretValue(secret)
+	secrets := make(map[string]secret.Text, len(plain))
+	for key, text := range plain {
+		secrets[key] = secret.Text(text)
 	}
 	return secrets, nil
 }

@@ -12,13 +12,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
 type (
 	values  = map[string]string
-	secrets = map[string]catalog.SecretValue
+	secrets = map[string]secret.Text
 )
 
 // plain is a configuration in a form whose differences may be printed.
@@ -190,14 +192,14 @@ func testConfigRefused(t *testing.T, s subject) {
 		"a key twice":                 {&catalog.Config{Values: values{"P": "x"}, Secrets: secrets{"P": "y"}}, "spec.config.secrets[P]"},
 		"too many keys":               {&catalog.Config{Values: many}, "spec.config"},
 		"too long a value":            {&catalog.Config{Values: values{"A": large + "x"}}, "spec.config.values[A]"},
-		"too long a secret":           {&catalog.Config{Secrets: secrets{"A": catalog.SecretValue(large + "x")}}, "spec.config.secrets[A]"},
+		"too long a secret":           {&catalog.Config{Secrets: secrets{"A": secret.Text(large + "x")}}, "spec.config.secrets[A]"},
 		"too much in all": {&catalog.Config{Values: values{
 			"A": large, "B": large, "C": large, "D": large, "E": large, "F": large, "G": large, "H": large,
 		}}, "spec.config"},
 		"not UTF-8": {&catalog.Config{Secrets: secrets{"A": "\xff"}}, "spec.config.secrets[A]"},
 	} {
 		_, err := catalog.NewEditor(s).Update(t.Context(), configured("app", test.config))
-		if e, ok := errors.AsType[*catalog.FieldError](err); !ok || e.Path != test.field {
+		if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != test.field {
 			t.Errorf("%s: got %v, want an error about %s", name, err, test.field)
 		}
 	}

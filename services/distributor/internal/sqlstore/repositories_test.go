@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
@@ -94,7 +95,7 @@ func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 			}
 			continue
 		}
-		if e, ok := errors.AsType[*catalog.FieldError](err); !ok || e.Path != "spec.credential" || !strings.Contains(e.Message, "again") {
+		if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "spec.credential" || !strings.Contains(e.Message, "again") {
 			t.Errorf("%s to %s by proxy %q: got %v, want to be asked for the credential again", test.before, test.after, test.proxy, err)
 		}
 		r.Spec.Credential = &catalog.Credential{}

@@ -24,7 +24,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-var secret = []byte("the secret that seals what these tests store")
+var sealing = []byte("the secret that seals what these tests store")
 
 // subject is a store and the database behind it.
 type subject struct {
@@ -34,7 +34,7 @@ type subject struct {
 
 func open(t *testing.T, url string) *sqlstore.Store {
 	t.Helper()
-	store, err := sqlstore.Open(t.Context(), url, secret)
+	store, err := sqlstore.Open(t.Context(), url, sealing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +416,7 @@ func testOpenAtOnce(t *testing.T, s subject) {
 	var replicas sync.WaitGroup
 	for range 5 {
 		replicas.Go(func() {
-			store, err := sqlstore.Open(t.Context(), s.url, secret)
+			store, err := sqlstore.Open(t.Context(), s.url, sealing)
 			if err != nil {
 				t.Errorf("open: %v", err)
 				return
@@ -448,7 +448,7 @@ func TestOpenRefuses(t *testing.T) {
 		"postgres://u:p@127.0.0.1:1/none":       true,
 		"postgres://u:%zz@127.0.0.1:1/password": false,
 	} {
-		_, err := sqlstore.Open(t.Context(), url, secret)
+		_, err := sqlstore.Open(t.Context(), url, sealing)
 		if err == nil || errors.Is(err, catalog.ErrUnavailable) != unavailable {
 			t.Errorf("%s: got %v, want an error, unavailable %v", url, err, unavailable)
 		}

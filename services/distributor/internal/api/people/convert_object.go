@@ -11,7 +11,8 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -21,7 +22,7 @@ import (
 func clusterOf(m *fleetv1.Cluster) (*catalog.Cluster, error) {
 	settings, err := policywire.Settings(m.GetSpec().GetAgent())
 	if err != nil {
-		return nil, syncpolicy.Within("spec.agent", err)
+		return nil, fielderr.Within("spec.agent", err)
 	}
 	return &catalog.Cluster{
 		Metadata: metadataOf(m.GetMetadata()),
@@ -102,7 +103,7 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 	spec := m.GetSpec()
 	options, err := policywire.Wanted(spec)
 	if err != nil {
-		return nil, syncpolicy.Within("spec", err)
+		return nil, fielderr.Within("spec", err)
 	}
 	return &catalog.Service{Metadata: metadataOf(m.GetMetadata()), Spec: catalog.ServiceSpec{
 		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), catalogwire.SourceOf), Options: &options, Config: configOf(spec.GetConfig()),
@@ -114,7 +115,7 @@ func durationOf(field string, d *durationpb.Duration) (time.Duration, error) {
 		return 0, nil
 	}
 	if err := d.CheckValid(); err != nil {
-		return 0, &catalog.FieldError{Path: field, Message: "is not a valid duration"}
+		return 0, &fielderr.Error{Path: field, Message: "is not a valid duration"}
 	}
 	// SQL keeps no smaller units.
 	return d.AsDuration().Truncate(time.Microsecond), nil
@@ -134,16 +135,16 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 	case *fleetv1.Document_AccessBinding:
 		return bindingOf(object.AccessBinding)
 	}
-	return nil, &catalog.FieldError{Path: "object", Message: "is required: a cluster, a repository, a service, a user or an access binding"}
+	return nil, &fielderr.Error{Path: "object", Message: "is required: a cluster, a repository, a service, a user or an access binding"}
 }
 
 func configOf(m *fleetv1.ServiceConfig) *catalog.Config {
 	if m == nil {
 		return nil
 	}
-	config := &catalog.Config{Values: m.GetValues(), Secrets: make(map[string]catalog.SecretValue, len(m.GetSecrets()))}
-	for key, secret := range m.GetSecrets() {
-		config.Secrets[key] = catalog.SecretValue(secret)
+	config := &catalog.Config{Values: m.GetValues(), Secrets: make(map[string]secret.Text, len(m.GetSecrets()))}
+	for key, text := range m.GetSecrets() {
+		config.Secrets[key] = secret.Text(text)
 	}
 	return config
 }

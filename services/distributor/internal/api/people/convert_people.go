@@ -4,14 +4,13 @@
 package people
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/accessrule/rulewire"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
@@ -46,11 +45,11 @@ func tokenMessage(t catalog.Token) *fleetv1.Token {
 func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 	spec := m.GetSpec()
 	rules, err := rulewire.Rules(spec.GetRules())
-	if e, ok := errors.AsType[*accessrule.FieldError](err); ok {
-		return nil, &catalog.FieldError{Path: "spec." + e.Path, Message: e.Message}
+	if err != nil {
+		return nil, fielderr.Within("spec", err)
 	}
 	if spec.GetExpireTime() != nil && spec.GetExpireTime().CheckValid() != nil {
-		return nil, &catalog.FieldError{Path: "spec.expire_time", Message: "is not a valid time"}
+		return nil, &fielderr.Error{Path: "spec.expire_time", Message: "is not a valid time"}
 	}
 	return &catalog.AccessBinding{
 		Metadata: metadataOf(m.GetMetadata()),

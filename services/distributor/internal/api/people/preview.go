@@ -17,6 +17,7 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -76,9 +77,9 @@ func repositoryFor(service *catalog.Service, named string) (string, error) {
 	case named == "" && !slices.ContainsFunc(service.Spec.Sources, isOther):
 		return first, nil
 	case named == "":
-		return "", &catalog.FieldError{Path: "repository", Message: "is required: the service has sources in several repositories"}
+		return "", &fielderr.Error{Path: "repository", Message: "is required: the service has sources in several repositories"}
 	case !slices.ContainsFunc(service.Spec.Sources, isNamed):
-		return "", &catalog.FieldError{Path: "repository", Message: fmt.Sprintf("%q is none of the service's", named)}
+		return "", &fielderr.Error{Path: "repository", Message: fmt.Sprintf("%q is none of the service's", named)}
 	}
 	return named, nil
 }
@@ -86,7 +87,7 @@ func repositoryFor(service *catalog.Service, named string) (string, error) {
 // at returns the service with the ref in the place of its own, for the sources in the repository.
 func at(stored *catalog.Service, repository string, ref catalog.Ref) (*catalog.Service, error) {
 	if ref.Kind == catalog.RefHead {
-		return nil, &catalog.FieldError{Path: "ref", Message: "is required: a branch, a tag or a commit"}
+		return nil, &fielderr.Error{Path: "ref", Message: "is required: a branch, a tag or a commit"}
 	}
 	next := *stored
 	next.Spec.Sources = slices.Clone(stored.Spec.Sources)

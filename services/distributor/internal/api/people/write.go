@@ -9,7 +9,7 @@ import (
 	"log/slog"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -24,7 +24,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	for i, document := range req.GetDocuments() {
 		object, err := documentOf(document)
 		if err != nil {
-			return nil, wire.Error(syncpolicy.Within(fmt.Sprintf("documents[%d]", i), err))
+			return nil, wire.Error(fielderr.Within(fmt.Sprintf("documents[%d]", i), err))
 		}
 		objects[i] = object
 	}

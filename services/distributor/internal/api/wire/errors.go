@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -24,7 +25,7 @@ func Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	if e, ok := errors.AsType[*catalog.FieldError](err); ok {
+	if e, ok := errors.AsType[*fielderr.Error](err); ok {
 		return rpcerr.Field(e.Path, e.Message)
 	}
 	if e, ok := errors.AsType[*catalog.ReferenceError](err); ok {

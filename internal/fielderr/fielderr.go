@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fielderr has the error that names the field of a value which is not acceptable.
+//
+// A value validates itself and names the field from where it stands. Its holder puts its own field
+// before that, so the caller of an RPC reads the whole path, such as spec.sources[0].path.
+package fielderr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Error names a field that is not acceptable.
+type Error struct {
+	// Path is the field in the protocol's spelling, from the value that was validated, such as
+	// depends_on[0].service. Empty: the whole value.
+	Path string
+	// Message is a phrase that follows the path.
+	Message string
+}
+
+// Error implements error.
+func (e *Error) Error() string { return strings.TrimPrefix(e.Path+": "+e.Message, ": ") }
+
+// New returns an Error with a message of a format and its arguments.
+func New(path, format string, args ...any) error {
+	return &Error{Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
+// Within puts path before the path of an Error. It returns other errors unchanged.
+func Within(path string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &Error{Path: strings.TrimSuffix(path+"."+e.Path, "."), Message: e.Message}
+	}
+	return err
+}
+
+// First returns the first error that is not nil, or nil.
+func First(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
