@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -114,7 +115,7 @@ func newGitBin(t testing.TB, dir string) mirror.Backend {
 func clone(t testing.TB, git mirror.Upstream, repo *gittest.Repo, have mirror.Content) mirror.Content {
 	t.Helper()
 	content, err := git.Fetch(t.Context(), mirror.FetchParams{
-		Definition: mirror.Definition{Name: "demo", UID: "uid", URL: repo.URL()}, Have: have, Epoch: 1, Guard: func() error { return nil },
+		Definition: mirror.Definition{Name: "demo", UID: "uid", Definition: upstream.Definition{URL: repo.URL()}}, Have: have, Epoch: 1, Guard: func() error { return nil },
 	})
 	if err != nil {
 		t.Fatal(err)

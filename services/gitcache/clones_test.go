@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -109,7 +110,7 @@ func cloneAll(t *testing.T, url string) {
 		group.Go(func() error {
 			uid := "uid-" + strconv.Itoa(i)
 			_, err := git.Fetch(t.Context(), mirror.FetchParams{
-				Definition: mirror.Definition{Name: uid, UID: uid, URL: url}, Epoch: 1, Guard: func() error { return nil },
+				Definition: mirror.Definition{Name: uid, UID: uid, Definition: upstream.Definition{URL: url}}, Epoch: 1, Guard: func() error { return nil },
 			})
 			return err
 		})

@@ -229,7 +229,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		"repository.credential.basic.password":             func(d *gitcachev1.RepositoryDefinition) { d.Credential = basic("u", "") },
 		"repository.credential.ssh.private_key": func(d *gitcachev1.RepositoryDefinition) {
 			d.Url = "ssh://git@git.invalid/demo"
-			d.Credential = &gitcachev1.Credential{Method: &gitcachev1.Credential_Ssh{Ssh: &gitcachev1.SSHCredential{PrivateKey: "x"}}}
+			d.Credential = &gitcachev1.Credential{Method: &gitcachev1.Credential_Ssh{Ssh: &gitcachev1.SSHCredential{PrivateKey: "x", KnownHosts: "h"}}}
 		},
 	} {
 		def := definition("bad", "https://git.invalid/demo.git")

@@ -13,10 +13,10 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/redispeers"
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
@@ -87,7 +87,7 @@ func newWebhooks(
 			_, err := set.Refresh(ctx, name, false)
 			return err
 		},
-		DefaultSecret: mirror.Secret(cfg.WebhookSecret.Reveal()), MaxBody: int64(cfg.MaxWebhook),
+		DefaultSecret: secret.Text(cfg.WebhookSecret.Reveal()), MaxBody: int64(cfg.MaxWebhook),
 		Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 }

@@ -49,7 +49,7 @@ var cores = []string{
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
 	"services/agent/internal/render", "services/agent/internal/fingerprint", "services/agent/internal/order",
 	"services/agent/internal/window", "services/agent/internal/fields", "services/agent/internal/overview",
-	"internal/syncpolicy", "internal/accessrule",
+	"internal/syncpolicy", "internal/accessrule", "internal/upstream",
 }
 
 var rules = []rule{
@@ -184,7 +184,6 @@ var wideTypes = map[string]string{
 	"services/tunnel.Config":                              "a configuration: one field per flag",
 	"services/distributor/internal/api/people.Service":    "one method per RPC",
 	"services/distributor/internal/catalog.ServiceReport": "a wire record",
-	"services/gitcache/internal/redisregistry.record":     "a wire record; goes when repositories are one value everywhere",
 	"services/distributor/internal/sqlstore.Store":        "one method per statement of its port",
 	"cli/internal/up.up":                                  "to be taken apart",
 }

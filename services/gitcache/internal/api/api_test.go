@@ -31,6 +31,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
@@ -162,7 +163,7 @@ func newService(t testing.TB, b *backend) *api.Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set.Apply([]mirror.Definition{{Name: "demo", UID: "uid-1", URL: "https://git.invalid/demo"}})
+	set.Apply([]mirror.Definition{{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: "https://git.invalid/demo"}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- set.Run(ctx) }()

@@ -14,22 +14,18 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/upstream/upstreamwire"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
 const maxMessage = 64 << 10 // of a commit
 
+// fromDefinition returns the message of the definition's public form.
 func fromDefinition(d mirror.Definition) *gitcachev1.RepositoryDefinition {
-	p := &gitcachev1.RepositoryDefinition{
-		Name: d.Name, Uid: d.UID, Version: d.Version, Type: gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT, Url: d.URL,
-		CaPem: d.CAPEM, ProxyUrl: d.Public().ProxyURL.Reveal(), Suspended: d.Suspended, Parent: d.Parent,
-		Verification: fromVerification(d.Verification), PartialClone: d.PartialClone,
-	}
-	if d.PollInterval > 0 {
-		p.PollInterval = durationpb.New(d.PollInterval)
-	}
-	return p
+	m := upstreamwire.DefinitionMessage(d.Public())
+	m.Name, m.Uid, m.Version, m.Parent = d.Name, d.UID, d.Version, d.Parent
+	return m
 }
 
 func fromState(s mirror.State) *gitcachev1.RepositoryState {

@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
@@ -37,6 +38,9 @@ func toError(err error, repository string) error {
 		return err
 	}
 	in := rpcerr.With("repository", repository)
+	if field, ok := errors.AsType[*fielderr.Error](err); ok {
+		return rpcerr.Field(field.Path, field.Message)
+	}
 	if field, ok := errors.AsType[*mirror.FieldError](err); ok {
 		return rpcerr.Field("repository."+field.Field, field.Message)
 	}

@@ -9,27 +9,23 @@ import (
 	"errors"
 	"regexp"
 	"strings"
-	"time"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/upstream/upstreamwire"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
 const (
-	minPoll  = 5 * time.Second
-	maxURL   = 2048
-	maxText  = 256 << 10 // of a credential's part or of certificates
-	maxRef   = 1024
-	maxRange = 256
-
-	maxWebhookSecret = 1024
-	defaultPage      = 500
-	maxPage          = 1000
+	maxRef      = 1024
+	maxRange    = 256
+	defaultPage = 500
+	maxPage     = 1000
 )
 
 var (
@@ -69,79 +65,15 @@ func parseDefinition(d *gitcachev1.RepositoryDefinition) (mirror.Definition, err
 		return mirror.Definition{}, rpcerr.Field("repository.uid", "It is required: letters, digits, '.', '_' and '-', at most 128.")
 	case d.GetVersion() < 0:
 		return mirror.Definition{}, rpcerr.Field("repository.version", "It must not be negative.")
-	case d.GetUrl() == "" || len(d.GetUrl()) > maxURL:
-		return mirror.Definition{}, rpcerr.Field("repository.url", "It is required and may have 2048 bytes.")
-	case len(d.GetCaPem()) > maxText:
-		return mirror.Definition{}, rpcerr.Field("repository.ca_pem", "It is longer than 256 KiB.")
-	case len(d.GetWebhookSecret()) > maxWebhookSecret:
-		return mirror.Definition{}, rpcerr.Field("repository.webhook_secret", "It is longer than 1024 bytes.")
-	case len(d.GetProxyUrl()) > maxURL:
-		return mirror.Definition{}, rpcerr.Field("repository.proxy_url", "It may have 2048 bytes.")
 	}
-	switch d.GetType() {
-	case gitcachev1.RepositoryType_REPOSITORY_TYPE_UNSPECIFIED, gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT:
-	default:
-		return mirror.Definition{}, rpcerr.Field("repository.type", "Only git is supported by this version.")
+	wanted, err := upstreamwire.Definition(d)
+	if err == nil {
+		err = wanted.Validate()
 	}
-	interval, err := parseInterval(d)
 	if err != nil {
-		return mirror.Definition{}, err
+		return mirror.Definition{}, toError(fielderr.Within("repository", err), d.GetName())
 	}
-	credential, err := parseCredential(d.GetCredential())
-	if err != nil {
-		return mirror.Definition{}, err
-	}
-	verification, err := parseVerification(d.GetVerification())
-	if err != nil {
-		return mirror.Definition{}, err
-	}
-	return mirror.Definition{
-		Name: d.GetName(), UID: d.GetUid(), Version: d.GetVersion(), URL: d.GetUrl(), PollInterval: interval,
-		Credential: credential, CAPEM: d.GetCaPem(), ProxyURL: mirror.Secret(d.GetProxyUrl()), Suspended: d.GetSuspended(),
-		WebhookSecret: mirror.Secret(d.GetWebhookSecret()), Verification: verification, PartialClone: d.GetPartialClone(),
-	}, nil
-}
-
-func parseInterval(d *gitcachev1.RepositoryDefinition) (time.Duration, error) {
-	if d.GetPollInterval() == nil {
-		return 0, nil
-	}
-	interval := d.GetPollInterval().AsDuration()
-	if d.GetPollInterval().CheckValid() != nil || interval < minPoll {
-		return 0, rpcerr.Field("repository.poll_interval", "It must be at least 5 s.")
-	}
-	return interval, nil
-}
-
-func parseCredential(c *gitcachev1.Credential) (mirror.Credential, error) {
-	parsed := mirror.Credential{
-		AllowPlainHTTP: c.GetAllowPlainHttp(), ClientCertPEM: c.GetClientCertificate().GetCertificatePem(),
-		ClientKeyPEM: mirror.Secret(c.GetClientCertificate().GetPrivateKeyPem()),
-	}
-	switch m := c.GetMethod().(type) {
-	case *gitcachev1.Credential_Basic:
-		parsed.Method, parsed.Username = mirror.MethodBasic, m.Basic.GetUsername()
-		parsed.Password = mirror.Secret(m.Basic.GetPassword())
-	case *gitcachev1.Credential_Bearer:
-		parsed.Method, parsed.Token = mirror.MethodBearer, mirror.Secret(m.Bearer.GetToken())
-	case *gitcachev1.Credential_Ssh:
-		parsed.Method, parsed.KnownHosts = mirror.MethodSSH, m.Ssh.GetKnownHosts()
-		parsed.PrivateKey, parsed.Passphrase = mirror.Secret(m.Ssh.GetPrivateKey()), mirror.Secret(m.Ssh.GetPassphrase())
-	case *gitcachev1.Credential_GithubApp:
-		parsed.Method, parsed.PrivateKey = mirror.MethodGitHubApp, mirror.Secret(m.GithubApp.GetPrivateKey())
-		parsed.AppID, parsed.InstallationID = m.GithubApp.GetAppId(), m.GithubApp.GetInstallationId()
-		parsed.APIURL = m.GithubApp.GetApiUrl()
-	default:
-		if parsed.IsZero() {
-			return mirror.Credential{}, nil
-		}
-	}
-	size := len(parsed.Username) + len(parsed.Password) + len(parsed.Token) + len(parsed.PrivateKey) +
-		len(parsed.Passphrase) + len(parsed.KnownHosts) + len(parsed.APIURL) + len(parsed.ClientCertPEM) + len(parsed.ClientKeyPEM)
-	if size > maxText {
-		return mirror.Credential{}, rpcerr.Field("repository.credential", "It is longer than 256 KiB.")
-	}
-	return parsed, nil
+	return mirror.Definition{Name: d.GetName(), UID: d.GetUid(), Version: d.GetVersion(), Definition: wanted.WithDefaults()}, nil
 }
 
 // parseSelector reads a ref that a request holds in the given field.

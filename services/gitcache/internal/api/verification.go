@@ -10,67 +10,11 @@ import (
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
-	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
-	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
-
-// toMode returns false for a number that is not a mode.
-func toMode(m gitcachev1.VerificationMode) (provenance.Mode, bool) {
-	switch m {
-	case gitcachev1.VerificationMode_VERIFICATION_MODE_COMMIT:
-		return provenance.ModeCommit, true
-	case gitcachev1.VerificationMode_VERIFICATION_MODE_TAG:
-		return provenance.ModeTag, true
-	case gitcachev1.VerificationMode_VERIFICATION_MODE_TAG_AND_COMMIT:
-		return provenance.ModeTagAndCommit, true
-	default:
-		return provenance.ModeNone, false
-	}
-}
-
-func fromMode(m provenance.Mode) gitcachev1.VerificationMode {
-	switch m {
-	case provenance.ModeCommit:
-		return gitcachev1.VerificationMode_VERIFICATION_MODE_COMMIT
-	case provenance.ModeTag:
-		return gitcachev1.VerificationMode_VERIFICATION_MODE_TAG
-	case provenance.ModeTagAndCommit:
-		return gitcachev1.VerificationMode_VERIFICATION_MODE_TAG_AND_COMMIT
-	default:
-		return gitcachev1.VerificationMode_VERIFICATION_MODE_UNSPECIFIED
-	}
-}
-
-func parseVerification(v *gitcachev1.Verification) (mirror.Verification, error) {
-	if v == nil {
-		return mirror.Verification{}, nil
-	}
-	mode, ok := toMode(v.GetMode())
-	switch {
-	case !ok:
-		return mirror.Verification{}, rpcerr.Field("repository.verification.mode", "It is required: COMMIT, TAG or TAG_AND_COMMIT.")
-	case len(v.GetPgpKeys()) > maxText:
-		return mirror.Verification{}, rpcerr.Field("repository.verification.pgp_keys", "It is longer than 256 KiB.")
-	case len(v.GetSshAllowedSigners()) > maxText:
-		return mirror.Verification{}, rpcerr.Field("repository.verification.ssh_allowed_signers", "It is longer than 256 KiB.")
-	}
-	parsed := mirror.Verification{Mode: mode, PGPKeys: v.GetPgpKeys(), SSHAllowedSigners: v.GetSshAllowedSigners()}
-	if err := parsed.Check(); err != nil {
-		return mirror.Verification{}, toError(err, "")
-	}
-	return parsed, nil
-}
-
-func fromVerification(v mirror.Verification) *gitcachev1.Verification {
-	if v.Mode == provenance.ModeNone {
-		return nil
-	}
-	return &gitcachev1.Verification{Mode: fromMode(v.Mode), PgpKeys: v.PGPKeys, SshAllowedSigners: v.SSHAllowedSigners}
-}
 
 // nameCommit finds the commit that its id, or the beginning of one, names, and makes sure that it
 // may be delivered.

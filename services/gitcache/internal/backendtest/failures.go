@@ -14,8 +14,9 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/gittest"
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/internal/upstream"
 )
 
 // advertise answers every request as if body were the list of refs.
@@ -86,8 +87,8 @@ func refusedCredential(t *testing.T, open New) {
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	s := newSubject(t, open, repo.URL())
 	wantReason(t, s.try(t.Context()), reason.UpstreamAuthRejected)
-	s.def.Credential = mirror.Credential{
-		Method: mirror.MethodBasic, Username: "leat", Password: "sesame", AllowPlainHTTP: true,
+	s.def.Credential = upstream.Credential{
+		Method: upstream.MethodBasic, Username: "leat", Password: "sesame", AllowPlainHTTP: true,
 	}
 	if err := explained(t, s.try(t.Context()), reason.UpstreamAuthRejected); strings.Contains(err.Error(), "sesame") {
 		t.Errorf("got error %q, want no credential in it", err)
@@ -104,7 +105,7 @@ func refusedCredential(t *testing.T, open New) {
 
 	ssh := newSubject(t, open, "")
 	ssh.def = ways(server, repo)["ssh"]
-	ssh.def.Credential.PrivateKey = mirror.Secret(stranger.SSHPrivateKey())
+	ssh.def.Credential.PrivateKey = secret.Text(stranger.SSHPrivateKey())
 	wantReason(t, ssh.try(t.Context()), reason.UpstreamAuthRejected)
 	ssh.def = ways(server, repo)["ssh"]
 	ssh.def.Credential.KnownHosts = stranger.SSHKnownHosts()
@@ -177,8 +178,8 @@ func redirect(t *testing.T, open New) {
 	}))
 	t.Cleanup(front.Close)
 	s := newSubject(t, open, front.URL+"/old.git")
-	s.def.Credential = mirror.Credential{
-		Method: mirror.MethodBasic, Username: "leat", Password: "secret", AllowPlainHTTP: true,
+	s.def.Credential = upstream.Credential{
+		Method: upstream.MethodBasic, Username: "leat", Password: "secret", AllowPlainHTTP: true,
 	}
 	s.fetch(t)
 	s.wantRefs(t, map[string]string{"heads/main": first})

@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -23,11 +25,13 @@ var errGone = errors.New("the right to fetch is gone")
 // ways are definitions of one repository, by HTTP and by SSH.
 func ways(server *gittest.Server, repo *gittest.Repo) map[string]mirror.Definition {
 	return map[string]mirror.Definition{
-		"http": {Name: "demo", UID: "uid-1", URL: repo.URL()},
+		"http": {Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: repo.URL()}},
 		"ssh": {
-			Name: "demo", UID: "uid-1", URL: repo.SSHURL(),
-			Credential: mirror.Credential{
-				Method: mirror.MethodSSH, PrivateKey: mirror.Secret(server.SSHPrivateKey()), KnownHosts: server.SSHKnownHosts(),
+			Name: "demo", UID: "uid-1", Definition: upstream.Definition{
+				URL: repo.SSHURL(),
+				Credential: upstream.Credential{
+					Method: upstream.MethodSSH, PrivateKey: secret.Text(server.SSHPrivateKey()), KnownHosts: server.SSHKnownHosts(),
+				},
 			},
 		},
 	}

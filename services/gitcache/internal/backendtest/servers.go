@@ -19,9 +19,11 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/giteatest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/sshdtest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -40,19 +42,19 @@ func RunSlowServers(t *testing.T, open New) {
 	t.Run("Gitea", func(t *testing.T) { gitea(t, open) })
 }
 
-func definition(url string, c mirror.Credential) mirror.Definition {
-	return mirror.Definition{Name: "demo", UID: "uid-1", URL: url, Credential: c}
+func definition(url string, c upstream.Credential) mirror.Definition {
+	return mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: url, Credential: c}}
 }
 
-func byKey(key []byte, knownHosts string) mirror.Credential {
-	return mirror.Credential{
-		Method: mirror.MethodSSH, PrivateKey: mirror.Secret(key), KnownHosts: knownHosts,
+func byKey(key []byte, knownHosts string) upstream.Credential {
+	return upstream.Credential{
+		Method: upstream.MethodSSH, PrivateKey: secret.Text(key), KnownHosts: knownHosts,
 	}
 }
 
-func byPassword(user, password string) mirror.Credential {
-	return mirror.Credential{
-		Method: mirror.MethodBasic, Username: user, Password: mirror.Secret(password), AllowPlainHTTP: true,
+func byPassword(user, password string) upstream.Credential {
+	return upstream.Credential{
+		Method: upstream.MethodBasic, Username: user, Password: secret.Text(password), AllowPlainHTTP: true,
 	}
 }
 
@@ -105,7 +107,7 @@ func httpBackend(t *testing.T, open New) {
 			push: pushTo(repo.Dir()),
 			ways: map[string]mirror.Definition{"http": definition(repo.URL(), byPassword("leat", "right")), "ssh": ssh},
 			refused: map[string]refusal{
-				"no credential":   {Definition: definition(repo.URL(), mirror.Credential{}), Reason: reason.UpstreamAuthRejected},
+				"no credential":   {Definition: definition(repo.URL(), upstream.Credential{}), Reason: reason.UpstreamAuthRejected},
 				"wrong password":  {Definition: definition(repo.URL(), byPassword("leat", "wrong")), Reason: reason.UpstreamAuthRejected},
 				"foreign key":     {Definition: definition(ssh.URL, byKey(stranger, ssh.Credential.KnownHosts)), Reason: reason.UpstreamAuthRejected},
 				"other host key":  {Definition: definition(ssh.URL, byKey(server.SSHPrivateKey(), otherHostKey(t, ssh.Credential.KnownHosts))), Reason: reason.UpstreamHostKeyRejected},
@@ -175,7 +177,7 @@ func gitea(t *testing.T, open New) {
 				"http": definition(web, own), "ssh": definition(shell, byKey(key, known)),
 			},
 			refused: map[string]refusal{
-				"no credential":    {Definition: definition(web, mirror.Credential{}), Reason: reason.UpstreamAuthRejected},
+				"no credential":    {Definition: definition(web, upstream.Credential{}), Reason: reason.UpstreamAuthRejected},
 				"wrong token":      {Definition: definition(web, byPassword(server.Owner.Name, "0123456789abcdef0123456789abcdef01234567")), Reason: reason.UpstreamAuthRejected},
 				"a stranger":       {Definition: definition(web, byPassword(server.Stranger.Name, server.Stranger.Token)), Reason: reason.RepositoryNotFound},
 				"no such by http":  {Definition: definition(server.URL+"/owner/nowhere.git", own), Reason: reason.RepositoryNotFound},

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -32,7 +33,7 @@ type subject struct {
 
 func newSubject(t *testing.T, open New, url string) *subject {
 	t.Helper()
-	s := &subject{open: open, dir: t.TempDir(), def: mirror.Definition{Name: "demo", UID: "uid-1", URL: url}}
+	s := &subject{open: open, dir: t.TempDir(), def: mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: url}}}
 	s.reopen(t)
 	return s
 }

@@ -18,6 +18,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -165,7 +166,7 @@ func (f *File) entry(d document) (entry, error) {
 		return entry{}, err
 	}
 	// Any repository below the prefix will do to find out whether the credential fits the scheme.
-	if err := f.check(mirror.Definition{Name: "prefix", UID: "prefix", URL: prefix.example(), Credential: credential, CAPEM: d.CAPEM}); err != nil {
+	if err := f.check(mirror.Definition{Name: "prefix", UID: "prefix", Definition: upstream.Definition{URL: prefix.example(), Credential: credential, CAPEM: d.CAPEM}}); err != nil {
 		if field, ok := errors.AsType[*mirror.FieldError](err); ok && field.Field == "url" {
 			return entry{}, fmt.Errorf("urlPrefix: %s", field.Message)
 		}

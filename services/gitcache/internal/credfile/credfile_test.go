@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -95,11 +96,11 @@ func TestEveryMethod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for url, want := range map[string]mirror.Credential{
-		"https://a/x": {Method: mirror.MethodBasic, Username: "u", Password: "p", AllowPlainHTTP: true},
-		"https://b/x": {Method: mirror.MethodGitHubApp, AppID: 1, InstallationID: 2, PrivateKey: "k", APIURL: "https://b/api"},
+	for url, want := range map[string]upstream.Credential{
+		"https://a/x": {Method: upstream.MethodBasic, Username: "u", Password: "p", AllowPlainHTTP: true},
+		"https://b/x": {Method: upstream.MethodGitHubApp, AppID: 1, InstallationID: 2, PrivateKey: "k", APIURL: "https://b/api"},
 		"https://c/x": {ClientCertPEM: "c", ClientKeyPEM: "k"},
-		"ssh://d/x":   {Method: mirror.MethodSSH, PrivateKey: "k", Passphrase: "p", KnownHosts: "h"},
+		"ssh://d/x":   {Method: upstream.MethodSSH, PrivateKey: "k", Passphrase: "p", KnownHosts: "h"},
 	} {
 		if got, _ := f.For(url); got.Credential != want {
 			t.Errorf("%s: got another credential than was written", url)

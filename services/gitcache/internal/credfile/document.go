@@ -7,7 +7,8 @@ import (
 	"errors"
 	"regexp"
 
-	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/upstream"
 )
 
 // document is one entry as it is written, with the names that Repository documents have.
@@ -54,29 +55,29 @@ type certificate struct {
 }
 
 // parse makes a credential of the one method that is set.
-func (c credential) parse() (mirror.Credential, error) {
-	parsed, methods := mirror.Credential{AllowPlainHTTP: c.AllowPlainHTTP}, 0
+func (c credential) parse() (upstream.Credential, error) {
+	parsed, methods := upstream.Credential{AllowPlainHTTP: c.AllowPlainHTTP}, 0
 	if c.Basic != nil {
 		methods++
-		parsed.Method, parsed.Username, parsed.Password = mirror.MethodBasic, c.Basic.Username, mirror.Secret(c.Basic.Password)
+		parsed.Method, parsed.Username, parsed.Password = upstream.MethodBasic, c.Basic.Username, secret.Text(c.Basic.Password)
 	}
 	if c.Bearer != nil {
 		methods++
-		parsed.Method, parsed.Token = mirror.MethodBearer, mirror.Secret(c.Bearer.Token)
+		parsed.Method, parsed.Token = upstream.MethodBearer, secret.Text(c.Bearer.Token)
 	}
 	if c.SSH != nil {
 		methods++
-		parsed.Method, parsed.KnownHosts = mirror.MethodSSH, c.SSH.KnownHosts
-		parsed.PrivateKey, parsed.Passphrase = mirror.Secret(c.SSH.PrivateKey), mirror.Secret(c.SSH.Passphrase)
+		parsed.Method, parsed.KnownHosts = upstream.MethodSSH, c.SSH.KnownHosts
+		parsed.PrivateKey, parsed.Passphrase = secret.Text(c.SSH.PrivateKey), secret.Text(c.SSH.Passphrase)
 	}
 	if app := c.GitHubApp; app != nil {
 		methods++
-		parsed.Method, parsed.PrivateKey = mirror.MethodGitHubApp, mirror.Secret(app.PrivateKey)
+		parsed.Method, parsed.PrivateKey = upstream.MethodGitHubApp, secret.Text(app.PrivateKey)
 		parsed.AppID, parsed.InstallationID, parsed.APIURL = app.AppID, app.InstallationID, app.APIURL
 	}
 	if c.ClientCertificate != nil {
 		parsed.ClientCertPEM = c.ClientCertificate.CertificatePEM
-		parsed.ClientKeyPEM = mirror.Secret(c.ClientCertificate.PrivateKeyPEM)
+		parsed.ClientKeyPEM = secret.Text(c.ClientCertificate.PrivateKeyPEM)
 	}
 	switch {
 	case methods > 1:

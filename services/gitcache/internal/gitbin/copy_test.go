@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -42,7 +43,7 @@ func copyMirror(ctx context.Context, from, to backendtest.Backend, c mirror.Cont
 
 func fetchInto(t *testing.T, b backendtest.Backend, url string, have mirror.Content) mirror.Content {
 	t.Helper()
-	def := mirror.Definition{Name: "demo", UID: "uid-1", URL: url}
+	def := mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: url}}
 	c, err := b.Fetch(t.Context(), mirror.FetchParams{Definition: def, Have: have, Epoch: 1, Guard: allowed})
 	if err != nil {
 		t.Fatal(err)

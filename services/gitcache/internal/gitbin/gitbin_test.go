@@ -24,6 +24,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -31,7 +32,7 @@ import (
 func allowed() error { return nil }
 
 func fetch(ctx context.Context, g *gitbin.Git, url string, have mirror.Content) (mirror.Content, error) {
-	def := mirror.Definition{Name: "demo", UID: "uid-1", URL: url}
+	def := mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: url}}
 	return g.Fetch(ctx, mirror.FetchParams{Definition: def, Have: have, Epoch: 1, Guard: allowed})
 }
 
@@ -114,9 +115,9 @@ func TestNothingIsInherited(t *testing.T) {
 	commit := repo.Commit(t, "main", map[string]string{"a": "1"})
 	repo.Git(t, "branch", "--", "a-telling-name", "main")
 	c, err := g.Fetch(t.Context(), mirror.FetchParams{
-		Definition: mirror.Definition{Name: "demo", UID: "uid-1", URL: repo.URL(), Credential: mirror.Credential{
-			Method: mirror.MethodBasic, Username: "user", Password: "a-password-that-git-must-not-see", AllowPlainHTTP: true,
-		}},
+		Definition: mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: repo.URL(), Credential: upstream.Credential{
+			Method: upstream.MethodBasic, Username: "user", Password: "a-password-that-git-must-not-see", AllowPlainHTTP: true,
+		}}},
 		Epoch: 1, Guard: allowed,
 	})
 	if err != nil || c.Head != commit {

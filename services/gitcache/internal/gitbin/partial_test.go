@@ -21,6 +21,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -39,7 +40,7 @@ func newPartial(t *testing.T, server *gittest.Server) *partial {
 	t.Helper()
 	repo := server.Repo(t, "demo")
 	repo.Git(t, "config", "uploadpack.allowFilter", "true")
-	p := &partial{dir: t.TempDir(), repo: repo, def: mirror.Definition{Name: "demo", UID: "uid-1", URL: repo.URL(), PartialClone: true}}
+	p := &partial{dir: t.TempDir(), repo: repo, def: mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: repo.URL(), PartialClone: true}}}
 	p.reopen(t)
 	return p
 }

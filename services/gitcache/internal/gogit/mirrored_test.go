@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -28,7 +29,7 @@ type mirrored struct {
 func newMirrored(t *testing.T, url string, cfg gogit.Config) *mirrored {
 	t.Helper()
 	cfg.Dir, cfg.Logger = t.TempDir(), slog.New(slog.DiscardHandler)
-	m := &mirrored{cfg: cfg, def: mirror.Definition{Name: "demo", UID: "uid-1", URL: url}}
+	m := &mirrored{cfg: cfg, def: mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: url}}}
 	m.reopen(t)
 	return m
 }

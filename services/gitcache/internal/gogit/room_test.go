@@ -12,6 +12,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/faults"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -42,7 +43,7 @@ func TestDiskBound(t *testing.T) {
 
 	other := server.Repo(t, "other")
 	other.Commit(t, "main", map[string]string{"b": noise(250_000)})
-	clone := &mirrored{Git: m.Git, def: mirror.Definition{Name: "other", UID: "uid-2", URL: other.URL()}}
+	clone := &mirrored{Git: m.Git, def: mirror.Definition{Name: "other", UID: "uid-2", Definition: upstream.Definition{URL: other.URL()}}}
 	full := clone.wantFailure(t, reason.StorageFull)
 	for _, words := range []string{"are needed", "of the 0.2 MiB", "gitcache-mirror-disk"} {
 		if !strings.Contains(full, words) {

@@ -21,7 +21,9 @@ import (
 
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
@@ -77,7 +79,7 @@ func fetch(t *testing.T, c *lfshttp.Client, r lfs.Request, contents ...string) a
 }
 
 func request(repo *gittest.Repo) lfs.Request {
-	return lfs.Request{OwnerTask: mirror.OwnerTask{Definition: mirror.Definition{Name: "demo", UID: "uid", URL: repo.URL()}}}
+	return lfs.Request{OwnerTask: mirror.OwnerTask{Definition: mirror.Definition{Name: "demo", UID: "uid", Definition: upstream.Definition{URL: repo.URL()}}}}
 }
 
 func wantReason(t *testing.T, err error, want reason.Reason) {
@@ -205,7 +207,7 @@ func TestCredentialStaysAtItsHost(t *testing.T) {
 	store := listen(t, "x")
 	r := request(repo)
 	wantReason(t, fetch(t, newClient(t), r, "x").err, reason.UpstreamAuthRejected)
-	r.Definition.Credential = mirror.Credential{Method: mirror.MethodBasic, Username: "leat", Password: "canary", AllowPlainHTTP: true}
+	r.Definition.Credential = upstream.Credential{Method: upstream.MethodBasic, Username: "leat", Password: "canary", AllowPlainHTTP: true}
 	name, ticket := repo.LFS().Ticket()
 
 	if a := fetch(t, newClient(t), r, "x"); a.got["x"] != "x" || a.err != nil {
@@ -288,8 +290,8 @@ func TestSSHGrants(t *testing.T) {
 	repo := server.Repo(t, "demo")
 	r := request(repo)
 	r.Definition.URL = repo.SSHURL()
-	r.Definition.Credential = mirror.Credential{
-		Method: mirror.MethodSSH, PrivateKey: mirror.Secret(server.SSHPrivateKey()), KnownHosts: server.SSHKnownHosts(),
+	r.Definition.Credential = upstream.Credential{
+		Method: upstream.MethodSSH, PrivateKey: secret.Text(server.SSHPrivateKey()), KnownHosts: server.SSHKnownHosts(),
 	}
 	if a := fetch(t, newClient(t), r, "x"); a.err == nil {
 		t.Errorf("got %v from a host without git-lfs-authenticate, want an error", a)
@@ -363,7 +365,7 @@ func TestOldAddresses(t *testing.T) {
 		}}})
 	}))
 	t.Cleanup(server.Close)
-	r := lfs.Request{OwnerTask: mirror.OwnerTask{Definition: mirror.Definition{UID: "uid", URL: server.URL + "/demo"}}}
+	r := lfs.Request{OwnerTask: mirror.OwnerTask{Definition: mirror.Definition{UID: "uid", Definition: upstream.Definition{URL: server.URL + "/demo"}}}}
 	if a := fetch(t, newClient(t), r, "x"); a.got["x"] != "x" || a.err != nil || batches != 1 {
 		t.Errorf("got %v after %d batches, want the object after one", a, batches)
 	}

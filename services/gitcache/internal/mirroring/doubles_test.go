@@ -22,13 +22,14 @@ import (
 
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/lease"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
 
-// upstream answers fetches with what a test puts into it, and counts.
-type upstream struct {
+// fakeUpstream answers fetches with what a test puts into it, and counts.
+type fakeUpstream struct {
 	mu       sync.Mutex
 	refs     map[string]string
 	err      error
@@ -82,9 +83,9 @@ func (o *objects) Close() error { return nil }
 // Open implements content.Opener.
 func (o *objects) Open(context.Context, string) (content.Reader, error) { return o, nil }
 
-func (u *upstream) Check(mirror.Definition) error { return nil }
+func (u *fakeUpstream) Check(mirror.Definition) error { return nil }
 
-func (u *upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
+func (u *fakeUpstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
 	u.begin(p.Epoch, !p.Have.Exists())
 	defer u.end()
 	select {
@@ -109,7 +110,7 @@ func (u *upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 	return p.Admit(ctx, u.objects, fetched)
 }
 
-func (u *upstream) begin(epoch uint64, clone bool) {
+func (u *fakeUpstream) begin(epoch uint64, clone bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.fetches++
@@ -122,19 +123,19 @@ func (u *upstream) begin(epoch uint64, clone bool) {
 	u.times = append(u.times, time.Now())
 }
 
-func (u *upstream) end() {
+func (u *fakeUpstream) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.inFlight--
 }
 
-func (u *upstream) set(refs map[string]string, err error) {
+func (u *fakeUpstream) set(refs map[string]string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.refs, u.err = refs, err
 }
 
-func (u *upstream) count() int {
+func (u *fakeUpstream) count() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.fetches
@@ -371,7 +372,7 @@ func (f *fleet) leave(url string) {
 
 // backend is put together of the doubles that tests change one by one.
 type backend struct {
-	*upstream
+	*fakeUpstream
 	*filler
 	*gate
 	mirrors
@@ -380,12 +381,12 @@ type backend struct {
 }
 
 func (b backend) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
-	return b.upstream.Fetch(ctx, p)
+	return b.fakeUpstream.Fetch(ctx, p)
 }
 
 // world is what replicas share.
 type world struct {
-	upstream *upstream
+	upstream *fakeUpstream
 	events   *eventLog
 	leases   lease.Store
 	fleet    *fleet
@@ -400,7 +401,7 @@ type world struct {
 }
 
 func definition(name string) mirror.Definition {
-	return mirror.Definition{Name: name, UID: "uid-" + name, Version: 1, URL: "https://git.invalid/" + name, PollInterval: time.Minute}
+	return mirror.Definition{Name: name, UID: "uid-" + name, Version: 1, Definition: upstream.Definition{URL: "https://git.invalid/" + name, PollInterval: time.Minute}}
 }
 
 // replica starts a set with these repositories; stop ends it and waits.

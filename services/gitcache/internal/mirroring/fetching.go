@@ -34,7 +34,7 @@ type fetchState struct {
 
 // define takes over a definition. A changed upstream is asked at once.
 func (s *fetchState) define(def mirror.Definition, interval time.Duration, now time.Time) {
-	if !def.SameUpstream(s.definition) || (s.definition.Suspended && !def.Suspended) {
+	if !def.SameUpstream(s.definition.Definition) || (s.definition.Suspended && !def.Suspended) {
 		s.schedule = s.schedule.Restart(now)
 	}
 	s.schedule = s.schedule.WithInterval(interval, now)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/verify"
@@ -97,7 +98,7 @@ func (h *holding) amend(apply func(c *mirror.Content)) {
 }
 
 // setPolicy makes another policy count. From here on nothing is delivered that it has not verified.
-func (h *holding) setPolicy(v mirror.Verification) {
+func (h *holding) setPolicy(v upstream.Verification) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.verifier = verify.New(v)

@@ -25,7 +25,7 @@ import (
 
 func newWorld() world {
 	return world{
-		upstream: &upstream{refs: map[string]string{"refs/heads/main": "c1"}}, events: &eventLog{}, leases: leasemem.New(), fleet: &fleet{sets: map[string]*mirroring.Set{}},
+		upstream: &fakeUpstream{refs: map[string]string{"refs/heads/main": "c1"}}, events: &eventLog{}, leases: leasemem.New(), fleet: &fleet{sets: map[string]*mirroring.Set{}},
 		disk: &disk{}, gate: &gate{}, filler: &filler{}, meter: metricnoop.NewMeterProvider().Meter(""),
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rendezvous"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
 func (d *disk) set(change func()) {
@@ -212,7 +213,7 @@ func TestEvictedCopyForgetsHeldRefs(t *testing.T) {
 		w, def := signed(t)
 		held := mirror.Ref{Name: "refs/heads/main", Object: badCommit, Commit: badCommit, Held: "is not signed"}
 		loaded := map[string]mirror.Content{def.UID: {
-			Refs: mirror.Refs{held}, FreshAt: time.Now(), Epoch: 1, Policy: def.Verification.Fingerprint(),
+			Refs: mirror.Refs{held}, FreshAt: time.Now(), Epoch: 1, Policy: provenance.Fingerprint(def.Verification),
 		}}
 		w.upstream.set(nil, &mirror.UpstreamError{Reason: reason.UpstreamUnreachable})
 		order := rendezvous.Order(def.UID, []string{"http://a", "http://b"})

@@ -13,11 +13,11 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/signtest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring/verify"
-	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
 const (
@@ -39,7 +39,7 @@ func signed(t *testing.T) (world, mirror.Definition) {
 	}}
 	w.upstream.set(map[string]string{"refs/heads/main": goodCommit}, nil)
 	def := definition("demo")
-	def.Verification = mirror.Verification{Mode: provenance.ModeCommit, SSHAllowedSigners: signer.PublicKey()}
+	def.Verification = upstream.Verification{Mode: upstream.ModeCommit, SSHAllowedSigners: signer.PublicKey()}
 	return w, def
 }
 
@@ -104,7 +104,7 @@ func TestNewPolicyCountsBeforeAnythingIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, strict := signed(t)
 		open := strict
-		open.Verification = mirror.Verification{}
+		open.Verification = upstream.Verification{}
 		set, stop := w.replica(t, "a", nil, open)
 		defer stop()
 		synctest.Wait()
@@ -164,7 +164,7 @@ func TestDamageFoundWhileJudging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, def := signed(t)
 		open := def
-		open.Verification = mirror.Verification{}
+		open.Verification = upstream.Verification{}
 		set, stop := w.replica(t, "a", nil, open)
 		defer stop()
 		synctest.Wait()
@@ -203,7 +203,7 @@ func TestUpstreamLiesAboutTags(t *testing.T) {
 	t.Parallel()
 	w, def := signed(t)
 	signer := signtest.New(t)
-	def.Verification = mirror.Verification{Mode: provenance.ModeTag, SSHAllowedSigners: signer.PublicKey()}
+	def.Verification = upstream.Verification{Mode: upstream.ModeTag, SSHAllowedSigners: signer.PublicKey()}
 	tag := func(object, kind, name string) string {
 		return signer.SignTag(t, "object "+object+"\ntype "+kind+"\ntag "+name+"\ntagger A <a@b.c> 1 +0000\n\n"+name+"\n")
 	}
@@ -255,7 +255,7 @@ func TestStopWhileVerificationFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, strict := signed(t)
 		open := strict
-		open.Verification = mirror.Verification{}
+		open.Verification = upstream.Verification{}
 		set, stop := w.replica(t, "a", nil, open)
 		synctest.Wait()
 		w.upstream.objects.fail(errors.New("disk is slow"))

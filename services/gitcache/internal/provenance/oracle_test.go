@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
@@ -163,7 +164,7 @@ func (f *forge) gitAccepts(kind, id string) bool {
 
 func (f *forge) policy() *provenance.Policy {
 	f.t.Helper()
-	p, err := provenance.New(provenance.ModeTagAndCommit, f.pgpKeys, f.allowed)
+	p, err := provenance.New(upstream.Verification{Mode: upstream.ModeTagAndCommit, PGPKeys: f.pgpKeys, SSHAllowedSigners: f.allowed})
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -5,53 +5,49 @@
 package provenance
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
 	"github.com/leatdev/leat/internal/signers"
+	"github.com/leatdev/leat/internal/upstream"
 )
-
-// Mode says what has to be signed before it is delivered.
-type Mode string
-
-// The modes.
-const (
-	// ModeNone accepts everything.
-	ModeNone Mode = ""
-	// ModeCommit wants the commit signed that a ref leads to, whether the ref is a branch or a tag.
-	ModeCommit Mode = "commit"
-	// ModeTag wants annotated tags that are signed. Branches deliver nothing.
-	ModeTag Mode = "tag"
-	// ModeTagAndCommit is ModeCommit, and tags have to be annotated and signed too.
-	ModeTagAndCommit Mode = "tag_and_commit"
-)
-
-// WantsCommit reports whether the commit that a ref leads to has to be signed.
-func (m Mode) WantsCommit() bool { return m == ModeCommit || m == ModeTagAndCommit }
-
-// WantsTag reports whether tags have to be annotated and signed.
-func (m Mode) WantsTag() bool { return m == ModeTag || m == ModeTagAndCommit }
 
 // Policy says what has to be signed, and by whom. It is immutable and may be used concurrently.
 type Policy struct {
-	Mode    Mode
+	Mode    upstream.Mode
 	signers *signers.Set
 }
 
-// New makes a policy of the two lists that signers.Parse reads; its errors are those of that.
-func New(mode Mode, pgpKeys, sshAllowedSigners string) (*Policy, error) {
-	switch mode {
-	case ModeCommit, ModeTag, ModeTagAndCommit:
-	case ModeNone:
+// New makes the policy of a repository's verification. Its errors are those of signers.Parse.
+func New(v upstream.Verification) (*Policy, error) {
+	switch v.Mode {
+	case upstream.ModeCommit, upstream.ModeTag, upstream.ModeTagAndCommit:
+	case upstream.ModeNone:
 		return &Policy{}, nil
 	default:
-		return nil, fmt.Errorf("unknown mode of verification %q", mode)
+		return nil, fmt.Errorf("unknown mode of verification %q", v.Mode)
 	}
-	set, err := signers.Parse(pgpKeys, sshAllowedSigners)
+	set, err := signers.Parse(v.PGPKeys, v.SSHAllowedSigners)
 	if err != nil {
 		return nil, err
 	}
-	return &Policy{Mode: mode, signers: set}, nil
+	return &Policy{Mode: v.Mode, signers: set}, nil
+}
+
+// rulesVersion grows when objects are verified in another way than before, so that all of them are
+// verified again.
+const rulesVersion = 1
+
+// Fingerprint identifies a verification, with the same text on every replica. It is empty if no
+// signature is required.
+func Fingerprint(v upstream.Verification) string {
+	if v.Mode == upstream.ModeNone {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %q %q", rulesVersion, v.Mode, v.PGPKeys, v.SSHAllowedSigners))
+	return hex.EncodeToString(sum[:])
 }
 
 // VerifyCommit reports whether one of the policy's keys signed a commit. The error is a

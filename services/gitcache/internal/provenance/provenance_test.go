@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
@@ -328,7 +329,7 @@ func TestSHA256Repository(t *testing.T) {
 
 func FuzzVerify(f *testing.F) {
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9OF5kXFNqjZeDCAjI6cYwt1SGC8aZDXHUYxqOXFcCX"
-	policy, err := provenance.New(provenance.ModeTagAndCommit, "", key)
+	policy, err := provenance.New(upstream.Verification{Mode: upstream.ModeTagAndCommit, SSHAllowedSigners: key})
 	if err != nil {
 		f.Fatal(err)
 	}

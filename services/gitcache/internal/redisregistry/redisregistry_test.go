@@ -16,6 +16,7 @@ import (
 
 	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
 )
@@ -66,14 +67,13 @@ func (r *replica) want(t *testing.T, defs ...mirror.Definition) {
 
 func definition(version int64) mirror.Definition {
 	return mirror.Definition{
-		Name: "demo", UID: "uid-1", Version: version, URL: "https://git.invalid/demo",
-		ProxyURL: "socks5://u:open sesame@proxy.invalid",
-		Parent:   "other", ParentUID: "uid-other", PartialClone: true,
-		Credential: mirror.Credential{
-			Method: mirror.MethodBasic, Username: "leat", Password: "open sesame", AppID: 1, InstallationID: 2,
-			APIURL: "https://api.invalid", ClientCertPEM: "certificate", ClientKeyPEM: "open sesame",
+		Name: "demo", UID: "uid-1", Version: version, Parent: "other", ParentUID: "uid-other",
+		Definition: upstream.Definition{
+			URL: "https://git.invalid/demo", ProxyURL: "socks5://u:open sesame@proxy.invalid", PartialClone: true, Credential: upstream.Credential{
+				Method: upstream.MethodBasic, Username: "leat", Password: "open sesame", AppID: 1, InstallationID: 2,
+				APIURL: "https://api.invalid", ClientCertPEM: "certificate", ClientKeyPEM: "open sesame",
+			}, WebhookSecret: "open sesame for webhooks, too",
 		},
-		WebhookSecret: "open sesame for webhooks, too",
 	}
 }
 

@@ -4,6 +4,7 @@
 package redisregistry
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -16,11 +17,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/leatdev/leat/internal/durable"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
-	"github.com/leatdev/leat/services/gitcache/internal/provenance"
 )
 
 // copyOnDisk is the hash as it was last read; values are kept sealed.
@@ -29,53 +29,18 @@ type copyOnDisk struct {
 	Values     map[string]string `json:"values"`
 }
 
-// record is a definition as it is sealed.
+// record is a definition as it is sealed: one flat JSON object. Replicas of other versions read and
+// write it, too, during an upgrade; they ignore fields that they do not know.
 type record struct {
-	UID          string        `json:"uid"`
-	Version      int64         `json:"version"`
-	URL          string        `json:"url"`
-	PollInterval time.Duration `json:"poll_interval,omitempty"`
-	CAPEM        string        `json:"ca_pem,omitempty"`
-	Suspended    bool          `json:"suspended,omitempty"`
-	Method       mirror.Method `json:"method,omitempty"`
-	Username     string        `json:"username,omitempty"`
-	Password     string        `json:"password,omitempty"`
-	Token        string        `json:"token,omitempty"`
-	PrivateKey   string        `json:"private_key,omitempty"`
-	Passphrase   string        `json:"passphrase,omitempty"`
-	KnownHosts   string        `json:"known_hosts,omitempty"`
-	PlainHTTP    bool          `json:"allow_plain_http,omitempty"`
-
-	WebhookSecret string `json:"webhook_secret,omitempty"`
-	AppID         int64  `json:"app_id,omitempty"`
-	Installation  int64  `json:"installation_id,omitempty"`
-	APIURL        string `json:"api_url,omitempty"`
-	ClientCert    string `json:"client_certificate,omitempty"`
-	ClientKey     string `json:"client_key,omitempty"`
-	ProxyURL      string `json:"proxy_url,omitempty"`
-	Parent        string `json:"parent,omitempty"`
-	ParentUID     string `json:"parent_uid,omitempty"`
-	PartialClone  bool   `json:"partial_clone,omitempty"`
-
-	VerificationMode  provenance.Mode `json:"verification_mode,omitempty"`
-	PGPKeys           string          `json:"pgp_keys,omitempty"`
-	SSHAllowedSigners string          `json:"ssh_allowed_signers,omitempty"`
+	mirror.Definition
+	upstream.Credential
+	upstream.Verification
 }
 
 // encode makes the hash's value: "version uid base64(sealed record)". Version and UID are outside
-// for the scripts; they are inside too, and only those count.
+// for the scripts; they are inside, too, and only those count.
 func (r *Registry) encode(def mirror.Definition) (string, error) {
-	c := def.Credential
-	plain, err := json.Marshal(record{
-		UID: def.UID, Version: def.Version, URL: def.URL, PollInterval: def.PollInterval, CAPEM: def.CAPEM,
-		Suspended: def.Suspended, Method: c.Method, Username: c.Username, Password: c.Password.Reveal(),
-		Token: c.Token.Reveal(), PrivateKey: c.PrivateKey.Reveal(), Passphrase: c.Passphrase.Reveal(),
-		KnownHosts: c.KnownHosts, PlainHTTP: c.AllowPlainHTTP, AppID: c.AppID, Installation: c.InstallationID,
-		APIURL: c.APIURL, ClientCert: c.ClientCertPEM, ClientKey: c.ClientKeyPEM.Reveal(), ProxyURL: def.ProxyURL.Reveal(),
-		WebhookSecret: def.WebhookSecret.Reveal(), Parent: def.Parent, ParentUID: def.ParentUID, PartialClone: def.PartialClone,
-		VerificationMode: def.Verification.Mode,
-		PGPKeys:          def.Verification.PGPKeys, SSHAllowedSigners: def.Verification.SSHAllowedSigners,
-	})
+	plain, err := marshal(def)
 	if err != nil {
 		return "", fmt.Errorf("encode definition: %w", err)
 	}
@@ -84,6 +49,26 @@ func (r *Registry) encode(def mirror.Definition) (string, error) {
 		return "", fmt.Errorf("seal definition: %w", err)
 	}
 	return fmt.Sprintf("%d %s %s", def.Version, def.UID, base64.StdEncoding.EncodeToString(sealed)), nil
+}
+
+// marshal returns the record of a definition with its secrets, which their own encoding hides.
+func marshal(def mirror.Definition) ([]byte, error) {
+	redacted, err := json.Marshal(record{def, def.Credential, def.Verification})
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(redacted))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
+		return nil, err
+	}
+	for name, text := range def.Secrets() {
+		if text != "" {
+			fields[name] = text.Reveal()
+		}
+	}
+	return json.Marshal(fields)
 }
 
 func (r *Registry) decode(name, value string) (mirror.Definition, error) {
@@ -96,22 +81,13 @@ func (r *Registry) decode(name, value string) (mirror.Definition, error) {
 	if err != nil {
 		return mirror.Definition{}, fmt.Errorf("open definition: %w", err)
 	}
-	var d record
-	if err := json.Unmarshal(plain, &d); err != nil {
+	var read record
+	if err := json.Unmarshal(plain, &read); err != nil {
 		return mirror.Definition{}, fmt.Errorf("decode definition: %w", err)
 	}
-	return mirror.Definition{
-		Name: name, UID: d.UID, Version: d.Version, URL: d.URL, PollInterval: d.PollInterval, CAPEM: d.CAPEM,
-		Suspended: d.Suspended, ProxyURL: mirror.Secret(d.ProxyURL), WebhookSecret: mirror.Secret(d.WebhookSecret),
-		Parent: d.Parent, ParentUID: d.ParentUID, PartialClone: d.PartialClone,
-		Verification: mirror.Verification{Mode: d.VerificationMode, PGPKeys: d.PGPKeys, SSHAllowedSigners: d.SSHAllowedSigners},
-		Credential: mirror.Credential{
-			Method: d.Method, Username: d.Username, Password: mirror.Secret(d.Password), Token: mirror.Secret(d.Token),
-			PrivateKey: mirror.Secret(d.PrivateKey), Passphrase: mirror.Secret(d.Passphrase), KnownHosts: d.KnownHosts,
-			AllowPlainHTTP: d.PlainHTTP, AppID: d.AppID, InstallationID: d.Installation, APIURL: d.APIURL,
-			ClientCertPEM: d.ClientCert, ClientKeyPEM: mirror.Secret(d.ClientKey),
-		},
-	}, nil
+	def := read.Definition
+	def.Name, def.Credential, def.Verification = name, read.Credential, read.Verification
+	return def, nil
 }
 
 func header(value string) (version int64, uid string, err error) {

@@ -14,6 +14,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/leatdev/leat/internal/lease/leasemem"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
@@ -95,7 +96,7 @@ func (r *registry) child(t *testing.T) mirror.Definition {
 // TestTidy follows changes of the root, and deletes what is left of it.
 func TestTidy(t *testing.T) {
 	t.Parallel()
-	root := mirror.Definition{Name: "demo", UID: "uid", Version: 1, URL: "https://git.example.com/group/demo.git"}
+	root := mirror.Definition{Name: "demo", UID: "uid", Version: 1, Definition: upstream.Definition{URL: "https://git.example.com/group/demo.git"}}
 	k, r := newKeeper(t, root)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody fetches here: it is enough that the repository is defined
@@ -107,7 +108,7 @@ func TestTidy(t *testing.T) {
 	if def := r.child(t); err != nil || def.UID != uid || def.Parent != "demo" || def.URL != "https://git.example.com/group/lib.git" {
 		t.Errorf("got %+v, want it as located at %s (%v)", def, uid, err)
 	}
-	root.Version, root.Credential = 2, mirror.Credential{Method: mirror.MethodBearer, Token: "new"}
+	root.Version, root.Credential = 2, upstream.Credential{Method: upstream.MethodBearer, Token: "new"}
 	if err := errors.Join(r.Put(t.Context(), root), k.Tidy(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestTidy(t *testing.T) {
 // TestSubmodulesAreBounded refuses what a push could name without end.
 func TestSubmodulesAreBounded(t *testing.T) {
 	t.Parallel()
-	k, r := newKeeper(t, mirror.Definition{Name: "demo", UID: "uid", URL: "https://git.example.com/group/demo.git"})
+	k, r := newKeeper(t, mirror.Definition{Name: "demo", UID: "uid", Definition: upstream.Definition{URL: "https://git.example.com/group/demo.git"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var err error

@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -82,8 +83,10 @@ func derive(root mirror.Definition, address string, shared []Prefix) mirror.Defi
 	sum := sha256.Sum256([]byte(root.UID + "\n" + address))
 	id := hex.EncodeToString(sum[:])
 	def := mirror.Definition{
-		Name: root.Name + mirror.SubmoduleMark + id[:16], UID: "submodule-" + id[:32], Version: root.Version, URL: address,
-		PollInterval: pollInterval, ProxyURL: root.ProxyURL, Suspended: root.Suspended, Parent: root.Name, ParentUID: root.UID,
+		Name: root.Name + mirror.SubmoduleMark + id[:16], UID: "submodule-" + id[:32], Version: root.Version, Parent: root.Name, ParentUID: root.UID,
+		Definition: upstream.Definition{
+			URL: address, PollInterval: pollInterval, ProxyURL: root.ProxyURL, Suspended: root.Suspended,
+		},
 	}
 	if sameHost(root.URL, address) {
 		def.CAPEM = root.CAPEM

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -83,8 +84,10 @@ func TestOtherURLs(t *testing.T) {
 func TestSecCredentialsAreForTheirFolder(t *testing.T) {
 	t.Parallel()
 	root := mirror.Definition{
-		Name: "demo", UID: "uid", Version: 7, URL: "https://git.example.com/group/demo.git", CAPEM: "ca", ProxyURL: "http://proxy", WebhookSecret: "w",
-		Credential: mirror.Credential{Method: mirror.MethodBearer, Token: "canary"},
+		Name: "demo", UID: "uid", Version: 7, Definition: upstream.Definition{
+			URL: "https://git.example.com/group/demo.git", CAPEM: "ca", ProxyURL: "http://proxy", WebhookSecret: "w",
+			Credential: upstream.Credential{Method: upstream.MethodBearer, Token: "canary"},
+		},
 	}
 	shared := prefixes(t, "https://git.example.com/open", "https://elsewhere.example/group/", "git@git.example.com:open")
 	for url, want := range map[string]struct{ credential, ca bool }{

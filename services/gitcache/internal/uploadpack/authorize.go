@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -42,7 +43,7 @@ func (g gated) RoundTrip(req *http.Request) (*http.Response, error) {
 type authorizer struct {
 	gated
 	origin     *url.URL
-	credential mirror.Credential
+	credential upstream.Credential
 	guard      func() error
 	app        *appTokens // of a GitHub App, else nil
 }
@@ -86,10 +87,10 @@ func (a *authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
 	case !isAllowed:
 	case a.app != nil:
 		return a.roundTripApp(req)
-	case a.credential.Method == mirror.MethodBasic:
+	case a.credential.Method == upstream.MethodBasic:
 		req = req.Clone(req.Context())
 		req.SetBasicAuth(a.credential.Username, a.credential.Password.Reveal())
-	case a.credential.Method == mirror.MethodBearer:
+	case a.credential.Method == upstream.MethodBearer:
 		req = req.Clone(req.Context())
 		req.Header.Set("Authorization", "Bearer "+a.credential.Token.Reveal())
 	}
@@ -141,7 +142,7 @@ type appTokens struct {
 // and other repositories share their answers.
 func (c *Client) newAppTokens(def mirror.Definition) (*appTokens, error) {
 	cred := def.Credential
-	if cred.Method != mirror.MethodGitHubApp {
+	if cred.Method != upstream.MethodGitHubApp {
 		return nil, nil
 	}
 	base := cred.APIURL

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -32,13 +34,13 @@ func checkDefinition(def mirror.Definition, dir string) error {
 		return err
 	}
 	switch c := def.Credential; c.Method {
-	case mirror.MethodGitHubApp:
+	case upstream.MethodGitHubApp:
 		return checkApp(t)
-	case mirror.MethodSSH:
+	case upstream.MethodSSH:
 		return checkSSH(t, dir)
-	case mirror.MethodBasic:
+	case upstream.MethodBasic:
 		return checkHTTP(t, "credential.basic.password", c.Password)
-	case mirror.MethodBearer:
+	case upstream.MethodBearer:
 		return checkHTTP(t, "credential.bearer.token", c.Token)
 	default:
 		if t.isSSH() {
@@ -95,13 +97,13 @@ func checkApp(t target) error {
 // checkHTTP checks a credential that is sent over HTTP, and its secret, which is in that field. A
 // line break would end the header that carries the secret. The key of a GitHub App is not sent, and
 // has some.
-func checkHTTP(t target, field string, secret mirror.Secret) error {
+func checkHTTP(t target, field string, secret secret.Text) error {
 	switch c := t.def.Credential; {
 	case t.isSSH():
 		return refuse("credential", "An SSH URL needs an SSH key.")
 	case secret == "":
 		return refuse(field, "It is empty.")
-	case c.Method != mirror.MethodGitHubApp && strings.ContainsAny(secret.Reveal(), "\r\n\x00"):
+	case c.Method != upstream.MethodGitHubApp && strings.ContainsAny(secret.Reveal(), "\r\n\x00"):
 		return refuse(field, "It holds a line break.")
 	case t.endpoint.Protocol == "http" && !c.AllowPlainHTTP:
 		return refuse("credential.allow_plain_http",

@@ -29,7 +29,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -37,18 +39,18 @@ func certificatePEM(c *x509.Certificate) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
-func rsaPEM(t *testing.T) (*rsa.PrivateKey, mirror.Secret) {
+func rsaPEM(t *testing.T) (*rsa.PrivateKey, secret.Text) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
 	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
-	return key, mirror.Secret(pem.EncodeToMemory(block))
+	return key, secret.Text(pem.EncodeToMemory(block))
 }
 
 // clientPair is a self-signed client certificate.
-func clientPair(t *testing.T) mirror.Credential {
+func clientPair(t *testing.T) upstream.Credential {
 	t.Helper()
 	key, text := rsaPEM(t)
 	template := &x509.Certificate{
@@ -63,7 +65,7 @@ func clientPair(t *testing.T) mirror.Credential {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mirror.Credential{ClientCertPEM: certificatePEM(c), ClientKeyPEM: text}
+	return upstream.Credential{ClientCertPEM: certificatePEM(c), ClientKeyPEM: text}
 }
 
 // front passes every request on to another server, after look has seen it.
@@ -112,7 +114,7 @@ func TestClientCertificate(t *testing.T) {
 	f.def.Credential = pair
 	f.fetch(t)
 	f.wantRefs(t, map[string]string{"heads/main": first})
-	f.def.ProxyURL = mirror.Secret(p.url)
+	f.def.ProxyURL = secret.Text(p.url)
 	f.fetch(t)
 	if p.let.Load() == 0 || p.certs.Load() != 0 {
 		t.Errorf("got %d tunnels and %d client certificates at the proxy, want some and none", p.let.Load(), p.certs.Load())
@@ -163,8 +165,8 @@ func TestGitHubApp(t *testing.T) {
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	_, key := rsaPEM(t)
 	f := newFixture(t, repo.URL())
-	f.def.Credential = mirror.Credential{
-		Method: mirror.MethodGitHubApp, AppID: 7, InstallationID: 42, PrivateKey: key, APIURL: app.URL, AllowPlainHTTP: true,
+	f.def.Credential = upstream.Credential{
+		Method: upstream.MethodGitHubApp, AppID: 7, InstallationID: 42, PrivateKey: key, APIURL: app.URL, AllowPlainHTTP: true,
 	}
 	if err := f.Check(f.def); err != nil {
 		t.Fatal(err)
@@ -214,8 +216,8 @@ func TestSSHKeyWithPassphrase(t *testing.T) {
 	}
 	f := newFixture(t, "")
 	f.def = sshDefinition(server, repo)
-	f.def.Credential.PrivateKey = mirror.Secret(pem.EncodeToMemory(block))
-	for _, wrong := range []mirror.Secret{"", "open"} {
+	f.def.Credential.PrivateKey = secret.Text(pem.EncodeToMemory(block))
+	for _, wrong := range []secret.Text{"", "open"} {
 		f.def.Credential.Passphrase = wrong
 		if e, ok := errors.AsType[*mirror.FieldError](f.Check(f.def)); !ok || e.Field != "credential.ssh.private_key" {
 			t.Errorf("got %v, want the key refused", e)
@@ -287,7 +289,7 @@ func (p prefixes) For(string) (mirror.SharedCredential, bool) {
 	return mirror.SharedCredential(p), true
 }
 
-func sharing(c mirror.Credential) prefixes {
+func sharing(c upstream.Credential) prefixes {
 	return prefixes{Credential: c, Prefix: "http://127.0.0.1"}
 }
 
@@ -313,7 +315,7 @@ func TestSharedCredentialIsNotForImpostors(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	f.credentials = sharing(basic("leat", "shared"))
 	f.reopen(t)
-	f.def = mirror.Definition{Name: "demo", UID: "uid-1", URL: "http://git.invalid/x", ProxyURL: mirror.Secret(proxy.URL)}
+	f.def = mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: "http://git.invalid/x", ProxyURL: secret.Text(proxy.URL)}}
 	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
 	if strings.Contains(sent.String(), "Authorization") || !strings.Contains(sent.String(), "git.invalid") {
 		t.Errorf("got %q at the proxy, want a request without the credential", sent.String())
@@ -332,8 +334,8 @@ func TestCredentialOfAPrefix(t *testing.T) {
 	f.def.Credential = basic("leat", "own") // beats it, right or wrong
 	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected)
 
-	f.def.Credential = mirror.Credential{}
-	f.credentials = sharing(mirror.Credential{Method: mirror.MethodBearer, Token: "canary"})
+	f.def.Credential = upstream.Credential{}
+	f.credentials = sharing(upstream.Credential{Method: upstream.MethodBearer, Token: "canary"})
 	f.reopen(t)
 	err := f.Check(f.def)
 	if e, ok := errors.AsType[*mirror.FieldError](err); !ok || e.Field != "url" || strings.Contains(err.Error(), "canary") {

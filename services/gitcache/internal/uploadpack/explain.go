@@ -19,6 +19,7 @@ import (
 
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -67,7 +68,7 @@ func explain(err error, def mirror.Definition) error {
 		e.RetryAfter = retryAfter(refused.Header)
 	}
 	// Without a credential there is none to replace.
-	if e.Reason == reason.UpstreamAuthRejected && def.Credential.Method == mirror.MethodNone {
+	if e.Reason == reason.UpstreamAuthRejected && def.Credential.Method == upstream.MethodNone {
 		e.Message = "The upstream asks for a credential; add one to the repository's spec."
 		if def.ParentUID != "" {
 			e.Message = "The submodule's host asks for a credential. That of the repository is used in its own folder at its own host; for others an " +

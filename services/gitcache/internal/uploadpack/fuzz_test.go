@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
@@ -195,7 +196,7 @@ func FuzzTarget(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		at, err := parseTarget(mirror.Definition{URL: text})
+		at, err := parseTarget(mirror.Definition{Definition: upstream.Definition{URL: text}})
 		if err != nil {
 			if _, ok := errors.AsType[*mirror.FieldError](err); !ok {
 				t.Errorf("%q: got untyped %v", text, err)

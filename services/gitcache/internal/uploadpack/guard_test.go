@@ -14,6 +14,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -42,7 +43,7 @@ func TestSecWhatNobodyWroteIsGuarded(t *testing.T) {
 	proxy, proxied := internalService(t)
 	throughProxy := func(*http.Request) (*url.URL, error) { return url.Parse(proxy) }
 	submodule := func(address string) mirror.Definition {
-		return mirror.Definition{Name: "demo.1", UID: "submodule-1", Parent: "demo", ParentUID: "uid-1", URL: address}
+		return mirror.Definition{Name: "demo.1", UID: "submodule-1", Parent: "demo", ParentUID: "uid-1", Definition: upstream.Definition{URL: address}}
 	}
 	wantRefused := func(name string, f *fixture, def mirror.Definition) {
 		t.Helper()
@@ -62,13 +63,13 @@ func TestSecWhatNobodyWroteIsGuarded(t *testing.T) {
 		wantRefused("submodule at "+host, newFixture(t, ""), submodule("http://"+host+":"+port+"/latest/meta-data"))
 	}
 	wantRefused("submodule with TLS", newFixture(t, ""), submodule("https://127.0.0.1:"+port+"/latest/meta-data"))
-	wantRefused("submodule of an unknown root", newFixture(t, ""), mirror.Definition{UID: "submodule-1", ParentUID: "gone", URL: repo.URL()})
+	wantRefused("submodule of an unknown root", newFixture(t, ""), mirror.Definition{UID: "submodule-1", ParentUID: "gone", Definition: upstream.Definition{URL: repo.URL()}})
 	ssh := sshDefinition(server, repo)
 	ssh.Parent, ssh.ParentUID = "demo", "uid-1"
 	wantRefused("submodule over SSH", newFixture(t, ""), ssh)
 	redirecting := httptest.NewServer(http.RedirectHandler(secret+"/x/info/refs?service=git-upload-pack", http.StatusFound))
 	t.Cleanup(redirecting.Close)
-	wantRefused("redirect", newFixture(t, ""), mirror.Definition{Name: "demo", UID: "uid-2", URL: redirecting.URL + "/demo"})
+	wantRefused("redirect", newFixture(t, ""), mirror.Definition{Name: "demo", UID: "uid-2", Definition: upstream.Definition{URL: redirecting.URL + "/demo"}})
 	for _, target := range []string{"http://localhost:1/x", "https://127.0.0.1:1/x", "http://169.254.169.254/x", "https://metadata.google.internal/x"} {
 		f := newFixture(t, "")
 		f.proxy = throughProxy
@@ -79,7 +80,7 @@ func TestSecWhatNobodyWroteIsGuarded(t *testing.T) {
 	}
 
 	for name, def := range map[string]mirror.Definition{
-		"what an administrator wrote": {Name: "demo", UID: "uid-1", URL: repo.URL()}, "a submodule beside its root": submodule(repo.URL()),
+		"what an administrator wrote": {Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: repo.URL()}}, "a submodule beside its root": submodule(repo.URL()),
 	} {
 		f := newFixture(t, "")
 		f.guarded, f.root = true, func(string) (string, bool) { return repo.URL(), true }

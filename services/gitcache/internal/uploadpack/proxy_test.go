@@ -20,7 +20,9 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -180,13 +182,13 @@ func TestProxies(t *testing.T) {
 			t.Parallel()
 			p := newProxy(t, scheme)
 			for _, def := range []mirror.Definition{
-				{Name: "demo", UID: "uid-1", URL: plainRepo.URL(), CAPEM: p.pem},
-				{Name: "demo", UID: "uid-1", URL: secureRepo.URL(), CAPEM: ca + p.pem},
+				{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: plainRepo.URL(), CAPEM: p.pem}},
+				{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: secureRepo.URL(), CAPEM: ca + p.pem}},
 				withCA(sshDefinition(plain, plainRepo), p.pem),
 			} {
 				f := newFixture(t, "")
 				f.def = def
-				f.def.ProxyURL = mirror.Secret(p.url)
+				f.def.ProxyURL = secret.Text(p.url)
 				if err := f.Check(f.def); err != nil {
 					t.Fatal(err)
 				}
@@ -197,7 +199,7 @@ func TestProxies(t *testing.T) {
 					t.Errorf("%s: the proxy was passed by", def.URL)
 				}
 
-				f.def.ProxyURL = mirror.Secret(strings.Replace(p.url, proxyPassword, "canary-wrong", 1))
+				f.def.ProxyURL = secret.Text(strings.Replace(p.url, proxyPassword, "canary-wrong", 1))
 				err := wantReason(t, f.try(t.Context()), reason.UpstreamUnreachable)
 				if strings.Contains(err.Error(), "canary") || !strings.Contains(err.Message, "roxy") {
 					t.Errorf("%s: got %q, want it to name the proxy and hold no password", def.URL, err)
@@ -242,7 +244,7 @@ func TestProxyURLIsChecked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, "https://git.example/x")
 	for _, bad := range []string{"proxy:3128", "ftp://canary@proxy", "http://", "http://proxy/path", "http://u:canary%zz@proxy", "socks5://proxy?x=canary"} {
-		f.def.ProxyURL = mirror.Secret(bad)
+		f.def.ProxyURL = secret.Text(bad)
 		err := f.Check(f.def)
 		field, ok := errors.AsType[*mirror.FieldError](err)
 		if !ok || field.Field != "proxy_url" || strings.Contains(err.Error(), "canary") {

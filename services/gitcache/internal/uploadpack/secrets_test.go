@@ -24,7 +24,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/leatdev/leat/internal/lease/leasemem"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 )
@@ -83,14 +85,14 @@ func (j *journal) Read(context.Context, string) ([]mirror.Logged, error)  { retu
 func (j *journal) Members() []string                                      { return []string{"http://self"} }
 
 // secretKinds are all credentials, and of each the words that must not be seen.
-func secretKinds(t *testing.T, apiURL string, pair mirror.Credential) map[string]struct {
-	credential mirror.Credential
+func secretKinds(t *testing.T, apiURL string, pair upstream.Credential) map[string]struct {
+	credential upstream.Credential
 	secrets    []string
 } {
 	t.Helper()
 	_, key := rsaPEM(t)
 	type kind = struct {
-		credential mirror.Credential
+		credential upstream.Credential
 		secrets    []string
 	}
 	encoded := func(user, password string) string {
@@ -98,12 +100,12 @@ func secretKinds(t *testing.T, apiURL string, pair mirror.Credential) map[string
 	}
 	return map[string]kind{
 		"basic": {
-			mirror.Credential{Method: mirror.MethodBasic, Username: "leat", Password: "canary-password"},
+			upstream.Credential{Method: upstream.MethodBasic, Username: "leat", Password: "canary-password"},
 			[]string{"canary-password", encoded("leat", "canary-password")},
 		},
-		"bearer": {mirror.Credential{Method: mirror.MethodBearer, Token: "canary-token"}, []string{"canary-token"}},
+		"bearer": {upstream.Credential{Method: upstream.MethodBearer, Token: "canary-token"}, []string{"canary-token"}},
 		"github app": {
-			mirror.Credential{Method: mirror.MethodGitHubApp, AppID: 7, InstallationID: 42, PrivateKey: key, APIURL: apiURL},
+			upstream.Credential{Method: upstream.MethodGitHubApp, AppID: 7, InstallationID: 42, PrivateKey: key, APIURL: apiURL},
 			[]string{line(key.Reveal()), installationToken, encoded("x-access-token", installationToken)},
 		},
 		"client certificate": {pair, []string{line(pair.ClientKeyPEM.Reveal()), line(pair.ClientCertPEM)}},
@@ -137,7 +139,7 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 				t.Parallel()
 				var sent text
 				origin := set(t, &sent)
-				def := mirror.Definition{Name: "demo", UID: "uid-1", URL: origin.URL + "/demo", Credential: kind.credential}
+				def := mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: origin.URL + "/demo", Credential: kind.credential}}
 				def.CAPEM = certificatePEM(api.Certificate())
 				if origin.TLS != nil { // all of httptest's servers have one certificate
 					def.CAPEM = certificatePEM(origin.Certificate())
@@ -164,11 +166,11 @@ func TestSSHSecretsAreNotSaid(t *testing.T) {
 	repo := server.Repo(t, "demo")
 	key := stranger.SSHPrivateKey()
 	def := sshDefinition(server, repo)
-	def.Credential.PrivateKey, def.Credential.Passphrase = mirror.Secret(key), "canary-passphrase"
+	def.Credential.PrivateKey, def.Credential.Passphrase = secret.Text(key), "canary-passphrase"
 	proxied := sshDefinition(server, repo)
 	proxied.ProxyURL = "http://porter:canary-proxy@127.0.0.1:1"
-	web := mirror.Definition{Name: "demo", UID: "uid-1", URL: repo.URL(), ProxyURL: proxied.ProxyURL}
-	odd := mirror.Definition{Name: "demo", UID: "uid-1", URL: repo.URL(), ProxyURL: "http://porter:canary-proxy@%zz"}
+	web := mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: repo.URL(), ProxyURL: proxied.ProxyURL}}
+	odd := mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: repo.URL(), ProxyURL: "http://porter:canary-proxy@%zz"}}
 	for _, d := range []mirror.Definition{def, proxied, web, odd} {
 		said := runOnce(t, d)
 		for _, secret := range []string{"canary", strings.Split(string(key), "\n")[2]} {

@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -223,7 +224,7 @@ func TestUpstreamsOwnWords(t *testing.T) {
 			return true
 		})
 		f := newFixture(t, repo.URL())
-		f.def.Credential = mirror.Credential{Method: mirror.MethodBasic, Username: "leat", Password: "sesame", AllowPlainHTTP: true}
+		f.def.Credential = upstream.Credential{Method: upstream.MethodBasic, Username: "leat", Password: "sesame", AllowPlainHTTP: true}
 		err := wantReason(t, f.try(t.Context()), test.reason)
 		for _, want := range test.want {
 			if !strings.Contains(err.Message, want) {
@@ -280,7 +281,7 @@ func TestSHA256(t *testing.T) {
 	git("init", "--quiet", "--object-format=sha256", work)
 	git("-C", work, "-c", "user.name=a", "-c", "user.email=a@leat.invalid", "commit", "--quiet", "--allow-empty", "-m", "x")
 	git("-C", work, "push", "--quiet", repo.Dir(), "HEAD:refs/heads/main")
-	for _, def := range []mirror.Definition{{Name: "demo", UID: "uid-1", URL: repo.URL()}, sshDefinition(server, repo)} {
+	for _, def := range []mirror.Definition{{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: repo.URL()}}, sshDefinition(server, repo)} {
 		f := newFixture(t, "")
 		f.def = def
 		err := wantReason(t, f.try(t.Context()), reason.UpstreamProtocol)
@@ -310,7 +311,7 @@ func TestRefusalQuietsTheHost(t *testing.T) {
 	if err := wantReason(t, f.try(t.Context()), reason.UpstreamRateLimited); err.RetryAfter != 30*time.Minute {
 		t.Errorf("got retry after %s, want 30m", err.RetryAfter)
 	}
-	f.def = mirror.Definition{Name: "sibling", UID: "uid-2", URL: sibling.URL()}
+	f.def = mirror.Definition{Name: "sibling", UID: "uid-2", Definition: upstream.Definition{URL: sibling.URL()}}
 	_, err := f.Enter(t.Context(), f.def)
 	quiet, ok := errors.AsType[*mirror.QuietError](err)
 	if !ok || time.Until(quiet.Until) < 29*time.Minute {
@@ -319,7 +320,7 @@ func TestRefusalQuietsTheHost(t *testing.T) {
 	if _, ok := errors.AsType[*mirror.QuietError](f.try(t.Context())); !ok || asked.Load() != 1 {
 		t.Errorf("got %d requests, want the sibling to send none", asked.Load())
 	}
-	f.def = mirror.Definition{Name: "elsewhere", UID: "uid-3", URL: elsewhere.URL()}
+	f.def = mirror.Definition{Name: "elsewhere", UID: "uid-3", Definition: upstream.Definition{URL: elsewhere.URL()}}
 	leave, err := f.Enter(t.Context(), f.def)
 	if err != nil {
 		t.Fatal(err)

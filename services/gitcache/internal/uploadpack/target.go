@@ -16,6 +16,8 @@ import (
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/uploadpack/route"
 )
@@ -95,7 +97,7 @@ func (t target) sshAddress() string {
 
 // parseProxy reads the proxy of a definition; nil where it has none. The error is a
 // *mirror.FieldError without the URL.
-func parseProxy(secret mirror.Secret) (*url.URL, error) {
+func parseProxy(secret secret.Text) (*url.URL, error) {
 	if secret == "" {
 		return nil, nil
 	}
@@ -124,7 +126,7 @@ func parseRoots(pem string) (*x509.CertPool, error) {
 }
 
 // parseKey reads the private key of a credential, which may be encrypted with its passphrase.
-func parseKey(c mirror.Credential) (ssh.Signer, error) {
+func parseKey(c upstream.Credential) (ssh.Signer, error) {
 	if c.Passphrase != "" {
 		return ssh.ParsePrivateKeyWithPassphrase([]byte(c.PrivateKey.Reveal()), []byte(c.Passphrase.Reveal()))
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
@@ -43,7 +44,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, url string) *fixture {
 	t.Helper()
-	f := &fixture{dir: t.TempDir(), def: mirror.Definition{Name: "demo", UID: "uid-1", URL: url}}
+	f := &fixture{dir: t.TempDir(), def: mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: url}}}
 	f.reopen(t)
 	return f
 }

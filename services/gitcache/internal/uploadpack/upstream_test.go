@@ -18,13 +18,15 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/gittest"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-func basic(user, password string) mirror.Credential {
-	return mirror.Credential{
-		Method: mirror.MethodBasic, Username: user, Password: mirror.Secret(password), AllowPlainHTTP: true,
+func basic(user, password string) upstream.Credential {
+	return upstream.Credential{
+		Method: upstream.MethodBasic, Username: user, Password: secret.Text(password), AllowPlainHTTP: true,
 	}
 }
 
@@ -41,7 +43,7 @@ func TestBearer(t *testing.T) {
 		return true
 	})
 	f := newFixture(t, repo.URL())
-	f.def.Credential = mirror.Credential{Method: mirror.MethodBearer, Token: "token"}
+	f.def.Credential = upstream.Credential{Method: upstream.MethodBearer, Token: "token"}
 	wantReason(t, f.try(t.Context()), reason.UpstreamAuthRejected) // plain HTTP was not allowed
 	f.def.Credential.AllowPlainHTTP = true
 	f.fetch(t)
@@ -61,9 +63,11 @@ func TestTLS(t *testing.T) {
 
 func sshDefinition(server *gittest.Server, repo *gittest.Repo) mirror.Definition {
 	return mirror.Definition{
-		Name: "demo", UID: "uid-1", URL: repo.SSHURL(),
-		Credential: mirror.Credential{
-			Method: mirror.MethodSSH, PrivateKey: mirror.Secret(server.SSHPrivateKey()), KnownHosts: server.SSHKnownHosts(),
+		Name: "demo", UID: "uid-1", Definition: upstream.Definition{
+			URL: repo.SSHURL(),
+			Credential: upstream.Credential{
+				Method: upstream.MethodSSH, PrivateKey: secret.Text(server.SSHPrivateKey()), KnownHosts: server.SSHKnownHosts(),
+			},
 		},
 	}
 }
@@ -137,8 +141,8 @@ func TestSSHServerThatNeverEnds(t *testing.T) {
 	})
 
 	f := newFixture(t, "ssh://git@"+listener.Addr().String()+"/demo.git")
-	f.def.Credential = mirror.Credential{
-		Method: mirror.MethodSSH, PrivateKey: mirror.Secret(gittest.New(t).SSHPrivateKey()),
+	f.def.Credential = upstream.Credential{
+		Method: upstream.MethodSSH, PrivateKey: secret.Text(gittest.New(t).SSHPrivateKey()),
 		KnownHosts: knownhosts.Line([]string{listener.Addr().String()}, mustPublic(t, key)),
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -197,11 +201,11 @@ func TestContextEndsFetch(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	server := gittest.New(t)
 	for _, def := range []mirror.Definition{
-		{Name: "demo", UID: "uid-1", URL: "http://" + silent.Addr().String() + "/demo"},
-		{Name: "demo", UID: "uid-1", URL: "ssh://git@" + silent.Addr().String() + "/demo", Credential: mirror.Credential{
-			Method: mirror.MethodSSH, PrivateKey: mirror.Secret(server.SSHPrivateKey()),
+		{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: "http://" + silent.Addr().String() + "/demo"}},
+		{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: "ssh://git@" + silent.Addr().String() + "/demo", Credential: upstream.Credential{
+			Method: upstream.MethodSSH, PrivateKey: secret.Text(server.SSHPrivateKey()),
 			KnownHosts: strings.Replace(server.SSHKnownHosts(), portOf(server.SSHAddr()), portOf(silent.Addr().String()), 1),
-		}},
+		}}},
 	} {
 		f := newFixture(t, "")
 		f.def = def

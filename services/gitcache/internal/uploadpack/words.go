@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -49,7 +50,7 @@ func masked(said string, def mirror.Definition) string {
 	said = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(said, ""), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " ")
-	for _, secret := range []mirror.Secret{def.Credential.Password, def.Credential.Token, def.Credential.Passphrase, def.ProxyURL} {
+	for _, secret := range []secret.Text{def.Credential.Password, def.Credential.Token, def.Credential.Passphrase, def.ProxyURL} {
 		if secret != "" {
 			said = strings.ReplaceAll(said, secret.Reveal(), mask)
 		}

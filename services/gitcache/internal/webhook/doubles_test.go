@@ -27,6 +27,8 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
 )
@@ -196,8 +198,8 @@ func generic(secret, body string, at time.Time) delivery {
 	}}
 }
 
-func repository(name, url, secret string) mirror.Definition {
-	return mirror.Definition{Name: name, UID: "uid-" + name, URL: url, WebhookSecret: mirror.Secret(secret)}
+func repository(name, url string, signing secret.Text) mirror.Definition {
+	return mirror.Definition{Name: name, UID: "uid-" + name, Definition: upstream.Definition{URL: url, WebhookSecret: signing}}
 }
 
 func wantStatus(t *testing.T, w *httptest.ResponseRecorder, want int) {

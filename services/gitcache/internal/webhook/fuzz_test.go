@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -125,7 +126,7 @@ func FuzzAddress(f *testing.F) {
 		if got := address(" " + raw + "\n"); got != at {
 			t.Errorf("%q: got %q with white space around it, want %q", raw, got, at)
 		}
-		def := mirror.Definition{URL: raw}
+		def := mirror.Definition{Definition: upstream.Definition{URL: raw}}
 		if n, err := refs(raw); err != nil || !n.concerns(def.URL) {
 			t.Errorf("%q: a notice of it does not concern it (%v)", raw, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -31,7 +32,7 @@ type claim struct {
 
 // holds reports whether the claim proves that its sender knows the secret. It takes a time that
 // does not depend on the answer.
-func (c claim) holds(secret mirror.Secret, body []byte) bool {
+func (c claim) holds(secret secret.Text, body []byte) bool {
 	if c.mac != nil {
 		h := hmac.New(sha256.New, []byte(secret.Reveal()))
 		_, _ = h.Write([]byte(c.prefix)) // a hash does not fail
@@ -94,12 +95,12 @@ func (h *Handler) prove(ctx context.Context, c claim, name string, body []byte) 
 
 // unknownSecret replaces the missing secret of a named repository. prove ignores the result of that
 // comparison.
-const unknownSecret mirror.Secret = "stands for the secret of a repository that is not there"
+const unknownSecret secret.Text = "stands for the secret of a repository that is not there"
 
 // bySecret groups repositories by the secret that their webhooks need, and leaves out repositories
 // without one. With a name it returns that repository alone.
-func (h *Handler) bySecret(name string) map[mirror.Secret][]mirror.Definition {
-	groups := map[mirror.Secret][]mirror.Definition{}
+func (h *Handler) bySecret(name string) map[secret.Text][]mirror.Definition {
+	groups := map[secret.Text][]mirror.Definition{}
 	if h.params.DefaultSecret != "" && name == "" {
 		groups[h.params.DefaultSecret] = nil
 	}

@@ -37,6 +37,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -78,7 +79,7 @@ type Params struct {
 	Refresh func(ctx context.Context, name string) error
 	// DefaultSecret counts for repositories that have none of their own. Empty: those take no
 	// webhooks.
-	DefaultSecret mirror.Secret
+	DefaultSecret secret.Text
 	// MaxBody bounds the bytes of a delivery. Zero: 512 KiB.
 	MaxBody int64
 	Logger  *slog.Logger

@@ -22,6 +22,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/signers"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
@@ -38,9 +39,9 @@ type Verifier struct {
 }
 
 // New returns the Verifier of a policy. A policy that cannot be used makes [Verifier.Admit] fail.
-func New(v mirror.Verification) *Verifier {
-	policy, err := provenance.New(v.Mode, v.PGPKeys, v.SSHAllowedSigners)
-	return &Verifier{fingerprint: v.Fingerprint(), policy: policy, policyErr: err}
+func New(v upstream.Verification) *Verifier {
+	policy, err := provenance.New(v)
+	return &Verifier{fingerprint: provenance.Fingerprint(v), policy: policy, policyErr: err}
 }
 
 // IsRequired reports whether the policy demands any signature.

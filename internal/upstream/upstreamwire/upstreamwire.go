@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package upstreamwire turns definitions of repositories into what they are on the wire, and back:
+// in the documents that people write and in what the catalog hands to gitcache.
+//
+// It does not check what comes from the wire but for one thing: a duration that is not valid is an
+// error. A number that this version does not know becomes a value that the validation refuses.
+package upstreamwire
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/upstream"
+)
+
+// Prefixes of the names of enum values.
+const (
+	typePrefix = "REPOSITORY_TYPE_"
+	modePrefix = "VERIFICATION_MODE_"
+)
+
+// message is what a RepositorySpec and a RepositoryDefinition have in common.
+type message interface {
+	GetType() gitcachev1.RepositoryType
+	GetUrl() string
+	GetPollInterval() *durationpb.Duration
+	GetCredential() *gitcachev1.Credential
+	GetCaPem() string
+	GetProxyUrl() string
+	GetSuspended() bool
+	GetWebhookSecret() string
+	GetVerification() *gitcachev1.Verification
+	GetPartialClone() bool
+}
+
+var (
+	_ message = (*gitcachev1.RepositoryDefinition)(nil)
+	_ message = (*fleetv1.RepositorySpec)(nil)
+)
+
+// Definition returns the definition in a RepositorySpec or a RepositoryDefinition. The error is a
+// *fielderr.Error whose path begins at the definition.
+func Definition(m message) (upstream.Definition, error) {
+	if m.GetPollInterval() != nil && m.GetPollInterval().CheckValid() != nil {
+		return upstream.Definition{}, fielderr.New("poll_interval", "is not a valid duration")
+	}
+	return upstream.Definition{
+		Type: kind(m.GetType()), URL: m.GetUrl(), PollInterval: m.GetPollInterval().AsDuration(), Credential: Credential(m.GetCredential()),
+		CAPEM: m.GetCaPem(), ProxyURL: secret.Text(m.GetProxyUrl()), Suspended: m.GetSuspended(),
+		WebhookSecret: secret.Text(m.GetWebhookSecret()), Verification: verification(m.GetVerification()), PartialClone: m.GetPartialClone(),
+	}, nil
+}
+
+// DefinitionMessage returns the message of a definition for gitcache, with its secrets.
+func DefinitionMessage(d upstream.Definition) *gitcachev1.RepositoryDefinition {
+	return &gitcachev1.RepositoryDefinition{
+		Type: kindMessage(d.Type), Url: d.URL, PollInterval: interval(d), Credential: credentialMessage(d.Credential), CaPem: d.CAPEM,
+		ProxyUrl: d.ProxyURL.Reveal(), Suspended: d.Suspended, WebhookSecret: d.WebhookSecret.Reveal(),
+		Verification: verificationMessage(d.Verification), PartialClone: d.PartialClone,
+	}
+}
+
+// SpecMessage returns the message of a definition for people: its public form.
+func SpecMessage(d upstream.Definition) *fleetv1.RepositorySpec {
+	d = d.Public()
+	return &fleetv1.RepositorySpec{
+		Type: kindMessage(d.Type), Url: d.URL, PollInterval: interval(d), CaPem: d.CAPEM, ProxyUrl: d.ProxyURL.Reveal(),
+		Suspended: d.Suspended, Verification: verificationMessage(d.Verification), PartialClone: d.PartialClone,
+	}
+}
+
+// interval returns nil for the default, which is not written down.
+func interval(d upstream.Definition) *durationpb.Duration {
+	if d.PollInterval == 0 {
+		return nil
+	}
+	return durationpb.New(d.PollInterval)
+}
+
+// kind returns the type of a message, empty where it is not given.
+func kind(t gitcachev1.RepositoryType) upstream.Type {
+	if t == gitcachev1.RepositoryType_REPOSITORY_TYPE_UNSPECIFIED {
+		return ""
+	}
+	return upstream.Type(name(t.String(), typePrefix))
+}
+
+// kindMessage returns the message of a type, with the default written out.
+func kindMessage(t upstream.Type) gitcachev1.RepositoryType {
+	d := upstream.Definition{Type: t}.WithDefaults()
+	return gitcachev1.RepositoryType(gitcachev1.RepositoryType_value[typePrefix+strings.ToUpper(string(d.Type))])
+}
+
+// name returns the lower-case name of an enum value without its prefix, or the number of a value
+// that has no name.
+func name(value, prefix string) string { return strings.ToLower(strings.TrimPrefix(value, prefix)) }
+
+// Credential returns the credential of a message. One that authenticates nothing is the zero
+// Credential, whatever else the message holds.
+func Credential(m *gitcachev1.Credential) upstream.Credential {
+	certificate := m.GetClientCertificate()
+	c := upstream.Credential{
+		AllowPlainHTTP: m.GetAllowPlainHttp(), ClientCertPEM: certificate.GetCertificatePem(),
+		ClientKeyPEM: secret.Text(certificate.GetPrivateKeyPem()),
+	}
+	switch m := m.GetMethod().(type) {
+	case *gitcachev1.Credential_Basic:
+		c.Method, c.Username, c.Password = upstream.MethodBasic, m.Basic.GetUsername(), secret.Text(m.Basic.GetPassword())
+	case *gitcachev1.Credential_Bearer:
+		c.Method, c.Token = upstream.MethodBearer, secret.Text(m.Bearer.GetToken())
+	case *gitcachev1.Credential_Ssh:
+		c.Method, c.PrivateKey = upstream.MethodSSH, secret.Text(m.Ssh.GetPrivateKey())
+		c.Passphrase, c.KnownHosts = secret.Text(m.Ssh.GetPassphrase()), m.Ssh.GetKnownHosts()
+	case *gitcachev1.Credential_GithubApp:
+		c.Method, c.PrivateKey = upstream.MethodGitHubApp, secret.Text(m.GithubApp.GetPrivateKey())
+		c.AppID, c.InstallationID, c.APIURL = m.GithubApp.GetAppId(), m.GithubApp.GetInstallationId(), m.GithubApp.GetApiUrl()
+	default:
+		if c.IsZero() {
+			return upstream.Credential{}
+		}
+	}
+	return c
+}
+
+// credentialMessage returns the message of a credential, or nil for one that authenticates nothing.
+func credentialMessage(c upstream.Credential) *gitcachev1.Credential {
+	if c.IsZero() {
+		return nil
+	}
+	m := &gitcachev1.Credential{AllowPlainHttp: c.AllowPlainHTTP}
+	if c.ClientCertPEM != "" || c.ClientKeyPEM != "" {
+		m.ClientCertificate = &gitcachev1.ClientCertificate{CertificatePem: c.ClientCertPEM, PrivateKeyPem: c.ClientKeyPEM.Reveal()}
+	}
+	switch c.Method {
+	case upstream.MethodBasic:
+		m.Method = &gitcachev1.Credential_Basic{Basic: &gitcachev1.BasicCredential{Username: c.Username, Password: c.Password.Reveal()}}
+	case upstream.MethodBearer:
+		m.Method = &gitcachev1.Credential_Bearer{Bearer: &gitcachev1.BearerCredential{Token: c.Token.Reveal()}}
+	case upstream.MethodSSH:
+		m.Method = &gitcachev1.Credential_Ssh{Ssh: &gitcachev1.SSHCredential{
+			PrivateKey: c.PrivateKey.Reveal(), Passphrase: c.Passphrase.Reveal(), KnownHosts: c.KnownHosts,
+		}}
+	case upstream.MethodGitHubApp:
+		m.Method = &gitcachev1.Credential_GithubApp{GithubApp: &gitcachev1.GitHubAppCredential{
+			AppId: c.AppID, InstallationId: c.InstallationID, PrivateKey: c.PrivateKey.Reveal(), ApiUrl: c.APIURL,
+		}}
+	case upstream.MethodNone: // a client certificate alone
+	}
+	return m
+}
+
+// verification returns the verification of a message. A message without a mode gets one that the
+// validation refuses: its author wants signatures.
+func verification(m *gitcachev1.Verification) upstream.Verification {
+	if m == nil {
+		return upstream.Verification{}
+	}
+	mode := upstream.Mode(name(m.GetMode().String(), modePrefix))
+	return upstream.Verification{Mode: mode, PGPKeys: m.GetPgpKeys(), SSHAllowedSigners: m.GetSshAllowedSigners()}
+}
+
+// verificationMessage returns nil where no signature is required: a message without a mode is refused.
+func verificationMessage(v upstream.Verification) *gitcachev1.Verification {
+	if v.Mode == upstream.ModeNone {
+		return nil
+	}
+	mode := gitcachev1.VerificationMode(gitcachev1.VerificationMode_value[modePrefix+strings.ToUpper(string(v.Mode))])
+	return &gitcachev1.Verification{Mode: mode, PgpKeys: v.PGPKeys, SshAllowedSigners: v.SSHAllowedSigners}
+}

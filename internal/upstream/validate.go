@@ -1,0 +1,333 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package upstream
+
+import (
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/signers"
+)
+
+// Bounds of single fields.
+const (
+	minPollInterval    = 5 * time.Second
+	maxPollInterval    = 24 * time.Hour
+	maxURLBytes        = 2048
+	maxCertificates    = 256 << 10
+	maxKeysBytes       = 256 << 10 // of each list of a Verification
+	maxCredentialBytes = 64 << 10
+	// A webhook's secret signs text that others can see, so it must not be guessable from that.
+	minWebhookSecret = 16
+	maxWebhookSecret = 1024
+)
+
+// Validate checks everything that can be checked without reaching the upstream. The error is a
+// *fielderr.Error whose path begins at the definition. A definition stays valid: whether its keys
+// have expired is the question of [Verification.ValidateKeys].
+func (d Definition) Validate() error {
+	scheme, urlErr := validateURL("url", d.URL)
+	return fielderr.First(
+		validateType("type", d.Type),
+		validateInterval("poll_interval", d.PollInterval),
+		urlErr,
+		validateCertificates("ca_pem", d.CAPEM),
+		validateWebhookSecret("webhook_secret", d.WebhookSecret),
+		validateProxy("proxy_url", d.ProxyURL.Reveal()),
+		fielderr.Within("verification", d.Verification.validate()),
+		d.Credential.validate("credential", scheme),
+	)
+}
+
+// validateType distinguishes the kinds that Leat is going to support from slips.
+func validateType(field string, t Type) error {
+	switch t {
+	case TypeGit, "":
+		return nil
+	case TypeHelm, TypeOCI:
+		return fielderr.New(field, "%q is not supported yet; only git is", t)
+	}
+	return fielderr.New(field, "%q is not known", t)
+}
+
+// validateInterval keeps one repository from using up its host's patience, and a slip of a unit
+// from hiding pushes for days. Zero is the default.
+func validateInterval(field string, p time.Duration) error {
+	if p != 0 && (p < minPollInterval || p > maxPollInterval) {
+		return fielderr.New(field, "is %s; it must be between %s and %s", p, minPollInterval, maxPollInterval)
+	}
+	return nil
+}
+
+// validateWebhookSecret accepts an empty secret: then the hub's counts.
+func validateWebhookSecret(field string, s secret.Text) error {
+	if n := len(s); n != 0 && (n < minWebhookSecret || n > maxWebhookSecret) {
+		return fielderr.New(field, "has %d bytes; it must have %d to %d", n, minWebhookSecret, maxWebhookSecret)
+	}
+	return nil
+}
+
+// ValidateKeys checks that each list of keys has a key that can still sign at the given time: that
+// all have expired would otherwise be noticed at the next push.
+func (v Verification) ValidateKeys(now time.Time) error {
+	set, err := v.signers()
+	if err != nil || v.Mode == ModeNone {
+		return err
+	}
+	return keyError(set.Usable(now))
+}
+
+// validate leaves out whether keys have expired. gitcache validates definitions again when it has
+// lost them, and must not reject one then that the catalog accepted years ago.
+func (v Verification) validate() error {
+	_, err := v.signers()
+	return err
+}
+
+// signers returns the keys whose signatures count: an empty set if none is required.
+func (v Verification) signers() (*signers.Set, error) {
+	switch v.Mode {
+	case ModeCommit, ModeTag, ModeTagAndCommit:
+	case ModeNone:
+		return new(signers.Set), nil
+	default:
+		return nil, fielderr.New("mode", "must be commit, tag or tag_and_commit")
+	}
+	if n := max(len(v.PGPKeys), len(v.SSHAllowedSigners)); n > maxKeysBytes {
+		return nil, fielderr.New("", "has a list of %d bytes; at most %d are allowed", n, maxKeysBytes)
+	}
+	set, err := signers.Parse(v.PGPKeys, v.SSHAllowedSigners)
+	return set, keyError(err)
+}
+
+// keyError names the list that an error of package signers is about.
+func keyError(err error) error {
+	if key, ok := errors.AsType[*signers.KeyError](err); ok {
+		return fielderr.New(string(key.List), "%s", key.Message)
+	}
+	if err != nil {
+		return fielderr.New(string(signers.ListPGP), "or ssh_allowed_signers is required")
+	}
+	return nil
+}
+
+// validateProxy checks the URL of a proxy. Its user and password may be anything, so no message
+// repeats the URL.
+func validateProxy(field, p string) error {
+	if p == "" {
+		return nil
+	}
+	u, err := url.Parse(p)
+	switch {
+	case len(p) > maxURLBytes:
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(p), maxURLBytes)
+	case err != nil || strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return fielderr.New(field, "is not a URL") // the parser's error may repeat the password
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" && u.Scheme != "socks5h":
+		return fielderr.New(field, "must begin with http://, https://, socks5:// or socks5h://")
+	case u.Hostname() == "":
+		return fielderr.New(field, "names no host")
+	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return fielderr.New(field, "must not have a path, a query or a fragment")
+	}
+	return nil
+}
+
+// validateURL accepts http(s)://host/path, ssh://[user@]host/path and user@host:path, and returns
+// the scheme.
+func validateURL(field, raw string) (string, error) {
+	switch {
+	case raw == "":
+		return "", fielderr.New(field, "is required")
+	case len(raw) > maxURLBytes:
+		return "", fielderr.New(field, "has %d bytes; at most %d are allowed", len(raw), maxURLBytes)
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return "", fielderr.New(field, "holds white space or control characters")
+	case !strings.Contains(raw, "://"):
+		return "ssh", validateSCP(field, raw)
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		// The parser's error repeats the URL, which may hold a password.
+		return "", fielderr.New(field, "is not a URL")
+	}
+	return u.Scheme, validateParsed(field, u)
+}
+
+// validateParsed rejects credentials in a URL, because a URL is shown to everybody who may read the
+// repository. The user of an SSH URL is not a secret.
+func validateParsed(field string, u *url.URL) error {
+	switch u.Scheme {
+	case "http", "https":
+		if u.User != nil {
+			return fielderr.New(field, "must not hold credentials; put them into the credential")
+		}
+	case "ssh":
+		if _, set := u.User.Password(); set {
+			return fielderr.New(field, "must not hold a password; put the key into the credential")
+		}
+	default:
+		return fielderr.New(field, "scheme %q is not supported; use https, http or ssh", u.Scheme)
+	}
+	switch {
+	case u.Hostname() == "":
+		return fielderr.New(field, "names no host")
+	case u.RawQuery != "" || u.Fragment != "":
+		return fielderr.New(field, "must not have a query or a fragment")
+	}
+	return nil
+}
+
+// validateSCP checks user@host:path, the form that ssh's scp made common.
+func validateSCP(field, raw string) error {
+	address, folder, ok := strings.Cut(raw, ":")
+	user, host, hasUser := strings.Cut(address, "@")
+	if !ok || !hasUser || user == "" || host == "" || folder == "" || strings.HasPrefix(user, "-") || strings.ContainsAny(address, "/") {
+		return fielderr.New(field, "must be https://…, http://…, ssh://… or user@host:path")
+	}
+	return nil
+}
+
+// validateCertificates accepts nothing but PEM certificates, one after the other. A private key
+// among them was put into the wrong field, which is not sealed.
+func validateCertificates(field, text string) error {
+	switch {
+	case text == "":
+		return nil
+	case len(text) > maxCertificates:
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(text), maxCertificates)
+	}
+	rest, found := []byte(text), false
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil || block.Type != "CERTIFICATE" {
+			return fielderr.New(field, "holds a block that is not a certificate")
+		}
+		found = true
+	}
+	if !found || strings.TrimSpace(string(rest)) != "" {
+		return fielderr.New(field, "is not PEM")
+	}
+	return nil
+}
+
+// validate checks that the credential is complete for its method and fits the scheme of the URL. A
+// credential never travels over plain HTTP unless its author allows that.
+func (c Credential) validate(field, scheme string) error {
+	if c.IsZero() {
+		return nil
+	}
+	size := len(c.Username) + len(c.Password) + len(c.Token) + len(c.PrivateKey) + len(c.Passphrase) + len(c.KnownHosts) +
+		len(c.APIURL) + len(c.ClientCertPEM) + len(c.ClientKeyPEM)
+	if size > maxCredentialBytes {
+		return fielderr.New(field, "has more than %d bytes", maxCredentialBytes)
+	}
+	if err := c.validateClientCertificate(field+".client_certificate", scheme); err != nil {
+		return err
+	}
+	if c.Method == MethodNone {
+		return nil
+	}
+	if (c.Method == MethodSSH) != (scheme == "ssh") {
+		return fielderr.New(field+"."+string(c.Method), "does not fit a URL with the scheme %q", scheme)
+	}
+	if scheme == "http" && !c.AllowPlainHTTP {
+		return fielderr.New(field+".allow_plain_http", "must be true to send a credential over plain http")
+	}
+	return c.validateMethod(field)
+}
+
+// validateMethod checks the fields of the credential's method. A key for SSH without known hosts is
+// rejected, because Leat does not trust a host on first use.
+func (c Credential) validateMethod(field string) error {
+	switch c.Method {
+	case MethodBasic:
+		return required(field+".basic.password", c.Password.Reveal())
+	case MethodBearer:
+		return required(field+".bearer.token", c.Token.Reveal())
+	case MethodSSH:
+		return fielderr.First(required(field+".ssh.private_key", c.PrivateKey.Reveal()), required(field+".ssh.known_hosts", c.KnownHosts))
+	case MethodGitHubApp:
+		return c.validateApp(field + ".github_app")
+	case MethodNone:
+	}
+	return nil
+}
+
+// validateApp checks a GitHub App. Its API receives a token that the app's key signs, so it has to
+// be https like the upstream, with the same exception.
+func (c Credential) validateApp(field string) error {
+	switch {
+	case c.AppID <= 0:
+		return fielderr.New(field+".app_id", "is required: the number of the app")
+	case c.InstallationID <= 0:
+		return fielderr.New(field+".installation_id", "is required: the number of the installation")
+	}
+	if err := validateRSAKey(field+".private_key", c.PrivateKey.Reveal()); err != nil {
+		return err
+	}
+	if c.APIURL == "" {
+		return nil
+	}
+	if u, err := url.Parse(c.APIURL); err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		(u.Scheme != "https" && (u.Scheme != "http" || !c.AllowPlainHTTP)) {
+		return fielderr.New(field+".api_url", "must be an https URL without credentials, query and fragment")
+	}
+	return nil
+}
+
+// validateRSAKey accepts the two forms in which GitHub and openssl write RSA keys: PKCS #1 and
+// PKCS #8.
+func validateRSAKey(field, text string) error {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return fielderr.New(field, "is required: an RSA private key in PEM form")
+	}
+	if _, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
+		return nil
+	}
+	if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+		if _, ok := key.(*rsa.PrivateKey); ok {
+			return nil
+		}
+	}
+	return fielderr.New(field, "is not an RSA private key in PEM form")
+}
+
+// validateClientCertificate checks that the key belongs to the certificate: a TLS handshake would
+// report that as a failure of the upstream.
+func (c Credential) validateClientCertificate(field, scheme string) error {
+	if c.ClientCertPEM == "" && c.ClientKeyPEM == "" {
+		return nil
+	}
+	if scheme != "https" {
+		return fielderr.New(field, "does not fit a URL with the scheme %q", scheme)
+	}
+	chain := field + ".certificate_pem"
+	if err := fielderr.First(required(chain, c.ClientCertPEM), validateCertificates(chain, c.ClientCertPEM)); err != nil {
+		return err
+	}
+	if _, err := tls.X509KeyPair([]byte(c.ClientCertPEM), []byte(c.ClientKeyPEM.Reveal())); err != nil {
+		return fielderr.New(field+".private_key_pem", "is not the certificate's private key in PEM form")
+	}
+	return nil
+}
+
+func required(field, value string) error {
+	if value == "" {
+		return fielderr.New(field, "is required")
+	}
+	return nil
+}
