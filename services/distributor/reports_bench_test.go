@@ -19,6 +19,7 @@ import (
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -134,7 +135,7 @@ func benchFleet(b *testing.B, url string, clusters, services int) (*sqlstore.Sto
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = store.Close() })
-	objects := []catalog.Object{&catalog.Repository{Metadata: catalog.Metadata{Name: "demo"}, Spec: catalog.RepositorySpec{URL: "https://git.example/demo"}}}
+	objects := []catalog.Object{&catalog.Repository{Metadata: catalog.Metadata{Name: "demo"}, Spec: catalog.RepositorySpec{Definition: upstream.Definition{URL: "https://git.example/demo"}}}}
 	for c := range clusters {
 		cluster := fmt.Sprint("cluster-", c)
 		objects = append(objects, &catalog.Cluster{Metadata: catalog.Metadata{Name: cluster}})

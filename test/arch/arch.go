@@ -184,7 +184,6 @@ var wideTypes = map[string]string{
 	"services/tunnel.Config":                              "a configuration: one field per flag",
 	"services/distributor/internal/api/people.Service":    "one method per RPC",
 	"services/distributor/internal/catalog.ServiceReport": "a wire record",
-	"services/distributor/internal/sqlstore.Store":        "one method per statement of its port",
 	"cli/internal/up.up":                                  "to be taken apart",
 }
 

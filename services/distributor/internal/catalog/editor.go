@@ -229,10 +229,11 @@ func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
 }
 
 // settleNew completes what an update would take over from the stored object.
-func settleNew(created Object) error {
+func settleNew(created Object) (err error) {
 	switch o := created.(type) {
 	case *Repository:
-		return o.checkMask()
+		o.Spec, err = o.Spec.settle(nil)
+		return err
 	case *Service:
 		return o.settleConfig(nil)
 	}
@@ -268,7 +269,7 @@ func replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error
 }
 
 // carryOver moves into next what an update cannot set, and what it leaves alone by saying nothing.
-func carryOver(current, next Object) (Object, error) {
+func carryOver(current, next Object) (_ Object, err error) {
 	have, meta := current.Meta(), next.Meta()
 	meta.UID, meta.Generation, meta.CreatedAt = have.UID, have.Generation, have.CreatedAt
 	switch n := next.(type) {
@@ -278,10 +279,8 @@ func carryOver(current, next Object) (Object, error) {
 		}
 	case *Repository:
 		if c, ok := current.(*Repository); ok {
-			if err := n.keepSecrets(c); err != nil {
-				return nil, err
-			}
-			return next, n.checkMask()
+			n.Spec, err = n.Spec.settle(c)
+			return next, err
 		}
 	case *Service:
 		c, ok := current.(*Service)
@@ -308,7 +307,7 @@ func normal(object Object) Object {
 	}
 	switch o := object.(type) {
 	case *Repository:
-		o.Spec.Type = cmp.Or(o.Spec.Type, TypeGit)
+		o.Spec.Definition = o.Spec.WithDefaults()
 	case *User:
 		o.Spec.Groups = asSet(o.Spec.Groups)
 	case *AccessBinding:

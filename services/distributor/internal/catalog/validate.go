@@ -6,6 +6,7 @@ package catalog
 import (
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -226,3 +227,5 @@ func validateFolder(field, folder string) error {
 	}
 	return nil
 }
+
+func indexed(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }

@@ -6,9 +6,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -156,48 +154,6 @@ func (t *tx) upsert(ctx context.Context, row any, columns ...string) error {
 	return err
 }
 
-func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Repository) error {
-	sealed, err := t.store.sealed(r)
-	if err != nil {
-		return err
-	}
-	webhook, err := t.store.sealedWebhook(r)
-	if err != nil {
-		return err
-	}
-	proxy, err := t.store.sealedProxy(r)
-	if err != nil {
-		return err
-	}
-	verification, err := verificationColumn(r.Spec.Verification)
-	if err != nil {
-		return err
-	}
-	return t.upsert(ctx, &repositoryRow{
-		metaColumns:  meta,
-		Type:         string(r.Spec.Type),
-		URL:          r.Spec.URL,
-		PollInterval: r.Spec.PollInterval.Microseconds(),
-		Credential:   sealed,
-		CAPEM:        r.Spec.CAPEM,
-		ProxyURL:     r.Spec.ProxyURL.Masked().Reveal(),
-		ProxySealed:  proxy,
-		Suspended:    r.Spec.Suspended,
-
-		WebhookSecret: webhook,
-		Verification:  verification,
-		PartialClone:  r.Spec.PartialClone,
-	}, "type", "url", "poll_interval", "credential", "ca_pem", "proxy_url", "proxy_sealed", "suspended", "webhook_secret", "verification",
-		"partial_clone")
-}
-
-func verificationColumn(v catalog.Verification) (string, error) {
-	if v.Mode == catalog.VerifyNothing {
-		return "", nil
-	}
-	return encode(v)
-}
-
 func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.Service) error {
 	spec, err := encodeSpec(service.Spec)
 	if err != nil {
@@ -273,106 +229,4 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]string, error) 
 	var names []string
 	err := query.Scan(ctx, &names)
 	return names, translate("list dependents", err)
-}
-
-// sealed returns what is stored of a repository's credential; nil where there is none. It is bound
-// to the uid, so it cannot be moved to a repository with another URL.
-func (s *Store) sealed(r *catalog.Repository) ([]byte, error) {
-	if r.Spec.Credential.Empty() {
-		return nil, nil
-	}
-	plain, err := json.Marshal((*credentialColumn)(r.Spec.Credential))
-	if err != nil {
-		return nil, errors.New("encode credential")
-	}
-	return s.credentials.Seal(plain, []byte(r.UID))
-}
-
-// sealedWebhook returns what is stored of the secret of a repository's webhooks; nil where there is
-// none.
-func (s *Store) sealedWebhook(r *catalog.Repository) ([]byte, error) {
-	if r.Spec.WebhookSecret.Reveal() == "" {
-		return nil, nil
-	}
-	return s.webhooks.Seal([]byte(r.Spec.WebhookSecret.Reveal()), []byte(r.UID))
-}
-
-// sealedProxy returns the sealed URL of a repository's proxy; nil where it holds no password. It is
-// bound to its place, so that neither it nor a credential can stand in for the other.
-func (s *Store) sealedProxy(r *catalog.Repository) ([]byte, error) {
-	if r.Spec.ProxyURL == r.Spec.ProxyURL.Masked() {
-		return nil, nil
-	}
-	return s.credentials.Seal([]byte(r.Spec.ProxyURL.Reveal()), proxyPlace(r.UID))
-}
-
-func proxyPlace(uid string) []byte { return []byte(uid + "/proxy_url") }
-
-// opened returns the row with its secrets.
-func (s *Store) opened(row *repositoryRow) (*catalog.Repository, error) {
-	r, err := s.openedCredential(row)
-	if err != nil || len(row.ProxySealed) == 0 {
-		return r, err
-	}
-	plain, err := s.credentials.Open(row.ProxySealed, proxyPlace(row.UID))
-	if err != nil {
-		return nil, fmt.Errorf("open proxy of repository %s: %w", row.Name, err)
-	}
-	r.Spec.ProxyURL = catalog.ProxyURL(plain)
-	return r, nil
-}
-
-func (s *Store) openedCredential(row *repositoryRow) (*catalog.Repository, error) {
-	r, err := row.repository()
-	if err != nil {
-		return nil, err
-	}
-	if r.Spec.Credential, err = s.openCredential(row); err != nil {
-		return nil, err
-	}
-	r.Spec.WebhookSecret, err = s.openWebhook(row)
-	return r, err
-}
-
-func (s *Store) openCredential(row *repositoryRow) (*catalog.Credential, error) {
-	if len(row.Credential) == 0 {
-		return nil, nil
-	}
-	plain, err := s.credentials.Open(row.Credential, []byte(row.UID))
-	if err != nil {
-		return nil, fmt.Errorf("open credential of repository %s: %w", row.Name, err)
-	}
-	var column credentialColumn
-	if err := json.Unmarshal(plain, &column); err != nil {
-		return nil, fmt.Errorf("decode credential of repository %s", row.Name)
-	}
-	credential := catalog.Credential(column)
-	return &credential, nil
-}
-
-func (s *Store) openWebhook(row *repositoryRow) (*catalog.WebhookSecret, error) {
-	if len(row.WebhookSecret) == 0 {
-		return nil, nil
-	}
-	plain, err := s.webhooks.Open(row.WebhookSecret, []byte(row.UID))
-	if err != nil {
-		return nil, fmt.Errorf("open webhook secret of repository %s: %w", row.Name, err)
-	}
-	secret := catalog.WebhookSecret(plain)
-	return &secret, nil
-}
-
-// credentialColumn is the sealed form.
-type credentialColumn struct {
-	Method         catalog.CredentialMethod `json:"method"`
-	Username       string                   `json:"username,omitempty"`
-	Secret         string                   `json:"secret"`
-	Passphrase     string                   `json:"passphrase,omitempty"`
-	KnownHosts     string                   `json:"knownHosts,omitempty"`
-	AppID          int64                    `json:"appID,omitempty"`
-	InstallationID int64                    `json:"installationID,omitempty"`
-	APIURL         string                   `json:"apiURL,omitempty"`
-	AllowPlainHTTP bool                     `json:"allowPlainHTTP,omitempty"`
-	ClientCertPEM  string                   `json:"clientCertPEM,omitempty"`
-	ClientKeyPEM   string                   `json:"clientKeyPEM,omitempty"`
 }

@@ -9,8 +9,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
@@ -18,7 +22,7 @@ import (
 func testCredentials(t *testing.T, s subject) {
 	ctx, editor := t.Context(), catalog.NewEditor(s)
 	r := repository("demo")
-	r.Spec.Credential = &catalog.Credential{Method: catalog.MethodBasic, Username: "u", Secret: "hunter2-in-the-clear"}
+	r.Spec.Credential = upstream.Credential{Method: upstream.MethodBasic, Username: "u", Password: "hunter2-in-the-clear"}
 	apply(t, s, r)
 	without := repository("demo")
 	if got := apply(t, s, without)[0].Action; got != catalog.ActionUnchanged {
@@ -35,10 +39,10 @@ func testCredentials(t *testing.T, s subject) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := definitions[0].Spec.Credential; got == nil || *got != *r.Spec.Credential {
+	if got := definitions[0].Spec.Credential; got != r.Spec.Credential {
 		t.Error("the credential was not kept")
 	}
-	if got := changes(t, s, 0).Repositories[0].Spec.Credential; got != nil {
+	if got := changes(t, s, 0).Repositories[0].Spec.Credential; got != (upstream.Credential{}) {
 		t.Error("the log of changes carries the credential")
 	}
 	if other, err := sqlstore.Open(ctx, s.url, bytes.Repeat([]byte("x"), 32)); err != nil {
@@ -49,9 +53,9 @@ func testCredentials(t *testing.T, s subject) {
 		}
 		_ = other.Close()
 	}
-	r.Spec.Credential = &catalog.Credential{}
+	r.Spec.Credential, r.Spec.RemoveCredential = upstream.Credential{}, true
 	apply(t, s, r)
-	if definitions, _, err = s.Definitions(ctx); err != nil || definitions[0].Spec.Credential != nil {
+	if definitions, _, err = s.Definitions(ctx); err != nil || definitions[0].Spec.Credential != (upstream.Credential{}) {
 		t.Errorf("got %v, %v, want no credential", definitions[0].Spec.Credential, err)
 	}
 }
@@ -60,12 +64,12 @@ func testCredentials(t *testing.T, s subject) {
 // credential out. Leat must not send a credential to another server than it was given for.
 func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 	const https, ssh = "https://git.example/demo", "git@git.example:demo"
-	basic := &catalog.Credential{Method: catalog.MethodBasic, Username: "u", Secret: "p", AllowPlainHTTP: true}
-	key := &catalog.Credential{Method: catalog.MethodSSH, Secret: "key", KnownHosts: "git.example ssh-ed25519 AAAA"}
+	basic := upstream.Credential{Method: upstream.MethodBasic, Username: "u", Password: "p", AllowPlainHTTP: true}
+	key := upstream.Credential{Method: upstream.MethodSSH, PrivateKey: "key", KnownHosts: "git.example ssh-ed25519 AAAA"}
 	for i, test := range []struct {
-		credential    *catalog.Credential
+		credential    upstream.Credential
 		before, after string
-		proxy         catalog.ProxyURL // of after; that of before is http://u:p@proxy.example:3128
+		proxy         secret.Text // of after; that of before is http://u:p@proxy.example:3128
 		kept          bool
 	}{
 		{basic, https, "https://git.example:443/moved", "", true},
@@ -87,18 +91,18 @@ func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 		r := repository(name)
 		r.Spec.URL, r.Spec.Credential, r.Spec.ProxyURL = test.before, test.credential, "http://u:p@proxy.example:3128"
 		apply(t, s, r)
-		r.Spec.URL, r.Spec.Credential, r.Spec.ProxyURL = test.after, nil, test.proxy
+		r.Spec.URL, r.Spec.Credential, r.Spec.ProxyURL = test.after, upstream.Credential{}, test.proxy
 		_, err := catalog.NewEditor(s).Update(t.Context(), r)
 		if test.kept {
 			if err != nil {
-				t.Errorf("%s to %s by proxy %q: got %v, want the credential kept", test.before, test.after, test.proxy, err)
+				t.Errorf("%s to %s by proxy %q: got %v, want the credential kept", test.before, test.after, test.proxy.Reveal(), err)
 			}
 			continue
 		}
 		if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "spec.credential" || !strings.Contains(e.Message, "again") {
-			t.Errorf("%s to %s by proxy %q: got %v, want to be asked for the credential again", test.before, test.after, test.proxy, err)
+			t.Errorf("%s to %s by proxy %q: got %v, want to be asked for the credential again", test.before, test.after, test.proxy.Reveal(), err)
 		}
-		r.Spec.Credential = &catalog.Credential{}
+		r.Spec.RemoveCredential = true
 		if _, err := catalog.NewEditor(s).Update(t.Context(), r); err != nil {
 			t.Errorf("%s to %s without a credential: got %v, want it changed", test.before, test.after, err)
 		}
@@ -107,35 +111,37 @@ func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 
 func testWebhookSecrets(t *testing.T, s subject) {
 	ctx := t.Context()
-	secret, none := catalog.WebhookSecret("a secret in the clear"), catalog.WebhookSecret("")
-	stored := func() string {
+	const signing = secret.Text("a secret in the clear")
+	stored := func() secret.Text {
 		t.Helper()
 		definitions, _, err := s.Definitions(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return definitions[0].Spec.WebhookSecret.Reveal()
+		return definitions[0].Spec.WebhookSecret
 	}
 	r := repository("demo")
 	for _, step := range []struct {
-		given *catalog.WebhookSecret
-		did   catalog.Action
-		want  string
+		given  secret.Text
+		remove bool
+		did    catalog.Action
+		want   secret.Text
 	}{
-		{&secret, catalog.ActionCreated, secret.Reveal()},
-		{nil, catalog.ActionUnchanged, secret.Reveal()},
-		{&secret, catalog.ActionUnchanged, secret.Reveal()},
-		{&none, catalog.ActionConfigured, ""},
-		{&none, catalog.ActionUnchanged, ""},
-		{nil, catalog.ActionUnchanged, ""},
-		{&secret, catalog.ActionConfigured, secret.Reveal()},
+		{signing, false, catalog.ActionCreated, signing},
+		{"", false, catalog.ActionUnchanged, signing},
+		{signing, false, catalog.ActionUnchanged, signing},
+		{"", true, catalog.ActionConfigured, ""},
+		{"", true, catalog.ActionUnchanged, ""},
+		{"", false, catalog.ActionUnchanged, ""},
+		{signing, false, catalog.ActionConfigured, signing},
 	} {
-		r.Spec.WebhookSecret = step.given
+		r.Spec.WebhookSecret, r.Spec.RemoveWebhookSecret = step.given, step.remove
 		if got := apply(t, s, r)[0].Action; got != step.did || stored() != step.want {
-			t.Errorf("given %q: got %v with %q stored, want %v with %q", step.given.Reveal(), got, stored(), step.did, step.want)
+			t.Errorf("given %q, remove %t: got %v with %q stored, want %v with %q",
+				step.given.Reveal(), step.remove, got, stored().Reveal(), step.did, step.want.Reveal())
 		}
 	}
-	if got := changes(t, s, 0).Repositories[0].Spec.WebhookSecret; got != nil {
+	if got := changes(t, s, 0).Repositories[0].Spec.WebhookSecret; got != "" {
 		t.Error("the log of changes carries the secret")
 	}
 	other, err := sqlstore.Open(ctx, s.url, bytes.Repeat([]byte("x"), 32))
@@ -150,13 +156,13 @@ func testWebhookSecrets(t *testing.T, s subject) {
 
 func testProxy(t *testing.T, s subject) {
 	ctx, editor := t.Context(), catalog.NewEditor(s)
-	const secret, masked = "http://u:hunter2-in-the-clear@proxy:3128", "http://u:xxxxx@proxy:3128"
+	const given, masked = "http://u:hunter2-in-the-clear@proxy:3128", "http://u:xxxxx@proxy:3128"
 	r := repository("demo")
 	r.Spec.ProxyURL = masked
 	if _, err := editor.Create(ctx, r); err == nil {
 		t.Error("a masked password was taken for one")
 	}
-	r.Spec.ProxyURL = secret
+	r.Spec.ProxyURL = given
 	apply(t, s, r)
 	if got := changes(t, s, 0).Repositories[0].Spec.ProxyURL.Reveal(); got != masked {
 		t.Errorf("got %q from the log of changes, want the password masked", got)
@@ -171,7 +177,7 @@ func testProxy(t *testing.T, s subject) {
 		t.Fatal(err)
 	}
 	definitions, _, err := s.Definitions(ctx)
-	if err != nil || definitions[0].Spec.ProxyURL.Reveal() != secret {
+	if err != nil || definitions[0].Spec.ProxyURL.Reveal() != given {
 		t.Errorf("got %v, %v, want the password kept", definitions[0].Spec.ProxyURL, err)
 	}
 	shown.Spec.ProxyURL = "http://u:xxxxx@elsewhere:3128"
@@ -186,8 +192,8 @@ func testProxy(t *testing.T, s subject) {
 }
 
 func testVerification(t *testing.T, s subject) {
-	want := catalog.Verification{
-		Mode: catalog.VerifyTag, SSHAllowedSigners: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9OF5kXFNqjZeDCAjI6cYwt1SGC8aZDXHUYxqOXFcCX",
+	want := upstream.Verification{
+		Mode: upstream.ModeTag, SSHAllowedSigners: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ9OF5kXFNqjZeDCAjI6cYwt1SGC8aZDXHUYxqOXFcCX",
 	}
 	r := repository("demo")
 	r.Spec.Verification = want
@@ -200,7 +206,7 @@ func testVerification(t *testing.T, s subject) {
 		t.Errorf("got %+v from the log of changes, want what was put", got)
 	}
 	apply(t, s, repository("demo"))
-	if definitions, _, err = s.Definitions(t.Context()); err != nil || definitions[0].Spec.Verification != (catalog.Verification{}) {
+	if definitions, _, err = s.Definitions(t.Context()); err != nil || definitions[0].Spec.Verification != (upstream.Verification{}) {
 		t.Errorf("got %+v, %v, want it taken away", definitions, err)
 	}
 }
@@ -216,5 +222,51 @@ func testPartialClone(t *testing.T, s subject) {
 	apply(t, s, repository("demo"))
 	if definitions, _, err = s.Definitions(t.Context()); err != nil || definitions[0].Spec.PartialClone {
 		t.Errorf("got %+v, %v, want it taken away", definitions, err)
+	}
+}
+
+// testRepositoriesOfEarlierVersions has a replica of an earlier version write a repository: it knows
+// the columns, and leaves spec as it is. Replicas of both run side by side while the hub is
+// upgraded.
+func testRepositoriesOfEarlierVersions(t *testing.T, s subject) {
+	r := repository("demo")
+	r.Spec.Credential = upstream.Credential{Method: upstream.MethodBearer, Token: "hunter2"}
+	r.Spec.WebhookSecret, r.Spec.ProxyURL, r.Spec.PartialClone = "a secret in the clear", "http://u:p@proxy:3128", true
+	apply(t, s, r)
+	written := changes(t, s, 0).Repositories[0].Spec
+	for _, change := range []string{
+		"spec = ''",
+		"suspended = FALSE, poll_interval = 7000000, url = 'https://git.example/moved', proxy_url = '', proxy_sealed = NULL, partial_clone = FALSE",
+		`verification = '{"mode":"tag","ssh_allowed_signers":"ssh-ed25519 AAAA"}'`,
+	} {
+		if _, err := s.raw(t).ExecContext(t.Context(), "UPDATE repositories SET "+change); err != nil {
+			t.Fatal(err)
+		}
+		if got := changes(t, s, 0).Repositories[0].Spec; change == "spec = ''" && got != written {
+			t.Errorf("got %+v from the columns alone, want %+v", got, written)
+		}
+	}
+	want := upstream.Definition{
+		Type: upstream.TypeGit, URL: "https://git.example/moved", PollInterval: 7 * time.Second,
+		Credential: r.Spec.Credential, WebhookSecret: r.Spec.WebhookSecret,
+		Verification: upstream.Verification{Mode: upstream.ModeTag, SSHAllowedSigners: "ssh-ed25519 AAAA"},
+	}
+	definitions, _, err := s.Definitions(t.Context())
+	if err != nil || definitions[0].Spec.Definition != want {
+		t.Errorf("got %+v, %v, want %+v", definitions, err, want)
+	}
+
+	// The other way round, an earlier version reads the credential that this one has written.
+	var sealed []byte
+	if err := s.raw(t).QueryRowContext(t.Context(), "SELECT credential FROM repositories").Scan(&sealed); err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := seal.NewSealer(sealing, "repository credential")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := sealer.Open(sealed, []byte(definitions[0].UID))
+	if err != nil || string(plain) != `{"method":"bearer","secret":"hunter2"}` {
+		t.Errorf("got %s, %v, want the credential as earlier versions read it", plain, err)
 	}
 }

@@ -43,24 +43,6 @@ type clusterRow struct {
 	Sequence       int64  `bun:"sequence"`
 }
 
-type repositoryRow struct {
-	bun.BaseModel `bun:"table:repositories,alias:r"`
-	metaColumns
-	Type         string `bun:"type"`
-	URL          string `bun:"url"`
-	PollInterval int64  `bun:"poll_interval"`
-	Credential   []byte `bun:"credential"`
-	CAPEM        string `bun:"ca_pem"`
-	ProxyURL     string `bun:"proxy_url"`    // its password masked
-	ProxySealed  []byte `bun:"proxy_sealed"` // the whole of it, where it has a password
-	Suspended    bool   `bun:"suspended"`
-	// WebhookSecret is sealed.
-	WebhookSecret []byte `bun:"webhook_secret"`
-	// Verification is JSON, or empty.
-	Verification string `bun:"verification"`
-	PartialClone bool   `bun:"partial_clone"`
-}
-
 type serviceRow struct {
 	bun.BaseModel `bun:"table:services,alias:s"`
 	metaColumns
@@ -185,30 +167,6 @@ func (r *clusterRow) cluster() (*catalog.Cluster, error) {
 		}
 	}
 	return c, decode("report", r.Report, &c.Agent.Report)
-}
-
-// repository returns the row without its secrets: the proxy's password is masked.
-func (r *repositoryRow) repository() (*catalog.Repository, error) {
-	meta, err := r.metadata()
-	if err != nil {
-		return nil, err
-	}
-	var verification catalog.Verification
-	if r.Verification != "" {
-		if err := decode("verification", r.Verification, &verification); err != nil {
-			return nil, err
-		}
-	}
-	return &catalog.Repository{Metadata: meta, Spec: catalog.RepositorySpec{
-		Type:         catalog.RepositoryType(r.Type),
-		URL:          r.URL,
-		PollInterval: time.Duration(r.PollInterval) * time.Microsecond,
-		CAPEM:        r.CAPEM,
-		ProxyURL:     catalog.ProxyURL(r.ProxyURL),
-		Suspended:    r.Suspended,
-		Verification: verification,
-		PartialClone: r.PartialClone,
-	}}, nil
 }
 
 // service returns the row without its secrets: only their keys.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
@@ -95,7 +96,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"open at once":  testOpenAtOnce,
 		"closed":        testClosed,
 
-		"specs of earlier versions": testSpecsOfEarlierVersions,
+		"specs of earlier versions":        testSpecsOfEarlierVersions,
+		"repositories of earlier versions": testRepositoriesOfEarlierVersions,
 
 		"grants": testGrants,
 
@@ -118,9 +120,9 @@ func cluster(name string) *catalog.Cluster {
 }
 
 func repository(name string) *catalog.Repository {
-	return &catalog.Repository{Metadata: catalog.Metadata{Name: name}, Spec: catalog.RepositorySpec{
+	return &catalog.Repository{Metadata: catalog.Metadata{Name: name}, Spec: catalog.RepositorySpec{Definition: upstream.Definition{
 		URL: "https://git.example/" + name, PollInterval: 30 * time.Second, Suspended: true,
-	}}
+	}}}
 }
 
 func service(name, cluster string, repositories ...string) *catalog.Service {

@@ -8,6 +8,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
+	"github.com/leatdev/leat/internal/upstream/upstreamwire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
@@ -83,17 +84,8 @@ func repositoryMessage(r fleet.Record) *fleetv1.Repository {
 	}
 	return &fleetv1.Repository{
 		Metadata: metadataMessage(&repository.Metadata),
-		Spec: &fleetv1.RepositorySpec{
-			Type:         gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT,
-			Url:          repository.Spec.URL,
-			PollInterval: wire.Duration(repository.Spec.PollInterval),
-			CaPem:        repository.Spec.CAPEM,
-			ProxyUrl:     repository.Spec.ProxyURL.Masked().Reveal(),
-			Suspended:    repository.Spec.Suspended,
-			Verification: verificationMessage(repository.Spec.Verification),
-			PartialClone: repository.Spec.PartialClone,
-		},
-		Status: mirrorMessage(r.Mirror),
+		Spec:     upstreamwire.SpecMessage(repository.Spec.Definition),
+		Status:   mirrorMessage(r.Mirror),
 	}
 }
 
