@@ -63,7 +63,7 @@ type Config struct {
 	LeaseRenew   time.Duration // zero: LeaseTTL/3
 	FetchTimeout time.Duration
 	CloneTimeout time.Duration
-	Debounce     time.Duration // from a refresh call to its fetch
+	Debounce     time.Duration // between two requested fetches
 	Fetches      int           // at once
 	Clones       int           // at once
 	Memory       config.Bytes  // of all clones and large fetches together; zero: memory.Default
@@ -130,7 +130,7 @@ func (c *Config) bind(s *config.Set) {
 	s.Size(&c.MaxWebhook, "gitcache-max-webhook", 512*config.KiB, "largest body of a webhook, at most 25 MiB; a push that needs more is found by the next poll")
 	s.Duration(&c.FetchTimeout, "gitcache-fetch-timeout", times.FetchTimeout, "longest fetch into an existing mirror")
 	s.Duration(&c.CloneTimeout, "gitcache-clone-timeout", times.CloneTimeout, "longest first fetch")
-	s.Duration(&c.Debounce, "gitcache-debounce", times.Debounce, "time in which requests to refresh a repository share one fetch")
+	s.Duration(&c.Debounce, "gitcache-debounce", times.Debounce, "least time between two requested fetches of a repository; requests in between share the second")
 	s.Int(&c.Fetches, "gitcache-fetches", times.Fetches, "fetches at once")
 	s.Int(&c.Clones, "gitcache-clones", times.Clones, "first fetches at once; how many of them are indexed at once is a matter of memory")
 	s.Size(&c.Memory, "gitcache-memory", 0, "memory for indexing what was fetched, all repositories together; 0: half of GOMEMLIMIT or of the container's limit, 1 GiB without either")

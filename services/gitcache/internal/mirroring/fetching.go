@@ -126,15 +126,17 @@ func (f *fetching) change(apply func(s *fetchState)) (before fetchState) {
 	return before
 }
 
-// request has a fetch made at an instant, unless one is requested already, this replica is not the
-// owner, or none will be made then. It returns the state as it was.
-func (f *fetching) request(at time.Time, cause trace.SpanContext) (before fetchState) {
+// request has a fetch made as soon as the last requested one is apart ago, unless one is requested
+// already, this replica is not the owner, or none will be made then. It returns the state as it was,
+// and when the fetch begins.
+func (f *fetching) request(now time.Time, apart time.Duration, cause trace.SpanContext) (before fetchState, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before = f.state
+	at = before.schedule.NextRequest(now, apart)
 	if before.epoch != 0 && before.schedule.AllowsFetchAt(at) && !before.schedule.HasRequest() {
 		f.state.schedule, f.state.cause = before.schedule.Request(at), cause
 		f.changes.Notify()
 	}
-	return before
+	return before, at
 }

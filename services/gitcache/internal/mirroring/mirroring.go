@@ -73,7 +73,7 @@ type Settings struct {
 	LeaseRenew   time.Duration // zero: a third of LeaseTTL
 	FetchTimeout time.Duration
 	CloneTimeout time.Duration
-	Debounce     time.Duration // from a refresh request to its fetch
+	Debounce     time.Duration // between two requested fetches
 	Fetches      int           // at once on this replica
 	Clones       int           // at once on this replica
 	Rebalance    time.Duration // mean time between looks at who should own what

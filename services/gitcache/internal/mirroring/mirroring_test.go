@@ -92,8 +92,7 @@ func TestRefresh(t *testing.T) {
 				if err != nil || state.Fetches != 2 {
 					t.Errorf("got %+v (%v) from refresh, want the second fetch", state, err)
 				}
-				// 5 s until the clone ends, the debounce is over by then, and 10 s for the fetch
-				// that began after the call
+				// 5 s until the clone ends, and 10 s for the fetch that began after the call
 				if took := time.Since(started); took != 15*time.Second {
 					t.Errorf("got an answer after %s, want 15s", took)
 				}
@@ -104,15 +103,36 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("got %d fetches for five calls, want them to share one", got-1)
 		}
 
-		time.Sleep(time.Second)
 		started = time.Now()
-		if _, err := r.Refresh(t.Context(), true); err != nil || time.Since(started) != 11*time.Second {
-			t.Errorf("got an answer after %s (%v), want the debounce and the fetch: 11s", time.Since(started), err)
+		if _, err := r.Refresh(t.Context(), true); err != nil || time.Since(started) != 10*time.Second {
+			t.Errorf("got an answer after %s (%v), want a fetch at once: 10s", time.Since(started), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := r.Refresh(ctx, true); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v from an impatient call, want the context's error", err)
+		}
+	})
+}
+
+// TestBurstsShareAFetch refreshes as webhooks of many pushes do: the first is answered at once, and
+// all others of the debounce time by one fetch at its end.
+func TestBurstsShareAFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		set, stop := w.replica(t, "a", nil, definition("demo"))
+		defer stop()
+		r := get(t, set, "demo")
+		synctest.Wait() // the clone is done
+		for i := range 30 {
+			if _, err := r.Refresh(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if want := 2 + i/10; w.upstream.count() != want { // the clone, the first, one for each second
+				t.Fatalf("got %d fetches %d ms after the first push, want %d", w.upstream.count(), i*100, want)
+			}
+			time.Sleep(100 * time.Millisecond)
 		}
 	})
 }

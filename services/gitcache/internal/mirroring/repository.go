@@ -186,15 +186,14 @@ func (r *Repository) FetchBlobs(ctx context.Context, ids []string) error {
 // blobs, which is not an error.
 func (r *Repository) Fill(ctx context.Context, ids []string) error { return r.blobs.fill(ctx, ids) }
 
-// Refresh requests a fetch after the debounce time; calls within that time share one. With wait it
-// returns after a fetch that began after the call, or with the context's cause. It returns at once,
+// Refresh requests a fetch. It begins at once, or the debounce time after the last one that was
+// requested; calls until then share it. With wait it returns after a fetch that began after the call, or with the context's cause. It returns at once,
 // without an error, where no fetch will be made: while polling is suspended, or the upstream wants
 // to be left alone for longer. The fetch belongs to the trace of the first call that requested it.
 // The error matches mirror.ErrNotOwner where this replica does not own the repository, or stopped
 // to meanwhile.
 func (r *Repository) Refresh(ctx context.Context, wait bool) (mirror.State, error) {
-	at := time.Now().Add(r.shared.Settings.Debounce)
-	asked := r.status.fetching.request(at, trace.SpanContextFromContext(ctx))
+	asked, at := r.status.fetching.request(time.Now(), r.shared.Settings.Debounce, trace.SpanContextFromContext(ctx))
 	now := asked
 	if wait && asked.epoch != 0 {
 		err := r.status.changes.Await(ctx, func() bool {

@@ -39,6 +39,7 @@ type Schedule struct {
 
 	pollAt    time.Time
 	refreshAt time.Time // zero: no fetch is requested
+	lastAsked time.Time // refreshAt of the latest request, answered or not
 	notBefore time.Time // the upstream asked to be left alone until then
 }
 
@@ -72,10 +73,19 @@ func (s Schedule) AllowsFetchAt(at time.Time) bool {
 // HasRequest reports whether a fetch is requested that has not begun.
 func (s Schedule) HasRequest() bool { return !s.refreshAt.IsZero() }
 
+// NextRequest returns when a fetch that is requested now begins: at once, or apart after the last
+// one that was requested. So a single push is fetched without delay, and many are fetched together.
+func (s Schedule) NextRequest(now time.Time, apart time.Duration) time.Time {
+	if next := s.lastAsked.Add(apart); next.After(now) {
+		return next
+	}
+	return now
+}
+
 // Request asks for a fetch at an instant. An earlier request stands.
 func (s Schedule) Request(at time.Time) Schedule {
 	if !s.HasRequest() {
-		s.refreshAt = at
+		s.refreshAt, s.lastAsked = at, at
 	}
 	return s
 }
