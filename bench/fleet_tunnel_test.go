@@ -72,8 +72,8 @@ func (a *agent) serveTunnel(b *testing.B, address string) (net.Conn, error) {
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		return nil, fmt.Errorf("connect to the tunnel: %s", response.Status)
 	}
-	server := &http2.Server{ReadIdleTimeout: pingAfter, PingTimeout: pingAfter}                                       //nolint:staticcheck // serves one connection
-	go server.ServeConn(&buffered{Conn: conn, reader: reader}, &http2.ServeConnOpts{Handler: http.NotFoundHandler()}) //nolint:staticcheck // as above
+	server := &http2.Server{ReadIdleTimeout: pingAfter, PingTimeout: pingAfter}
+	go server.ServeConn(&buffered{Conn: conn, reader: reader}, &http2.ServeConnOpts{Handler: http.NotFoundHandler()})
 	return conn, nil
 }
 

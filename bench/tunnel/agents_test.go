@@ -132,11 +132,11 @@ func (a *light) serve(ctx context.Context, conn *taken) {
 		defer close(served)
 		defer conn.Close()
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-		server := &http2.Server{ //nolint:staticcheck // serves one connection
-			ReadIdleTimeout: pingAfter, PingTimeout: pingAfter, MaxConcurrentStreams: maxStreams, //nolint:staticcheck // as above
-			MaxUploadBufferPerStream: streamWindow, MaxUploadBufferPerConnection: maxStreams * streamWindow, //nolint:staticcheck // as above
+		server := &http2.Server{
+			ReadIdleTimeout: pingAfter, PingTimeout: pingAfter, MaxConcurrentStreams: maxStreams,
+			MaxUploadBufferPerStream: streamWindow, MaxUploadBufferPerConnection: maxStreams * streamWindow,
 		}
-		server.ServeConn(conn, &http2.ServeConnOpts{ //nolint:staticcheck // as above
+		server.ServeConn(conn, &http2.ServeConnOpts{
 			Handler: a.handler, Context: context.WithValue(ctx, visitKey{}, v),
 		})
 	}()

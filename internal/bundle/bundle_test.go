@@ -58,7 +58,7 @@ func read(r io.Reader, limits bundle.Limits) ([]item, error) {
 	var items []item
 	for {
 		entry, err := reader.Next()
-		if err == io.EOF { //nolint:errorlint // the bare value is the promise
+		if err == io.EOF {
 			return items, nil
 		}
 		if err != nil {

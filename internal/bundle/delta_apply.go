@@ -298,7 +298,7 @@ func (f *frameReader) finish(name string) error {
 func (a *deltaReader) end() error {
 	if _, err := a.base.tar.Next(); err == nil {
 		return fmt.Errorf("%w: it ends before its base", ErrMalformed)
-	} else if err != io.EOF { //nolint:errorlint // the bare value is the promise
+	} else if err != io.EOF {
 		return fmt.Errorf("%w: %w", ErrWrongBase, err)
 	}
 	if _, err := a.in.ReadByte(); err == nil {
@@ -366,7 +366,7 @@ func (a *deltaReader) Read(p []byte) (int, error) {
 }
 
 func deltaEnd(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // the bare values say it is the reader's own end
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("%w: the delta is cut off: %w", ErrMalformed, io.ErrUnexpectedEOF)
 	}
 	return fmt.Errorf("read delta: %w", err)
@@ -381,7 +381,7 @@ type baseReader struct {
 // than the base has.
 func (b *baseReader) next() (Entry, error) {
 	e, err := b.tar.Next()
-	if err == io.EOF { //nolint:errorlint // the bare value is the promise
+	if err == io.EOF {
 		return Entry{}, fmt.Errorf("%w: it goes on after the end of its base", ErrMalformed)
 	}
 	if err != nil {
@@ -393,7 +393,7 @@ func (b *baseReader) next() (Entry, error) {
 // Read reads the content of the current file.
 func (b *baseReader) Read(p []byte) (int, error) {
 	n, err := b.tar.Read(p)
-	if err == nil || err == io.EOF { //nolint:errorlint // the bare value is the promise
+	if err == nil || err == io.EOF {
 		return n, err
 	}
 	return n, fmt.Errorf("%w: %w", ErrWrongBase, err)

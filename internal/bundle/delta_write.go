@@ -81,7 +81,7 @@ func (d *deltaWriter) merge() error {
 // step returns the next entry and whether there is one.
 func step(r *Reader) (Entry, bool, error) {
 	e, err := r.Next()
-	if err == io.EOF { //nolint:errorlint // the bare value is the promise
+	if err == io.EOF {
 		return Entry{}, false, nil
 	}
 	return e, err == nil, err

@@ -246,7 +246,7 @@ func (r *Reader) take(n int64) ([]byte, error) {
 
 // cut turns a premature end of the underlying reader into a malformed bundle.
 func (r *Reader) cut(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF { //nolint:errorlint // the bare values say it is the reader's own end
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return fmt.Errorf("%w: it ends after %d bytes: %w", ErrMalformed, r.read, io.ErrUnexpectedEOF)
 	}
 	return fmt.Errorf("read bundle: %w", err)

@@ -67,7 +67,7 @@ type Process struct {
 // Start starts a program. It does not wait until it serves.
 func Start(tb testing.TB, p Params) *Process {
 	tb.Helper()
-	cmd := exec.Command(p.Binary, p.Args...) //nolint:noctx // the benchmark's context ends before its clean-up
+	cmd := exec.Command(p.Binary, p.Args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), p.Env...), p.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)

@@ -92,7 +92,7 @@ func Start(tb testing.TB, workers int, config Config) *Server {
 func (s *Server) run(tb testing.TB, nginx, config string) {
 	tb.Helper()
 	var said strings.Builder
-	command := exec.Command(nginx, "-p", s.Dir, "-c", config, "-e", "stderr") //nolint:noctx // it ends in the cleanup, after the test's context
+	command := exec.Command(nginx, "-p", s.Dir, "-c", config, "-e", "stderr")
 	command.Stdout, command.Stderr = &said, &said
 	ended, err := childproc.Start(command)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Server) run(tb testing.TB, nginx, config string) {
 		}
 	})
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		conn, err := net.DialTimeout("tcp", s.Addr, time.Second) //nolint:noctx // a second at most
+		conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
 		if err == nil {
 			_ = conn.Close()
 			return

@@ -123,7 +123,7 @@ func newKey(t testing.TB, passphrase string) (ssh.PublicKey, []byte) {
 func (s *Server) run(t testing.TB, sshd, config string) {
 	t.Helper()
 	var said strings.Builder
-	command := exec.Command(sshd, "-D", "-e", "-f", config) //nolint:noctx // it ends in the cleanup, after the test's context
+	command := exec.Command(sshd, "-D", "-e", "-f", config)
 	command.Stdout, command.Stderr = &said, &said
 	ended, err := childproc.Start(command)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Server) run(t testing.TB, sshd, config string) {
 }
 
 func (s *Server) greets() bool {
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second) //nolint:noctx // a second at most
+	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
 	if err != nil {
 		return false
 	}

@@ -96,7 +96,6 @@ func (r *referrer) read(folder string) (string, types.Kustomization, error) {
 // onlyResources returns an error if a kustomization of plugins does more than list them. With a
 // patch or a replacement, a configuration could name a URL that is not in any file.
 func onlyResources(k types.Kustomization) error {
-	//nolint:staticcheck // people use deprecated fields
 	k.TypeMeta, k.MetaData, k.Resources, k.Bases = types.TypeMeta{}, nil, nil, nil
 	rest := reflect.ValueOf(k)
 	for i := range rest.NumField() {
@@ -195,20 +194,20 @@ type reference struct {
 func references(k types.Kustomization) []reference {
 	var refs referenceList
 	refs.addAll("resources", k.Resources, reference{})
-	refs.addAll("bases", k.Bases, reference{}) //nolint:staticcheck // people use what is deprecated
+	refs.addAll("bases", k.Bases, reference{})
 	refs.addAll("components", k.Components, reference{})
 	refs.addAll("crds", k.Crds, reference{})
 	refs.addAll("configurations", k.Configurations, reference{})
 	refs.addAll("generators", k.Generators, reference{plugin: true, inline: true})
 	refs.addAll("transformers", k.Transformers, reference{plugin: true, inline: true})
 	refs.addAll("validators", k.Validators, reference{plugin: true, inline: true})
-	for _, patch := range k.PatchesStrategicMerge { //nolint:staticcheck // people use what is deprecated
+	for _, patch := range k.PatchesStrategicMerge {
 		refs.add("patchesStrategicMerge", string(patch), reference{inline: true})
 	}
 	for _, patch := range k.Patches {
 		refs.add("patches", patch.Path, reference{})
 	}
-	for _, patch := range k.PatchesJson6902 { //nolint:staticcheck // people use what is deprecated
+	for _, patch := range k.PatchesJson6902 {
 		refs.add("patchesJson6902", patch.Path, reference{})
 	}
 	for _, replacement := range k.Replacements {

@@ -7,7 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"crypto/sha1" //nolint:gosec // the format's own checksum, against accidents
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -55,7 +55,7 @@ func ReadIndex(path string) (*Index, error) {
 		return nil, err
 	}
 	data := x.data
-	sum := sha1.Sum(data[:len(data)-sumSize]) //nolint:gosec // as above
+	sum := sha1.Sum(data[:len(data)-sumSize])
 	if !bytes.Equal(sum[:], data[len(data)-sumSize:]) {
 		return nil, fmt.Errorf("%w: %s does not match its checksum", ErrMalformed, path)
 	}
@@ -158,7 +158,7 @@ func (x *Index) inPackOrder() []Entry {
 func writeIndex(path string, entries []Entry, sum []byte) error {
 	slices.SortFunc(entries, func(a, b Entry) int { return bytes.Compare(a.ID[:], b.ID[:]) })
 	return durable.Write(path, TemporaryPrefix, func(w io.Writer) error {
-		hash := sha1.New() //nolint:gosec // as above
+		hash := sha1.New()
 		b := bufio.NewWriter(io.MultiWriter(w, hash))
 		_, _ = b.Write(indexMagic) // errors stick until Flush
 		appendTables(b, entries)

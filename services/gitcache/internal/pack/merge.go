@@ -8,7 +8,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha1" //nolint:gosec // the format's own checksum, against accidents
+	"crypto/sha1"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -202,7 +202,7 @@ func (s *source) base(r *bufio.Reader, index *Index, offset int64) (int, error) 
 // write writes all objects and returns the new pack's checksum. Fewer objects than were placed mean
 // that an index names one that its pack does not have.
 func (m *merging) write(f io.Writer) ([]byte, error) {
-	sum := sha1.New() //nolint:gosec // the format's own
+	sum := sha1.New()
 	m.out, m.crc = bufio.NewWriterSize(io.MultiWriter(f, sum), streamBuffer), crc32.NewIEEE()
 	m.entries = make([]Entry, 0, len(m.placed))
 	_, _ = m.out.Write(preamble(len(m.placed))) // errors stick until Flush
@@ -299,7 +299,7 @@ func verifySum(ctx context.Context, path string, sum []byte) error {
 	if err != nil {
 		return err
 	}
-	hash, in := sha1.New(), contextReader{ctx, f} //nolint:gosec // the format's own
+	hash, in := sha1.New(), contextReader{ctx, f}
 	if _, err := io.CopyN(hash, in, info.Size()-sumSize); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ package pack
 
 import (
 	"bufio"
-	"crypto/sha1" //nolint:gosec // what Git's names of objects are
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"

@@ -5,7 +5,7 @@ package pack
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // of what was looked at for collisions when it arrived
+	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -68,7 +68,7 @@ func Open(dir string) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open packs: %w", err)
 	}
-	r := &Reader{cache: newCache(cacheBytes), sha1: sha1.New(), sha256: sha256.New()} //nolint:gosec // as above
+	r := &Reader{cache: newCache(cacheBytes), sha1: sha1.New(), sha256: sha256.New()}
 	for _, path := range indexes {
 		p, err := openReadable(path)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha1" //nolint:gosec // the format's own checksum, against accidents
+	"crypto/sha1"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -175,7 +175,7 @@ func (in *receiving) checksum() error {
 		return err
 	}
 	r := bufio.NewReaderSize(contextReader{in.ctx, in.file}, streamBuffer)
-	hash := sha1.New() //nolint:gosec // the format's own
+	hash := sha1.New()
 	if _, err := sumOf(r, headerSize, 0, hash); err != nil {
 		return err
 	}
