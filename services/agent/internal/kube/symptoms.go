@@ -195,10 +195,11 @@ func podSelector(workload *unstructured.Unstructured) string {
 }
 
 // isPodOf reports whether a Pod belongs to a workload: selectors may overlap, and must not reveal
-// the Pods of others. The ReplicaSets of a Deployment begin with its name.
+// the Pods of others. A Deployment names its ReplicaSets after itself and the hash that their Pods
+// are labelled with.
 func isPodOf(pod, workload *unstructured.Unstructured) bool {
 	for _, owner := range pod.GetOwnerReferences() {
-		isReplicaSet := owner.Kind == "ReplicaSet" && strings.HasPrefix(owner.Name, workload.GetName()+"-")
+		isReplicaSet := owner.Kind == "ReplicaSet" && owner.Name == workload.GetName()+"-"+pod.GetLabels()["pod-template-hash"]
 		if owner.UID == workload.GetUID() || isReplicaSet && workload.GetKind() == "Deployment" {
 			return true
 		}
