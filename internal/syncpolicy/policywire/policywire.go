@@ -131,7 +131,7 @@ func span(d time.Duration) *durationpb.Duration {
 }
 
 func unknown(path, message string) error {
-	return &fielderr.Error{Path: path, Message: message + "; whoever wrote it runs a newer version of Leat"}
+	return &fielderr.Error{Path: path, Message: message + "; a newer version of Leat wrote it"}
 }
 
 // understood finds settings that this version does not know, and invalid spans of time.

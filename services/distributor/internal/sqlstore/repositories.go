@@ -37,7 +37,7 @@ type repositoryRow struct {
 	Verification string `bun:"verification"` // JSON, or empty
 	PartialClone bool   `bun:"partial_clone"`
 	// The secrets are sealed and bound to the repository's uid, so that they cannot be moved to one
-	// with another URL. They are nil where there is none.
+	// with another URL. An absent secret is nil.
 	Credential    []byte `bun:"credential"`
 	ProxySealed   []byte `bun:"proxy_sealed"` // the whole URL, where it has a password
 	WebhookSecret []byte `bun:"webhook_secret"`

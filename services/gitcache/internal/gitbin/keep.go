@@ -118,7 +118,7 @@ func (p program) checkTrees(ctx context.Context, a backend.Arrival, name string)
 	if _, ok := errors.AsType[*exitError](ended); ok {
 		ended = fmt.Errorf("%w: the pack is not complete: %w", uploadpack.ErrBroken, ended)
 	}
-	if ended != nil { // the next fetch would take what is there for complete
+	if ended != nil { // the next fetch would consider the incomplete pack complete
 		return errors.Join(ended, dropPack(a.Dir, name))
 	}
 	return nil

@@ -44,7 +44,7 @@ func Parse(text string) ([]Setting, error) {
 	}
 }
 
-// Last returns the value of a setting, the last one's of several, and "" where there is none.
+// Last returns the last value of a setting, or "" if it has none.
 func Last(settings []Setting, section, subsection, key string) string {
 	for _, s := range slices.Backward(settings) {
 		if s.Section == section && s.Subsection == subsection && s.Key == key {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -39,6 +40,12 @@ func (x *Executor) Symptoms(ctx context.Context, s plan.Service, o inventory.Obj
 		return ""
 	}
 	text = secrets.Mask(strings.ToValidUTF8(text, "�")) // before the cut, which might leave half of a secret
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) { // a container's words must not steer the reader's terminal
+			return ' '
+		}
+		return r
+	}, text)
 	if len(text) > maxSymptom {
 		text = strings.ToValidUTF8(text[:maxSymptom], "") + "…"
 	}

@@ -79,7 +79,7 @@ func repositoryFor(service *catalog.Service, named string) (string, error) {
 	case named == "":
 		return "", &fielderr.Error{Path: "repository", Message: "is required: the service has sources in several repositories"}
 	case !slices.ContainsFunc(service.Spec.Sources, isNamed):
-		return "", &fielderr.Error{Path: "repository", Message: fmt.Sprintf("%q is none of the service's", named)}
+		return "", &fielderr.Error{Path: "repository", Message: fmt.Sprintf("the service has no repository %q", named)}
 	}
 	return named, nil
 }
