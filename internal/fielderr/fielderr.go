@@ -37,13 +37,3 @@ func Within(path string, err error) error {
 	}
 	return err
 }
-
-// First returns the first error that is not nil, or nil.
-func First(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -4,6 +4,7 @@
 package upstream
 
 import (
+	"cmp"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
@@ -36,7 +37,7 @@ const (
 // have expired is the question of [Verification.ValidateKeys].
 func (d Definition) Validate() error {
 	scheme, urlErr := validateURL("url", d.URL)
-	return fielderr.First(
+	return cmp.Or(
 		validateType("type", d.Type),
 		validateInterval("poll_interval", d.PollInterval),
 		urlErr,
@@ -258,7 +259,7 @@ func (c Credential) validateMethod(field string) error {
 	case MethodBearer:
 		return required(field+".bearer.token", c.Token.Reveal())
 	case MethodSSH:
-		return fielderr.First(required(field+".ssh.private_key", c.PrivateKey.Reveal()), required(field+".ssh.known_hosts", c.KnownHosts))
+		return cmp.Or(required(field+".ssh.private_key", c.PrivateKey.Reveal()), required(field+".ssh.known_hosts", c.KnownHosts))
 	case MethodGitHubApp:
 		return c.validateApp(field + ".github_app")
 	case MethodNone:
@@ -316,7 +317,7 @@ func (c Credential) validateClientCertificate(field, scheme string) error {
 		return fielderr.New(field, "does not fit a URL with the scheme %q", scheme)
 	}
 	chain := field + ".certificate_pem"
-	if err := fielderr.First(required(chain, c.ClientCertPEM), validateCertificates(chain, c.ClientCertPEM)); err != nil {
+	if err := cmp.Or(required(chain, c.ClientCertPEM), validateCertificates(chain, c.ClientCertPEM)); err != nil {
 		return err
 	}
 	if _, err := tls.X509KeyPair([]byte(c.ClientCertPEM), []byte(c.ClientKeyPEM.Reveal())); err != nil {

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"strings"
@@ -49,7 +50,7 @@ func (r *Repository) clone() Object {
 
 // Validate implements Object. It also rejects keys of which none can sign any more.
 func (r *Repository) Validate() error {
-	return fielderr.First(
+	return cmp.Or(
 		r.validate(),
 		fielderr.Within("spec", r.Spec.Validate()),
 		fielderr.Within("spec.verification", r.Spec.Verification.ValidateKeys(time.Now())),
