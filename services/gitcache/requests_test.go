@@ -27,6 +27,8 @@ func serving(t testing.TB, clients int, polls int64) (polled int64, requests int
 	r := start(t, redis.URL(), t.TempDir(), func(cfg *gitcache.Config) {
 		cfg.PollInterval = 100 * time.Millisecond
 		cfg.LeaseTTL, cfg.LeaseRenew = 30*time.Second, 5*time.Second // a thousand clients on a small machine take their time
+		cfg.Serve.AnonymousConnections = 8000                        // all come from one address, which may have a quarter
+		cfg.Serve.AnonymousRequests = 8000
 	})
 	def := definition("demo", repo.URL())
 	def.PollInterval = nil // that of the service
