@@ -146,7 +146,7 @@ func TestF04WatchBesideDownloads(t *testing.T) {
 // TestF05BothDirectionsAtOnce moves data both ways on many streams with the smallest windows, and
 // then reconnects while a sender is blocked.
 func TestF05BothDirectionsAtOnce(t *testing.T) {
-	const size = 4 << 20
+	const size = 1 << 20 // many times the windows
 	change := func(cfg *tunnel.Config) { cfg.StreamWindow, cfg.MaxStreamWindow = 64*config.KiB, 64*config.KiB }
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()

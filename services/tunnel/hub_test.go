@@ -284,13 +284,16 @@ func (h *hub) sessions() map[string]bool {
 	return ids
 }
 
-// await asks until the answer is yes. Each question is a round trip to the hub, which takes its
-// time.
+// await asks again and again until the answer is yes.
 func (h *hub) await(what string, yes func() bool) {
 	h.tb.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline, again := time.NewTimer(20*time.Second), time.NewTicker(2*time.Millisecond)
+	defer deadline.Stop()
+	defer again.Stop()
 	for !yes() {
-		if time.Now().After(deadline) {
+		select {
+		case <-again.C:
+		case <-deadline.C:
 			h.tb.Fatalf("waited in vain for %s", what)
 		}
 	}

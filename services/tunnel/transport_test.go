@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -75,13 +76,17 @@ func TestF42NoTailIsLost(t *testing.T) {
 		}
 		_, _ = w.Write(hash.Sum(nil))
 	})
+	bodies := 15
+	if os.Getenv("LEAT_FAULT_LONG") == "1" {
+		bodies = 100
+	}
 	overTransports(t, nil, agenttest.Options{Handler: handler}, func(t *testing.T, h *hub, _ *agenttest.Agent) {
 		c := client(t, true)
 		var callers sync.WaitGroup
 		for worker := range 8 {
 			callers.Go(func() {
 				random := rand.New(rand.NewPCG(1, uint64(worker)))
-				for range 60 {
+				for range bodies {
 					content := make([]byte, int(float64(1<<20)*random.ExpFloat64()/8))
 					for i := range content {
 						content[i] = byte(random.Uint32())
