@@ -32,7 +32,7 @@ type attack struct {
 	// megabytes bounds what is sent to each port in the short form. The long form may send the same
 	// amount again every lasts.
 	megabytes int64
-	// lasts is how long the short form takes. Zero: a second.
+	// lasts is how long the short form takes. Zero: 300 ms.
 	lasts time.Duration
 	// probe returns the normal request that is sent beside this attack. Nil: that of [rig.normal].
 	probe func(t *testing.T, r *rig, s *server) ask

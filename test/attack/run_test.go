@@ -114,7 +114,7 @@ func (r *rig) targets(a *attack) []*server {
 // strike attacks one server.
 func (r *rig) strike(t *testing.T, a *attack, s *server, long time.Duration) outcome {
 	t.Helper()
-	lasts := max(a.lasts, time.Second)
+	lasts := max(a.lasts, 300*time.Millisecond)
 	megabytes := a.megabytes
 	if long > 0 {
 		megabytes *= int64(max(1, long/lasts))
