@@ -30,15 +30,14 @@ import (
 // patience bounds every wait. A wait takes seconds, unless the machine is very busy.
 const patience = 4 * time.Minute
 
-// buildLeat builds the whole program, to be run like a user runs it.
-func buildLeat(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "leat")
-	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/leat").CombinedOutput()
-	if err != nil {
-		t.Fatalf("build leat: %v\n%s", err, output)
+// buildLeat builds the whole program into a folder, to be run like a user runs it, and returns its
+// path. All tests run the same file.
+func buildLeat(dir string) (string, error) {
+	binary := filepath.Join(dir, "leat")
+	if output, err := exec.Command("go", "build", "-o", binary, "../../cmd/leat").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build leat: %w\n%s", err, output)
 	}
-	return binary
+	return binary, nil
 }
 
 // process is a running `leat up --output json`.
@@ -142,7 +141,7 @@ func run(t *testing.T, leat string, summary *report.Summary, args ...string) str
 // TestUp is a newcomer's first hour: start, look, push, stop, start again.
 func TestUp(t *testing.T) {
 	t.Parallel()
-	leat, dataDir := buildLeat(t), filepath.Join(t.TempDir(), "up")
+	dataDir := filepath.Join(t.TempDir(), "up")
 
 	first := startUp(t, leat, dataDir)
 	summary := first.ready(t)
@@ -194,7 +193,6 @@ func TestUp(t *testing.T) {
 // those repositories, until nothing moves any more: autoscalers have scaled by then.
 func TestUpDeliversItsExamples(t *testing.T) {
 	t.Parallel()
-	leat := buildLeat(t)
 	help, err := exec.CommandContext(t.Context(), leat, "up", "--help").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +253,6 @@ func filesBelow(t *testing.T, dir string) map[string]string {
 // A repository that cannot be fetched is told with its reason, and leat up goes on.
 func TestUpWithoutUpstream(t *testing.T) {
 	t.Parallel()
-	leat := buildLeat(t)
 	p := startUp(t, leat, filepath.Join(t.TempDir(), "up"), "--repo", "http://127.0.0.1:1/absent.git")
 	service := p.wait(t, "failure of the service", func(e report.Event) bool { return e.Service != nil && e.Service.Failed }).Service
 	if service.Reason != "UPSTREAM_UNREACHABLE" || service.Advice == "" {
@@ -343,18 +340,37 @@ func nobodyListens(t *testing.T, url string) {
 	}
 }
 
-// The control plane's binaries are built before the tests, which would otherwise seem to hang for
-// minutes.
+// leat is the program under test, which TestMain builds.
+var leat string
+
+// TestMain builds the control plane's binaries and leat before the tests, which would otherwise seem
+// to hang for minutes.
 func TestMain(m *testing.M) {
-	source, err := localkube.FindSource(".")
-	if err == nil {
-		_, err = localkube.Build(context.Background(), localkube.BuildParams{
-			SourceDir: source, Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
-		})
-	}
+	code, err := withBinaries(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		code = 1
 	}
-	os.Exit(m.Run())
+	os.Exit(code)
+}
+
+func withBinaries(run func() int) (code int, err error) {
+	source, err := localkube.FindSource(".")
+	if err != nil {
+		return 0, err
+	}
+	if _, err := localkube.Build(context.Background(), localkube.BuildParams{
+		SourceDir: source, Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
+	}); err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "leat-up-test-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if leat, err = buildLeat(dir); err != nil {
+		return 0, err
+	}
+	return run(), nil
 }
