@@ -5,22 +5,14 @@ package tunnel_test
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/leatdev/leat/internal/testkit/selfsigned"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
@@ -97,7 +89,9 @@ func (c tallyingConn) Write(p []byte) (int, error) {
 // secureHub is a hub over TLS, to which the agent of a cluster is connected, and Ada's client.
 func secureHub(t *testing.T, handler http.Handler) (h *tallyingHub, ask func(*http.Request) (status int, body []byte)) {
 	t.Helper()
-	certFile, keyFile, roots := selfSigned(t)
+	certificate := selfsigned.New(t)
+	certFile, keyFile := certificate.Write(t, t.TempDir())
+	roots := certificate.Roots()
 	h = &tallyingHub{}
 	h.hub = startHub(t, func(cfg *tunnel.Config) {
 		cfg.Serve.TLSCertFile, cfg.Serve.TLSKeyFile = certFile, keyFile
@@ -130,36 +124,4 @@ func secureHub(t *testing.T, handler http.Handler) (h *tallyingHub, ask func(*ht
 		return status != http.StatusServiceUnavailable
 	})
 	return h, ask
-}
-
-// selfSigned writes a certificate for 127.0.0.1.
-func selfSigned(tb testing.TB) (certFile, keyFile string, roots *x509.CertPool) {
-	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
-	certFile, keyFile = filepath.Join(tb.TempDir(), "cert.pem"), filepath.Join(tb.TempDir(), "key.pem")
-	for file, content := range map[string][]byte{certFile: certPEM, keyFile: keyPEM} {
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	roots = x509.NewCertPool()
-	roots.AppendCertsFromPEM(certPEM)
-	return certFile, keyFile, roots
 }

@@ -8,17 +8,10 @@ package attack_test
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,10 +20,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/internal/testkit/selfsigned"
 )
 
 // rig is a hub and an agent as an operator runs them, each part in a separate process, and the
@@ -58,7 +51,7 @@ func startRig(t *testing.T) *rig {
 	}
 	redis := "redis://:" + redisPassword + "@" + r.redis.Addr() + "/0"
 	r.peer = r.startPeer(t, "net/http")
-	certificate, key := r.certificate(t)
+	certificate, key := selfsigned.New(t).Write(t, r.dir)
 	r.securePeer = r.startPeer(t, "net/http, TLS", certificate, key)
 	r.peers = loopback.Addr(t)
 	gitcache, distributor, tunnel := loopback.Addr(t), loopback.Addr(t), loopback.Addr(t)
@@ -189,34 +182,6 @@ func (r *rig) kubeconfig(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-// certificate writes a certificate for loopback and its key, and returns the file names.
-func (r *rig) certificate(t *testing.T) (certificate, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "attacked"}, NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.ParseIP("127.0.0.1")},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, key = filepath.Join(r.dir, "tls.crt"), filepath.Join(r.dir, "tls.key")
-	for file, block := range map[string]*pem.Block{certificate: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certificate, key
 }
 
 // anyCertificate returns a configuration that accepts any certificate: the rig has just made it.

@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/testkit/program"
 )
 
 // Server is a running Gitea with two users. Only the first may see repositories. It ends
@@ -41,6 +41,9 @@ type Server struct {
 
 // Account is a user with an access token, which also works as a password.
 type Account struct{ Name, Token string }
+
+// patience bounds how long Gitea may take to start.
+const patience = 2 * time.Minute
 
 // sshUser is the SSH user for every login.
 const sshUser = "git"
@@ -111,7 +114,11 @@ func Start(t testing.TB) *Server {
 	}
 	s.gitea(t, "migrate")
 	s.Owner, s.Stranger = s.user(t, "owner"), s.user(t, "stranger")
-	s.serve(t)
+	gitea := program.Start(t, s.command(context.WithoutCancel(t.Context()), "web"))
+	gitea.Await(t, patience, func() bool {
+		status, _ := s.try(t.Context(), s.Owner, http.MethodGet, "/api/healthz", nil)
+		return status == http.StatusOK
+	})
 	return s
 }
 
@@ -164,37 +171,6 @@ func (s *Server) user(t testing.TB, name string) Account {
 	out := s.gitea(t, "admin", "user", "generate-access-token", "--username", name, "--token-name", "test", "--scopes", "all", "--raw")
 	lines := strings.Fields(out)
 	return Account{Name: name, Token: lines[len(lines)-1]}
-}
-
-// serve keeps Gitea running until the test ends, and waits until it is healthy.
-func (s *Server) serve(t testing.TB) {
-	t.Helper()
-	var said bytes.Buffer
-	command := s.command(context.WithoutCancel(t.Context()), "web")
-	command.Stdout, command.Stderr = &said, &said
-	ended, err := childproc.Start(command)
-	if err != nil {
-		t.Fatalf("start Gitea: %v", err)
-	}
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		<-ended
-		if t.Failed() {
-			t.Logf("Gitea said:\n%s", said.String())
-		}
-	})
-	const patience = 2 * time.Minute
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if status, _ := s.try(t.Context(), s.Owner, http.MethodGet, "/api/healthz", nil); status == http.StatusOK {
-			return
-		}
-		select {
-		case <-ended:
-			t.Fatalf("Gitea ended at once: %s", said.String())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	t.Fatalf("Gitea is not healthy after %s", patience)
 }
 
 // Repository makes an empty private repository with the default branch main, and returns its path:

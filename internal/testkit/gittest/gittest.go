@@ -26,17 +26,18 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/testkit/selfsigned"
 )
 
 // Server serves the repositories of one test over HTTP, or HTTPS, and SSH, each on a loopback port
 // that stays the same over Stop and Start. It ends with the test. All methods may be called
 // concurrently; those that take t fail that test.
 type Server struct {
-	git     string // the program
-	backend string // git-http-backend
-	root    string // holds the bare repositories
-	home    string // an empty home folder for every git process
-	tls     *certificate
+	git     string                  // the program
+	backend string                  // git-http-backend
+	root    string                  // holds the bare repositories
+	home    string                  // an empty home folder for every git process
+	tls     *selfsigned.Certificate // nil: plain HTTP
 	ssh     *sshKeys
 
 	mu        sync.Mutex
@@ -64,7 +65,8 @@ func WithBasicAuth(user, password string) Option {
 func WithTLS() Option {
 	return func(t testing.TB, s *Server) {
 		t.Helper()
-		s.tls = newCertificate(t)
+		certificate := selfsigned.New(t)
+		s.tls = &certificate
 	}
 }
 
@@ -181,7 +183,7 @@ func (s *Server) CertificatePEM() []byte {
 	if s.tls == nil {
 		return nil
 	}
-	return s.tls.pem
+	return s.tls.PEM
 }
 
 // SetBasicAuth makes HTTP require this user and password from now on. An empty user requires none.

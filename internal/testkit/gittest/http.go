@@ -6,20 +6,12 @@ package gittest
 import (
 	"bufio"
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/cgi"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -31,7 +23,7 @@ func (s *Server) serveHTTP(listener net.Listener) (stop func()) {
 	}
 	if s.tls != nil {
 		listener = tls.NewListener(listener, &tls.Config{
-			Certificates: []tls.Certificate{s.tls.pair},
+			Certificates: []tls.Certificate{s.tls.Pair},
 			MinVersion:   tls.VersionTLS12,
 		})
 	}
@@ -138,38 +130,5 @@ func classify(r *http.Request, body *bufio.Reader) kind {
 		return kindPush
 	default:
 		return kindOther
-	}
-}
-
-// certificate is a self-signed one for 127.0.0.1.
-type certificate struct {
-	pair tls.Certificate
-	pem  []byte
-}
-
-func newCertificate(t testing.TB) *certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatalf("make TLS key: %v", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(1),
-		Subject:               pkix.Name{CommonName: "gittest"},
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(24 * time.Hour),
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatalf("make TLS certificate: %v", err)
-	}
-	return &certificate{
-		pair: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		pem:  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 	}
 }

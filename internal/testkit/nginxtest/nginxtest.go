@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/testkit/program"
 )
 
 // patience bounds how long nginx may take to listen.
@@ -53,7 +53,7 @@ type Server struct {
 	// Dir is its folder, for what the configuration needs.
 	Dir string
 
-	process *os.Process
+	program *program.Program
 }
 
 // Config returns the content of the block "http": a server that listens on addr.
@@ -84,51 +84,33 @@ func Start(tb testing.TB, workers int, config Config) *Server {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	s.run(tb, nginx, path)
+	s.program = program.Start(tb, exec.Command(nginx, "-p", s.Dir, "-c", path, "-e", "stderr"))
+	tb.Cleanup(func() { s.program.End(syscall.SIGTERM) }) // also ends its workers
+	s.awaitPort(tb)
 	return s
 }
 
-// run keeps nginx running until the test ends.
-func (s *Server) run(tb testing.TB, nginx, config string) {
+// awaitPort waits until nginx listens.
+func (s *Server) awaitPort(tb testing.TB) {
 	tb.Helper()
-	var said strings.Builder
-	command := exec.Command(nginx, "-p", s.Dir, "-c", config, "-e", "stderr")
-	command.Stdout, command.Stderr = &said, &said
-	ended, err := childproc.Start(command)
-	if err != nil {
-		tb.Fatalf("start nginx: %v", err)
-	}
-	s.process = command.Process
-	tb.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM) // also ends its workers
-		<-ended
-		if tb.Failed() {
-			tb.Logf("nginx said:\n%s", said.String())
-		}
-	})
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	s.program.Await(tb, patience, func() bool {
 		conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
-		if err == nil {
-			_ = conn.Close()
-			return
+		if err != nil {
+			return false
 		}
-		select {
-		case <-ended:
-			tb.Fatalf("nginx ended at once: %s", said.String())
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	tb.Fatalf("nginx does not listen on %s", s.Addr)
+		_ = conn.Close()
+		return true
+	})
 }
 
 // PIDs returns the processes, including workers, if the system reports them.
 func (s *Server) PIDs(tb testing.TB) []int {
 	tb.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.program.PID()))
 	if err != nil {
 		tb.Fatalf("find nginx's workers: %v", err)
 	}
-	pids := []int{s.process.Pid}
+	pids := []int{s.program.PID()}
 	for _, field := range strings.Fields(string(text)) {
 		pid, err := strconv.Atoi(field)
 		if err != nil {

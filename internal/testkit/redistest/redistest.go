@@ -6,7 +6,6 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -27,8 +26,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/testkit/program"
+	"github.com/leatdev/leat/internal/testkit/selfsigned"
 )
 
 // startTimeout is generous: a loaded machine starts redis-server slowly, and a fast start does not
@@ -41,17 +41,16 @@ const startTimeout = 20 * time.Second
 type Server struct {
 	addr     string
 	dir      string
-	user     string   // empty: the default user
-	password string   // password of user; empty: no password is required
-	args     []string // of redis-server, before the usual ones
-	env      []string // environment of the start script; nil: redis-server is started directly
-	admin    string   // password of adminUser; empty: user has all permissions
-	ca       string   // file with the certificate that TLS clients trust; empty: no TLS
-	out      output
+	user     string     // empty: the default user
+	password string     // password of user; empty: no password is required
+	args     []string   // of redis-server, before the usual ones
+	env      []string   // environment of the start script; nil: redis-server is started directly
+	admin    string     // password of adminUser; empty: user has all permissions
+	ca       string     // file with the certificate that TLS clients trust; empty: no TLS
+	t        testing.TB // of the test with which the server ends
 
 	mu      sync.Mutex
-	process *exec.Cmd // nil while stopped
-	exited  <-chan struct{}
+	process *program.Program // nil while stopped
 }
 
 // Start starts a redis-server on a port that the kernel chose and waits until it answers. If the
@@ -67,8 +66,7 @@ func start(t testing.TB, password string, args ...string) *Server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("redis-server is not installed: run `make tools` or `apt-get install redis-server`")
 	}
-	s := &Server{addr: loopback.Addr(t), dir: t.TempDir(), password: password, args: args}
-	t.Cleanup(func() { s.end(syscall.SIGKILL) })
+	s := &Server{t: t, addr: loopback.Addr(t), dir: t.TempDir(), password: password, args: args}
 	s.Restart(t)
 	return s
 }
@@ -92,7 +90,7 @@ func startAs(t testing.TB, user string, tls bool) *Server {
 	deploy := filepath.Join(checkout(t), "deploy", "redis")
 	users, err := os.ReadFile(filepath.Join(deploy, "users.acl"))
 	must(t, err)
-	s := &Server{addr: loopback.Addr(t), dir: t.TempDir(), user: user, password: rand.Text() + rand.Text(), admin: rand.Text()}
+	s := &Server{t: t, addr: loopback.Addr(t), dir: t.TempDir(), user: user, password: rand.Text() + rand.Text(), admin: rand.Text()}
 	host, port, err := net.SplitHostPort(s.addr)
 	must(t, err)
 	conf := t.TempDir()
@@ -105,9 +103,9 @@ func startAs(t testing.TB, user string, tls bool) *Server {
 	}
 	s.args = []string{filepath.Join(deploy, "start.sh"), "--bind", host, "--loglevel", "notice"}
 	if tls {
-		s.ca = writeCertificate(t, s.dir, host)
+		selfsigned.New(t).Write(t, s.dir)
+		s.ca = filepath.Join(s.dir, "ca.crt")
 	}
-	t.Cleanup(func() { s.end(syscall.SIGKILL) })
 	s.Restart(t)
 	return s
 }
@@ -234,12 +232,21 @@ func (s *Server) Kill(t testing.TB) {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.end(syscall.SIGKILL)
-	if err := s.begin(); err != nil {
-		t.Fatalf("start redis-server: %v", err)
-	}
-	if err := s.awaitReady(s.options(t)); err != nil {
-		t.Fatalf("start redis-server on %s: %v\n%s", s.addr, err, s.out.String())
-	}
+	started := program.Start(s.t, s.command(t))
+	s.mu.Lock()
+	s.process = started
+	s.mu.Unlock()
+	o := s.options(t)
+	o.DialTimeout, o.ContextTimeoutEnabled = time.Second, true
+	client := redis.NewClient(o)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout) // the test's own may have ended
+	defer cancel()
+	started.Await(t, startTimeout, func() bool {
+		// Its process id proves that the server itself answers, and not another program on its port.
+		info, err := client.InfoMap(ctx, "server").Result()
+		return err == nil && info["Server"]["process_id"] == strconv.Itoa(started.PID())
+	})
 }
 
 // Pause freezes the server with SIGSTOP: connections stay open and nothing answers.
@@ -261,91 +268,35 @@ func (s *Server) signal(t testing.TB, signal syscall.Signal) {
 	if s.process == nil {
 		t.Fatalf("send %v to redis-server: it is stopped", signal)
 	}
-	if err := s.process.Process.Signal(signal); err != nil {
+	if err := s.process.Signal(signal); err != nil {
 		t.Fatalf("send %v to redis-server: %v", signal, err)
 	}
 }
 
-func (s *Server) begin() error {
-	host, port, err := net.SplitHostPort(s.addr)
-	if err != nil {
-		return err
+// command returns what runs the server.
+func (s *Server) command(t testing.TB) *exec.Cmd {
+	t.Helper()
+	if s.env != nil {
+		command := exec.Command("/bin/sh", s.args...)
+		command.Env = append(os.Environ(), s.env...)
+		return command
 	}
-	// The context of a test ends before its cleanups; end ends the process.
+	host, port, err := net.SplitHostPort(s.addr)
+	must(t, err)
 	args := append(slices.Clone(s.args), "--bind", host, "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no",
 		"--daemonize", "no", "--logfile", "", "--loglevel", "notice")
 	if s.password != "" {
 		args = append(args, "--requirepass", s.password)
 	}
-	process := exec.CommandContext(context.Background(), "redis-server", args...)
-	if s.env != nil {
-		process = exec.CommandContext(context.Background(), "/bin/sh", s.args...)
-		process.Env = append(os.Environ(), s.env...)
-	}
-	process.Stdout, process.Stderr = &s.out, &s.out
-	exited, err := childproc.Start(process)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.process, s.exited = process, exited
-	return nil
+	return exec.Command("redis-server", args...)
 }
 
-// end sends the signal and blocks until the process is gone. A frozen process ignores SIGTERM, so
-// it is thawed.
+// end sends the signal and blocks until the process is gone.
 func (s *Server) end(signal syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.process == nil {
-		return
+	if s.process != nil {
+		s.process.End(signal)
+		s.process = nil
 	}
-	_ = s.process.Process.Signal(signal)
-	_ = s.process.Process.Signal(syscall.SIGCONT)
-	<-s.exited
-	s.process = nil
-}
-
-// awaitReady polls until the server itself answers, which its process id proves, and not another
-// program on the same port.
-func (s *Server) awaitReady(options *redis.Options) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	options.DialTimeout, options.ContextTimeoutEnabled = time.Second, true
-	client := redis.NewClient(options)
-	defer client.Close()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		info, err := client.InfoMap(ctx, "server").Result()
-		if err == nil && info["Server"]["process_id"] == strconv.Itoa(s.process.Process.Pid) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("no answer within %s: %w", startTimeout, err)
-		case <-s.exited:
-			return fmt.Errorf("it ended: %s", s.process.ProcessState)
-		case <-tick.C:
-		}
-	}
-}
-
-// output collects what the process prints, for the message of a failed start.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }

@@ -5,7 +5,6 @@ package uplink_test
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -14,7 +13,6 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,10 +21,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/testkit/selfsigned"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 
@@ -270,13 +268,13 @@ func TestRedirectsOfServicesStayBelowThem(t *testing.T) {
 // name.
 func TestServiceWithTLS(t *testing.T) {
 	t.Parallel()
-	certificate, roots := certificateFor(t, "web.shop.svc")
+	certificate := selfsigned.New(t, "web.shop.svc")
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%d certificates of the caller, %s", len(r.TLS.PeerCertificates), r.TLS.ServerName)
 	}))
 	server.EnableHTTP2 = true
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate.Pair}, ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	defer server.Close()
 	handler := func(roots *x509.CertPool) http.Handler {
@@ -288,8 +286,8 @@ func TestServiceWithTLS(t *testing.T) {
 		code       int
 		body       string
 	}{
-		{"trusted", "/services/shop/https:web:443/", roots, http.StatusOK, "0 certificates of the caller, web.shop.svc"},
-		{"another name", "/services/shop/https:other:443/", roots, http.StatusBadGateway, "CLUSTER_UNREACHABLE"},
+		{"trusted", "/services/shop/https:web:443/", certificate.Roots(), http.StatusOK, "0 certificates of the caller, web.shop.svc"},
+		{"another name", "/services/shop/https:other:443/", certificate.Roots(), http.StatusBadGateway, "CLUSTER_UNREACHABLE"},
 		{"unknown roots", "/services/shop/https:web:443/", x509.NewCertPool(), http.StatusBadGateway, "CLUSTER_UNREACHABLE"},
 	} {
 		recorder := httptest.NewRecorder()
@@ -298,29 +296,6 @@ func TestServiceWithTLS(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d %s", test.name, recorder.Code, recorder.Body, test.code, test.body)
 		}
 	}
-}
-
-// certificateFor returns a certificate for a name, and the pool that trusts it.
-func certificateFor(t *testing.T, name string) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(nil, template, template, public, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, roots
 }
 
 // TestServiceUpgrade echoes over an upgraded connection until the caller ends its direction.

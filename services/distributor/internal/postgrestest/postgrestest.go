@@ -5,7 +5,6 @@
 package postgrestest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -23,10 +22,14 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/testkit/program"
 )
 
 // binaries is where Debian keeps PostgreSQL 15; the search path comes first.
 const binaries = "/usr/lib/postgresql/15/bin"
+
+// patience bounds how long the server may take to answer.
+const patience = 30 * time.Second
 
 // nobody runs the server where the test is root, which PostgreSQL refuses to be.
 const nobody = 65534
@@ -35,10 +38,10 @@ const nobody = 65534
 type Server struct {
 	url     string
 	dir     string
-	program string
+	path    string // of the program
 	port    string
-	cmd     *exec.Cmd
-	logs    *bytes.Buffer
+	running *program.Program // nil while killed
+	t       testing.TB       // of the test with which the server ends
 
 	mu   sync.Mutex
 	next int
@@ -48,7 +51,7 @@ type Server struct {
 // fails the test.
 func New(t testing.TB) *Server {
 	t.Helper()
-	initdb, program := find(t, "initdb"), find(t, "postgres")
+	initdb, postgres := find(t, "initdb"), find(t, "postgres")
 	// Not t.TempDir: its parents are closed to other users, and the path may be too long for a
 	// socket.
 	dir := filepath.Join(os.TempDir(), "leat-postgres-"+rand.Text())
@@ -56,7 +59,7 @@ func New(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	s := &Server{dir: dir, program: program, port: freePort(t), logs: new(bytes.Buffer)}
+	s := &Server{t: t, dir: dir, path: postgres, port: freePort(t)}
 	s.url = "postgres://leat@127.0.0.1:" + s.port + "/"
 	if os.Geteuid() == 0 {
 		if err := os.Chown(dir, nobody, nobody); err != nil {
@@ -78,27 +81,26 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 // answers.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	s.cmd = unprivileged(exec.CommandContext(context.Background(), s.program, "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", s.port,
+	s.running = program.Start(s.t, unprivileged(exec.CommandContext(context.Background(), s.path, "-D", s.data(), "-k", s.dir, "-h", "127.0.0.1", "-p", s.port,
 		// Nothing is synced, but written before it is acknowledged: it outlives Kill, though not
 		// the machine.
-		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200"))
-	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
-	if err := s.cmd.Start(); err != nil {
-		t.Fatalf("start postgres: %v", err)
-	}
-	if err := s.awaitReady(); err != nil {
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "max_connections=200")))
+	db, err := sql.Open("pgx", s.url+"postgres")
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer func() { _ = db.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // the test's own may have ended
+	defer cancel()
+	s.running.Await(t, patience, func() bool { return db.PingContext(ctx) == nil })
 }
 
 // Kill ends the server at once, as a crash of the machine would. Killing it again does nothing.
 func (s *Server) Kill() {
-	if s.cmd == nil {
-		return
+	if s.running != nil {
+		s.running.End(syscall.SIGQUIT)
+		s.running = nil
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
-	_ = s.cmd.Wait()
-	s.cmd = nil
 }
 
 func find(t testing.TB, name string) string {
@@ -129,29 +131,6 @@ func freePort(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return port
-}
-
-// awaitReady asks until the server answers.
-func (s *Server) awaitReady() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	db, err := sql.Open("pgx", s.url+"postgres")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = db.Close() }()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if err = db.PingContext(ctx); err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("postgres did not become ready: %w\n%s", err, s.logs)
-		}
-	}
 }
 
 // Database makes an empty database and returns its URL.
