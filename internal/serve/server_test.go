@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // TestF43ServersHaveNoLimitForWholeRequests looks at what the server was made with: a limit for
@@ -42,7 +44,7 @@ func TestF32StreamsOfHalfAnHour(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				server := newServer(ctx, handler, slog.New(slog.DiscardHandler))
-				listener := &one{conn: there, closed: make(chan struct{})}
+				listener := loopback.Single(there)
 				ended := make(chan error, 1)
 				go func() { ended <- server.Serve(listener) }()
 				_, _ = fmt.Fprintf(here, "GET / HTTP/1.1\r\nHost: hub\r\nConnection: close\r\n\r\n")
@@ -87,32 +89,3 @@ func slowExec(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(conn, "event\n")
 	}
 }
-
-// one is a listener with one connection.
-type one struct {
-	conn   net.Conn
-	closed chan struct{}
-}
-
-// Accept implements net.Listener.
-func (l *one) Accept() (net.Conn, error) {
-	if conn := l.conn; conn != nil {
-		l.conn = nil
-		return conn, nil
-	}
-	<-l.closed
-	return nil, net.ErrClosed
-}
-
-// Close implements net.Listener.
-func (l *one) Close() error {
-	select {
-	case <-l.closed:
-	default:
-		close(l.closed)
-	}
-	return nil
-}
-
-// Addr implements net.Listener.
-func (l *one) Addr() net.Addr { return &net.TCPAddr{} }

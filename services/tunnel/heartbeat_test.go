@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/services/tunnel"
 	"github.com/leatdev/leat/services/tunnel/internal/agenttest"
 )
@@ -35,8 +36,8 @@ func TestF26TenThousandAgentsHearInTime(t *testing.T) {
 		t.Skip("takes more than a minute; run with LEAT_FAULT_LONG=1")
 	}
 	h := newHub(t)
-	pipes := newPipes() // a process may not have as many files
-	h.dial = pipes.dial
+	pipes := loopback.NewPipes() // a process may not have as many files
+	h.dial = pipes.Dial
 	if late, all := h.replicaAt(pipes, letAllIn).listen(10_000); late*1000 > all {
 		t.Errorf("got %d of %d heartbeats more than an interval late, want less than one of a thousand", late, all)
 	}

@@ -218,8 +218,8 @@ func (p *Proxy) accept() {
 func (p *Proxy) carry(client net.Conn) {
 	p.mu.Lock()
 	dial, silent := p.params.Dial, p.faults.halfOpen
-	if p.hop != nil {
-		dial = p.hop.dial
+	if hop := p.hop; hop != nil {
+		dial = func(ctx context.Context) (net.Conn, error) { return hop.listener.Dial(ctx, "", "") }
 	}
 	p.mu.Unlock()
 	server, err := dial(p.base())

@@ -5,14 +5,14 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"sync"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // hopRules are what an HTTP hop supports and forwards.
@@ -74,12 +74,12 @@ type hop struct {
 	rules     hopRules
 	server    *http.Server
 	transport *http.Transport
-	listener  *queue
+	listener  *loopback.Pipes
 	secure    bool
 }
 
 func newHop(p *Proxy, rules hopRules) *hop {
-	h := &hop{rules: rules, listener: newQueue(), secure: p.params.TLS != nil}
+	h := &hop{rules: rules, listener: loopback.NewPipes(), secure: p.params.TLS != nil}
 	upstream := new(http.Protocols)
 	scheme := "http"
 	if p.params.TargetTLS != nil {
@@ -152,46 +152,3 @@ func (h *hop) close() {
 	_ = h.listener.Close()
 	h.transport.CloseIdleConnections()
 }
-
-// dial connects to the hop itself.
-func (h *hop) dial(ctx context.Context) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case h.listener.conns <- far:
-		return near, nil
-	case <-h.listener.closed:
-	case <-ctx.Done():
-	}
-	_ = near.Close()
-	return nil, errors.New("the hop is closed")
-}
-
-// queue is a listener whose connections come from inside the process.
-type queue struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	end    sync.Once
-}
-
-func newQueue() *queue { return &queue{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-// Accept implements net.Listener.
-func (q *queue) Accept() (net.Conn, error) {
-	select {
-	case conn := <-q.conns:
-		return conn, nil
-	case <-q.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (q *queue) Close() error {
-	q.end.Do(func() { close(q.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (q *queue) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
-
-var _ net.Listener = (*queue)(nil)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package loopback finds addresses for servers that a test stops and starts again at the same
-// address, and makes listeners for servers that get one connection.
+// address, and makes listeners without a port, whose connections are pipes.
 //
 // A port that the kernel chose for such a server is also in the range from which it takes the ports
 // of outgoing connections: while the server is stopped, any connection of any test may get it. The

@@ -9,11 +9,11 @@ package rpctest
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
 // BaseURL is the address of every server; only its own client reaches it.
@@ -39,7 +39,7 @@ func Serve(t testing.TB, handler http.Handler) (string, *http.Client) {
 // Server is a running in-memory server.
 type Server struct {
 	server    *http.Server
-	listener  *listener
+	listener  *loopback.Pipes
 	transport *http.Transport
 	served    chan error
 }
@@ -49,7 +49,7 @@ func Start(handler http.Handler) *Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
-	pipes := newListener()
+	pipes := loopback.NewPipes()
 	s := &Server{
 		server:    &http.Server{Handler: handler, Protocols: protocols, ReadHeaderTimeout: shutdownTimeout},
 		listener:  pipes,
@@ -60,10 +60,10 @@ func Start(handler http.Handler) *Server {
 	return s
 }
 
-func newTransport(pipes *listener) *http.Transport {
+func newTransport(pipes *loopback.Pipes) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Transport{Protocols: protocols, DialContext: pipes.dial}
+	return &http.Transport{Protocols: protocols, DialContext: pipes.Dial}
 }
 
 // Client returns the client that reaches the server, whatever host the URL names.
@@ -89,47 +89,3 @@ func (s *Server) Close() error {
 	}
 	return err
 }
-
-// listener accepts the server ends of in-memory pipes.
-type listener struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newListener() *listener {
-	return &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-func (l *listener) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.conns:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *listener) Addr() net.Addr { return addr{} }
-
-func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-type addr struct{}
-
-func (addr) Network() string { return "memory" }
-func (addr) String() string  { return "leat.test" }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/services/agent/internal/reception"
 )
 
@@ -33,7 +34,7 @@ type agent struct {
 	key      ed25519.PrivateKey
 	uid      string
 	home     *reception.Home
-	listener *pipes
+	listener *loopback.Pipes
 	accepted chan net.Conn
 	refuse   error
 	stop     func()
@@ -75,7 +76,7 @@ func start(t *testing.T) *agent {
 	hub := newKey(t)
 	a := &agent{
 		t: t, hub: identity.NewIssuer(hub), hubKeys: []ed25519.PublicKey{public(hub)}, key: newKey(t), uid: "uid", home: new(reception.Home),
-		listener: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, accepted: make(chan net.Conn, 100),
+		listener: loopback.NewPipes(), accepted: make(chan net.Conn, 100),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -92,34 +93,13 @@ func start(t *testing.T) *agent {
 	return a
 }
 
-// pipes is a listener without a network, so that time can be virtual.
-type pipes struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
 // dial opens a connection as the network would.
 func (a *agent) dial() net.Conn {
 	a.t.Helper()
-	ours, theirs := net.Pipe()
-	a.listener.conns <- theirs
+	ours, err := a.listener.Dial(context.WithoutCancel(a.t.Context()), "", "")
+	if err != nil {
+		a.t.Fatal(err)
+	}
 	a.t.Cleanup(func() { _ = ours.Close() })
 	return ours
 }
@@ -342,9 +322,7 @@ func (a *agent) serve(name, header string) (end func()) {
 	server := &http.Server{Protocols: protocols, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, name+" "+r.URL.Path)
 	})}
-	listener := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
-	listener.conns <- plain{conn}
-	go func() { _ = server.Serve(listener) }()
+	go func() { _ = server.Serve(loopback.Single(plain{conn})) }()
 	a.t.Cleanup(func() { _ = server.Close() })
 	return func() { _ = conn.Close() }
 }
