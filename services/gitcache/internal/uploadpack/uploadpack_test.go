@@ -20,7 +20,6 @@ import (
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/upstream"
-	"github.com/leatdev/leat/services/gitcache/internal/backendtest"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
@@ -30,7 +29,8 @@ import (
 
 // fixture is a mirror of one repository, on the back end gogit, or on git below TestOnGit.
 type fixture struct {
-	backendtest.Backend
+	mirror.Backend
+
 	dir  string
 	def  mirror.Definition
 	have mirror.Content

@@ -1,12 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"fmt"
 	"net"
 	"net/url"
@@ -22,25 +19,9 @@ import (
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/testkit/giteatest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
-	"github.com/leatdev/leat/internal/testkit/sshdtest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
-
-// RunServers fetches from servers that others wrote, in every way that they can be reached: git's
-// http-backend and OpenSSH.
-func RunServers(t *testing.T, open New) {
-	t.Helper()
-	t.Run("http-backend", func(t *testing.T) { httpBackend(t, open) })
-	t.Run("OpenSSH", func(t *testing.T) { openSSH(t, open) })
-}
-
-// RunSlowServers is RunServers for Gitea, which takes minutes to compile the first time: it is for
-// `make test-all`.
-func RunSlowServers(t *testing.T, open New) {
-	t.Helper()
-	t.Run("Gitea", func(t *testing.T) { gitea(t, open) })
-}
 
 func definition(url string, c upstream.Credential) mirror.Definition {
 	return mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: url, Credential: c}}
@@ -66,42 +47,23 @@ func pushTo(remote string) func(*testing.T, *gittest.Repo) {
 	}
 }
 
-// newKey returns a key pair that no server knows yet: a line of authorized_keys, and the private
-// key.
-func newKey(t *testing.T) (line string, private []byte) {
-	t.Helper()
-	public, secret, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(secret, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(ssh.MarshalAuthorizedKey(key)), pem.EncodeToMemory(block)
-}
-
 // otherHostKey is known_hosts with the server's name and another's key.
 func otherHostKey(t *testing.T, knownHosts string) string {
 	t.Helper()
-	line, _ := newKey(t)
+	key, _ := newKey(t, "")
 	host, _, _ := strings.Cut(knownHosts, " ")
-	return host + " " + line
+	return host + " " + string(ssh.MarshalAuthorizedKey(key))
 }
 
 // httpBackend is git's own programs, behind HTTP with a password and an SSH server in this process.
-func httpBackend(t *testing.T, open New) {
+func httpBackend(t *testing.T, open opener) {
 	t.Parallel()
 	server := gittest.New(t, gittest.WithBasicAuth("leat", "right"))
 	var made atomic.Int64
 	runServer(t, open, func(t *testing.T) origin {
 		t.Helper()
 		repo := server.Repo(t, fmt.Sprint("demo-", made.Add(1)))
-		_, stranger := newKey(t)
+		_, stranger := newKey(t, "")
 		ssh := ways(server, repo)["ssh"]
 		return origin{
 			push: pushTo(repo.Dir()),
@@ -118,25 +80,25 @@ func httpBackend(t *testing.T, open New) {
 }
 
 // openSSH is OpenSSH's sshd.
-func openSSH(t *testing.T, open New) {
+func openSSH(t *testing.T, open opener) {
 	t.Parallel()
-	server, files := sshdtest.Start(t), gittest.New(t)
+	server, files := startSSHD(t), gittest.New(t)
 	var made atomic.Int64
 	runServer(t, open, func(t *testing.T) origin {
 		t.Helper()
 		repo := files.Repo(t, fmt.Sprint("it's demo ", made.Add(1)))
-		at := server.URL((&url.URL{Path: repo.Dir()}).EscapedPath())
-		_, stranger := newKey(t)
+		at := server.url((&url.URL{Path: repo.Dir()}).EscapedPath())
+		_, stranger := newKey(t, "")
 		return origin{
 			push: pushTo(repo.Dir()),
 			ways: map[string]mirror.Definition{
-				"ssh": definition(at, byKey(server.PrivateKey, server.KnownHosts)),
+				"ssh": definition(at, byKey(server.privateKey, server.knownHosts)),
 			},
 			refused: map[string]refusal{
-				"foreign key":    {Definition: definition(at, byKey(stranger, server.KnownHosts)), Reason: reason.UpstreamAuthRejected},
-				"other host key": {Definition: definition(at, byKey(server.PrivateKey, otherHostKey(t, server.KnownHosts))), Reason: reason.UpstreamHostKeyRejected},
-				"unknown host":   {Definition: definition(at, byKey(server.PrivateKey, "elsewhere.example "+strings.SplitN(server.KnownHosts, " ", 2)[1])), Reason: reason.UpstreamHostKeyRejected},
-				"no such folder": {Definition: definition(at+"x", byKey(server.PrivateKey, server.KnownHosts)), Reason: reason.RepositoryNotFound},
+				"foreign key":    {Definition: definition(at, byKey(stranger, server.knownHosts)), Reason: reason.UpstreamAuthRejected},
+				"other host key": {Definition: definition(at, byKey(server.privateKey, otherHostKey(t, server.knownHosts))), Reason: reason.UpstreamHostKeyRejected},
+				"unknown host":   {Definition: definition(at, byKey(server.privateKey, "elsewhere.example "+strings.SplitN(server.knownHosts, " ", 2)[1])), Reason: reason.UpstreamHostKeyRejected},
+				"no such folder": {Definition: definition(at+"x", byKey(server.privateKey, server.knownHosts)), Reason: reason.RepositoryNotFound},
 			},
 		}
 	})
@@ -144,26 +106,26 @@ func openSSH(t *testing.T, open New) {
 		repo := files.Repo(t, "locked")
 		first := repo.Commit(t, "main", map[string]string{"a": "1"})
 		s := newSubject(t, open, "")
-		s.def = definition(server.URL(repo.Dir()), byKey(server.LockedKey, server.KnownHosts))
+		s.def = definition(server.url(repo.Dir()), byKey(server.lockedKey, server.knownHosts))
 		s.def.Credential.Passphrase = "another"
 		if err := s.Check(s.def); err == nil {
 			t.Error("got no error for a wrong passphrase")
 		}
-		s.def.Credential.Passphrase = sshdtest.Passphrase
+		s.def.Credential.Passphrase = passphrase
 		s.fetch(t)
 		s.wantRefs(t, map[string]string{"heads/main": first})
 	})
 }
 
 // gitea is a whole Git host.
-func gitea(t *testing.T, open New) {
-	t.Parallel()
+func gitea(t *testing.T, open opener) {
+	t.Helper()
 	server := giteatest.Start(t)
-	line, key := newKey(t)
-	server.AddKey(t, server.Owner, line)
-	strangersLine, strangersKey := newKey(t)
-	server.AddKey(t, server.Stranger, strangersLine)
-	_, nobodysKey := newKey(t)
+	public, key := newKey(t, "")
+	server.AddKey(t, server.Owner, string(ssh.MarshalAuthorizedKey(public)))
+	strangersPublic, strangersKey := newKey(t, "")
+	server.AddKey(t, server.Stranger, string(ssh.MarshalAuthorizedKey(strangersPublic)))
+	_, nobodysKey := newKey(t, "")
 	known := hostKeyOf(t, server.SSHAddr)
 	var made atomic.Int64
 	runServer(t, open, func(t *testing.T) origin {

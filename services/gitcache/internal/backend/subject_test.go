@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
 	"context"
@@ -23,15 +23,15 @@ import (
 
 // subject is a back end with the mirror of one repository.
 type subject struct {
-	Backend
+	mirror.Backend
 
-	open New
+	open opener
 	dir  string
 	def  mirror.Definition
 	have mirror.Content
 }
 
-func newSubject(t *testing.T, open New, url string) *subject {
+func newSubject(t *testing.T, open opener, url string) *subject {
 	t.Helper()
 	s := &subject{open: open, dir: t.TempDir(), def: mirror.Definition{Name: "demo", UID: "uid-1", Definition: upstream.Definition{URL: url}}}
 	s.reopen(t)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-func followsUpstream(t *testing.T, open New) {
+func followsUpstream(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "group/demo")
 	first := repo.Commit(t, "main", map[string]string{"a.b": "1", "a/x": "2", "a0": "3"})
 	repo.AnnotatedTag(t, "v1", first)
@@ -54,7 +54,7 @@ func followsUpstream(t *testing.T, open New) {
 
 // followsRewrittenHistory moves refs in every way that loses commits: what was mirrored stays
 // readable, and an emptied repository is a state like any other.
-func followsRewrittenHistory(t *testing.T, open New) {
+func followsRewrittenHistory(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	second := repo.Commit(t, "main", map[string]string{"a": "2"})
@@ -93,7 +93,7 @@ func followsRewrittenHistory(t *testing.T, open New) {
 	s.wantRefs(t, map[string]string{"heads/next": first})
 }
 
-func emptyRepository(t *testing.T, open New) {
+func emptyRepository(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	s := newSubject(t, open, repo.URL())
 	s.fetch(t)
@@ -110,7 +110,7 @@ func emptyRepository(t *testing.T, open New) {
 }
 
 // tagsOfAllKinds are peeled where a commit is at their end; the others are there, and lead nowhere.
-func tagsOfAllKinds(t *testing.T, open New) {
+func tagsOfAllKinds(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	repo.Tag(t, "light", first)
@@ -149,7 +149,7 @@ func tagsOfAllKinds(t *testing.T, open New) {
 }
 
 // manyRefs mirrors 50 000 refs.
-func manyRefs(t *testing.T, open New) {
+func manyRefs(t *testing.T, open opener) {
 	t.Helper()
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
 	"math/rand/v2"
@@ -17,7 +17,7 @@ import (
 // readsWhatGitReads asks a mirror each kind of question once: package history has the tests of what
 // it answers, and reads for all back ends. What is their own is how they open a large file, as it
 // is and as a delta.
-func readsWhatGitReads(t *testing.T, open New) {
+func readsWhatGitReads(t *testing.T, open opener) {
 	random, noise := rand.New(rand.NewPCG(5, 6)), make([]byte, 6<<20)
 	for i := range noise {
 		noise[i] = byte('0' + random.IntN(64))

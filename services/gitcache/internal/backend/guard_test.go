@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func ways(server *gittest.Server, repo *gittest.Repo) map[string]mirror.Definiti
 }
 
 // noBytesWithoutRight wants that nothing reaches the upstream once the right to fetch is gone.
-func noBytesWithoutRight(t *testing.T, open New) {
+func noBytesWithoutRight(t *testing.T, open opener) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"a": "1"})
@@ -69,7 +69,7 @@ func noBytesWithoutRight(t *testing.T, open New) {
 
 // rightLostWhileFetching wants that objects which arrive after the right was lost do not become the
 // mirror's.
-func rightLostWhileFetching(t *testing.T, open New) {
+func rightLostWhileFetching(t *testing.T, open opener) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	for name, def := range ways(server, repo) {
@@ -115,7 +115,7 @@ func (s *subject) wantUntouched(t *testing.T, main string) {
 
 // cancelledFetch ends a fetch while the upstream is silent: while it should list, and while it
 // should send objects.
-func cancelledFetch(t *testing.T, open New) {
+func cancelledFetch(t *testing.T, open opener) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
@@ -150,7 +150,7 @@ func cancelledFetch(t *testing.T, open New) {
 
 // cutPack breaks connections in the middle of a pack: the mirror keeps what it had, and the next
 // fetch succeeds.
-func cutPack(t *testing.T, open New) {
+func cutPack(t *testing.T, open opener) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	noise := make([]byte, 1<<20) // does not compress
@@ -177,7 +177,7 @@ func cutPack(t *testing.T, open New) {
 
 // readersAreCounted waits with one more reader than there may be until another is closed, or the
 // context ends. How many there may be is the back end's to say; 1 000 is more than anybody allows.
-func readersAreCounted(t *testing.T, open New) {
+func readersAreCounted(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	s := newSubject(t, open, repo.URL())

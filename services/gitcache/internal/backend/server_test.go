@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ type refusal struct {
 
 // runServer fetches from one kind of server all that there is to fetch, in every way that it can be
 // reached. make makes an origin, each time another.
-func runServer(t *testing.T, open New, makeOrigin func(t *testing.T) origin) {
+func runServer(t *testing.T, open opener, makeOrigin func(t *testing.T) origin) {
 	t.Helper()
 	for name := range makeOrigin(t).ways {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func life(t *testing.T, s *subject, push func(*testing.T, *gittest.Repo)) {
 }
 
 // serverRefuses tries what must fail, with and without a mirror.
-func serverRefuses(t *testing.T, open New, o origin) {
+func serverRefuses(t *testing.T, open opener, o origin) {
 	t.Helper()
 	local := gittest.New(t).Repo(t, "local")
 	first := local.Commit(t, "main", map[string]string{"a": "1"})

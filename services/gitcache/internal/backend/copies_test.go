@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
 	"bytes"
@@ -72,7 +72,7 @@ func (s *subject) mustAdopt(t *testing.T, from *subject) {
 	}
 }
 
-func copies(t *testing.T, open New) {
+func copies(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"app/a": "1", "b": "1"})
 	repo.AnnotatedTag(t, "v1", first)
@@ -111,7 +111,7 @@ func copies(t *testing.T, open New) {
 }
 
 // copyDropsOthers copies to a mirror with packs of its own: it has the other's afterwards, once.
-func copyDropsOthers(t *testing.T, open New) {
+func copyDropsOthers(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"a": "1"})
 	one, two := newSubject(t, open, repo.URL()), newSubject(t, open, repo.URL())
@@ -129,7 +129,7 @@ func copyDropsOthers(t *testing.T, open New) {
 	two.reload(t)
 }
 
-func badCopies(t *testing.T, open New) {
+func badCopies(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	owner, follower := newSubject(t, open, repo.URL()), newSubject(t, open, nowhere)
@@ -181,7 +181,7 @@ func badCopies(t *testing.T, open New) {
 	}
 }
 
-func confirmed(t *testing.T, open New) {
+func confirmed(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"a": "1"})
 	s := newSubject(t, open, repo.URL())

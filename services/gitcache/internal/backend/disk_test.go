@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-func restart(t *testing.T, open New) {
+func restart(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	s := newSubject(t, open, repo.URL())
@@ -55,7 +55,7 @@ func restart(t *testing.T, open New) {
 
 // damagedMirror harms the files of a mirror in one way after the other. Each time the mirror is
 // dropped when it is loaded, and cloned again.
-func damagedMirror(t *testing.T, open New) {
+func damagedMirror(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	s := newSubject(t, open, repo.URL())
@@ -93,7 +93,7 @@ func damagedMirror(t *testing.T, open New) {
 }
 
 // clonesAgain is what follows when a mirror turned out to be damaged while it was in use.
-func clonesAgain(t *testing.T, open New) {
+func clonesAgain(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
 	s := newSubject(t, open, repo.URL())

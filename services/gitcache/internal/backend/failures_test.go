@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ func advertise(body string) func(http.ResponseWriter) {
 
 // failures lets the upstream fail in one way after the other. After each the mirror is as before,
 // and at the end it goes on.
-func failures(t *testing.T, open New) {
+func failures(t *testing.T, open opener) {
 	t.Run("answers", func(t *testing.T) { failingAnswers(t, open) })
 	t.Run("absent", func(t *testing.T) { absentRepository(t, open) })
 	t.Run("refused", func(t *testing.T) { refusedCredential(t, open) })
@@ -38,7 +38,7 @@ func failures(t *testing.T, open New) {
 	t.Run("redirect", func(t *testing.T) { redirect(t, open) })
 }
 
-func failingAnswers(t *testing.T, open New) {
+func failingAnswers(t *testing.T, open opener) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
@@ -71,7 +71,7 @@ func failingAnswers(t *testing.T, open New) {
 	s.wantRefs(t, map[string]string{"heads/main": second})
 }
 
-func absentRepository(t *testing.T, open New) {
+func absentRepository(t *testing.T, open opener) {
 	server := gittest.New(t)
 	s := newSubject(t, open, server.URL()+"/nowhere.git")
 	wantReason(t, s.try(t.Context()), reason.RepositoryNotFound)
@@ -81,7 +81,7 @@ func absentRepository(t *testing.T, open New) {
 	wantReason(t, s.try(t.Context()), reason.RepositoryNotFound)
 }
 
-func refusedCredential(t *testing.T, open New) {
+func refusedCredential(t *testing.T, open opener) {
 	server, stranger := gittest.New(t, gittest.WithBasicAuth("leat", "right")), gittest.New(t)
 	repo := server.Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
@@ -116,7 +116,7 @@ func refusedCredential(t *testing.T, open New) {
 	wantReason(t, ssh.try(t.Context()), reason.UpstreamHostKeyRejected)
 }
 
-func unreachableUpstream(t *testing.T, open New) {
+func unreachableUpstream(t *testing.T, open opener) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})
@@ -135,7 +135,7 @@ func unreachableUpstream(t *testing.T, open New) {
 }
 
 // rateLimit wants the time that the upstream asks for to be handed on.
-func rateLimit(t *testing.T, open New) {
+func rateLimit(t *testing.T, open opener) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"a": "1"})
@@ -154,7 +154,7 @@ func rateLimit(t *testing.T, open New) {
 }
 
 // redirect sends the listing to another host, where the credential must not follow.
-func redirect(t *testing.T, open New) {
+func redirect(t *testing.T, open opener) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	first := repo.Commit(t, "main", map[string]string{"a": "1"})

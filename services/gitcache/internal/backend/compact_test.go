@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backend_test
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func large() string {
 	return b.String()
 }
 
-func manyPacksBecomeFew(t *testing.T, open New) {
+func manyPacksBecomeFew(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	s := newSubject(t, open, repo.URL())
 	first := repo.Commit(t, "main", map[string]string{"large": large()})
@@ -116,7 +116,7 @@ func manyPacksBecomeFew(t *testing.T, open New) {
 }
 
 // fetchedWhileCompacting has a fetch come between the merge of packs and the switch.
-func fetchedWhileCompacting(t *testing.T, open New) {
+func fetchedWhileCompacting(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	s := newSubject(t, open, repo.URL())
 	s.fetchTimes(t, repo, many)
@@ -132,7 +132,7 @@ func fetchedWhileCompacting(t *testing.T, open New) {
 }
 
 // copiesOfCompacted copies before and after: large packs do not travel again.
-func copiesOfCompacted(t *testing.T, open New) {
+func copiesOfCompacted(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	owner, follower := newSubject(t, open, repo.URL()), newSubject(t, open, nowhere)
 	repo.Commit(t, "main", map[string]string{"large": large()})
@@ -175,7 +175,7 @@ func (s *subject) aWeekPasses(t *testing.T) {
 }
 
 // unreachableGoes force-pushes most of a repository away.
-func unreachableGoes(t *testing.T, open New) {
+func unreachableGoes(t *testing.T, open opener) {
 	repo := gittest.New(t).Repo(t, "demo")
 	s := newSubject(t, open, repo.URL())
 	lost := s.fetchTimes(t, repo, 10)
