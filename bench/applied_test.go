@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/bench/internal/edge"
+	"github.com/leatdev/leat/bench/internal/process"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -119,7 +119,7 @@ func startApplied(b *testing.B, h *hub, seen *sightings) {
 			b.Fatal(err)
 		}
 	}
-	program := build(b, "services/agent/cmd/agent")
+	program := process.Build(b, "services/agent/cmd/agent")
 	var group errgroup.Group
 	group.SetLimit(joining)
 	tokens := make([]string, *appliedAgents)
@@ -134,12 +134,11 @@ func startApplied(b *testing.B, h *hub, seen *sightings) {
 		b.Fatal(err)
 	}
 	for i, token := range tokens {
-		agent := exec.Command(program)
-		agent.Env = append(os.Environ(), "LEAT_LISTEN_ADDR=127.0.0.1:0", "LEAT_AGENT_HUB_URL="+h.distributor.url, "LEAT_AGENT_JOIN_TOKEN="+token,
-			"LEAT_AGENT_DATA_DIR="+b.TempDir(), "LEAT_AGENT_KUBECONFIG="+clusters[i%len(clusters)].KubeconfigPath(),
-			"LEAT_AGENT_NAMESPACE=agent-of-"+clusterName(i), "LEAT_LOG_LEVEL=error", "GOMEMLIMIT=180MiB")
-		agent.Stderr = os.Stderr
-		run(b, agent)
+		process.Start(b, process.Params{Binary: program, Env: []string{
+			"LEAT_LISTEN_ADDR=127.0.0.1:0", "LEAT_AGENT_HUB_URL=" + h.distributor.url, "LEAT_AGENT_JOIN_TOKEN=" + token,
+			"LEAT_AGENT_DATA_DIR=" + b.TempDir(), "LEAT_AGENT_KUBECONFIG=" + clusters[i%len(clusters)].KubeconfigPath(),
+			"LEAT_AGENT_NAMESPACE=agent-of-" + clusterName(i), "LEAT_LOG_LEVEL=error", "GOMEMLIMIT=180MiB",
+		}})
 	}
 }
 

@@ -47,7 +47,7 @@ const (
 // hub is the distributor and gitcache, each in its own process, with Redis, SQLite and a Git
 // server.
 type hub struct {
-	distributor, gitcache *process
+	distributor, gitcache *server
 	repository            *gittest.Repo
 	agents                []*agent
 	// disconnect ends the streams of all agents, and returns when their connections are closed.
@@ -103,17 +103,17 @@ func (h *hub) startServices(b *testing.B, database, tunnel string) {
 
 // measureIdle reports what the hub uses while its agents receive only heartbeats.
 func (h *hub) measureIdle(b *testing.B) {
-	distributor, gitcache, messages := h.distributor.cpu(b), h.gitcache.cpu(b), h.messages()
+	distributor, gitcache, messages := h.distributor.CPU(b), h.gitcache.CPU(b), h.messages()
 	begun := time.Now()
 	<-time.After(*fleetIdle)
 	took := time.Since(begun)
 	cores := func(spent time.Duration) float64 { return spent.Seconds() / took.Seconds() }
-	distributor, gitcache = h.distributor.cpu(b)-distributor, h.gitcache.cpu(b)-gitcache
+	distributor, gitcache = h.distributor.CPU(b)-distributor, h.gitcache.CPU(b)-gitcache
 	b.ReportMetric(cores(distributor), "distributor-cores")
 	b.ReportMetric(cores(gitcache), "gitcache-cores")
 	b.ReportMetric(float64(h.messages()-messages)/took.Seconds(), "heartbeats/s")
-	for name, p := range map[string]*process{"distributor": h.distributor, "gitcache": h.gitcache} {
-		now, highest := p.memory(b)
+	for name, p := range map[string]*server{"distributor": h.distributor, "gitcache": h.gitcache} {
+		now, highest := p.Memory(b)
 		b.ReportMetric(float64(now>>20), name+"-MiB")
 		b.ReportMetric(float64(highest>>20), name+"-peak-MiB")
 	}
@@ -125,7 +125,7 @@ func (h *hub) measureCommit(b *testing.B) {
 		a.forgetChanges() // of a catalog kept from an earlier run, with other content
 	}
 	h.repository.Commit(b, "main", map[string]string{sharedFolder + "/00.yaml": "# " + time.Now().String()})
-	spent, begun := h.distributor.cpu(b), time.Now()
+	spent, begun := h.distributor.CPU(b), time.Now()
 	h.refresh(b)
 	took := make([]time.Duration, len(h.agents))
 	for i, a := range h.agents {
@@ -135,7 +135,7 @@ func (h *hub) measureCommit(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)/2].Milliseconds()), "p50-known-ms")
 	b.ReportMetric(float64(took[len(took)*99/100].Milliseconds()), "p99-known-ms")
 	b.ReportMetric(float64(took[len(took)-1].Milliseconds()), "last-known-ms")
-	b.ReportMetric((h.distributor.cpu(b) - spent).Seconds(), "distributor-cpu-s")
+	b.ReportMetric((h.distributor.CPU(b) - spent).Seconds(), "distributor-cpu-s")
 	served := h.downloads(b)
 	begun = time.Now()
 	bytes := h.download(b)

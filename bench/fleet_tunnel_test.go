@@ -43,10 +43,10 @@ func (h *hub) measureTunnel(b *testing.B) {
 	}()
 	<-time.After(settle)
 	b.ResetTimer()
-	spent, begun := tunnel.cpu(b), time.Now()
+	spent, begun := tunnel.CPU(b), time.Now()
 	<-time.After(*fleetIdle)
-	b.ReportMetric((tunnel.cpu(b)-spent).Seconds()/time.Since(begun).Seconds(), "tunnel-cores")
-	now, highest := tunnel.memory(b)
+	b.ReportMetric((tunnel.CPU(b)-spent).Seconds()/time.Since(begun).Seconds(), "tunnel-cores")
+	now, highest := tunnel.Memory(b)
 	b.ReportMetric(float64(now>>20), "tunnel-MiB")
 	b.ReportMetric(float64(highest>>20), "tunnel-peak-MiB")
 }

@@ -78,7 +78,7 @@ func overHTTP1() *http.Client {
 }
 
 // askPlan returns a call that fails unless the plan is unchanged.
-func askPlan(b *testing.B, hub *process, through *http.Client, options ...connect.ClientOption) func(context.Context) error {
+func askPlan(b *testing.B, hub *server, through *http.Client, options ...connect.ClientOption) func(context.Context) error {
 	b.Helper()
 	token := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
@@ -123,11 +123,11 @@ func askBare(url string, through *http.Client) func(context.Context) error {
 }
 
 // measure runs several callers as fast as they can.
-func (p *process) measure(b *testing.B, call func(context.Context) error) {
+func (p *server) measure(b *testing.B, call func(context.Context) error) {
 	b.Helper()
 	var left atomic.Int64
 	left.Store(int64(b.N))
-	spent := p.cpu(b)
+	spent := p.CPU(b)
 	each := make([][]time.Duration, callers)
 	var group errgroup.Group
 	for i := range callers {
@@ -145,15 +145,15 @@ func (p *process) measure(b *testing.B, call func(context.Context) error) {
 	if err := group.Wait(); err != nil {
 		b.Fatal(err)
 	}
-	p.report(b, slices.Concat(each...), p.cpu(b)-spent)
+	p.report(b, slices.Concat(each...), p.CPU(b)-spent)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
 }
 
 // measureSteady begins each call when it is due.
-func (p *process) measureSteady(b *testing.B, call func(context.Context) error) {
+func (p *server) measureSteady(b *testing.B, call func(context.Context) error) {
 	b.Helper()
 	took := make([]time.Duration, b.N)
-	spent, begun := p.cpu(b), time.Now()
+	spent, begun := p.CPU(b), time.Now()
 	var group errgroup.Group
 	for i := range took {
 		due := begun.Add(time.Duration(i) * time.Second / steadyRate)
@@ -167,12 +167,12 @@ func (p *process) measureSteady(b *testing.B, call func(context.Context) error) 
 	if err := group.Wait(); err != nil {
 		b.Fatal(err)
 	}
-	p.report(b, took, p.cpu(b)-spent)
+	p.report(b, took, p.CPU(b)-spent)
 }
 
 // report reports how many requests a server's core would answer in a second, and how long callers
 // wait.
-func (p *process) report(b *testing.B, took []time.Duration, spent time.Duration) {
+func (p *server) report(b *testing.B, took []time.Duration, spent time.Duration) {
 	b.Helper()
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
@@ -183,7 +183,7 @@ func (p *process) report(b *testing.B, took []time.Duration, spent time.Duration
 }
 
 // startDistributor runs a distributor with one cluster, and keeps its agent's token.
-func startDistributor(b *testing.B) *process {
+func startDistributor(b *testing.B) *server {
 	b.Helper()
 	hub := startService(b, "distributor",
 		"LEAT_DISTRIBUTOR_DATA_DIR="+b.TempDir(),

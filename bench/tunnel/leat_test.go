@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/bench/internal/parts"
 	"github.com/leatdev/leat/bench/internal/process"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
@@ -118,7 +117,7 @@ func (s *side) await(b *testing.B) {
 	b.Helper()
 	client := &http.Client{Transport: s.fresh()} // not the client whose first requests failed
 	await(b, s.name, func() bool {
-		status, err := get(b.Context(), client, s.url+parts.PathSmall, s.token, nil)
+		status, err := get(b.Context(), client, s.url+pathSmall, s.token, nil)
 		return err == nil && status == http.StatusOK
 	})
 }

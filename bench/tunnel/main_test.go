@@ -12,15 +12,9 @@ package tunnel_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"flag"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -29,9 +23,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/bench/internal/parts"
 	"github.com/leatdev/leat/bench/internal/process"
 	"github.com/leatdev/leat/internal/testkit/loopback"
+	"github.com/leatdev/leat/internal/testkit/selfsigned"
 )
 
 var (
@@ -49,7 +43,7 @@ const partVariable = "LEAT_BENCH_PART"
 
 func TestMain(m *testing.M) {
 	if part := os.Getenv(partVariable); part != "" {
-		fmt.Fprintln(os.Stderr, parts.Run(context.Background(), append([]string{part}, os.Args[1:]...)))
+		fmt.Fprintln(os.Stderr, runPart(context.Background(), append([]string{part}, os.Args[1:]...)))
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
@@ -67,11 +61,9 @@ type bench struct {
 func newBench(b *testing.B) *bench {
 	b.Helper()
 	s := &bench{owner: b, binaries: map[string]string{}}
-	s.certFile, s.keyFile = certificate(b)
-	var err error
-	if s.trusted, err = parts.Trust(s.certFile); err != nil {
-		b.Fatal(err)
-	}
+	certificate := selfsigned.New(b)
+	s.certFile, s.keyFile = certificate.Write(b, b.TempDir())
+	s.trusted = &tls.Config{RootCAs: certificate.Roots(), MinVersion: tls.VersionTLS12}
 	return s
 }
 
@@ -137,38 +129,6 @@ func (s *bench) over(b *testing.B, http2 bool) *http.Client {
 	transport := &http.Transport{TLSClientConfig: s.trusted.Clone(), Protocols: protocols, DisableCompression: true}
 	b.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
-}
-
-// certificate writes a certificate that all servers use and all clients trust.
-func certificate(b *testing.B) (certFile, keyFile string) {
-	b.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		b.Fatal(err)
-	}
-	dir := b.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, block := range map[string]*pem.Block{
-		certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			b.Fatal(err)
-		}
-	}
-	return certFile, keyFile
 }
 
 // patience is how long processes may take to start, and agents to connect.

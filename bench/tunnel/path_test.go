@@ -17,8 +17,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/leatdev/leat/bench/internal/parts"
 )
 
 const (
@@ -91,7 +89,7 @@ func (s *side) ask(b *testing.B, client *http.Client, during time.Duration) []ti
 	begun := time.Now()
 	for i := 0; len(latencies) < fewest || time.Since(begun) < during; i++ {
 		asked := time.Now()
-		if err := unexpected(get(b.Context(), client, s.url+parts.PathSmall, s.token, buffer)); err != nil {
+		if err := unexpected(get(b.Context(), client, s.url+pathSmall, s.token, buffer)); err != nil {
 			b.Fatal(err)
 		}
 		if i < warm {
@@ -151,7 +149,7 @@ func (s *side) askOften(ctx context.Context, client *http.Client, times int, eno
 	buffer := make([]byte, 32<<10)
 	for range times {
 		asked := time.Now()
-		if err := unexpected(get(ctx, client, s.url+parts.PathSmall, s.token, buffer)); err != nil {
+		if err := unexpected(get(ctx, client, s.url+pathSmall, s.token, buffer)); err != nil {
 			return err
 		}
 		if enough != nil && enough(time.Since(asked)) {
@@ -196,7 +194,7 @@ func measureBulk(b *testing.B, s *side, streams int, move transfer) {
 		// A client that has not received the server's settings yet sends the whole of its first
 		// body in the smallest frames. To leave nothing to chance, each client makes a request
 		// before.
-		if err := unexpected(get(b.Context(), client, s.url+parts.PathSmall, s.token, make([]byte, 32<<10))); err != nil {
+		if err := unexpected(get(b.Context(), client, s.url+pathSmall, s.token, make([]byte, 32<<10))); err != nil {
 			b.Fatal(err)
 		}
 		group.Go(func() error {
@@ -226,7 +224,7 @@ func measureBulk(b *testing.B, s *side, streams int, move transfer) {
 }
 
 func download(ctx context.Context, s *side, client *http.Client, moved func(n int)) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+parts.PathBulk+"?bytes="+strconv.Itoa(endless), http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+pathBulk+"?bytes="+strconv.Itoa(endless), http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -249,7 +247,7 @@ func download(ctx context.Context, s *side, client *http.Client, moved func(n in
 }
 
 func upload(ctx context.Context, s *side, client *http.Client, moved func(n int)) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, s.url+parts.PathBulk, &source{moved: moved})
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, s.url+pathBulk, &source{moved: moved})
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/leatdev/leat/bench/internal/parts"
 )
 
 var (
@@ -102,7 +100,7 @@ const onceTimeout = 10 * time.Second
 func (s *side) once(way http.RoundTripper) error {
 	ctx, cancel := context.WithTimeout(context.Background(), onceTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+parts.PathSmall, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+pathSmall, http.NoBody)
 	if err != nil {
 		return err
 	}

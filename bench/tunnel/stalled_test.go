@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/leatdev/leat/bench/internal/parts"
 )
 
 const (
@@ -91,7 +89,7 @@ func (s *side) stall(ctx context.Context, b *testing.B, n int) {
 	group.SetLimit(joining)
 	for range n {
 		group.Go(func() error {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+parts.PathBulk+"?bytes="+strconv.Itoa(endless), http.NoBody)
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+pathBulk+"?bytes="+strconv.Itoa(endless), http.NoBody)
 			if err != nil {
 				return err
 			}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leatdev/leat/internal/testkit/program"
 )
 
 const module = "github.com/leatdev/leat/"
@@ -59,45 +61,30 @@ type Params struct {
 }
 
 // Process is a running program. It ends with the benchmark at the latest.
-type Process struct {
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has ended
-}
+type Process struct{ program *program.Program }
 
 // Start starts a program. It does not wait until it serves.
 func Start(tb testing.TB, p Params) *Process {
 	tb.Helper()
 	cmd := exec.Command(p.Binary, p.Args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), p.Env...), p.Stdout, os.Stderr
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	started := &Process{cmd: cmd, ended: make(chan struct{})}
-	go func() {
-		defer close(started.ended)
-		_ = cmd.Wait() // Kill and Stop report the outcome
-	}()
-	tb.Cleanup(started.Kill)
-	return started
+	return &Process{program: program.Start(tb, cmd)}
 }
 
 // Kill kills the process, and returns when it has ended.
-func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	<-p.ended
-}
+func (p *Process) Kill() { p.program.End(syscall.SIGKILL) }
 
 // Stop asks the process to end, and returns when it has. It fails the benchmark if that takes
 // longer than a minute.
 func (p *Process) Stop(tb testing.TB) {
 	tb.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		tb.Fatalf("stop %s: %v", p.cmd.Path, err)
+	if err := p.program.Signal(syscall.SIGTERM); err != nil {
+		tb.Fatalf("stop process %d: %v", p.program.PID(), err)
 	}
 	select {
-	case <-p.ended:
+	case <-p.program.Ended():
 	case <-time.After(time.Minute):
-		tb.Fatalf("%s did not end in a minute", p.cmd.Path)
+		tb.Fatalf("process %d did not end in a minute", p.program.PID())
 	}
 }
 
@@ -144,7 +131,7 @@ func (p *Process) Memory(tb testing.TB) (now, highest int64) {
 
 func (p *Process) proc(tb testing.TB, file string) string {
 	tb.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, file))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.program.PID(), file))
 	if err != nil {
 		tb.Fatal(err)
 	}

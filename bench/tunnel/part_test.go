@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parts holds the environment of a tunnel in its benchmarks: an API server's double, a
-// plain reverse proxy, and a link with latency. Each runs in its own process.
-package parts
+package tunnel_test
 
 import (
 	"context"
@@ -18,16 +16,19 @@ import (
 	"time"
 )
 
-// ErrUsage is what [Run] returns for unknown arguments.
-var ErrUsage = errors.New("want: apiserver ADDRESS CERTIFICATE KEY, proxy ADDRESS CERTIFICATE KEY TARGET h2|http1, or link ADDRESS TARGET RTT")
+// The parts are the environment of a tunnel in its benchmarks: an API server's double, a plain
+// reverse proxy, and a link with latency. Each runs in its own process.
 
-// Run runs the part that args name until it fails.
-func Run(ctx context.Context, args []string) error {
+// errUsage is what [runPart] returns for unknown arguments.
+var errUsage = errors.New("want: apiserver ADDRESS CERTIFICATE KEY, proxy ADDRESS CERTIFICATE KEY TARGET h2|http1, or link ADDRESS TARGET RTT")
+
+// runPart runs the part that args name until it fails.
+func runPart(ctx context.Context, args []string) error {
 	switch {
 	case len(args) == 4 && args[0] == "apiserver":
-		return serveTLS(args[1], args[2], args[3], APIServer(), ofAPIServer)
+		return serveTLS(args[1], args[2], args[3], apiServerDouble(), ofAPIServer)
 	case len(args) == 6 && args[0] == "proxy":
-		handler, err := Proxy(args[4], args[2], args[5] == "h2")
+		handler, err := proxyHandler(args[4], args[2], args[5] == "h2")
 		if err != nil {
 			return err
 		}
@@ -37,9 +38,9 @@ func Run(ctx context.Context, args []string) error {
 		if err != nil {
 			return fmt.Errorf("parse RTT: %w", err)
 		}
-		return ServeLink(ctx, args[1], args[2], rtt)
+		return serveLink(ctx, args[1], args[2], rtt)
 	default:
-		return ErrUsage
+		return errUsage
 	}
 }
 
@@ -63,8 +64,8 @@ func serveTLS(address, certificate, key string, handler http.Handler, windows ht
 	return server.ListenAndServeTLS(certificate, key)
 }
 
-// Trust returns the settings of a client that trusts the certificate in a file.
-func Trust(certificate string) (*tls.Config, error) {
+// trust returns the settings of a client that trusts the certificate in a file.
+func trust(certificate string) (*tls.Config, error) {
 	content, err := os.ReadFile(certificate)
 	if err != nil {
 		return nil, fmt.Errorf("read certificate: %w", err)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package parts
+package tunnel_test
 
 import (
 	"context"
@@ -20,10 +20,10 @@ const (
 	inFlight = 1 << 16
 )
 
-// ServeLink forwards TCP connections to address to target. Every byte takes half the round-trip
+// serveLink forwards TCP connections to address to target. Every byte takes half the round-trip
 // time in each direction and stays in order. The rate is not limited. Only bytes are delayed:
 // connections are opened as fast as the machine can.
-func ServeLink(ctx context.Context, address, target string, rtt time.Duration) error {
+func serveLink(ctx context.Context, address, target string, rtt time.Duration) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package parts_test
+package tunnel_test
 
 import (
 	"bytes"
@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/bench/internal/parts"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 )
 
@@ -28,7 +27,7 @@ func TestLink(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	target := echo(t)
-	go func() { served <- parts.ServeLink(ctx, address, target, rtt) }()
+	go func() { served <- serveLink(ctx, address, target, rtt) }()
 	defer func() {
 		cancel()
 		<-served
@@ -92,16 +91,16 @@ func dial(t *testing.T, address string) *net.TCPConn {
 
 func TestAPIServer(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(parts.APIServer())
+	server := httptest.NewServer(apiServerDouble())
 	t.Cleanup(server.Close)
 	for _, c := range []struct {
 		method, path, body string
 		status, size       int
 	}{
-		{http.MethodGet, parts.PathSmall, "", http.StatusOK, 1025},
-		{http.MethodGet, parts.PathBulk + "?bytes=300000", "", http.StatusOK, 300_000},
-		{http.MethodGet, parts.PathBulk + "?bytes=many", "", http.StatusBadRequest, -1},
-		{http.MethodPut, parts.PathBulk, "12345", http.StatusOK, 1},
+		{http.MethodGet, pathSmall, "", http.StatusOK, 1025},
+		{http.MethodGet, pathBulk + "?bytes=300000", "", http.StatusOK, 300_000},
+		{http.MethodGet, pathBulk + "?bytes=many", "", http.StatusBadRequest, -1},
+		{http.MethodPut, pathBulk, "12345", http.StatusOK, 1},
 		{http.MethodGet, "/apis", "", http.StatusNotFound, -1},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, bytes.NewBufferString(c.body))
@@ -123,7 +122,7 @@ func TestAPIServer(t *testing.T) {
 func TestUnknownPart(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"link"}, {"unknown", "a", "b", "c"}} {
-		if err := parts.Run(t.Context(), args); !errors.Is(err, parts.ErrUsage) {
+		if err := runPart(t.Context(), args); !errors.Is(err, errUsage) {
 			t.Errorf("%q: got %v, want ErrUsage", args, err)
 		}
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package parts
+package tunnel_test
 
 import (
 	"fmt"
@@ -19,14 +19,14 @@ const (
 	idleConnections = 128
 )
 
-// Proxy returns httputil.ReverseProxy in front of a server, with a pool of buffers and kept
+// proxyHandler returns httputil.ReverseProxy in front of a server, with a pool of buffers and kept
 // connections, and nothing else. It speaks HTTP/2 or HTTP/1.1 to the server.
-func Proxy(target, certificate string, http2 bool) (http.Handler, error) {
+func proxyHandler(target, certificate string, http2 bool) (http.Handler, error) {
 	to, err := url.Parse(target)
 	if err != nil {
 		return nil, fmt.Errorf("parse target: %w", err)
 	}
-	trusted, err := Trust(certificate)
+	trusted, err := trust(certificate)
 	if err != nil {
 		return nil, err
 	}
