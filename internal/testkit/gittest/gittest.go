@@ -49,7 +49,7 @@ type Server struct {
 	latency   time.Duration
 	intercept func(http.ResponseWriter, *http.Request) bool
 	cut       int // bytes; 0: nothing is cut
-	traffic   map[string]*traffic
+	stats     map[string]*Stats
 	lfs       map[string]*LFS
 }
 
@@ -89,7 +89,7 @@ func New(t testing.TB, options ...Option) *Server {
 	if err != nil {
 		t.Fatal("git is not installed: run `make tools` or `apt-get install git`")
 	}
-	s := &Server{git: git, root: t.TempDir(), home: t.TempDir(), ssh: newSSHKeys(t), traffic: make(map[string]*traffic), lfs: make(map[string]*LFS)}
+	s := &Server{git: git, root: t.TempDir(), home: t.TempDir(), ssh: newSSHKeys(t), stats: make(map[string]*Stats), lfs: make(map[string]*LFS)}
 	execPath, err := s.run(t.Context(), "", nil, "--exec-path")
 	if err != nil {
 		t.Fatalf("find git-http-backend: %v", err)

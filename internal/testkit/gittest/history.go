@@ -43,13 +43,10 @@ func (r *Repo) History(t testing.TB, p HistoryParams) {
 type historian struct {
 	rand    *rand.Rand
 	script  bytes.Buffer
-	commits []made   // the commit with mark n is at n-1
+	commits []tree   // of the script; that of the commit with mark n is at n-1
 	heads   []branch // at least one
 	imports int
 }
-
-// made is a commit that the script contains.
-type made struct{ tree tree }
 
 type branch struct {
 	name string
@@ -102,7 +99,7 @@ func (h *historian) root(name string) {
 // advance changes a branch a little, or not at all.
 func (h *historian) advance() {
 	b := &h.heads[h.rand.IntN(len(h.heads))]
-	w := maps.Clone(h.commits[b.mark-1].tree)
+	w := maps.Clone(h.commits[b.mark-1])
 	for range h.rand.IntN(5) {
 		h.change(w)
 	}
@@ -117,7 +114,7 @@ func (h *historian) fork() {
 		return
 	}
 	name := fmt.Sprintf("topic/%d", len(h.commits))
-	w := maps.Clone(h.commits[from.mark-1].tree)
+	w := maps.Clone(h.commits[from.mark-1])
 	h.change(w)
 	h.heads = append(h.heads, branch{name, h.commit(name, w, from.mark)})
 }
@@ -152,9 +149,9 @@ func (h *historian) crissCross() {
 
 // blend takes some entries of every parent, as people who resolve conflicts do.
 func (h *historian) blend(marks []int) tree {
-	w := maps.Clone(h.commits[marks[0]-1].tree)
+	w := maps.Clone(h.commits[marks[0]-1])
 	for _, mark := range marks[1:] {
-		other := h.commits[mark-1].tree
+		other := h.commits[mark-1]
 		for _, path := range slices.Sorted(maps.Keys(other)) {
 			if h.rand.IntN(3) == 0 {
 				w.set(path, other[path])
@@ -177,7 +174,7 @@ func (h *historian) commit(name string, w tree, parents ...int) int {
 	for i, parent := range parents {
 		word := "merge"
 		if i == 0 {
-			word, before = "from", h.commits[parent-1].tree
+			word, before = "from", h.commits[parent-1]
 		}
 		fmt.Fprintf(&h.script, "%s :%d\n", word, parent)
 	}
@@ -191,7 +188,7 @@ func (h *historian) commit(name string, w tree, parents ...int) int {
 			h.modify(path, w[path])
 		}
 	}
-	h.commits = append(h.commits, made{tree: w})
+	h.commits = append(h.commits, w)
 	return mark
 }
 

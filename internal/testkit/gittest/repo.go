@@ -4,6 +4,7 @@
 package gittest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -120,7 +121,7 @@ func (r *Repo) write(t testing.TB, branch, parent string, changes map[string]Fil
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.commits++
-	var script strings.Builder
+	var script bytes.Buffer
 	message := "Commit " + strconv.Itoa(r.commits)
 	fmt.Fprintf(&script, "commit refs/heads/%s\ncommitter %s <%s> %d +0000\ndata %d\n%s\n",
 		branch, authorName, authorEmail, firstCommit+r.commits-1, len(message), message)
@@ -135,7 +136,7 @@ func (r *Repo) write(t testing.TB, branch, parent string, changes map[string]Fil
 		}
 		fmt.Fprintf(&script, "M %s inline %s\ndata %d\n%s\n", change.mode, quote(name), len(change.content), change.content)
 	}
-	r.Import(t, strings.NewReader(script.String()))
+	r.Import(t, &script)
 	return r.Resolve(t, "refs/heads/"+branch)
 }
 
@@ -183,23 +184,19 @@ func (r *Repo) Resolve(t testing.TB, revision string) string {
 // around it.
 func (r *Repo) Git(t testing.TB, args ...string) string {
 	t.Helper()
-	return r.git(t, nil, args...)
+	return strings.TrimSpace(r.git(t, nil, args...))
 }
 
 // GitRaw is Git with the output unchanged.
 func (r *Repo) GitRaw(t testing.TB, args ...string) string {
 	t.Helper()
-	return r.GitInput(t, "", args...)
+	return r.git(t, nil, args...)
 }
 
 // GitInput is GitRaw with an input.
 func (r *Repo) GitInput(t testing.TB, stdin string, args ...string) string {
 	t.Helper()
-	out, err := r.server.run(context.WithoutCancel(t.Context()), r.Dir(), strings.NewReader(stdin), args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return r.git(t, strings.NewReader(stdin), args...)
 }
 
 func (r *Repo) git(t testing.TB, stdin io.Reader, args ...string) string {
@@ -208,5 +205,5 @@ func (r *Repo) git(t testing.TB, stdin io.Reader, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSpace(out)
+	return out
 }

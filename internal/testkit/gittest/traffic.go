@@ -28,57 +28,50 @@ const (
 	kindPush
 )
 
-// traffic is the state behind Stats. The server's lock guards it.
-type traffic struct {
-	stats Stats
-}
-
 // begin counts a request, and returns a function to call at its end.
 func (s *Server) begin(repository string, k kind) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seen := s.trafficOfLocked(repository)
+	seen := s.statsLocked(repository)
 	switch k {
 	case kindRefs:
-		seen.stats.Refs++
+		seen.Refs++
 	case kindFetch:
-		seen.stats.Fetches++
+		seen.Fetches++
 	case kindPush:
-		seen.stats.Pushes++
+		seen.Pushes++
 		return func() {}
 	case kindOther:
 		return func() {}
 	}
-	seen.stats.InFlight++
-	seen.stats.MaxInFlight = max(seen.stats.MaxInFlight, seen.stats.InFlight)
+	seen.InFlight++
+	seen.MaxInFlight = max(seen.MaxInFlight, seen.InFlight)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		seen.stats.InFlight--
+		seen.InFlight--
 	}
 }
 
-// trafficOfLocked returns the traffic of a repository.
-func (s *Server) trafficOfLocked(repository string) *traffic {
-	seen, ok := s.traffic[repository]
-	if !ok {
-		seen = &traffic{}
-		s.traffic[repository] = seen
+// statsLocked returns where the requests for a repository are counted.
+func (s *Server) statsLocked(repository string) *Stats {
+	if s.stats[repository] == nil {
+		s.stats[repository] = &Stats{}
 	}
-	return seen
+	return s.stats[repository]
 }
 
 // Stats returns the requests for this repository so far.
 func (r *Repo) Stats() Stats {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
-	return r.server.trafficOfLocked(r.name).stats
+	return *r.server.statsLocked(r.name)
 }
 
 // ResetStats resets the counts, but not the requests in flight.
 func (r *Repo) ResetStats() {
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
-	seen := r.server.trafficOfLocked(r.name)
-	seen.stats = Stats{InFlight: seen.stats.InFlight, MaxInFlight: seen.stats.InFlight}
+	seen := r.server.statsLocked(r.name)
+	*seen = Stats{InFlight: seen.InFlight, MaxInFlight: seen.InFlight}
 }
