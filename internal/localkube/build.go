@@ -5,6 +5,7 @@ package localkube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,7 @@ func Build(ctx context.Context, p BuildParams) (Binaries, error) {
 		return Binaries{}, err
 	}
 	if b.complete() {
-		return b.binaries(), nil
+		return b.binaries, nil
 	}
 	if err := b.findGo(); err != nil {
 		return Binaries{}, err
@@ -47,27 +48,25 @@ func Build(ctx context.Context, p BuildParams) (Binaries, error) {
 	if err := b.buildMissing(ctx); err != nil {
 		return Binaries{}, err
 	}
-	return b.binaries(), nil
+	return b.binaries, nil
 }
 
 type builder struct {
 	cacheDir  string
 	goCommand string
 	progress  func(string)
-	targets   []plannedTarget
+	targets   []target
+	binaries  Binaries // where the targets are once they are built
 }
 
 func newBuilder(p BuildParams) (*builder, error) {
-	b := &builder{cacheDir: p.CacheDir, goCommand: p.GoCommand, progress: p.Progress}
+	b := &builder{cacheDir: p.CacheDir, goCommand: cmp.Or(p.GoCommand, "go"), progress: p.Progress}
 	if b.cacheDir == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {
 			return nil, fmt.Errorf("find cache folder: %w", err)
 		}
 		b.cacheDir = filepath.Join(user, "leat", "kube")
-	}
-	if b.goCommand == "" {
-		b.goCommand = "go"
 	}
 	if b.progress == nil {
 		b.progress = func(string) {}
@@ -82,20 +81,12 @@ func newBuilder(p BuildParams) (*builder, error) {
 			return nil, err
 		}
 	}
-	b.targets, err = plan(p, source, b.cacheDir)
+	b.targets, err = plan(p.Helm, source, b.cacheDir, &b.binaries)
 	return b, err
 }
 
 func (b *builder) complete() bool {
-	return !slices.ContainsFunc(b.targets, func(t plannedTarget) bool { return !t.built() })
-}
-
-func (b *builder) binaries() Binaries {
-	var found Binaries
-	for _, t := range b.targets {
-		t.assign(&found, t.path)
-	}
-	return found
+	return !slices.ContainsFunc(b.targets, func(t target) bool { return !t.built() })
 }
 
 func (b *builder) findGo() error {
@@ -156,7 +147,7 @@ func (b *builder) sweep() {
 }
 
 // build makes one target next to its place in the cache and then moves it there.
-func (b *builder) build(ctx context.Context, i int, t plannedTarget) error {
+func (b *builder) build(ctx context.Context, i int, t target) error {
 	work, err := os.MkdirTemp(b.cacheDir, workPrefix)
 	if err != nil {
 		return fmt.Errorf("build %s: %w", t.name, err)
@@ -166,7 +157,7 @@ func (b *builder) build(ctx context.Context, i int, t plannedTarget) error {
 	begin := time.Now()
 	b.progress(fmt.Sprintf("building %s %s (%d of %d)%s", t.name, t.pin.version, i+1, len(b.targets), estimate(t.cold)))
 	out := filepath.Join(work, t.name)
-	if err := b.withHeartbeat(t, begin, func() error { return t.produce(b, ctx, t, out) }); err != nil {
+	if err := b.withHeartbeat(t, begin, func() error { return b.produce(ctx, t, out) }); err != nil {
 		return fmt.Errorf("build %s %s: %w", t.name, t.pin.version, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(t.path), 0o755); err != nil {
@@ -193,7 +184,7 @@ func estimate(cold time.Duration) string {
 }
 
 // withHeartbeat reports every half minute that f is still running.
-func (b *builder) withHeartbeat(t plannedTarget, begin time.Time, f func() error) error {
+func (b *builder) withHeartbeat(t target, begin time.Time, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	tick := time.NewTicker(30 * time.Second)
@@ -208,13 +199,17 @@ func (b *builder) withHeartbeat(t plannedTarget, begin time.Time, f func() error
 	}
 }
 
-func (b *builder) compile(ctx context.Context, t plannedTarget, out string) error {
-	_, err := b.runGo(ctx, t.pin.dir, "build", "-buildvcs=false", "-ldflags", linkFlags(t.target, t.pin.version), "-o", out, t.source)
+// produce compiles a target, or collects kwok's stages.
+func (b *builder) produce(ctx context.Context, t target, out string) error {
+	if t.source == "" {
+		return b.collectStages(ctx, t, out)
+	}
+	_, err := b.runGo(ctx, t.pin.dir, "build", "-buildvcs=false", "-ldflags", t.linkFlags(), "-o", out, t.source)
 	return err
 }
 
 // collectStages copies kwok's stage files out of its module into one file.
-func (b *builder) collectStages(ctx context.Context, t plannedTarget, out string) error {
+func (b *builder) collectStages(ctx context.Context, t target, out string) error {
 	printed, err := b.runGo(ctx, t.pin.dir, "mod", "download", "-json", t.component)
 	if err != nil {
 		return err

@@ -85,7 +85,7 @@ func Start(ctx context.Context, p Params) (*ControlPlane, error) {
 
 	cp, err := open(p)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open control plane: %w", err)
 	}
 	if err := cp.start(ctx, p); err != nil {
 		cp.kill()
@@ -100,21 +100,21 @@ func Start(ctx context.Context, p Params) (*ControlPlane, error) {
 // open creates and locks p.DataDir.
 func open(p Params) (*ControlPlane, error) {
 	if p.DataDir == "" {
-		return nil, errors.New("open control plane: no data directory given")
+		return nil, errors.New("no data directory given")
 	}
 	dir, err := filepath.Abs(p.DataDir)
 	if err != nil {
-		return nil, fmt.Errorf("open control plane: %w", err)
+		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, runDir), 0o700); err != nil {
-		return nil, fmt.Errorf("open control plane: %w", err)
+		return nil, err
 	}
 	unlock, err := tryLock(filepath.Join(dir, "lock"))
 	if errors.Is(err, errLocked) {
-		return nil, fmt.Errorf("open control plane: %s is in use: %w", dir, err)
+		return nil, fmt.Errorf("%s is in use: %w", dir, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open control plane: %w", err)
+		return nil, err
 	}
 	return &ControlPlane{dir: dir, audit: p.Audit, unlock: unlock, failed: make(chan struct{})}, nil
 }

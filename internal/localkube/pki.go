@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -49,46 +48,57 @@ func ensurePKI(dir string) (pki, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("open certificates: %w", err)
 	}
-	unfinished := dir + ".new"
-	if err := os.RemoveAll(unfinished); err != nil {
-		return "", fmt.Errorf("make certificates: %w", err)
-	}
-	if err := os.MkdirAll(unfinished, 0o700); err != nil {
-		return "", fmt.Errorf("make certificates: %w", err)
-	}
-	if err := pki(unfinished).fill(); err != nil {
-		return "", fmt.Errorf("make certificates: %w", err)
-	}
-	if err := os.Rename(unfinished, dir); err != nil {
+	if err := makePKI(dir); err != nil {
 		return "", fmt.Errorf("make certificates: %w", err)
 	}
 	return pki(dir), nil
 }
 
+func makePKI(dir string) error {
+	unfinished := dir + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(unfinished, 0o700); err != nil {
+		return err
+	}
+	if err := pki(unfinished).fill(); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, dir)
+}
+
+// fill makes an authority, the certificates of the API server and of an administrator, and the key
+// of service accounts.
 func (d pki) fill() error {
-	ca, err := newAuthority()
+	ca, err := d.issue(caCert, caKey, nil, &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "leat-local-ca"},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
+	})
 	if err != nil {
 		return err
 	}
-	if err := d.write(caCert, caKey, ca.cert.Raw, ca.key); err != nil {
-		return err
-	}
-	if err := d.issue(ca, serverCert, serverKey, serverTemplate()); err != nil {
+	_, err = d.issue(serverCert, serverKey, ca, &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(serviceIP)},
+	})
+	if err != nil {
 		return err
 	}
 	// The API server allows members of this group everything.
-	admin := &x509.Certificate{
+	_, err = d.issue(adminCert, adminKey, ca, &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "leat-local-admin", Organization: []string{"system:masters"}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	if err := d.issue(ca, adminCert, adminKey, admin); err != nil {
-		return err
-	}
-	account, err := newKey()
+	})
 	if err != nil {
 		return err
 	}
-	if err := d.writeKey(accountKey, account); err != nil {
+	account, err := d.newKey(accountKey)
+	if err != nil {
 		return err
 	}
 	public, err := x509.MarshalPKIXPublicKey(account.Public())
@@ -98,83 +108,47 @@ func (d pki) fill() error {
 	return d.writePEM(accountPub, "PUBLIC KEY", public)
 }
 
-func serverTemplate() *x509.Certificate {
-	return &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "kube-apiserver"},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.ParseIP(serviceIP)},
-	}
-}
-
 // authority signs certificates.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-func newAuthority() (authority, error) {
-	key, err := newKey()
-	if err != nil {
-		return authority{}, err
-	}
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "leat-local-ca"},
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := sign(template, template, key.Public(), key)
-	if err != nil {
-		return authority{}, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	return authority{cert: cert, key: key}, err
-}
-
-// issue makes a key and a certificate for it, signed by ca and filled from template.
-func (d pki) issue(ca authority, certName, keyName string, template *x509.Certificate) error {
-	key, err := newKey()
-	if err != nil {
-		return err
-	}
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	der, err := sign(template, ca.cert, key.Public(), ca.key)
-	if err != nil {
-		return err
-	}
-	return d.write(certName, keyName, der, key)
-}
-
-func newKey() (crypto.Signer, error) {
-	return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-}
-
-// sign fills in the template's serial number and validity, and signs it.
-func sign(template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) ([]byte, error) {
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+// issue makes a key and a certificate for it from the template, signed by ca, and writes both. Nil:
+// the certificate signs itself. The certificate is returned as an authority.
+func (d pki) issue(certName, keyName string, ca *authority, template *x509.Certificate) (*authority, error) {
+	key, err := d.newKey(keyName)
 	if err != nil {
 		return nil, err
 	}
-	template.SerialNumber = serial
+	if ca == nil {
+		ca = &authority{cert: template, key: key}
+	}
+	template.KeyUsage |= x509.KeyUsageDigitalSignature
 	template.NotBefore = time.Now().Add(-time.Hour) // clocks of virtual machines jump
 	template.NotAfter = time.Now().Add(certificateLife)
-	return x509.CreateCertificate(rand.Reader, template, parent, public, signer)
-}
-
-func (d pki) write(certName, keyName string, der []byte, key crypto.Signer) error {
-	if err := d.writePEM(certName, "CERTIFICATE", der); err != nil {
-		return err
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, key.Public(), ca.key)
+	if err != nil {
+		return nil, err
 	}
-	return d.writeKey(keyName, key)
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	return &authority{cert: cert, key: key}, d.writePEM(certName, "CERTIFICATE", der)
 }
 
-func (d pki) writeKey(name string, key crypto.Signer) error {
+// newKey makes a private key, and writes it.
+func (d pki) newKey(name string) (crypto.Signer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return d.writePEM(name, "PRIVATE KEY", der)
+	return key, d.writePEM(name, "PRIVATE KEY", der)
 }
 
 func (d pki) writePEM(name, kind string, der []byte) error {

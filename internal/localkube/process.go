@@ -68,10 +68,15 @@ func (p *process) stop(ctx context.Context) error {
 	case <-p.done:
 		return nil
 	case <-ctx.Done():
-		_ = p.cmd.Process.Kill()
-		<-p.done
+		p.kill()
 		return fmt.Errorf("stop %s: killed: %w", p.name, ctx.Err())
 	}
+}
+
+// kill kills the process, unless it has ended, and waits for its end.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
 }
 
 // ended reports whether the process has ended.

@@ -4,12 +4,9 @@
 package localkube
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -33,9 +30,7 @@ func (cp *ControlPlane) KillAPIServer() {
 	server.expected = true
 	cp.mu.Unlock()
 	cp.client.close()
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = server.stop(ctx) // the error only reports that it was killed
+	server.kill()
 }
 
 // StartAPIServer runs the API server again after KillAPIServer, at the same address, and returns
@@ -66,25 +61,25 @@ func (cp *ControlPlane) StartAPIServer(ctx context.Context) error {
 // CompactHistory makes etcd forget all versions of objects except the newest. The API server does
 // the same every few minutes for older versions.
 func (cp *ControlPlane) CompactHistory(ctx context.Context) error {
-	client, end, err := cp.etcdClient()
+	etcd, end, err := cp.etcdClient()
 	if err != nil {
 		return fmt.Errorf("compact history: %w", err)
 	}
 	defer end()
 	var found struct{ Header struct{ Revision string } }
-	if err := askEtcd(ctx, client, "range", map[string]any{"key": []byte{0}}, &found); err != nil {
+	if err := etcd.do(ctx, http.MethodPost, "/v3/kv/range", map[string]any{"key": []byte{0}}, &found); err != nil {
 		return fmt.Errorf("compact history: %w", err)
 	}
 	request := map[string]any{"revision": found.Header.Revision, "physical": true}
-	if err := askEtcd(ctx, client, "compaction", request, &struct{}{}); err != nil {
+	if err := etcd.do(ctx, http.MethodPost, "/v3/kv/compaction", request, nil); err != nil {
 		return fmt.Errorf("compact history: %w", err)
 	}
 	return nil
 }
 
-// etcdClient returns an HTTP client of etcd's socket, through a link that is short enough for the
-// name of a socket.
-func (cp *ControlPlane) etcdClient() (client *http.Client, end func(), err error) {
+// etcdClient returns a client of etcd's socket, through a link that is short enough for the name of
+// a socket.
+func (cp *ControlPlane) etcdClient() (etcd *client, end func(), err error) {
 	dir, err := os.MkdirTemp("", "etcd")
 	if err != nil {
 		return nil, nil, err
@@ -93,36 +88,13 @@ func (cp *ControlPlane) etcdClient() (client *http.Client, end func(), err error
 	if err := os.Symlink(cp.path(filepath.Join(runDir, "etcd.sock")), link); err != nil {
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", link)
-	}}
-	return &http.Client{Transport: transport}, func() {
-		transport.CloseIdleConnections()
+	etcd = &client{host: "http://etcd", http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", link)
+		},
+	}}}
+	return etcd, func() {
+		etcd.close()
 		_ = os.RemoveAll(dir)
 	}, nil
-}
-
-// askEtcd calls a method of etcd's key-value service.
-func askEtcd(ctx context.Context, client *http.Client, method string, in, out any) error {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://etcd/v3/kv/"+method, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("etcd answers %s: %s", response.Status, answer)
-	}
-	return json.Unmarshal(answer, out)
 }

@@ -39,10 +39,8 @@ func (cp *ControlPlane) Stop(ctx context.Context) error {
 
 // kill ends all components at once, after a failed start.
 func (cp *ControlPlane) kill() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
 	for _, p := range cp.processes {
-		_ = p.stop(ctx) // the error only reports that it was killed
+		p.kill()
 	}
 	cp.stopMetrics()
 	cp.unlock()

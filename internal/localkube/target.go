@@ -4,7 +4,6 @@
 package localkube
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -33,105 +32,82 @@ type target struct {
 	name      string        // its name in the cache and in progress lines
 	module    string        // the module under the source folder that pins it
 	component string        // the Go module whose version it carries
-	source    string        // the Go package to compile, if it is compiled
+	source    string        // the Go package to compile; empty: kwok's stages are collected
 	cold      time.Duration // CPU time with empty build caches, measured
-	produce   func(b *builder, ctx context.Context, t plannedTarget, out string) error
-	assign    func(b *Binaries, path string)
-}
+	place     *string       // its path in the Binaries that Build returns
 
-// plannedTarget is a target whose pin has been read.
-type plannedTarget struct {
-	target
+	// plan fills these.
 	pin  pin
-	path string // where it lives once it is built
+	path string // where it is once it is built
 }
 
 // built reports whether t is in the cache. Files are moved there by renaming them, so a file that
 // exists is complete.
-func (t plannedTarget) built() bool {
+func (t target) built() bool {
 	info, err := os.Stat(t.path)
 	return err == nil && info.Mode().IsRegular()
 }
 
-// targets lists what a control plane needs, and what p requests in addition, in build order.
-func targets(p BuildParams) []target {
+// targets lists what a control plane needs, and Helm if it is requested, in build order.
+func targets(withHelm bool, b *Binaries) []target {
 	const (
 		helm = "helm.sh/helm/v3"
 		etcd = "go.etcd.io/etcd/server/v3"
-		kube = "k8s.io/kubernetes"
 		kwok = "sigs.k8s.io/kwok"
 	)
-	needed := []target{
-		{
-			name: "etcd", module: "etcd", component: etcd, source: etcd, cold: 70 * time.Second, produce: (*builder).compile,
-			assign: func(b *Binaries, path string) { b.Etcd = path },
-		},
-		{
-			name: "kube-apiserver", module: "kubernetes", component: kube, source: kube + "/cmd/kube-apiserver", cold: 380 * time.Second, produce: (*builder).compile,
-			assign: func(b *Binaries, path string) { b.APIServer = path },
-		},
-		{
-			name: "kube-controller-manager", module: "kubernetes", component: kube, source: kube + "/cmd/kube-controller-manager", cold: 100 * time.Second, produce: (*builder).compile,
-			assign: func(b *Binaries, path string) { b.ControllerManager = path },
-		},
-		{
-			name: "kube-scheduler", module: "kubernetes", component: kube, source: kube + "/cmd/kube-scheduler", cold: 10 * time.Second, produce: (*builder).compile,
-			assign: func(b *Binaries, path string) { b.Scheduler = path },
-		},
-		{
-			name: "kubectl", module: "kubernetes", component: kube, source: kube + "/cmd/kubectl", cold: 40 * time.Second, produce: (*builder).compile,
-			assign: func(b *Binaries, path string) { b.Kubectl = path },
-		},
-		{
-			name: "kwok", module: "kwok", component: kwok, source: kwok + "/cmd/kwok", cold: 120 * time.Second, produce: (*builder).compile,
-			assign: func(b *Binaries, path string) { b.Kwok = path },
-		},
-		{
-			name: "kwok-stages.yaml", module: "kwok", component: kwok, produce: (*builder).collectStages,
-			assign: func(b *Binaries, path string) { b.KwokStages = path },
-		},
+	kubernetes := func(name string, cold time.Duration, place *string) target {
+		const component = "k8s.io/kubernetes"
+		return target{name: name, module: "kubernetes", component: component, source: component + "/cmd/" + name, cold: cold, place: place}
 	}
-	if p.Helm {
-		needed = append(needed, target{
-			name: "helm", module: "helm", component: helm, source: helm + "/cmd/helm", cold: 150 * time.Second, produce: (*builder).compile,
-			assign: func(b *Binaries, path string) { b.Helm = path },
-		})
+	needed := []target{
+		{name: "etcd", module: "etcd", component: etcd, source: etcd, cold: 70 * time.Second, place: &b.Etcd},
+		kubernetes("kube-apiserver", 380*time.Second, &b.APIServer),
+		kubernetes("kube-controller-manager", 100*time.Second, &b.ControllerManager),
+		kubernetes("kube-scheduler", 10*time.Second, &b.Scheduler),
+		kubernetes("kubectl", 40*time.Second, &b.Kubectl),
+		{name: "kwok", module: "kwok", component: kwok, source: kwok + "/cmd/kwok", cold: 120 * time.Second, place: &b.Kwok},
+		{name: "kwok-stages.yaml", module: "kwok", component: kwok, place: &b.KwokStages},
+	}
+	if withHelm {
+		needed = append(needed, target{name: "helm", module: "helm", component: helm, source: helm + "/cmd/helm", cold: 150 * time.Second, place: &b.Helm})
 	}
 	return needed
 }
 
-// plan reads the pins below sourceDir and decides where each target belongs.
-func plan(params BuildParams, sourceDir, cacheDir string) ([]plannedTarget, error) {
-	var planned []plannedTarget
-	for _, t := range targets(params) {
-		p, err := readPin(filepath.Join(sourceDir, t.module), t.component)
-		if err != nil {
+// plan reads the pins below sourceDir, decides where each target belongs, and enters that into b.
+func plan(withHelm bool, sourceDir, cacheDir string, b *Binaries) ([]target, error) {
+	planned := targets(withHelm, b)
+	for i := range planned {
+		t := &planned[i]
+		var err error
+		if t.pin, err = readPin(filepath.Join(sourceDir, t.module), t.component); err != nil {
 			return nil, err
 		}
-		dir := filepath.Join(cacheDir, t.module, p.version+"-"+cacheKey(t, p))
-		planned = append(planned, plannedTarget{target: t, pin: p, path: filepath.Join(dir, t.name)})
+		t.path = filepath.Join(cacheDir, t.module, t.pin.version+"-"+t.cacheKey(), t.name)
+		*t.place = t.path
 	}
 	return planned, nil
 }
 
 // cacheKey covers everything that determines the bytes of a target except the Go toolchain: a patch
 // release of Go does not justify minutes of building.
-func cacheKey(t target, p pin) string {
+func (t target) cacheKey() string {
 	h := sha256.New()
-	h.Write(p.sums)
-	fmt.Fprintf(h, "\n%s/%s\n%s\n%s\n", runtime.GOOS, runtime.GOARCH, linkFlags(t, p.version), strings.Join(stageFiles(), "\n"))
+	h.Write(t.pin.sums)
+	fmt.Fprintf(h, "\n%s/%s\n%s\n%s\n", runtime.GOOS, runtime.GOARCH, t.linkFlags(), strings.Join(stageFiles(), "\n"))
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
 // linkFlags strips symbol tables (a third of the size), and sets Kubernetes' version, as its own
 // build scripts would. Without it /version reports v0.0.0-master, and clients that compare versions
 // refuse to work.
-func linkFlags(t target, version string) string {
+func (t target) linkFlags() string {
 	const strip = "-s -w"
 	if t.module != "kubernetes" {
 		return strip
 	}
 	const prefix = " -X k8s.io/component-base/version."
+	version := t.pin.version
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	return strip +
