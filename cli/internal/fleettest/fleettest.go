@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -142,17 +143,8 @@ func (h *Hub) ListRevisions(_ context.Context, request *fleetv1.ListRevisionsReq
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	response := &fleetv1.ListRevisionsResponse{}
-	for _, revision := range h.history[request.GetService()] {
-		switch number := fmt.Sprint(revision.GetNumber()); {
-		case len(response.GetRevisions()) > 0:
-			response.NextPageToken = fmt.Sprint(response.GetRevisions()[0].GetNumber())
-			return response, nil
-		case request.GetPage().GetToken() == "" || len(number) < len(request.GetPage().GetToken()) || number < request.GetPage().GetToken():
-			response.Revisions = append(response.Revisions, revision)
-		}
-	}
-	return response, nil
+	revisions, next := paged(h.history[request.GetService()], request.GetPage())
+	return &fleetv1.ListRevisionsResponse{Revisions: revisions, NextPageToken: next}, nil
 }
 
 // AccessTokens returns how many were issued.
@@ -318,35 +310,41 @@ func (h *Hub) GetService(_ context.Context, request *fleetv1.GetServiceRequest) 
 
 // ListClusters implements FleetService, one object a page.
 func (h *Hub) ListClusters(_ context.Context, request *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
-	clusters, next := paged(h.list("cluster/"), request.GetPage(), (*fleetv1.Document).GetCluster)
+	clusters, next := paged(listOf(h, "cluster", (*fleetv1.Document).GetCluster), request.GetPage())
 	return &fleetv1.ListClustersResponse{Clusters: clusters, NextPageToken: next}, nil
 }
 
 // ListRepositories implements FleetService, one object a page.
 func (h *Hub) ListRepositories(_ context.Context, request *fleetv1.ListRepositoriesRequest) (*fleetv1.ListRepositoriesResponse, error) {
-	repositories, next := paged(h.list("repository/"), request.GetPage(), (*fleetv1.Document).GetRepository)
+	repositories, next := paged(listOf(h, "repository", (*fleetv1.Document).GetRepository), request.GetPage())
 	return &fleetv1.ListRepositoriesResponse{Repositories: repositories, NextPageToken: next}, nil
 }
 
 // ListServices implements FleetService, one object a page.
 func (h *Hub) ListServices(_ context.Context, request *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
-	services, next := paged(h.list("service/"), request.GetPage(), (*fleetv1.Document).GetService)
+	services, next := paged(listOf(h, "service", (*fleetv1.Document).GetService), request.GetPage())
 	return &fleetv1.ListServicesResponse{Services: services, NextPageToken: next}, nil
 }
 
-// paged returns the object after the one that the token names.
-func paged[T any](objects []*fleetv1.Document, page *typev1.Page, inner func(*fleetv1.Document) T) (items []T, next string) {
-	for i, object := range objects {
-		_, name := document.Identify(object)
-		switch {
-		case name <= page.GetToken():
-		case i == len(objects)-1:
-			return []T{inner(object)}, ""
-		default:
-			return []T{inner(object)}, name
-		}
+// listOf returns all objects of a kind.
+func listOf[T any](h *Hub, kind string, inner func(*fleetv1.Document) T) []T {
+	var objects []T
+	for _, object := range h.list(kind + "/") {
+		objects = append(objects, inner(object))
 	}
-	return nil, ""
+	return objects
+}
+
+// paged returns one of the items, the one whose place is the token, and the token of the next.
+func paged[T any](items []T, page *typev1.Page) (one []T, next string) {
+	at, _ := strconv.Atoi(page.GetToken()) // none: the first
+	if at >= len(items) {
+		return nil, ""
+	}
+	if at+1 < len(items) {
+		next = strconv.Itoa(at + 1)
+	}
+	return items[at : at+1], next
 }
 
 // DeleteCluster implements FleetService.

@@ -31,7 +31,7 @@ func (h *Hub) GetUser(_ context.Context, request *fleetv1.GetUserRequest) (*flee
 
 // ListUsers implements FleetService, one object a page.
 func (h *Hub) ListUsers(_ context.Context, request *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
-	users, next := paged(h.list("user/"), request.GetPage(), (*fleetv1.Document).GetUser)
+	users, next := paged(listOf(h, "user", (*fleetv1.Document).GetUser), request.GetPage())
 	return &fleetv1.ListUsersResponse{Users: users, NextPageToken: next}, nil
 }
 
@@ -56,7 +56,7 @@ func (h *Hub) GetAccessBinding(_ context.Context, request *fleetv1.GetAccessBind
 func (h *Hub) ListAccessBindings(
 	_ context.Context, request *fleetv1.ListAccessBindingsRequest,
 ) (*fleetv1.ListAccessBindingsResponse, error) {
-	bindings, next := paged(h.list("accessbinding/"), request.GetPage(), (*fleetv1.Document).GetAccessBinding)
+	bindings, next := paged(listOf(h, "accessbinding", (*fleetv1.Document).GetAccessBinding), request.GetPage())
 	return &fleetv1.ListAccessBindingsResponse{AccessBindings: bindings, NextPageToken: next}, nil
 }
 
@@ -87,18 +87,9 @@ func (h *Hub) CreateToken(_ context.Context, request *fleetv1.CreateTokenRequest
 func (h *Hub) ListTokens(_ context.Context, request *fleetv1.ListTokensRequest) (*fleetv1.ListTokensResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	response := &fleetv1.ListTokensResponse{}
-	for _, token := range h.apiTokens {
-		switch {
-		case request.GetUser() != "" && request.GetUser() != token.GetUser(), token.GetId() <= request.GetPage().GetToken():
-		case len(response.GetTokens()) > 0:
-			response.NextPageToken = response.GetTokens()[0].GetId()
-			return response, nil
-		default:
-			response.Tokens = append(response.Tokens, token)
-		}
-	}
-	return response, nil
+	others := func(t *fleetv1.Token) bool { return request.GetUser() != "" && request.GetUser() != t.GetUser() }
+	tokens, next := paged(slices.DeleteFunc(slices.Clone(h.apiTokens), others), request.GetPage())
+	return &fleetv1.ListTokensResponse{Tokens: tokens, NextPageToken: next}, nil
 }
 
 // DeleteToken implements FleetService.

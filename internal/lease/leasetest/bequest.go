@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/leatdev/leat/internal/lease"
 )
@@ -118,19 +117,8 @@ func reclaimAfterAmnesia(t *testing.T, s Subject) {
 // awaitAcquired asks for the lease until it is granted.
 func awaitAcquired(t *testing.T, s Subject, key, owner string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	await(t, "the lease of "+key+" is granted", func(ctx context.Context) bool {
 		_, err := s.Store.Acquire(ctx, lease.AcquireParams{Key: key, Owner: owner, TTL: long})
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("acquire %q within %s: got %v", key, patience, err)
-		}
-	}
+		return err == nil
+	})
 }

@@ -90,22 +90,27 @@ func awaitFree(t *testing.T, s Subject, key string) {
 	if s.Advance != nil {
 		s.Advance(s.short())
 	}
+	await(t, "the lease of "+key+" has ended", func(ctx context.Context) bool {
+		_, err := s.Store.Holder(ctx, key)
+		if err != nil && !errors.Is(err, lease.ErrNotHeld) {
+			t.Fatalf("holder of %q: %v", key, err)
+		}
+		return err != nil
+	})
+}
+
+// await polls until the condition holds.
+func await(t *testing.T, what string, condition func(ctx context.Context) bool) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		_, err := s.Store.Holder(ctx, key)
-		if errors.Is(err, lease.ErrNotHeld) {
-			return
-		}
-		if err != nil {
-			t.Fatalf("holder of %q: %v", key, err)
-		}
+	for !condition(ctx) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("the lease of %q did not end within %s", key, patience)
+			t.Fatalf("waited %s until %s, in vain", patience, what)
 		}
 	}
 }

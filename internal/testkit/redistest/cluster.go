@@ -91,10 +91,7 @@ func (c *ServerCluster) replicate(t testing.TB) {
 		must(t, c.nodes[i+clusterMasters].Client(t).ClusterReplicate(t.Context(), id).Err())
 	}
 	for _, node := range c.nodes[:clusterMasters] {
-		await(t, "the replicas are in step", func(ctx context.Context) bool {
-			info, err := node.Client(t).Info(ctx, "replication").Result()
-			return err == nil && strings.Contains(info, "state=online")
-		})
+		node.awaitInfo(t, "replication", "state=online", 1)
 	}
 }
 

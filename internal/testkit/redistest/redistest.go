@@ -151,10 +151,7 @@ func StartReplica(t testing.TB, of *Server) *Server {
 		t.Fatal(err)
 	}
 	s := start(t, of.password, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
-	await(t, "the replica is in step", func(ctx context.Context) bool {
-		info, err := s.Client(t).Info(ctx, "replication").Result()
-		return err == nil && strings.Contains(info, "master_link_status:up")
-	})
+	s.awaitInfo(t, "replication", "master_link_status:up", 1)
 	return s
 }
 

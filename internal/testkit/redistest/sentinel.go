@@ -43,18 +43,12 @@ func Sentinel(t testing.TB) *SentinelGroup {
 	for range replicas {
 		g.servers = append(g.servers, start(t, groupPass, append(common, "--replicaof", host+" "+port)...))
 	}
-	await(t, "the replicas are in step", func(ctx context.Context) bool {
-		info, err := master.Client(t).Info(ctx, "replication").Result()
-		return err == nil && strings.Count(info, "state=online") == replicas
-	})
+	master.awaitInfo(t, "replication", "state=online", replicas)
 	for range sentinels {
 		g.sentinels = append(g.sentinels, startSentinel(t, host, port))
 	}
 	for _, s := range g.sentinels {
-		await(t, "the Sentinels know one another", func(ctx context.Context) bool {
-			info, err := s.Client(t).Info(ctx, "sentinel").Result()
-			return err == nil && strings.Contains(info, fmt.Sprintf("slaves=%d,sentinels=%d", replicas, sentinels))
-		})
+		s.awaitInfo(t, "sentinel", fmt.Sprintf("slaves=%d,sentinels=%d", replicas, sentinels), 1)
 	}
 	return g
 }
@@ -106,6 +100,16 @@ func (g *SentinelGroup) master(ctx context.Context, t testing.TB) string {
 		return ""
 	}
 	return net.JoinHostPort(at[0], at[1])
+}
+
+// awaitInfo waits until a section of the server's information has the text so many times.
+func (s *Server) awaitInfo(t testing.TB, section, text string, times int) {
+	t.Helper()
+	client := s.Client(t)
+	await(t, "the "+section+" of "+s.addr+" has "+text, func(ctx context.Context) bool {
+		info, err := client.Info(ctx, section).Result()
+		return err == nil && strings.Count(info, text) == times
+	})
 }
 
 // await polls until the condition holds.

@@ -5,11 +5,8 @@
 package signtest
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -45,7 +42,7 @@ func (s *Signer) PublicKey() string {
 func (s *Signer) Commit(t testing.TB, repo *gittest.Repo, branch string, files map[string]string) string {
 	t.Helper()
 	unsigned := repo.Commit(t, branch, files)
-	signed := put(t, repo, "commit", s.SignCommit(t, git(t, repo, "", "cat-file", "commit", unsigned)))
+	signed := put(t, repo, "commit", s.SignCommit(t, repo.GitRaw(t, "cat-file", "commit", unsigned)))
 	repo.Git(t, "update-ref", "refs/heads/"+branch, signed, unsigned)
 	return signed
 }
@@ -83,18 +80,5 @@ func (s *Signer) sign(t testing.TB, text string) string {
 
 func put(t testing.TB, repo *gittest.Repo, kind, raw string) string {
 	t.Helper()
-	return strings.TrimSpace(git(t, repo, raw, "hash-object", "-w", "-t", kind, "--stdin"))
-}
-
-// git runs the command on a repository, and returns its output unchanged.
-func git(t testing.TB, repo *gittest.Repo, stdin string, args ...string) string {
-	t.Helper()
-	var out, complaint bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "git", append([]string{"--git-dir", repo.Dir()}, args...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &complaint
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GIT_CONFIG_NOSYSTEM=1", "HOME=" + repo.Dir()}
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("git %q: %v\n%s", args, err, complaint.String())
-	}
-	return out.String()
+	return strings.TrimSpace(repo.GitInput(t, raw, "hash-object", "-w", "-t", kind, "--stdin"))
 }
