@@ -77,7 +77,7 @@ func live(t *testing.T, rt *rapid.T, longest int) {
 type history struct {
 	test    *testing.T // a failed history cannot always be lived through a second time, so its story is told at once
 	t       *rapid.T
-	cluster *clustertest.Memory
+	cluster *clusterMemory
 	reports *reports
 	kill    func()
 
@@ -137,7 +137,7 @@ type faulty struct {
 func newHistory(t *testing.T, rt *rapid.T) *history {
 	t.Helper()
 	h := &history{
-		test: t, t: rt, cluster: clustertest.NewMemory(), reports: &reports{statuses: map[string]report.Status{}, bundles: map[digest.Digest][]byte{}},
+		test: t, t: rt, cluster: newClusterMemory(), reports: &reports{statuses: map[string]report.Status{}, bundles: map[digest.Digest][]byte{}},
 		plan: map[string]*intent{}, unagreed: map[string]int{}, departing: map[string]int{}, begun: map[string]map[string]int{}, faulty: faulty{in: -1},
 	}
 	for i := range 14 {

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package clustertest is the suite that a cluster passes: a real one in the tests of package kube,
+// and the one in memory in those of package reconcile.
 package clustertest
 
 import (
@@ -9,11 +11,13 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
 // Subject is a cluster under test, with the actions of others in it.
@@ -28,6 +32,15 @@ type Subject struct {
 	Change func(key inventory.Key, change func(*unstructured.Unstructured)) bool
 	Remove func(key inventory.Key) bool
 }
+
+// Sink receives the observations of watches.
+type Sink interface {
+	Observe(o observe.Observation)
+	Synced(kind schema.GroupKind)
+}
+
+// Somebody is the field manager of what others do.
+const Somebody = "somebody"
 
 // Run checks the promises of reconcile.Cluster and its neighbours, and the behaviour of Kubernetes
 // on which the safety of deletion relies. The objects are ConfigMaps in the namespace default,

@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clustertest provides a cluster in memory, and the conformance suite that it and a real
-// one pass.
-package clustertest
+package reconcile_test
 
 import (
 	"context"
@@ -12,6 +10,7 @@ import (
 	"maps"
 	"strconv"
 	"sync"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,13 +24,15 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/reconcile"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/clustertest"
 )
 
-// Memory is a cluster in memory. To an agent that applies, observes and deletes it behaves like a
+// clusterMemory is a cluster in memory. To an agent that applies, observes and deletes it behaves like a
 // real one: it has UIDs, resource versions, preconditions, finalizers, and the field ownership of
 // server-side apply. All kinds but a few are namespaced, and every namespace exists. It is safe for
 // concurrent use.
-type Memory struct {
+type clusterMemory struct {
 	// Fault, if set, is called before and after every call of an agent, and may fail it. An error
 	// before the call prevents it; an error after the call only loses the answer.
 	Fault func(ctx context.Context, call string, done bool) error
@@ -43,30 +44,30 @@ type Memory struct {
 	objects  map[inventory.Key]*unstructured.Unstructured
 	version  int
 	uids     int
-	records  map[string]stored
-	sinks    map[*Watches]bool
+	records  map[string]storedRecord
+	sinks    map[*memoryWatches]bool
 	managers map[schema.GroupVersionKind]*managedfields.FieldManager
 	applied  map[types.UID]bool
 }
 
-// stored is an encoded inventory, so that a record that a cluster could not store fails here, too.
-type stored struct {
+// storedRecord is an encoded inventory, so that a record that a cluster could not store fails here, too.
+type storedRecord struct {
 	head   []byte
 	shards [][]byte
 }
 
-// NewMemory returns an empty cluster.
-func NewMemory() *Memory {
-	return &Memory{
-		objects: map[inventory.Key]*unstructured.Unstructured{}, records: map[string]stored{}, sinks: map[*Watches]bool{},
+// newClusterMemory returns an empty cluster.
+func newClusterMemory() *clusterMemory {
+	return &clusterMemory{
+		objects: map[inventory.Key]*unstructured.Unstructured{}, records: map[string]storedRecord{}, sinks: map[*memoryWatches]bool{},
 		managers: map[schema.GroupVersionKind]*managedfields.FieldManager{}, applied: map[types.UID]bool{},
 	}
 }
 
-var _ k8s.API = (*Memory)(nil)
+var _ k8s.API = (*clusterMemory)(nil)
 
 // call runs do as a request of an agent.
-func (m *Memory) call(ctx context.Context, name string, do func() error) error {
+func (m *clusterMemory) call(ctx context.Context, name string, do func() error) error {
 	if m.Fault != nil {
 		if err := m.Fault(ctx, name, false); err != nil {
 			return err
@@ -85,15 +86,15 @@ func (m *Memory) call(ctx context.Context, name string, do func() error) error {
 }
 
 // As implements reconcile.Cluster. Every account has all rights.
-func (m *Memory) As(k8s.Account) (k8s.API, error) { return m, nil }
+func (m *clusterMemory) As(k8s.Account) (k8s.API, error) { return m, nil }
 
 // Namespaced implements reconcile.Cluster.
-func (m *Memory) Namespaced(_ context.Context, kind schema.GroupVersionKind) (bool, error) {
+func (m *clusterMemory) Namespaced(_ context.Context, kind schema.GroupVersionKind) (bool, error) {
 	return kind.Kind != "Namespace" && kind.Kind != "ClusterRole" && kind.Kind != "CustomResourceDefinition", nil
 }
 
 // Get implements reconcile.Cluster.
-func (m *Memory) Get(ctx context.Context, ref inventory.Ref) (live *unstructured.Unstructured, err error) {
+func (m *clusterMemory) Get(ctx context.Context, ref inventory.Ref) (live *unstructured.Unstructured, err error) {
 	err = m.call(ctx, "get "+ref.String(), func() error {
 		if live = m.objects[ref.Key].DeepCopy(); live == nil {
 			return k8s.ErrNotFound
@@ -104,7 +105,7 @@ func (m *Memory) Get(ctx context.Context, ref inventory.Ref) (live *unstructured
 }
 
 // Apply implements reconcile.Cluster.
-func (m *Memory) Apply(
+func (m *clusterMemory) Apply(
 	ctx context.Context, o *unstructured.Unstructured, options k8s.ApplyOptions,
 ) (live *unstructured.Unstructured, err error) {
 	err = m.call(ctx, "apply "+inventory.RefOf(o).String(), func() error {
@@ -115,7 +116,7 @@ func (m *Memory) Apply(
 }
 
 // Reown implements reconcile.Cluster.
-func (m *Memory) Reown(
+func (m *clusterMemory) Reown(
 	ctx context.Context, live *unstructured.Unstructured, managedFields []any,
 ) (done *unstructured.Unstructured, err error) {
 	key := inventory.RefOf(live).Key
@@ -137,7 +138,7 @@ func (m *Memory) Reown(
 }
 
 // merge applies o as Leat. The caller holds m.mu.
-func (m *Memory) merge(o *unstructured.Unstructured, options k8s.ApplyOptions) (*unstructured.Unstructured, error) {
+func (m *clusterMemory) merge(o *unstructured.Unstructured, options k8s.ApplyOptions) (*unstructured.Unstructured, error) {
 	key := inventory.RefOf(o).Key
 	before, exists := m.objects[key]
 	if !exists {
@@ -183,7 +184,7 @@ func sameButTimes(a, b *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-func (m *Memory) manager(kind schema.GroupVersionKind) *managedfields.FieldManager {
+func (m *clusterMemory) manager(kind schema.GroupVersionKind) *managedfields.FieldManager {
 	if m.managers[kind] == nil {
 		m.managers[kind] = managedfieldstest.NewFakeFieldManager(managedfields.NewDeducedTypeConverter(), kind)
 	}
@@ -192,7 +193,7 @@ func (m *Memory) manager(kind schema.GroupVersionKind) *managedfields.FieldManag
 
 // put stores an object under a new resource version, and notifies the watches. The caller holds
 // m.mu.
-func (m *Memory) put(key inventory.Key, o *unstructured.Unstructured) {
+func (m *clusterMemory) put(key inventory.Key, o *unstructured.Unstructured) {
 	m.version++
 	o.SetResourceVersion(strconv.Itoa(m.version))
 	if o.GetUID() == "" {
@@ -210,7 +211,7 @@ func (m *Memory) put(key inventory.Key, o *unstructured.Unstructured) {
 }
 
 // remove removes an object. The caller holds m.mu.
-func (m *Memory) remove(key inventory.Key) {
+func (m *clusterMemory) remove(key inventory.Key) {
 	before := m.objects[key]
 	delete(m.objects, key)
 	m.version++
@@ -220,13 +221,13 @@ func (m *Memory) remove(key inventory.Key) {
 }
 
 // AwaitDefined implements reconcile.Cluster.
-func (m *Memory) AwaitDefined(context.Context, *unstructured.Unstructured) error { return nil }
+func (m *clusterMemory) AwaitDefined(context.Context, *unstructured.Unstructured) error { return nil }
 
 // EnsureNamespace implements reconcile.Cluster.
-func (m *Memory) EnsureNamespace(context.Context, string) error { return nil }
+func (m *clusterMemory) EnsureNamespace(context.Context, string) error { return nil }
 
 // Delete implements reconcile.Cluster.
-func (m *Memory) Delete(
+func (m *clusterMemory) Delete(
 	ctx context.Context, object inventory.Object, options k8s.DeleteOptions,
 ) (remains *unstructured.Unstructured, err error) {
 	var doomed *unstructured.Unstructured
@@ -251,7 +252,7 @@ func (m *Memory) Delete(
 
 // begin begins the deletion of an object, and also ends it unless a finalizer holds the object. The
 // caller holds m.mu.
-func (m *Memory) begin(key inventory.Key, live *unstructured.Unstructured) *unstructured.Unstructured {
+func (m *clusterMemory) begin(key inventory.Key, live *unstructured.Unstructured) *unstructured.Unstructured {
 	if len(live.GetFinalizers()) == 0 {
 		m.remove(key)
 		return nil
@@ -266,7 +267,7 @@ func (m *Memory) begin(key inventory.Key, live *unstructured.Unstructured) *unst
 }
 
 // Contents implements reconcile.Cluster.
-func (m *Memory) Contents(ctx context.Context, container inventory.Ref) (inside []inventory.Object, err error) {
+func (m *clusterMemory) Contents(ctx context.Context, container inventory.Ref) (inside []inventory.Object, err error) {
 	err = m.call(ctx, "list "+container.String(), func() error {
 		for key, o := range m.objects {
 			if container.Kind == "Namespace" && key.Namespace == container.Name && o.GetDeletionTimestamp() == nil {
@@ -279,7 +280,7 @@ func (m *Memory) Contents(ctx context.Context, container inventory.Ref) (inside 
 }
 
 // Release implements reconcile.Cluster.
-func (m *Memory) Release(ctx context.Context, object inventory.Object) error {
+func (m *clusterMemory) Release(ctx context.Context, object inventory.Object) error {
 	return m.call(ctx, "release "+object.String(), func() error {
 		live := m.objects[object.Key]
 		if live == nil {
@@ -297,7 +298,7 @@ func (m *Memory) Release(ctx context.Context, object inventory.Object) error {
 }
 
 // update changes an object in the name of a manager. The caller holds m.mu.
-func (m *Memory) update(key inventory.Key, manager string, change func(*unstructured.Unstructured)) error {
+func (m *clusterMemory) update(key inventory.Key, manager string, change func(*unstructured.Unstructured)) error {
 	live := m.objects[key]
 	if live == nil {
 		return k8s.ErrNotFound
@@ -319,19 +320,19 @@ func (m *Memory) update(key inventory.Key, manager string, change func(*unstruct
 }
 
 // Follow implements reconcile.Cluster. It follows nothing.
-func (m *Memory) Follow(ctx context.Context, _ inventory.Ref, see k8s.FollowFunc) {
+func (m *clusterMemory) Follow(ctx context.Context, _ inventory.Ref, see k8s.FollowFunc) {
 	see(nil, nil)
 	<-ctx.Done()
 }
 
 // Logs implements reconcile.Cluster.
-func (m *Memory) Logs(context.Context, inventory.Object) (string, error) { return "", nil }
+func (m *clusterMemory) Logs(context.Context, inventory.Object) (string, error) { return "", nil }
 
 // Symptoms implements reconcile.Cluster.
-func (m *Memory) Symptoms(context.Context, inventory.Object) (string, error) { return "", nil }
+func (m *clusterMemory) Symptoms(context.Context, inventory.Object) (string, error) { return "", nil }
 
 // Live returns a copy of all objects in the cluster.
-func (m *Memory) Live() map[inventory.Key]*unstructured.Unstructured {
+func (m *clusterMemory) Live() map[inventory.Key]*unstructured.Unstructured {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := maps.Clone(m.objects)
@@ -342,20 +343,20 @@ func (m *Memory) Live() map[inventory.Key]*unstructured.Unstructured {
 }
 
 // Records returns the inventories.
-func (m *Memory) Records() map[string]inventory.Record {
+func (m *clusterMemory) Records() map[string]inventory.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.decode()
 }
 
 // Record returns the inventory of a service.
-func (m *Memory) Record(service string) (inventory.Record, bool) {
+func (m *clusterMemory) Record(service string) (inventory.Record, bool) {
 	r, ok := m.Records()[service]
 	return r, ok
 }
 
 // decode reads all inventories. The caller holds m.mu.
-func (m *Memory) decode() map[string]inventory.Record {
+func (m *clusterMemory) decode() map[string]inventory.Record {
 	all := map[string]inventory.Record{}
 	for service, s := range m.records {
 		if r, err := inventory.Decode(s.head, s.shards); err == nil {
@@ -366,8 +367,23 @@ func (m *Memory) decode() map[string]inventory.Record {
 }
 
 // AppliedByLeat reports whether Leat has ever applied the object with that UID.
-func (m *Memory) AppliedByLeat(uid types.UID) bool {
+func (m *clusterMemory) AppliedByLeat(uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.applied[uid]
+}
+
+// TestClusterMemory has the cluster in memory pass the suite of real ones.
+func TestClusterMemory(t *testing.T) {
+	t.Parallel()
+	m := newClusterMemory()
+	clustertest.Run(t, clustertest.Subject{
+		Cluster: m, Inventories: func() inventory.Store { return m.Inventories() },
+		Run: func(ctx context.Context, watches func(reconcile.Watches), sink clustertest.Sink) {
+			w := m.Watches()
+			watches(w)
+			go func() { _ = w.Run(ctx, sink) }()
+		},
+		Create: m.Create, Change: m.Change, Remove: m.Remove,
+	})
 }

@@ -1,14 +1,12 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package clustertest
+package reconcile_test
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,19 +17,20 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/reconcile/clustertest"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
 
-// Inventories stores records in a Memory.
-type Inventories struct{ memory *Memory }
+// memoryInventories stores records in a clusterMemory.
+type memoryInventories struct{ memory *clusterMemory }
 
-var _ inventory.Store = Inventories{}
+var _ inventory.Store = memoryInventories{}
 
 // Inventories returns the store of records in this cluster.
-func (m *Memory) Inventories() Inventories { return Inventories{m} }
+func (m *clusterMemory) Inventories() memoryInventories { return memoryInventories{m} }
 
 // List implements reconcile.Inventories.
-func (i Inventories) List(ctx context.Context) (records []inventory.Record, err error) {
+func (i memoryInventories) List(ctx context.Context) (records []inventory.Record, err error) {
 	err = i.memory.call(ctx, "list inventories", func() error {
 		for _, s := range i.memory.records {
 			record, err := inventory.Decode(s.head, s.shards)
@@ -47,44 +46,36 @@ func (i Inventories) List(ctx context.Context) (records []inventory.Record, err 
 }
 
 // Save implements reconcile.Inventories.
-func (i Inventories) Save(ctx context.Context, record inventory.Record) error {
+func (i memoryInventories) Save(ctx context.Context, record inventory.Record) error {
 	head, shards, err := record.Encode()
 	if err != nil {
 		return err
 	}
 	return i.memory.call(ctx, "save inventory of "+record.Service, func() error {
-		i.memory.records[record.Service] = stored{head, shards}
+		i.memory.records[record.Service] = storedRecord{head, shards}
 		return nil
 	})
 }
 
 // Delete implements reconcile.Inventories.
-func (i Inventories) Delete(ctx context.Context, service string) error {
+func (i memoryInventories) Delete(ctx context.Context, service string) error {
 	return i.memory.call(ctx, "delete inventory of "+service, func() error {
 		delete(i.memory.records, service)
 		return nil
 	})
 }
 
-// Watches observes a Memory. Like real watches it reports changes later, and in order.
-type Watches struct {
-	memory *Memory
+// memoryWatches observes a clusterMemory. Like real watches it reports changes later, and in order.
+type memoryWatches struct {
+	memory *clusterMemory
 	wake   wake.Signal
-
-	mu    sync.Mutex
-	kinds map[schema.GroupKind]string // with the version
-	queue []func(Sink)
-}
-
-// Sink receives the observations of watches.
-type Sink interface {
-	Observe(o observe.Observation)
-	Synced(kind schema.GroupKind)
+	kinds  map[schema.GroupKind]string // with the version; guarded by the memory's lock
+	queue  []func(clustertest.Sink)    // also guarded by it
 }
 
 // Watches returns watches that observe nothing before Run.
-func (m *Memory) Watches() *Watches {
-	w := &Watches{memory: m, wake: wake.NewSignal()}
+func (m *clusterMemory) Watches() *memoryWatches {
+	w := &memoryWatches{memory: m, wake: wake.NewSignal()}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sinks[w] = true
@@ -92,56 +83,46 @@ func (m *Memory) Watches() *Watches {
 }
 
 // Watch implements reconcile.Watches.
-func (w *Watches) Watch(kinds []schema.GroupVersionKind) {
+func (w *memoryWatches) Watch(kinds []schema.GroupVersionKind) {
 	w.memory.mu.Lock()
 	defer w.memory.mu.Unlock()
 	wanted := map[schema.GroupKind]string{}
 	for _, kind := range kinds {
 		wanted[kind.GroupKind()] = kind.Version
-		w.mu.Lock()
-		_, already := w.kinds[kind.GroupKind()]
-		w.mu.Unlock()
-		if !already {
-			w.list(kind)
+		if _, already := w.kinds[kind.GroupKind()]; !already {
+			w.listLocked(kind)
 		}
 	}
-	w.mu.Lock()
 	w.kinds = wanted
-	w.mu.Unlock()
 }
 
 // Recheck implements reconcile.Watches.
-func (w *Watches) Recheck() {
+func (w *memoryWatches) Recheck() {
 	w.memory.mu.Lock()
 	defer w.memory.mu.Unlock()
-	w.mu.Lock()
-	kinds := maps.Clone(w.kinds)
-	w.mu.Unlock()
-	for kind, version := range kinds {
-		w.list(kind.WithVersion(version))
+	for kind, version := range w.kinds {
+		w.listLocked(kind.WithVersion(version))
 	}
 }
 
-// list reports all objects of a kind. The caller holds the memory's lock.
-func (w *Watches) list(kind schema.GroupVersionKind) {
+// listLocked reports all objects of a kind.
+func (w *memoryWatches) listLocked(kind schema.GroupVersionKind) {
 	for key, o := range w.memory.objects {
 		if key.GroupKind() == kind.GroupKind() && o.GetLabels()[k8s.ServiceLabel] != "" {
 			o := o.DeepCopy()
-			w.push(func(s Sink) { s.Observe(seen(o)) })
+			w.pushLocked(func(s clustertest.Sink) { s.Observe(seen(o)) })
 		}
 	}
-	w.push(func(s Sink) { s.Synced(kind.GroupKind()) })
+	w.pushLocked(func(s clustertest.Sink) { s.Synced(kind.GroupKind()) })
 }
 
-func (w *Watches) push(news func(Sink)) {
-	w.mu.Lock()
+func (w *memoryWatches) pushLocked(news func(clustertest.Sink)) {
 	w.queue = append(w.queue, news)
-	w.mu.Unlock()
 	w.wake.Set()
 }
 
 // Run reports changes to the sink until ctx is done.
-func (w *Watches) Run(ctx context.Context, sink Sink) error {
+func (w *memoryWatches) Run(ctx context.Context, sink clustertest.Sink) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -151,10 +132,10 @@ func (w *Watches) Run(ctx context.Context, sink Sink) error {
 			return nil
 		case <-w.wake:
 		}
-		w.mu.Lock()
+		w.memory.mu.Lock()
 		queue := w.queue
 		w.queue = nil
-		w.mu.Unlock()
+		w.memory.mu.Unlock()
 		for _, news := range queue {
 			news(sink)
 		}
@@ -163,21 +144,18 @@ func (w *Watches) Run(ctx context.Context, sink Sink) error {
 
 // notifyLocked reports a change from before to after to all watches. Either of them may be nil;
 // last is the last state of the object.
-func (m *Memory) notifyLocked(before, after, last *unstructured.Unstructured) {
+func (m *clusterMemory) notifyLocked(before, after, last *unstructured.Unstructured) {
 	key := inventory.RefOf(last).Key
 	for w := range m.sinks {
-		w.mu.Lock()
-		_, watched := w.kinds[key.GroupKind()]
-		w.mu.Unlock()
-		if watched {
-			w.change(before.DeepCopy(), after.DeepCopy(), last.GetResourceVersion())
+		if _, watched := w.kinds[key.GroupKind()]; watched {
+			w.changeLocked(before.DeepCopy(), after.DeepCopy(), last.GetResourceVersion())
 		}
 	}
 }
 
-func (w *Watches) change(before, after *unstructured.Unstructured, version string) {
-	if was := before.DeepCopy(); was != nil && label(was) != "" && label(was) != label(after) {
-		w.push(func(s Sink) {
+func (w *memoryWatches) changeLocked(before, after *unstructured.Unstructured, version string) {
+	if was := before; was != nil && label(was) != "" && label(was) != label(after) {
+		w.pushLocked(func(s clustertest.Sink) {
 			s.Observe(observe.Observation{
 				Service: label(was), Object: inventory.Object{Ref: inventory.RefOf(was), UID: string(was.GetUID())},
 				ResourceVersion: version, Deleted: true,
@@ -185,7 +163,7 @@ func (w *Watches) change(before, after *unstructured.Unstructured, version strin
 		})
 	}
 	if label(after) != "" {
-		w.push(func(s Sink) { s.Observe(seen(after)) })
+		w.pushLocked(func(s clustertest.Sink) { s.Observe(seen(after)) })
 	}
 }
 
@@ -209,7 +187,7 @@ func seen(o *unstructured.Unstructured) observe.Observation {
 }
 
 // Create makes an object as somebody else would. It reports false where there is one of that name.
-func (m *Memory) Create(o *unstructured.Unstructured) bool {
+func (m *clusterMemory) Create(o *unstructured.Unstructured) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := inventory.RefOf(o).Key
@@ -218,7 +196,7 @@ func (m *Memory) Create(o *unstructured.Unstructured) bool {
 	}
 	o = o.DeepCopy()
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{})
-	result, err := m.manager(o.GroupVersionKind()).Update(blank(o), o, Somebody)
+	result, err := m.manager(o.GroupVersionKind()).Update(blank(o), o, clustertest.Somebody)
 	created, ok := result.(*unstructured.Unstructured)
 	if err != nil || !ok {
 		return false
@@ -227,11 +205,8 @@ func (m *Memory) Create(o *unstructured.Unstructured) bool {
 	return true
 }
 
-// Somebody is the field manager of what others do.
-const Somebody = "somebody"
-
 // Remove deletes an object as somebody else would. It reports false if the object is missing.
-func (m *Memory) Remove(key inventory.Key) bool {
+func (m *clusterMemory) Remove(key inventory.Key) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	live := m.objects[key]
@@ -243,8 +218,8 @@ func (m *Memory) Remove(key inventory.Key) bool {
 }
 
 // Change changes an object as somebody else would. It reports false if the object is missing.
-func (m *Memory) Change(key inventory.Key, change func(*unstructured.Unstructured)) bool {
+func (m *clusterMemory) Change(key inventory.Key, change func(*unstructured.Unstructured)) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.update(key, Somebody, change) == nil
+	return m.update(key, clustertest.Somebody, change) == nil
 }
