@@ -3,7 +3,7 @@
 
 // Package durable writes files that survive a crash whole. A file is written under a temporary name
 // beside its place, synced, and renamed: at any instant its name leads to the old content or to all
-// of the new one.
+// of the new one. Lock keeps other processes out of a folder meanwhile.
 package durable
 
 import (
@@ -12,6 +12,9 @@ import (
 	"os"
 	"path/filepath"
 )
+
+// ErrLocked means that another process, or another caller in this one, holds a lock.
+var ErrLocked = errors.New("locked by another process")
 
 // Write makes path hold what fill writes. On an error path holds what it held. The bytes are
 // durable when Write returns; the name is durable after [SyncDir]. The file has mode 0600, and

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/durable"
 )
 
 // startAPIServer runs kube-apiserver and returns when it is ready. Another process may take the
@@ -69,10 +71,10 @@ func (cp *ControlPlane) connect(p Params, keys pki, port int) error {
 	if cp.kubeconfig, err = keys.kubeconfig(name, cp.host); err != nil {
 		return err
 	}
-	if err := writeWhole(cp.KubeconfigPath(), cp.kubeconfig); err != nil {
+	if err := durable.WriteFile(cp.KubeconfigPath(), "kubeconfig.new-*", cp.kubeconfig); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
-	if err := writeWhole(cp.path("port"), []byte(strconv.Itoa(port))); err != nil {
+	if err := durable.WriteFile(cp.path("port"), "port.new-*", []byte(strconv.Itoa(port))); err != nil {
 		return fmt.Errorf("write port: %w", err)
 	}
 	return nil

@@ -10,12 +10,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/leatdev/leat/internal/durable"
 )
 
 // ErrNoGoTool means that something has to be built and there is no go command.
@@ -102,11 +105,11 @@ func (b *builder) buildMissing(ctx context.Context) error {
 	if err := os.MkdirAll(b.cacheDir, 0o755); err != nil {
 		return fmt.Errorf("make cache folder: %w", err)
 	}
-	unlock, err := b.lock(ctx)
+	held, err := b.lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer func() { _ = held.Close() }()
 	b.sweep()
 	for i, t := range b.targets {
 		if t.built() {
@@ -119,12 +122,12 @@ func (b *builder) buildMissing(ctx context.Context) error {
 	return nil
 }
 
-func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
+func (b *builder) lock(ctx context.Context) (io.Closer, error) {
 	path := filepath.Join(b.cacheDir, "lock")
 	for told := false; ; told = true {
-		unlock, err := tryLock(path)
-		if !errors.Is(err, errLocked) {
-			return unlock, err
+		held, err := lock(path)
+		if !errors.Is(err, durable.ErrLocked) {
+			return held, err
 		}
 		if !told {
 			b.progress("waiting for another process that builds the control plane")

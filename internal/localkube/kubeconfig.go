@@ -40,12 +40,3 @@ contexts:
     user: %[1]q
 `, name, host, encoded[0], encoded[1], encoded[2]), nil
 }
-
-// writeWhole writes a file atomically: a reader sees the old content or the new one.
-func writeWhole(path string, content []byte) error {
-	unfinished := path + ".new"
-	if err := os.WriteFile(unfinished, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(unfinished, path)
-}

@@ -15,7 +15,7 @@
 //	cp, err := localkube.Start(ctx, localkube.Params{Binaries: binaries, DataDir: dir})
 //	defer cp.Stop(ctx)
 //
-// Tests call kubetest.Start instead. The package imports only the standard library, so that its
+// Tests call kubetest.Start instead. The package imports no library of others, so that its
 // users do not link a Kubernetes client.
 package localkube
 
@@ -24,11 +24,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/leatdev/leat/internal/durable"
 )
 
 // startTimeout bounds Start. A start takes some seconds; the bound is for very busy machines.
@@ -63,7 +66,7 @@ type ControlPlane struct {
 	kubeconfig []byte
 	audit      bool
 	client     *client
-	unlock     func()
+	lock       io.Closer     // of dir
 	metrics    *http.Server  // nil unless Params.Simulated
 	processes  []*process    // in the order in which they were started; Start and StartAPIServer alone write it
 	failed     chan struct{} // closed when err is set
@@ -109,14 +112,23 @@ func open(p Params) (*ControlPlane, error) {
 	if err := os.MkdirAll(filepath.Join(dir, runDir), 0o700); err != nil {
 		return nil, err
 	}
-	unlock, err := tryLock(filepath.Join(dir, "lock"))
-	if errors.Is(err, errLocked) {
+	held, err := lock(filepath.Join(dir, "lock"))
+	if errors.Is(err, durable.ErrLocked) {
 		return nil, fmt.Errorf("%s is in use: %w", dir, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &ControlPlane{dir: dir, audit: p.Audit, unlock: unlock, failed: make(chan struct{})}, nil
+	return &ControlPlane{dir: dir, audit: p.Audit, lock: held, failed: make(chan struct{})}, nil
+}
+
+// lock takes the lock on a file.
+func lock(path string) (io.Closer, error) {
+	held, err := durable.Lock(path)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, errors.New("a local control plane needs Linux or macOS: use your own cluster with --kubeconfig")
+	}
+	return held, err
 }
 
 // start runs the components in the order of their dependencies.

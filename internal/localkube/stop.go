@@ -19,7 +19,7 @@ func (cp *ControlPlane) Stop(ctx context.Context) error {
 	}
 	cp.restarting.Lock()
 	defer cp.restarting.Unlock()
-	defer cp.unlock()
+	defer func() { _ = cp.lock.Close() }()
 	cp.client.close()
 
 	const servers = apiServerPlace + 1
@@ -43,7 +43,7 @@ func (cp *ControlPlane) kill() {
 		p.kill()
 	}
 	cp.stopMetrics()
-	cp.unlock()
+	_ = cp.lock.Close()
 }
 
 func (cp *ControlPlane) stopMetrics() {

@@ -72,7 +72,14 @@ func (d *disk) lock(path string) (io.Closer, error) {
 	if err := d.fault(OpLock, path); err != nil {
 		return nil, err
 	}
-	return lockFile(path)
+	lock, err := durable.Lock(path)
+	switch {
+	case errors.Is(err, durable.ErrLocked):
+		return nil, ErrInUse
+	case errors.Is(err, errors.ErrUnsupported): // there the operator must start only one process per folder
+		return io.NopCloser(nil), nil
+	}
+	return lock, err
 }
 
 func (d *disk) list(path string) ([]fs.DirEntry, error) {
