@@ -111,7 +111,7 @@ func TestF07OtherClustersAnswerAsFast(t *testing.T) {
 			}
 		}
 		for _, line := range lines {
-			line.Delay(roundTrip, 0)
+			line.Delay(roundTrip)
 		}
 		lines["full"].Cap(lineRate)
 		lines["other"].Cap(8 * lineRate)
@@ -156,7 +156,7 @@ func TestUploadsFromAfar(t *testing.T) {
 		})}, "demo")
 		defer agent.Close()
 		line, overLine := h.line()
-		line.Delay(roundTrip, 0)
+		line.Delay(roundTrip)
 		caller := h.client(true)
 		caller.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return overLine(ctx) }
 		began := time.Now()

@@ -7,7 +7,7 @@
 // is a method that may be called while connections are open:
 //
 //	proxy := chaos.Start(t, chaos.Params{Target: server.Listener.Addr().String()})
-//	proxy.Delay(30*time.Millisecond, 0)
+//	proxy.Delay(30 * time.Millisecond)
 //	proxy.EatPings()
 //	proxy.IdleCut(30 * time.Second)
 //	… connect to proxy.Addr() …
@@ -63,12 +63,12 @@ type Proxy struct {
 
 // faults are the current faults.
 type faults struct {
-	rtt, jitter time.Duration
-	rate        int // bytes a second and direction; 0: unlimited
-	idle        time.Duration
-	halfOpen    bool
-	frozen      bool
-	eatPings    bool
+	rtt      time.Duration
+	rate     int // bytes a second and direction; 0: unlimited
+	idle     time.Duration
+	halfOpen bool
+	frozen   bool
+	eatPings bool
 }
 
 // Start runs a proxy on a loopback port of its own until the test ends.
@@ -137,11 +137,8 @@ func (p *Proxy) Close() {
 	p.running.Wait()
 }
 
-// Delay makes every byte take rtt/2 in each direction, and up to jitter/2 longer. Bytes keep their
-// order.
-func (p *Proxy) Delay(rtt, jitter time.Duration) {
-	p.change(func(f *faults) { f.rtt, f.jitter = rtt, jitter })
-}
+// Delay makes every byte take rtt/2 in each direction. Bytes keep their order.
+func (p *Proxy) Delay(rtt time.Duration) { p.change(func(f *faults) { f.rtt = rtt }) }
 
 // Cap limits each direction of a connection to so many bytes a second. 0 ends it.
 func (p *Proxy) Cap(bytesPerSecond int) { p.change(func(f *faults) { f.rate = bytesPerSecond }) }
@@ -162,9 +159,6 @@ func (p *Proxy) HalfOpen() {
 		l.silent.Store(true)
 	}
 }
-
-// Heal makes new connections work again after HalfOpen.
-func (p *Proxy) Heal() { p.change(func(f *faults) { f.halfOpen = false }) }
 
 // Freeze stops the proxy reading and writing, so that the buffers of both ends fill up. Thaw
 // resumes.

@@ -150,28 +150,3 @@ func TestH2Only(t *testing.T) {
 		t.Errorf("got %q %v, want %q while the answer continues", got, err, want)
 	}
 }
-
-func TestHeaderLimit(t *testing.T) {
-	t.Parallel()
-	proxy := chaos.Start(t, chaos.Params{Target: target(t).Listener.Addr().String()})
-	proxy.HeaderLimit(4 << 10)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for size, want := range map[int]int{1 << 10: http.StatusOK, 8 << 10: http.StatusRequestHeaderFieldsTooLarge} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+proxy.Addr(), http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("X-Large", strings.Repeat("x", size))
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != want {
-			t.Errorf("%d bytes: got %d, want %d", size, response.StatusCode, want)
-		}
-	}
-	if code, _ := upgrade(t, proxy.Addr(), "leat-tunnel/1"); code != http.StatusSwitchingProtocols {
-		t.Errorf("upgrade: got %d, want 101", code)
-	}
-}

@@ -6,7 +6,6 @@ package chaos
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -197,9 +196,6 @@ func (d *direction) due(n int, f faults) time.Time {
 		d.free = d.free.Add(time.Duration(n) * time.Second / time.Duration(f.rate))
 	}
 	due := d.free.Add(f.rtt / 2)
-	if f.jitter > 0 {
-		due = due.Add(rand.N(f.jitter/2 + 1))
-	}
 	if due.Before(d.lastDue) {
 		due = d.lastDue
 	}
@@ -282,7 +278,7 @@ type transit struct {
 // put blocks until there is room.
 func (t *transit) put(c chunk, f faults) {
 	limit := room
-	if f.rtt > 0 || f.jitter > 0 {
+	if f.rtt > 0 {
 		limit = roomDelay
 	}
 	t.mu.Lock()

@@ -25,8 +25,7 @@ type Injector struct {
 
 // rule is what Check does at one label.
 type rule struct {
-	skip  int // calls to let pass first
-	times int // calls to act on after that; negative: all
+	times int // calls to act on; negative: all
 	act   func() error
 }
 
@@ -49,13 +48,10 @@ func (i *Injector) Check(label string) error {
 
 func (i *Injector) due(label string) func() error {
 	r := i.rules[label]
-	switch {
-	case r == nil || r.times == 0:
+	if r == nil || r.times == 0 {
 		return nil
-	case r.skip > 0:
-		r.skip--
-		return nil
-	case r.times > 0:
+	}
+	if r.times > 0 {
 		r.times--
 	}
 	return r.act
@@ -69,11 +65,6 @@ func (i *Injector) Fail(label string, err error) {
 // FailTimes makes the next times operations with this label fail, and those after them pass.
 func (i *Injector) FailTimes(label string, times int, err error) {
 	i.set(label, &rule{times: times, act: func() error { return err }})
-}
-
-// FailAfter passes the next skip operations with this label, and makes the one after them fail.
-func (i *Injector) FailAfter(label string, skip int, err error) {
-	i.set(label, &rule{skip: skip, times: 1, act: func() error { return err }})
 }
 
 // Do calls act at every further operation with this label, and returns its result. act may block,

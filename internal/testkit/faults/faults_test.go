@@ -21,7 +21,6 @@ func TestRules(t *testing.T) {
 		"nothing":    {func(*faults.Injector) {}, []bool{false, false}},
 		"fail":       {func(i *faults.Injector) { i.Fail("op", errPlanned) }, []bool{true, true, true}},
 		"fail times": {func(i *faults.Injector) { i.FailTimes("op", 2, errPlanned) }, []bool{true, true, false}},
-		"fail after": {func(i *faults.Injector) { i.FailAfter("op", 1, errPlanned) }, []bool{false, true, false}},
 		"do":         {func(i *faults.Injector) { i.Do("op", func() error { return errPlanned }) }, []bool{true, true}},
 		"other":      {func(i *faults.Injector) { i.Fail("other", errPlanned) }, []bool{false}},
 		"clear": {func(i *faults.Injector) {

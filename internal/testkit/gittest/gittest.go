@@ -21,7 +21,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -46,7 +45,6 @@ type Server struct {
 	stop      func() // nil while stopped
 	user      string
 	password  string
-	latency   time.Duration
 	intercept func(http.ResponseWriter, *http.Request) bool
 	cut       int // bytes; 0: nothing is cut
 	stats     map[string]*Stats
@@ -194,15 +192,7 @@ func (s *Server) SetBasicAuth(user, password string) {
 	s.user, s.password = user, password
 }
 
-// SetLatency delays every request by d before it is served, HTTP and SSH alike. The delay counts as
-// in flight.
-func (s *Server) SetLatency(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.latency = d
-}
-
-// Intercept passes every HTTP request to handle first, after authentication and latency. If handle
+// Intercept passes every HTTP request to handle first, after authentication. If handle
 // returns true it has answered, for instance with a 429 and Retry-After. Nil ends it.
 func (s *Server) Intercept(handle func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
@@ -216,17 +206,4 @@ func (s *Server) CutFetches(after int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cut = after
-}
-
-// delay blocks for the latency, or until ctx is done.
-func (s *Server) delay(ctx context.Context) {
-	s.mu.Lock()
-	latency := s.latency
-	s.mu.Unlock()
-	timer := time.NewTimer(latency)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

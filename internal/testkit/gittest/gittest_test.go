@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -242,20 +241,6 @@ func TestStatsSeeOverlap(t *testing.T) {
 	readers.Wait()
 	if got := repo.Stats(); got.MaxInFlight != 2 {
 		t.Errorf("stats of two readers together: got %+v, want two at once", got)
-	}
-}
-
-func TestLatency(t *testing.T) {
-	t.Parallel()
-	server := gittest.New(t)
-	repo := server.Repo(t, "demo")
-	repo.Commit(t, "main", map[string]string{"a": "1"})
-	const latency = 100 * time.Millisecond
-	server.SetLatency(latency)
-	start := time.Now()
-	mustGit(t, nil, "ls-remote", repo.URL())
-	if got := time.Since(start); got < latency {
-		t.Errorf("ls-remote: took %s, want at least %s", got, latency)
 	}
 }
 

@@ -43,7 +43,6 @@ func (s *Server) handleHTTP(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
 	what := classify(r, body)
 	defer s.begin(name, what)()
-	s.delay(r.Context())
 	if !s.authorized(r) && !s.hasTicket(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="gittest"`)
 		http.Error(w, "authentication required", http.StatusUnauthorized)

@@ -94,7 +94,6 @@ func (s *Server) handleSSH(session ssh.Session) {
 		k = kindPush
 	}
 	defer s.begin(name, k)()
-	s.delay(session.Context())
 	if err := s.serveSession(session, service, name); err != nil {
 		_ = session.Exit(1)
 		return
