@@ -4,12 +4,13 @@
 package localkube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -106,13 +107,26 @@ func (cp *ControlPlane) choosePort(ctx context.Context, wantOld bool) (int, erro
 	return freePort(ctx, 0)
 }
 
+// The ports from first up to ephemeral, where Linux begins to choose automatically. A port that the
+// kernel chose might go to any outgoing connection before the component listens on it.
+const (
+	first     = 10240
+	ephemeral = 32768
+)
+
 // freePort returns want if it is free, or any free port if want is 0.
-func freePort(ctx context.Context, want int) (int, error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
-	if err != nil {
-		return 0, fmt.Errorf("find free port: %w", err)
+func freePort(ctx context.Context, want int) (port int, err error) {
+	const tries = 100
+	for range tries {
+		port = cmp.Or(want, first+rand.IntN(ephemeral-first))
+		var listener net.Listener
+		listener, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, listener.Close()
+		}
+		if want != 0 {
+			break
+		}
 	}
-	address, err := netip.ParseAddrPort(l.Addr().String())
-	return int(address.Port()), errors.Join(err, l.Close())
+	return 0, fmt.Errorf("find free port: %w", err)
 }

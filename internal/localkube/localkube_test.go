@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -178,6 +179,12 @@ func TestSideBySide(t *testing.T) {
 	other := start(t, localkube.Params{DataDir: t.TempDir(), APIServerOnly: true})
 	if one.Host() == other.Host() {
 		t.Fatalf("both at %s", one.Host())
+	}
+	for _, cp := range []*localkube.ControlPlane{one, other} {
+		port, err := strconv.Atoi(cp.Host()[strings.LastIndexByte(cp.Host(), ':')+1:])
+		if err != nil || port >= 32768 {
+			t.Errorf("got %s, want a port that Linux gives to no outgoing connection", cp.Host())
+		}
 	}
 	send(t, one, http.MethodPost, path, configMap)
 
