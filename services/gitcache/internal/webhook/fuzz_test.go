@@ -60,7 +60,7 @@ func FuzzPayload(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for name, headers := range events() {
-			p, ok := providerNamed(name)
+			p, ok := providers[name]
 			if !ok {
 				t.Fatalf("no provider %q", name)
 			}

@@ -4,7 +4,6 @@
 package webhook
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,174 +68,55 @@ func (n notice) target() string {
 }
 
 // decode reads JSON, also where a form carries it in a field named payload.
-func decode(header http.Header, body []byte, into any) error {
+func decode(header http.Header, body []byte) (payload, error) {
 	if media, _, err := mime.ParseMediaType(header.Get("Content-Type")); err == nil && media == "application/x-www-form-urlencoded" {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
-			return fmt.Errorf("decode form: %w", err)
+			return nil, fmt.Errorf("decode form: %w", err)
 		}
 		body = []byte(form.Get("payload"))
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("decode payload: %w", err)
+	var p payload
+	if err := json.Unmarshal(body, &p); err != nil {
+		return nil, fmt.Errorf("decode payload: %w", err)
 	}
-	return nil
+	return p, nil
 }
 
-func readGitHub(header http.Header, body []byte) (notice, error) {
-	return readHub(header.Get("X-GitHub-Event"), header, body)
+// payload is the object that a delivery consists of. Only the fields that a provider reads are
+// decoded: the others may be large.
+type payload map[string]json.RawMessage
+
+// text returns the first text of a field, or "" where it has none.
+func (p payload) text(field string) string {
+	for _, text := range p.texts(field) {
+		return text
+	}
+	return ""
 }
 
-func readGitea(header http.Header, body []byte) (notice, error) {
-	return readHub(cmp.Or(header.Get("X-Gitea-Event"), header.Get("X-Forgejo-Event")), header, body)
-}
-
-// readHub reads what GitHub sends, and Gitea after it. A push event tells of branches and tags that
-// were made or deleted too; the others tell it once more.
-func readHub(event string, header http.Header, body []byte) (notice, error) {
-	switch event {
-	case "ping":
-		return notice{kind: kindPing}, nil
-	case "push", "create", "delete":
-	default:
-		return notice{}, nil
+// texts returns the texts of a field that are not empty. Dots separate the names of nested fields,
+// and "*" stands for all elements of an array.
+func (p payload) texts(field string) []string {
+	name, rest, isNested := strings.Cut(field, ".")
+	if !isNested {
+		var text string
+		if json.Unmarshal(p[name], &text) != nil || text == "" {
+			return nil
+		}
+		return []string{text}
 	}
-	var payload struct {
-		Repository struct {
-			CloneURL string `json:"clone_url"`
-			SSHURL   string `json:"ssh_url"`
-			HTMLURL  string `json:"html_url"`
-		} `json:"repository"`
+	var inner []payload
+	if after, isList := strings.CutPrefix(rest, "*."); isList {
+		rest = after
+		_ = json.Unmarshal(p[name], &inner) // what is of another form has no such field
+	} else {
+		inner = make([]payload, 1)
+		_ = json.Unmarshal(p[name], &inner[0])
 	}
-	if err := decode(header, body, &payload); err != nil {
-		return notice{}, err
+	var all []string
+	for _, below := range inner {
+		all = append(all, below.texts(rest)...)
 	}
-	r := payload.Repository
-	return refs(r.CloneURL, r.SSHURL, r.HTMLURL)
-}
-
-// readGitLab reads webhooks of projects and groups, and system hooks, whose header says nothing.
-func readGitLab(header http.Header, body []byte) (notice, error) {
-	var payload struct {
-		EventName string `json:"event_name"`
-		Project   struct {
-			HTTPURL string `json:"git_http_url"`
-			SSHURL  string `json:"git_ssh_url"`
-			WebURL  string `json:"web_url"`
-		} `json:"project"`
-	}
-	event := header.Get("X-Gitlab-Event")
-	if !slices.Contains([]string{"Push Hook", "Tag Push Hook", "System Hook"}, event) {
-		return notice{}, nil
-	}
-	if err := decode(header, body, &payload); err != nil {
-		return notice{}, err
-	}
-	if !slices.Contains([]string{"push", "tag_push", "repository_update"}, payload.EventName) {
-		return notice{}, nil
-	}
-	p := payload.Project
-	n, err := refs(p.HTTPURL, p.SSHURL, p.WebURL)
-	n.delivery = cmp.Or(header.Get("Idempotency-Key"), header.Get("X-Gitlab-Event-UUID"))
-	return n, err
-}
-
-// readBitbucket reads what Bitbucket Cloud sends, which names no clone URLs.
-func readBitbucket(header http.Header, body []byte) (notice, error) {
-	if header.Get("X-Event-Key") != "repo:push" {
-		return notice{}, nil
-	}
-	var payload struct {
-		Repository struct {
-			Links struct {
-				HTML struct {
-					Href string `json:"href"`
-				} `json:"html"`
-			} `json:"links"`
-		} `json:"repository"`
-	}
-	if err := decode(header, body, &payload); err != nil {
-		return notice{}, err
-	}
-	return refs(payload.Repository.Links.HTML.Href)
-}
-
-func isBitbucketPing(header http.Header) bool { return header.Get("X-Event-Key") == "diagnostics:ping" }
-
-// readBitbucketServer reads what Bitbucket Server and Data Center send. Older ones name no clone
-// URLs: there the path has to do, on whichever host.
-func readBitbucketServer(header http.Header, body []byte) (notice, error) {
-	if isBitbucketPing(header) {
-		return notice{kind: kindPing}, nil
-	}
-	if event := header.Get("X-Event-Key"); event != "repo:refs_changed" && event != "mirror:repo_synchronized" {
-		return notice{}, nil
-	}
-	var payload struct {
-		Repository struct {
-			Slug    string `json:"slug"`
-			Project struct {
-				Key string `json:"key"`
-			} `json:"project"`
-			Links struct {
-				Clone []struct {
-					Href string `json:"href"`
-				} `json:"clone"`
-			} `json:"links"`
-		} `json:"repository"`
-	}
-	if err := decode(header, body, &payload); err != nil {
-		return notice{}, err
-	}
-	r := payload.Repository
-	urls := make([]string, 0, len(r.Links.Clone))
-	for _, link := range r.Links.Clone {
-		urls = append(urls, link.Href)
-	}
-	n, err := refs(urls...)
-	if err != nil && r.Project.Key != "" && r.Slug != "" {
-		return notice{kind: kindRefs, path: strings.ToLower(r.Project.Key + "/" + r.Slug)}, nil
-	}
-	return n, err
-}
-
-func readAzure(header http.Header, body []byte) (notice, error) {
-	var payload struct {
-		ID        string `json:"id"`
-		EventType string `json:"eventType"`
-		Resource  struct {
-			Repository struct {
-				RemoteURL string `json:"remoteUrl"`
-				SSHURL    string `json:"sshUrl"`
-			} `json:"repository"`
-		} `json:"resource"`
-	}
-	if err := decode(header, body, &payload); err != nil {
-		return notice{}, err
-	}
-	if payload.EventType != "git.push" {
-		return notice{}, nil
-	}
-	n, err := refs(payload.Resource.Repository.RemoteURL, payload.Resource.Repository.SSHURL)
-	n.delivery = payload.ID
-	return n, err
-}
-
-// readGeneric reads Leat's own form: {"url": "https://…"}, or {"event": "ping"}.
-func readGeneric(header http.Header, body []byte) (notice, error) {
-	var payload struct {
-		Event string `json:"event"`
-		URL   string `json:"url"`
-	}
-	if err := decode(header, body, &payload); err != nil {
-		return notice{}, err
-	}
-	switch payload.Event {
-	case "ping":
-		return notice{kind: kindPing}, nil
-	case "", "push":
-		return refs(payload.URL)
-	default:
-		return notice{}, nil
-	}
+	return all
 }

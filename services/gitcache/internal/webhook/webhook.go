@@ -137,7 +137,7 @@ const (
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, span := h.params.Tracer.Start(r.Context(), "webhook.receive", trace.WithSpanKind(trace.SpanKindServer))
 	defer span.End()
-	p, known := providerNamed(r.PathValue("provider"))
+	p, known := providers[r.PathValue("provider")]
 	label := r.PathValue("provider")
 	if !known {
 		label = "unknown" // anything may stand there
@@ -183,7 +183,7 @@ func (h *Handler) receive(ctx context.Context, r *http.Request, p provider) (out
 	}
 	claim, ok := p.claim(r, time.Now())
 	if !ok {
-		if p.unprovenPing != nil && p.unprovenPing(r.Header) {
+		if p.isBarePing(r.Header) {
 			return outcomePing, nil
 		}
 		return outcomeRefused, refused()
