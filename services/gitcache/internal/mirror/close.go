@@ -22,39 +22,23 @@ const (
 // closeTo returns the full names of refs that a name which does not exist may have meant: the same
 // short name of the other kind (branch or tag), the same with other capitals, then misspellings.
 func (r Refs) closeTo(name string) []string {
-	type candidate struct {
-		name  string
-		typos int
-	}
 	short := shortName(name)
 	allowed := min(maxTypos, max(1, len(short)/lettersPerTypo))
-	var found []candidate
+	var found Refs
+	typosOf := map[string]int{} // by full name
 	for _, ref := range r[:min(len(r), maxCompared)] {
 		other := shortName(ref.Name)
 		switch {
 		case strings.EqualFold(other, short):
-			found = append(found, candidate{ref.Name, 0})
+			found = append(found, ref)
 		case max(len(other), len(short))-min(len(other), len(short)) <= allowed:
 			if typos := distance(short, other); typos <= allowed {
-				found = append(found, candidate{ref.Name, typos})
+				found, typosOf[ref.Name] = append(found, ref), typos
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return a.typos - b.typos })
-	var names []string
-	for _, c := range found[:min(len(found), maxClose)] {
-		names = append(names, c.name)
-	}
-	return names
-}
-
-// first returns the first few names below prefix.
-func (r Refs) first(prefix string) []string {
-	var names []string
-	for _, ref := range r.Below(prefix, "", maxClose) {
-		names = append(names, ref.Name)
-	}
-	return names
+	slices.SortStableFunc(found, func(a, b Ref) int { return typosOf[a.Name] - typosOf[b.Name] })
+	return found.Names(maxClose)
 }
 
 func shortName(name string) string {

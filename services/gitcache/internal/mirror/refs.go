@@ -54,18 +54,30 @@ func NewRefs(refs []Ref) Refs {
 
 // Get returns the ref of that full name, or false where there is none.
 func (r Refs) Get(name string) (Ref, bool) {
-	i, found := slices.BinarySearchFunc(r, name, func(ref Ref, name string) int { return strings.Compare(ref.Name, name) })
+	i, found := r.search(name)
 	if !found {
 		return Ref{}, false
 	}
 	return r[i], true
 }
 
+// search returns where the ref of that full name is, or would be.
+func (r Refs) search(name string) (int, bool) {
+	return slices.BinarySearchFunc(r, name, func(ref Ref, name string) int { return strings.Compare(ref.Name, name) })
+}
+
+// Names returns the names of the refs, the first of them alone where there are more than limit.
+func (r Refs) Names(limit int) []string {
+	var names []string
+	for _, ref := range r[:min(len(r), limit)] {
+		names = append(names, ref.Name)
+	}
+	return names
+}
+
 // Below returns at most limit refs whose names begin with prefix and come after the name after.
 func (r Refs) Below(prefix, after string, limit int) Refs {
-	start, found := slices.BinarySearchFunc(r, max(prefix, after), func(ref Ref, name string) int {
-		return strings.Compare(ref.Name, name)
-	})
+	start, found := r.search(max(prefix, after))
 	if found && after != "" && r[start].Name == after {
 		start++
 	}
@@ -123,10 +135,5 @@ func (r Ref) shown() Ref {
 
 // Delivers reports whether any ref delivers the commit.
 func (r Refs) Delivers(commit string) bool {
-	for _, ref := range r {
-		if ref.Delivered() == commit {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r, func(ref Ref) bool { return ref.Delivered() == commit })
 }

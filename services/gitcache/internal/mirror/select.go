@@ -96,7 +96,7 @@ func (c Content) resolveHead(s Selector) (string, error) {
 		return ref.deliver(s)
 	}
 	if c.Head == "" {
-		return "", &RefError{Selector: s, Close: c.Refs.first(BranchPrefix)}
+		return "", &RefError{Selector: s, Close: c.Refs.Below(BranchPrefix, "", maxClose).Names(maxClose)}
 	}
 	if c.Policy != "" && !c.Refs.Delivers(c.Head) {
 		return "", &RejectedError{Selector: s, Ref: "HEAD", Commit: c.Head, Why: "no ref leads to that is let through"}
@@ -183,11 +183,11 @@ func (c Content) resolveRange(s Selector) (string, error) {
 // highest returns the names of the highest versions, the highest first.
 func highest(all []release) []string {
 	slices.SortStableFunc(all, func(a, b release) int { return compareReleases(b, a) })
-	var names []string
-	for _, v := range all[:min(len(all), maxClose)] {
-		names = append(names, v.ref.Name)
+	var refs Refs
+	for _, v := range all {
+		refs = append(refs, v.ref)
 	}
-	return names
+	return refs.Names(maxClose)
 }
 
 // RefError means that a selector selects nothing. It matches [ErrRefNotFound].

@@ -21,7 +21,7 @@ const maxNamedRefs = 3
 // those refs. Both are nil where no ref is. A problem that stands already keeps its beginning.
 // Branches are no problem where the policy is for tags alone.
 func Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.Problem, []string) {
-	var held []mirror.Ref
+	var held mirror.Refs
 	for _, ref := range c.Refs {
 		if ref.Held != "" && ref.Held != mirror.ExcludedBranch {
 			held = append(held, ref)
@@ -35,11 +35,7 @@ func Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.P
 	if before != nil {
 		p.Since = before.Since
 	}
-	var names []string
-	for _, ref := range held[:min(len(held), mirror.MaxChangedRefs)] {
-		names = append(names, ref.Name)
-	}
-	return p, names
+	return p, held.Names(mirror.MaxChangedRefs)
 }
 
 // urgency orders refs that are held back: the default branch, refs that delivered something before,
