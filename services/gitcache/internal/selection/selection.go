@@ -53,10 +53,10 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 // Selection is a checked [Spec]. It is immutable, and may be used concurrently.
 type Selection struct {
 	path, base string
-	folders    map[string]struct{} // none inside of another
-	files      map[string]struct{}
+	folders    map[string]bool // none inside of another
+	files      map[string]bool
 	// towards are the folders above a named folder or file, towardsFiles those above a named file.
-	towards, towardsFiles map[string]struct{}
+	towards, towardsFiles map[string]bool
 
 	include, exclude *ignore.Rules // include nil: everything
 	key              string
@@ -65,8 +65,7 @@ type Selection struct {
 // New checks a spec. The error is a [*FieldError].
 func New(spec Spec) (*Selection, error) {
 	s := &Selection{
-		folders: map[string]struct{}{}, files: map[string]struct{}{},
-		towards: map[string]struct{}{}, towardsFiles: map[string]struct{}{},
+		folders: map[string]bool{}, files: map[string]bool{}, towards: map[string]bool{}, towardsFiles: map[string]bool{},
 	}
 	if err := s.addFolders(spec); err != nil {
 		return nil, err
@@ -109,7 +108,7 @@ func (s *Selection) addFolders(spec Spec) error {
 	for _, folder := range all {
 		outer := func(other string) bool { return other != folder && content.Inside(folder, other) }
 		if !slices.ContainsFunc(all, outer) {
-			s.folders[folder] = struct{}{}
+			s.folders[folder] = true
 			addParents(s.towards, folder)
 		}
 	}
@@ -128,7 +127,7 @@ func (s *Selection) addFiles(files []string) error {
 		case path.Base(clean) == IgnoreFile:
 			return &FieldError{indexed("files", i), "Files named " + IgnoreFile + " are not bundled."}
 		}
-		s.files[clean] = struct{}{}
+		s.files[clean] = true
 		addParents(s.towards, clean)
 		addParents(s.towardsFiles, clean)
 	}
@@ -181,19 +180,16 @@ func parent(of string) string {
 }
 
 // addParents adds all folders above a path, the root among them.
-func addParents(to map[string]struct{}, of string) {
+func addParents(to map[string]bool, of string) {
 	for of != "" {
 		of = parent(of)
-		to[of] = struct{}{}
+		to[of] = true
 	}
 }
 
 // commonFolder returns the deepest folder that holds everything named.
 func (s *Selection) commonFolder() string {
-	var holders []string
-	for folder := range s.folders {
-		holders = append(holders, folder)
-	}
+	holders := slices.Collect(maps.Keys(s.folders))
 	for file := range s.files {
 		holders = append(holders, parent(file))
 	}

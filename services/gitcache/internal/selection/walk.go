@@ -6,18 +6,13 @@ package selection
 import "github.com/leatdev/leat/internal/ignore"
 
 // Named reports whether a folder is named, and so bundled as a whole.
-func (s *Selection) Named(folder string) bool { return has(s.folders, folder) }
+func (s *Selection) Named(folder string) bool { return s.folders[folder] }
 
 // NamesFile reports whether a file is named.
-func (s *Selection) NamesFile(file string) bool { return has(s.files, file) }
+func (s *Selection) NamesFile(file string) bool { return s.files[file] }
 
 // LeadsOn reports whether a folder or file is named that lies below a folder.
-func (s *Selection) LeadsOn(folder string) bool { return has(s.towards, folder) }
-
-func has(set map[string]struct{}, key string) bool {
-	_, ok := set[key]
-	return ok
-}
+func (s *Selection) LeadsOn(folder string) bool { return s.towards[folder] }
 
 // At is a place in a walk downwards from a commit's root: a folder, with what was decided on the
 // way there. It is a value.
@@ -65,7 +60,7 @@ func (a At) Enter(name string) (below At, ok bool) {
 		return below, true
 	}
 	if below.ignored {
-		return below, has(s.towardsFiles, path)
+		return below, s.towardsFiles[path]
 	}
 	return below, s.LeadsOn(path)
 }

@@ -19,7 +19,7 @@ type outline struct {
 	reader    content.Reader
 	selection *selection.Selection
 	hash      *selection.Hash
-	found     map[string]struct{} // of what is named
+	found     map[string]bool // of what is named
 }
 
 // outlineOf returns the hash, with the repository, from memory where the same was asked of the
@@ -34,7 +34,7 @@ func (b *Builder) outlineOf(ctx context.Context, f Folder) (treeKey, error) {
 		return treeKey{}, err
 	}
 	defer func() { _ = r.Close() }()
-	o := &outline{reader: r, selection: f.Selection, hash: selection.NewHash("outline"), found: map[string]struct{}{}}
+	o := &outline{reader: r, selection: f.Selection, hash: selection.NewHash("outline"), found: map[string]bool{}}
 	o.hash.Add(f.Selection.Key())
 	if err := o.read(ctx, f.Commit); err != nil {
 		return treeKey{}, err
@@ -99,19 +99,19 @@ func (o *outline) addEntry(ctx context.Context, path string, e content.Entry, de
 }
 
 func (o *outline) add(what, path, id string) {
-	o.found[path] = struct{}{}
+	o.found[path] = true
 	o.hash.Add(what, path, id)
 }
 
 // checkNamed returns an error unless everything that the selection names was found.
 func (o *outline) checkNamed() error {
 	for _, folder := range o.selection.Folders() {
-		if _, ok := o.found[folder]; !ok {
+		if !o.found[folder] {
 			return &content.PathError{Path: folder, Want: "folder"}
 		}
 	}
 	for _, file := range o.selection.Files() {
-		if _, ok := o.found[file]; !ok {
+		if !o.found[file] {
 			return &content.PathError{Path: file, Want: "file"}
 		}
 	}
