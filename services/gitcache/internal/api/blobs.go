@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	"connectrpc.com/connect"
@@ -18,10 +17,8 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
-
-// blobForm are the ids of blobs, by SHA-1 and by SHA-256.
-var blobForm = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // FetchBlobs implements the call.
 func (s *Replica) FetchBlobs(ctx context.Context, req *gitcachev1.FetchBlobsRequest) (*gitcachev1.FetchBlobsResponse, error) {
@@ -33,7 +30,7 @@ func (s *Replica) FetchBlobs(ctx context.Context, req *gitcachev1.FetchBlobsRequ
 		return nil, rpcerr.Field("ids", fmt.Sprintf("It may have %d elements.", mirroring.MaxFill))
 	}
 	for _, id := range req.GetIds() {
-		if !blobForm.MatchString(id) {
+		if !pack.IsName(id) {
 			return nil, rpcerr.Field("ids", "Every element must be an id of 40 or 64 lower-case hexadecimal digits.")
 		}
 	}

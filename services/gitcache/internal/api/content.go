@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
@@ -138,7 +139,7 @@ func (s *Service) ListCommits(ctx context.Context, req *gitcachev1.ListCommitsRe
 	if err := parseToken(req.GetPage(), &at); err != nil {
 		return nil, err
 	}
-	if at.Skip < 0 || at.Skip > math.MaxInt32 || (at.From != "" && !commitForm.MatchString(at.From)) {
+	if at.Skip < 0 || at.Skip > math.MaxInt32 || (at.From != "" && !pack.IsName(at.From)) {
 		return nil, rpcerr.Field("page.token", "It is not a token that this listing returned.")
 	}
 	return answer(ctx, s, "source.repository", req.GetSource().GetRepository(), client.ListCommits, req,
@@ -263,7 +264,7 @@ func (s *Service) CompareCommits(ctx context.Context, req *gitcachev1.CompareCom
 	if err := parseToken(req.GetPage(), &at); err != nil {
 		return nil, err
 	}
-	if at != (comparePosition{}) && (!commitForm.MatchString(at.Base) || !commitForm.MatchString(at.Head)) {
+	if at != (comparePosition{}) && (!pack.IsName(at.Base) || !pack.IsName(at.Head)) {
 		return nil, rpcerr.Field("page.token", "It is not a token that this listing returned.")
 	}
 	return answer(ctx, s, "repository", req.GetRepository(), client.CompareCommits, req,
@@ -293,7 +294,7 @@ func (s *Service) compare(ctx context.Context, r *mirroring.Repository, at compa
 			resp.NextPageToken = formatToken(at)
 		}
 		for _, c := range changes {
-			resp.Changes = append(resp.Changes, fromChange(c))
+			resp.Changes = append(resp.Changes, &gitcachev1.PathChange{Path: text(c.Path), Kind: changeKinds[c.Kind]})
 		}
 		return err
 	})

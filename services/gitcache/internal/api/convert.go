@@ -30,7 +30,7 @@ func fromDefinition(d mirror.Definition) *gitcachev1.RepositoryDefinition {
 
 func fromState(s mirror.State) *gitcachev1.RepositoryState {
 	p := &gitcachev1.RepositoryState{
-		Phase: fromPhase(s.Phase), Problem: fromProblem(s.Problem), FreshAt: fromTime(s.FreshAt),
+		Phase: phases[s.Phase], Problem: fromProblem(s.Problem), FreshAt: fromTime(s.FreshAt),
 		ChangedAt: fromTime(s.ChangedAt), NextPollAt: fromTime(s.NextPollAt), DefaultBranch: s.DefaultBranch,
 		RefCount: int32(s.RefCount), DiskBytes: s.DiskBytes, Epoch: s.Epoch, Owner: mirror.ReplicaURL(s.Owner),
 		Failures: int32(s.Failures), Fetches: s.Fetches,
@@ -41,21 +41,12 @@ func fromState(s mirror.State) *gitcachev1.RepositoryState {
 	return p
 }
 
-func fromPhase(p mirror.Phase) gitcachev1.RepositoryPhase {
-	switch p {
-	case mirror.PhaseCloning:
-		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_CLONING
-	case mirror.PhaseReady:
-		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY
-	case mirror.PhaseStale:
-		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_STALE
-	case mirror.PhaseFailed:
-		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_FAILED
-	case mirror.PhaseSuspended:
-		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_SUSPENDED
-	default:
-		return gitcachev1.RepositoryPhase_REPOSITORY_PHASE_UNSPECIFIED
-	}
+var phases = map[mirror.Phase]gitcachev1.RepositoryPhase{
+	mirror.PhaseCloning:   gitcachev1.RepositoryPhase_REPOSITORY_PHASE_CLONING,
+	mirror.PhaseReady:     gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY,
+	mirror.PhaseStale:     gitcachev1.RepositoryPhase_REPOSITORY_PHASE_STALE,
+	mirror.PhaseFailed:    gitcachev1.RepositoryPhase_REPOSITORY_PHASE_FAILED,
+	mirror.PhaseSuspended: gitcachev1.RepositoryPhase_REPOSITORY_PHASE_SUSPENDED,
 }
 
 func fromProblem(p *mirror.Problem) *typev1.Problem {
@@ -102,15 +93,8 @@ func fromRef(r mirror.Ref) *gitcachev1.Ref {
 	return p
 }
 
-func fromChange(c content.Change) *gitcachev1.PathChange {
-	kind := gitcachev1.ChangeKind_CHANGE_KIND_UNSPECIFIED
-	switch c.Kind {
-	case content.Added:
-		kind = gitcachev1.ChangeKind_CHANGE_KIND_ADDED
-	case content.Modified:
-		kind = gitcachev1.ChangeKind_CHANGE_KIND_MODIFIED
-	case content.Deleted:
-		kind = gitcachev1.ChangeKind_CHANGE_KIND_DELETED
-	}
-	return &gitcachev1.PathChange{Path: text(c.Path), Kind: kind}
+var changeKinds = map[content.ChangeKind]gitcachev1.ChangeKind{
+	content.Added:    gitcachev1.ChangeKind_CHANGE_KIND_ADDED,
+	content.Modified: gitcachev1.ChangeKind_CHANGE_KIND_MODIFIED,
+	content.Deleted:  gitcachev1.ChangeKind_CHANGE_KIND_DELETED,
 }

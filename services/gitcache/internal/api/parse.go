@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/upstream/upstreamwire"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
@@ -30,7 +31,6 @@ const (
 
 var (
 	nameForm      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	commitForm    = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 	shortForm     = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 	submoduleForm = regexp.MustCompile(`\.[0-9a-f]{16}$`)
 )
@@ -140,7 +140,7 @@ func parseBundle(req *gitcachev1.DownloadBundleRequest, uid string) (digest.Dige
 	if err != nil {
 		return d, snapshot.Folder{}, rpcerr.Field("digest", "It must be sha256: and 64 lower-case hexadecimal digits.")
 	}
-	if req.GetCommit() != "" && !commitForm.MatchString(req.GetCommit()) {
+	if req.GetCommit() != "" && !pack.IsName(req.GetCommit()) {
 		return d, snapshot.Folder{}, rpcerr.Field("commit", "It must be a full commit id: 40 lower-case hexadecimal digits, or 64 in a SHA-256 repository.")
 	}
 	selected, err := parseBundled(req)

@@ -14,12 +14,13 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
 // nameCommit finds the commit that its id, or the beginning of one, names, and makes sure that it
 // may be delivered.
 func (s *Service) nameCommit(ctx context.Context, r *mirroring.Repository, id string) (string, error) {
-	whole := commitForm.MatchString(id)
+	whole := pack.IsName(id)
 	if whole && !r.Verifies() {
 		return id, nil // reading it shows whether it is there
 	}
