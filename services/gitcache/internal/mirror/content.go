@@ -12,30 +12,30 @@ import (
 )
 
 // Content is what a mirror holds as of its last complete fetch. The zero Content means that there
-// is no mirror.
+// is no mirror. Its JSON is part of what package store keeps on disk.
 type Content struct {
-	Refs Refs
+	Refs Refs `json:"refs"`
 	// Head is the commit of the upstream's HEAD; empty when it has none.
-	Head string
+	Head string `json:"head,omitempty"`
 	// DefaultBranch is the full name of the branch that HEAD points to; empty when the upstream
 	// does not tell.
-	DefaultBranch string
+	DefaultBranch string `json:"default_branch,omitempty"`
 	// FreshAt is when the mirror was last known to equal the upstream. Zero: there is no mirror.
-	FreshAt time.Time
+	FreshAt time.Time `json:"fresh_at"`
 	// ChangedAt is when refs last moved.
-	ChangedAt time.Time
+	ChangedAt time.Time `json:"changed_at"`
 	// Epoch is that of the lease under which the content was fetched.
-	Epoch uint64
+	Epoch uint64 `json:"epoch"`
 	// DiskBytes is the size of the mirror on disk, Packs the number of packs that it consists of.
-	DiskBytes int64
-	Packs     int
+	DiskBytes int64 `json:"-"`
+	Packs     int   `json:"-"`
 	// Partial: the mirror lacks the content of files that nobody needed yet.
-	Partial bool
+	Partial bool `json:"partial,omitempty"`
 	// FilledAt is when content was last added to a partial mirror. Zero: it never was.
-	FilledAt time.Time
+	FilledAt time.Time `json:"filled_at,omitzero"`
 	// Policy is the fingerprint of the verification that the refs have passed, or were held back
 	// by. Empty: none was demanded.
-	Policy string
+	Policy string `json:"policy,omitempty"`
 }
 
 // Exists reports whether there is a mirror at all.

@@ -25,7 +25,7 @@ type Admitted struct {
 // pack that r holds. While memory is short the pack is written to a file in dir as it comes, so
 // that no upstream is kept waiting. Bytes that are not a pack pass, too: indexing them fails.
 func Admit(ctx context.Context, dir string, r io.Reader, memory Memory) (*Admitted, error) {
-	in := bufio.NewReaderSize(contextReader{ctx, r}, streamBuffer)
+	in := bufio.NewReaderSize(ContextReader{ctx, r}, streamBuffer)
 	head, err := in.Peek(headerSize)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("admit pack: %w", err)

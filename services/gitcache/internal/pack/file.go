@@ -12,16 +12,16 @@ import (
 // removed.
 const TemporaryPrefix = "tmp_pack_"
 
-// contextReader ends reading when the context does.
-type contextReader struct {
-	ctx context.Context //nolint:containedctx // lives as long as one call
+// ContextReader ends reading when the context does.
+type ContextReader struct {
+	Context context.Context //nolint:containedctx // lives as long as one call
 	io.Reader
 }
 
 // Read implements io.Reader.
-func (r contextReader) Read(p []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
+func (r ContextReader) Read(p []byte) (int, error) {
+	if r.Context.Err() != nil {
+		return 0, context.Cause(r.Context)
 	}
 	return r.Reader.Read(p)
 }

@@ -229,7 +229,7 @@ func (m *merging) copy(s *source) error {
 		return err
 	}
 	defer f.Close()
-	in := bufio.NewReaderSize(contextReader{m.ctx, f}, streamBuffer)
+	in := bufio.NewReaderSize(ContextReader{m.ctx, f}, streamBuffer)
 	at := int64(0)
 	for i, e := range s.entries {
 		if !s.keeps(i) || m.placed[e.ID] != 0 {
@@ -299,7 +299,7 @@ func verifySum(ctx context.Context, path string, sum []byte) error {
 	if err != nil {
 		return err
 	}
-	hash, in := sha1.New(), contextReader{ctx, f}
+	hash, in := sha1.New(), ContextReader{ctx, f}
 	if _, err := io.CopyN(hash, in, info.Size()-sumSize); err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func (in *receiving) cost() int64 { return int64(in.objects)*ObjectCost + Workin
 
 // scan writes the pack to disk and finds its objects, both at once where memory is free.
 func (in *receiving) scan(r io.Reader) error {
-	arriving := newStream(io.TeeReader(contextReader{in.ctx, r}, in.file), 0)
+	arriving := newStream(io.TeeReader(ContextReader{in.ctx, r}, in.file), 0)
 	var err error
 	if in.objects, err = readPreamble(arriving.Reader); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (in *receiving) scan(r io.Reader) error {
 	if _, err := in.file.Seek(headerSize, io.SeekStart); err != nil {
 		return err
 	}
-	return in.find(newStream(contextReader{in.ctx, in.file}, headerSize))
+	return in.find(newStream(ContextReader{in.ctx, in.file}, headerSize))
 }
 
 // find goes through a pack's objects. The stream is behind the preamble, and has to end behind the
@@ -174,7 +174,7 @@ func (in *receiving) checksum() error {
 	if _, err := in.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(contextReader{in.ctx, in.file}, streamBuffer)
+	r := bufio.NewReaderSize(ContextReader{in.ctx, in.file}, streamBuffer)
 	hash := sha1.New()
 	if _, err := sumOf(r, headerSize, 0, hash); err != nil {
 		return err

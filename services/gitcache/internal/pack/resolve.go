@@ -307,7 +307,7 @@ func (r *resolver) apply(base []byte, delta int32) ([]byte, error) {
 func (r *resolver) read(object int32, into []byte) ([]byte, error) {
 	rec := r.records.at(object)
 	section := io.NewSectionReader(r.file, rec.offset, r.records.endOf(object, r.end)-rec.offset)
-	r.buffer.Reset(contextReader{r.ctx, section})
+	r.buffer.Reset(ContextReader{r.ctx, section})
 	h, err := readHead(r.buffer, sumSize)
 	if err != nil {
 		return nil, err

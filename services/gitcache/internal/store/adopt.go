@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/durable"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/pack"
 )
 
 // opener opens a file of another replica's mirror.
@@ -107,7 +108,7 @@ func (d *Draft) obtain(ctx context.Context, f mirror.File, open opener) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(receive(d.Limit(contextReader{ctx, body}), f, path), body.Close())
+	return errors.Join(receive(d.Limit(pack.ContextReader{Context: ctx, Reader: body}), f, path), body.Close())
 }
 
 // isUsable reports whether a file of the previous generation is what the other replica has. Names

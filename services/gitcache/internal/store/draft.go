@@ -138,7 +138,7 @@ func (d *Draft) commit(c mirror.Content, verify func(state) error) (state, error
 		return state{}, fmt.Errorf("sync packs: %w", err)
 	}
 	if verify != nil {
-		if err := verify(newState("", c, packs)); err != nil {
+		if err := verify(state{Content: c, Packs: packs}); err != nil {
 			return state{}, err
 		}
 	}
@@ -148,7 +148,7 @@ func (d *Draft) commit(c mirror.Content, verify func(state) error) (state, error
 	if err := d.promote(); err != nil {
 		return state{}, fmt.Errorf("switch generation: %w", err)
 	}
-	st := newState(filepath.Base(d.dir), c, packs)
+	st := state{Generation: filepath.Base(d.dir), Content: c, Packs: packs}
 	if err := writeJSON(filepath.Join(d.home, stateFile), st); err != nil {
 		return state{}, err
 	}

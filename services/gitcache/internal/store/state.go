@@ -16,22 +16,12 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// state is what state.json says: the mirror as of its last fetch that moved refs.
+// state is what state.json says: the mirror as of its last fetch that moved refs. A replica whose
+// policy is not the content's verifies the refs again before it delivers any.
 type state struct {
-	Generation    string           `json:"generation"`
-	Refs          mirror.Refs      `json:"refs"`
-	Head          string           `json:"head,omitempty"`
-	DefaultBranch string           `json:"default_branch,omitempty"`
-	FreshAt       time.Time        `json:"fresh_at"`
-	ChangedAt     time.Time        `json:"changed_at"`
-	Epoch         uint64           `json:"epoch"`
-	Packs         map[string]int64 `json:"packs"` // name → bytes of every pack and index
-	// Policy is the verification that Refs were judged by: a replica with another one judges them
-	// again before it delivers any.
-	Policy string `json:"policy,omitempty"`
-	// Partial: the generation may lack blobs. FilledAt is when some were last added.
-	Partial  bool      `json:"partial,omitempty"`
-	FilledAt time.Time `json:"filled_at,omitzero"`
+	Generation string `json:"generation"`
+	mirror.Content
+	Packs map[string]int64 `json:"packs"` // name → bytes of every pack and index; in the place of Content's
 }
 
 // freshness is what fresh.json says: a later poll found nothing new. It is a file of its own
@@ -48,21 +38,10 @@ type examination struct {
 	Tips []string  `json:"tips"`
 }
 
-// newState returns the state of a generation that holds c in these packs.
-func newState(generation string, c mirror.Content, packs map[string]int64) state {
-	return state{
-		Generation: generation, Refs: c.Refs, Head: c.Head, DefaultBranch: c.DefaultBranch,
-		FreshAt: c.FreshAt, ChangedAt: c.ChangedAt, Epoch: c.Epoch, Packs: packs, Policy: c.Policy,
-		Partial: c.Partial, FilledAt: c.FilledAt,
-	}
-}
-
+// content returns the content with the size that the packs have.
 func (s state) content() mirror.Content {
-	return mirror.Content{
-		Refs: s.Refs, Head: s.Head, DefaultBranch: s.DefaultBranch,
-		FreshAt: s.FreshAt, ChangedAt: s.ChangedAt, Epoch: s.Epoch, DiskBytes: s.bytes(), Packs: s.packs(), Policy: s.Policy,
-		Partial: s.Partial, FilledAt: s.FilledAt,
-	}
+	s.Content.DiskBytes, s.Content.Packs = s.bytes(), s.packs()
+	return s.Content
 }
 
 // packs counts them; each has an index beside it.

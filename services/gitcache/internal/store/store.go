@@ -122,7 +122,7 @@ type Store struct {
 	readers      *semaphore.Weighted
 	generations  *generations
 	disk         *disk
-	descriptions *descriptions
+	descriptions descriptions
 }
 
 var (
@@ -140,7 +140,7 @@ func New(p Params) (*Store, error) {
 	}
 	s := &Store{
 		params: p, readers: semaphore.NewWeighted(int64(p.Readers)),
-		generations: newGenerations(), disk: newDisk(p.Limits.DiskBytes), descriptions: newDescriptions(),
+		generations: newGenerations(), disk: newDisk(p.Limits.DiskBytes),
 	}
 	if err := s.disk.measure(p.Dir); err != nil {
 		return nil, fmt.Errorf("measure mirrors: %w", err)
