@@ -18,7 +18,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
-	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/durable"
 )
 
@@ -40,12 +39,9 @@ type Index struct {
 
 // record is one line of the file.
 type record struct {
-	UID     string        `json:"uid"`
-	Key     string        `json:"key"`
-	Digest  digest.Digest `json:"digest"`
-	Content int64         `json:"content"`
-	Stored  int64         `json:"stored"`
-	Files   int           `json:"files"`
+	UID string `json:"uid"`
+	Key string `json:"key"`
+	Snapshot
 }
 
 // NewIndex returns an index that remembers as long as the process lives.
@@ -92,9 +88,7 @@ func (x *Index) load(data string) {
 		if sum != checksum(text) || json.Unmarshal([]byte(text), &r) != nil {
 			continue
 		}
-		x.known.Add(treeKey{uid: r.UID, id: r.Key}, Snapshot{
-			Digest: r.Digest, ContentSize: r.Content, StoredSize: r.Stored, FileCount: r.Files,
-		})
+		x.known.Add(treeKey{uid: r.UID, id: r.Key}, r.Snapshot)
 	}
 }
 
@@ -117,7 +111,7 @@ func (x *Index) Put(uid, id string, s Snapshot) error {
 	if x.file == nil {
 		return nil
 	}
-	text, err := json.Marshal(record{uid, id, s.Digest, s.ContentSize, s.StoredSize, s.FileCount})
+	text, err := json.Marshal(record{uid, id, s})
 	if err != nil {
 		return fmt.Errorf("write digest index: %w", err)
 	}

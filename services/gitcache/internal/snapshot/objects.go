@@ -131,8 +131,6 @@ func (b *Builder) fetch(ctx context.Context, absent *absentError) error {
 	return nil
 }
 
-const maxConfig = 256 << 10
-
 // lfsURL returns which LFS server the commit itself names; "" where it names none.
 func (b *Builder) lfsURL(ctx context.Context, p *place) (string, error) {
 	r, err := b.params.Mirrors.Open(ctx, p.uid)
@@ -156,11 +154,11 @@ func readConfig(ctx context.Context, r content.Reader, commit, name string) ([]g
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
-	if err = errors.Join(err, file.Close()); err != nil {
+	text, ok, err := readText(file)
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	if len(text) > maxConfig {
+	if !ok {
 		return nil, fmt.Errorf("%w: %s is longer than 256 KiB", gitconfig.ErrSyntax, name)
 	}
 	return gitconfig.Parse(string(text))

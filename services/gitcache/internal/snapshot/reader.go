@@ -5,6 +5,8 @@ package snapshot
 
 import (
 	"context"
+	"errors"
+	"io"
 
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
@@ -55,3 +57,13 @@ func (s *mirrorReader) Close() {
 		s.reader = nil
 	}
 }
+
+// readText reads a file that a person wrote, and closes it. It returns false for one of more than
+// maxText bytes, which nobody writes.
+func readText(file content.File) (text []byte, ok bool, err error) {
+	text, err = io.ReadAll(io.LimitReader(file, maxText+1))
+	return text, len(text) <= maxText, errors.Join(err, file.Close())
+}
+
+// maxText bounds the bytes of ignore files and of files with settings.
+const maxText = 256 << 10

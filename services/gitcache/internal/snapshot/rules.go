@@ -5,16 +5,13 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/leatdev/leat/internal/ignore"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
 const (
-	maxRules = 256 << 10 // bytes of an ignore file
 	// rememberRules bounds the ignore files that are kept in memory; rememberSize, of each, what
 	// compiling one takes: at the worst sixteen times its length.
 	rememberRules = 1000
@@ -31,9 +28,16 @@ func (b *Builder) rulesOf(ctx context.Context, uid string, r content.Reader, pat
 	if rules, ok := b.rules.Get(key); ok {
 		return rules, nil
 	}
-	text, err := readRules(ctx, r, path, e.ID)
+	file, err := r.Blob(ctx, e.ID)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	text, ok, err := readText(file)
+	if err != nil {
+		return nil, fmt.Errorf("read %q: %w", path, err)
+	}
+	if !ok {
+		return nil, &UnsupportedError{Path: path, Reason: "is longer than 256 KiB, which is the limit for ignore rules"}
 	}
 	rules := ignore.Parse(text)
 	if len(text) <= rememberSize {
@@ -42,17 +46,3 @@ func (b *Builder) rulesOf(ctx context.Context, uid string, r content.Reader, pat
 	return rules, nil
 }
 
-func readRules(ctx context.Context, r content.Reader, path, id string) ([]byte, error) {
-	file, err := r.Blob(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxRules+1))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
-	}
-	if len(text) > maxRules {
-		return nil, &UnsupportedError{Path: path, Reason: "is longer than 256 KiB, which is the limit for ignore rules"}
-	}
-	return text, nil
-}

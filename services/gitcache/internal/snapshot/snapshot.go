@@ -90,12 +90,12 @@ func (e *EmptyError) Error() string { return fmt.Sprintf("nothing is selected of
 // Is makes errors.Is(err, content.ErrPathNotFound) true.
 func (e *EmptyError) Is(target error) bool { return target == content.ErrPathNotFound }
 
-// Snapshot describes a selection's canonical bundle.
+// Snapshot describes a selection's canonical bundle. Its JSON is part of an [Index].
 type Snapshot struct {
-	Digest      digest.Digest
-	ContentSize int64
-	StoredSize  int64
-	FileCount   int
+	Digest      digest.Digest `json:"digest"`
+	ContentSize int64         `json:"content"`
+	StoredSize  int64         `json:"stored"`
+	FileCount   int           `json:"files"`
 }
 
 // Folder names what is selected of a commit.
