@@ -76,7 +76,7 @@ var versionForm = regexp.MustCompile(`^git version (\d+)\.(\d+)`)
 func (p program) checkVersion() error {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
-	said, err := p.output(ctx, "", "version")
+	said, err := p.output(ctx, "", nil, "version")
 	if err != nil {
 		return fmt.Errorf("ask %s for its version: %w", p.path, err)
 	}

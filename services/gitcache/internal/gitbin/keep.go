@@ -109,12 +109,8 @@ func (p program) checkTrees(ctx context.Context, a backend.Arrival, name string)
 	for _, ref := range a.Have {
 		tips.WriteString("^" + ref.Object + "\n")
 	}
-	run := p.command(ctx, a.Dir, "rev-list", "--objects", "--filter=blob:none", "--quiet", "--stdin")
-	run.cmd.Stdin = strings.NewReader(tips.String())
-	if err := run.start(); err != nil {
-		return fmt.Errorf("start git: %w", err)
-	}
-	ended := run.wait()
+	_, ended := p.output(ctx, a.Dir, strings.NewReader(tips.String()),
+		"rev-list", "--objects", "--filter=blob:none", "--quiet", "--stdin")
 	if _, ok := errors.AsType[*exitError](ended); ok {
 		ended = fmt.Errorf("%w: the pack is not complete: %w", uploadpack.ErrBroken, ended)
 	}

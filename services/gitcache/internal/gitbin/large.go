@@ -16,7 +16,7 @@ import (
 // OpenLarge streams a blob of the bare repository in dir out of a process of git, which ends with
 // the file or the context.
 func (p program) OpenLarge(ctx context.Context, dir, id string) (content.File, error) {
-	printed, err := p.output(ctx, dir, "cat-file", "-s", id)
+	printed, err := p.output(ctx, dir, nil, "cat-file", "-s", id)
 	if err != nil {
 		return content.File{}, fmt.Errorf("measure blob %s: %w", id, err)
 	}

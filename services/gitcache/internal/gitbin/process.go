@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -121,18 +122,17 @@ func (e *exitError) Error() string { return fmt.Sprintf("git: %v: %q", e.cause, 
 // Unwrap returns the cause.
 func (e *exitError) Unwrap() error { return e.cause }
 
-// output runs git and returns what it prints, which is little.
-func (p program) output(ctx context.Context, dir string, args ...string) (string, error) {
+// output runs git with an input, or none where that is nil, and returns what it prints, which is
+// little.
+func (p program) output(ctx context.Context, dir string, input io.Reader, args ...string) (string, error) {
 	var out bytes.Buffer
 	run := p.command(ctx, dir, args...)
-	run.cmd.Stdout = &out
+	run.cmd.Stdin, run.cmd.Stdout = input, &out
 	if err := run.start(); err != nil {
 		return "", fmt.Errorf("start git: %w", err)
 	}
-	if err := run.wait(); err != nil {
-		return "", err
-	}
-	return strings.TrimSpace(out.String()), nil
+	err := run.wait()
+	return strings.TrimSpace(out.String()), err
 }
 
 // said keeps the first bytes of an error stream.
