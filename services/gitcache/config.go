@@ -30,6 +30,15 @@ const (
 	minWebhookSecret = 16
 )
 
+// The back ends. They keep mirrors in the same form, so that a data folder can go from one to the
+// other.
+const (
+	// BackendGoGit needs nothing but this program.
+	BackendGoGit = "gogit"
+	// BackendGit runs the git executable.
+	BackendGit = "git"
+)
+
 // Config is everything that can be set. A field that is zero takes the default of its flag, but for
 // switches and Followers.
 type Config struct {

@@ -17,16 +17,20 @@ import (
 	"github.com/leatdev/leat/internal/cas/casdisk"
 	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/gitcache/internal/backend"
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
+	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
+	"github.com/leatdev/leat/services/gitcache/internal/gogit"
+	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
+	"github.com/leatdev/leat/services/gitcache/internal/memory"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
-	"github.com/leatdev/leat/services/gitcache/internal/uploadpack"
 )
 
 // disk is everything below the data folder but the registry's copy. It is opened as a whole, before
 // anything that could change it runs.
 type disk struct {
-	git backend
+	git *backend.Backend
 	// credentials are those by URL prefix; nil where no file is set.
 	credentials *credfile.File
 	objects     *lfs.Store
@@ -77,15 +81,21 @@ func (d *disk) newBuilder(
 }
 
 // openGit opens mirrors and upstreams, with the credentials that are shared by prefix.
-func (d *disk) openGit(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) error {
-	var credentials uploadpack.Credentials
+func (d *disk) openGit(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (err error) {
+	config := backend.Config{
+		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Guard: cfg.guard(), Root: root,
+		Hosts:  hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
+		Memory: memory.NewBudget(int64(cfg.Memory)), MirrorDisk: int64(cfg.MirrorDisk), Logger: tel.Logger(),
+	}
 	if cfg.CredentialsFile != "" {
 		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())
-		credentials = d.credentials
+		config.Credentials = d.credentials
 	}
-	var err error
-	d.git, err = newBackend(cfg, filepath.Join(cfg.DataDir, "mirrors"), credentials, root, tel.Logger())
-	if err != nil || d.credentials == nil {
+	open := gogit.New
+	if cfg.Backend == BackendGit {
+		open = gitbin.New
+	}
+	if d.git, err = open(config); err != nil || d.credentials == nil {
 		return err
 	}
 	return d.credentials.Load(d.git.Check)

@@ -138,8 +138,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 
 	logger.InfoContext(ctx, "replica started", slog.String("url", self), slog.String("version", app.Version()))
-	p := parts{registry: registry, members: members, set: set, submodules: submodules, webhooks: webhooks, disk: disk}
-	return p.run(ctx, serve.Params{
+	return run(ctx, serve.Params{
 		Config: cfg.Serve, Public: handler, Internal: newInternal(registry, tel), Logger: logger, Meter: tel.Meter(scope),
-	})
+	}, registry.Run, members.Run, set.Run, submodules.Run, webhooks.Run, disk.run)
 }

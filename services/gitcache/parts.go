@@ -18,30 +18,16 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
-	"github.com/leatdev/leat/services/gitcache/internal/redispeers"
 	"github.com/leatdev/leat/services/gitcache/internal/redisregistry"
-	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 	"github.com/leatdev/leat/services/gitcache/internal/webhook"
 )
 
-// parts are what runs.
-type parts struct {
-	registry   *redisregistry.Registry
-	members    *redispeers.Peers
-	set        *mirroring.Set
-	submodules *submodule.Keeper
-	webhooks   *webhook.Handler
-	disk       *disk
-}
-
 // run serves until ctx is done or a part fails. All parts end at once: leases are given back while
 // the server drains.
-func (p *parts) run(ctx context.Context, server serve.Params) error {
+func run(ctx context.Context, server serve.Params, parts ...func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for _, part := range []func(context.Context) error{
-		p.registry.Run, p.members.Run, p.set.Run, p.submodules.Run, p.webhooks.Run, p.disk.run,
-		func(ctx context.Context) error { return serve.Run(ctx, server) },
-	} {
+	group.Go(func() error { return serve.Run(ctx, server) })
+	for _, part := range parts {
 		group.Go(func() error { return part(ctx) })
 	}
 	return group.Wait()

@@ -45,4 +45,3 @@ func (b *Builder) rulesOf(ctx context.Context, uid string, r content.Reader, pat
 	}
 	return rules, nil
 }
-
