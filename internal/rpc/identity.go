@@ -12,17 +12,14 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 )
 
-// identityInterceptor refuses calls without a valid token, and puts the caller into the context of
-// the others. It does neither if [Server.Guard] has already done so.
-type identityInterceptor struct {
-	verifier identity.Verifier
-	public   map[string]bool
-	trusted  bool
-}
+// Before is an interceptor of handlers that is called before every call. It returns the context for
+// what is inside. Its error ends the call.
+type Before func(ctx context.Context, spec connect.Spec, header http.Header) (context.Context, error)
 
-func (i *identityInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+// WrapUnary implements connect.Interceptor.
+func (b Before) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-		ctx, err := i.identify(ctx, request.Spec(), request.Header())
+		ctx, err := b(ctx, request.Spec(), request.Header())
 		if err != nil {
 			return nil, err
 		}
@@ -30,13 +27,15 @@ func (i *identityInterceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFun
 	}
 }
 
-func (*identityInterceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+// WrapStreamingClient implements connect.Interceptor.
+func (Before) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
 
-func (i *identityInterceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+// WrapStreamingHandler implements connect.Interceptor.
+func (b Before) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		ctx, err := i.identify(ctx, conn.Spec(), conn.RequestHeader())
+		ctx, err := b(ctx, conn.Spec(), conn.RequestHeader())
 		if err != nil {
 			return err
 		}
@@ -44,13 +43,17 @@ func (i *identityInterceptor) WrapStreamingHandler(next connect.StreamingHandler
 	}
 }
 
-func (i *identityInterceptor) identify(ctx context.Context, spec connect.Spec, header http.Header) (context.Context, error) {
-	if _, known := identity.FromContext(ctx); known || i.trusted || i.public[spec.Procedure] {
-		return ctx, nil
+// authenticate refuses calls without a valid token, but for those of public procedures, and puts the
+// caller into the context of the others. It does neither if [Server.Guard] has already done so.
+func authenticate(verifier identity.Verifier, public map[string]bool) Before {
+	return func(ctx context.Context, spec connect.Spec, header http.Header) (context.Context, error) {
+		if _, known := identity.FromContext(ctx); known || public[spec.Procedure] {
+			return ctx, nil
+		}
+		id, err := identity.FromHeader(ctx, verifier, header)
+		if err != nil {
+			return nil, err
+		}
+		return identity.NewContext(ctx, id), nil
 	}
-	id, err := identity.FromHeader(ctx, i.verifier, header)
-	if err != nil {
-		return nil, err
-	}
-	return identity.NewContext(ctx, id), nil
 }

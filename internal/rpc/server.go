@@ -86,7 +86,7 @@ func NewServer(params ServerParams) (*Server, error) {
 //
 // Connect enforces the message limits before any interceptor, and inflating stops at them.
 func (s *Server) Options() []connect.HandlerOption {
-	return []connect.HandlerOption{
+	options := []connect.HandlerOption{
 		connect.WithReadMaxBytes(MaxMessageBytes),
 		connect.WithSendMaxBytes(MaxMessageBytes),
 		connect.WithCompression("gzip", newBoundedGzip, newGzipWriter),
@@ -94,8 +94,11 @@ func (s *Server) Options() []connect.HandlerOption {
 		connect.WithConditionalHandlerOptions(s.publicOptions),
 		connect.WithInterceptors(&outerInterceptor{observer: s.observer, logger: s.params.Logger}),
 		connect.WithRecover(recovered),
-		connect.WithInterceptors(&identityInterceptor{verifier: s.params.Verifier, public: s.public, trusted: s.params.Trusted}),
 	}
+	if s.params.Trusted {
+		return options
+	}
+	return append(options, connect.WithInterceptors(authenticate(s.params.Verifier, s.public)))
 }
 
 // SmallMessages returns the options of a handler outside of a [Server], for callers that trust each
