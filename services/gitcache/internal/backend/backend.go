@@ -57,9 +57,7 @@ type Config struct {
 	Memory *memory.Budget
 	// MirrorDisk bounds the bytes of all mirrors. Zero: only the disk does.
 	MirrorDisk int64
-	// Agent is what upstreams are told about this client. Empty: as [uploadpack.Config] has it.
-	Agent  string
-	Logger *slog.Logger
+	Logger     *slog.Logger
 	// Fault is [store.Limits.Fault].
 	Fault func(step string) error
 }
@@ -110,7 +108,7 @@ func New(cfg Config, tools Tools) (*Backend, error) {
 	}
 	client := uploadpack.New(uploadpack.Config{
 		Dir: cfg.Dir, Hosts: cfg.Hosts, Credentials: cfg.Credentials, Proxy: cfg.Proxy, Guard: cfg.Guard, Root: cfg.Root,
-		Agent: cfg.Agent, Version2: tools.IsFull(),
+		Version2: tools.IsFull(),
 	})
 	return &Backend{Store: mirrors, Client: client, tools: tools, logger: cfg.Logger}, nil
 }

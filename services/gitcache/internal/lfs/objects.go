@@ -52,7 +52,7 @@ type Holders interface {
 	Read(ctx context.Context, replica string, def mirror.Definition, url string, w Want) (io.ReadCloser, error)
 }
 
-// Params are what [Objects] work with. All are required but Timeout.
+// Params are what [Objects] work with. All are required.
 type Params struct {
 	Store   *Store
 	Server  Server
@@ -60,13 +60,11 @@ type Params struct {
 	// Find returns the repository of a UID.
 	Find   func(uid string) (*mirroring.Repository, error)
 	Logger *slog.Logger
-	// Timeout bounds one download of several objects, however many callers wait for it. Zero: 30
-	// min.
-	Timeout time.Duration
 }
 
 const (
-	defaultTimeout = 30 * time.Minute
+	// transferTimeout bounds one download of several objects, however many callers wait for it.
+	transferTimeout = 30 * time.Minute
 	// failureMemory is how long the upstream is not asked again for what it did not give: a
 	// thousand callers cost as many requests as one.
 	failureMemory = 15 * time.Second
@@ -105,9 +103,6 @@ type failure struct {
 
 // NewObjects returns Objects.
 func NewObjects(p Params) *Objects {
-	if p.Timeout <= 0 {
-		p.Timeout = defaultTimeout
-	}
 	failed, _ := lru.New[objectKey, failure](manyFailures) // fails only for a limit that is not positive
 	return &Objects{params: p, transfers: map[objectKey]*transfer{}, failed: failed}
 }
@@ -180,7 +175,7 @@ func (o *Objects) join(ctx context.Context, uid, url string, wants []Want) ([]aw
 
 // download gets objects, and ends their transfers.
 func (o *Objects) download(ctx context.Context, uid, url string, wants []Want) {
-	ctx, cancel := context.WithTimeout(ctx, o.params.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	d := &download{
 		params: o.params, uid: uid, url: url, reasons: map[Pointer]error{},

@@ -31,8 +31,9 @@ import (
 )
 
 const (
-	defaultReload = 30 * time.Second
-	startTimeout  = 3 * time.Second
+	// reloadEvery is the mean time between two readings of the whole hash.
+	reloadEvery  = 30 * time.Second
+	startTimeout = 3 * time.Second
 	// missMemory is how long a look into Redis for a name nobody knows is good for.
 	missMemory = 500 * time.Millisecond
 )
@@ -64,15 +65,13 @@ redis.call('PUBLISH', ARGV[3], ARGV[1])
 return old
 `
 
-// Params are what a [Registry] works with. All are required but Reload.
+// Params are what a [Registry] works with. All are required.
 type Params struct {
 	Client redis.UniversalClient
 	Prefix string
 	Sealer *seal.Sealer
 	// Path is the file of the copy on disk.
-	Path string
-	// Reload is the mean time between two readings of the whole hash. Zero: 30 s.
-	Reload time.Duration
+	Path   string
 	Logger *slog.Logger
 }
 
@@ -98,9 +97,6 @@ var (
 
 // New returns a registry that knows nothing before [Registry.Start].
 func New(p Params) *Registry {
-	if p.Reload <= 0 {
-		p.Reload = defaultReload
-	}
 	return &Registry{params: p, put: redis.NewScript(putLua), delete: redis.NewScript(deleteLua)}
 }
 
@@ -150,7 +146,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	defer func() { _ = subscription.Close() }()
 	announced := subscription.Channel()
 	for {
-		timer := time.NewTimer(backoff.Jitter(r.params.Reload, 0.25))
+		timer := time.NewTimer(backoff.Jitter(reloadEvery, 0.25))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -251,7 +247,7 @@ func (r *Registry) Named() (uids map[string]bool, sure bool) {
 		}
 		uids[uid] = true
 	}
-	return uids, len(uids) > 0 && time.Since(r.synced) <= 2*r.params.Reload
+	return uids, len(uids) > 0 && time.Since(r.synced) <= 2*reloadEvery
 }
 
 func (r *Registry) read(ctx context.Context) (copyOnDisk, error) {

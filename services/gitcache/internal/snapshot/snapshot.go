@@ -124,9 +124,8 @@ type Params struct {
 	// hold each other many times over make endless ones of a few bytes; where they are ignored, no
 	// other limit stops the walk.
 	Visits  int
-	TempDir string        // where bundles are spooled while their digest is not known
-	Builds  int           // at once; zero: 2
-	Timeout time.Duration // of one build; zero: 5 min
+	TempDir string // where bundles are spooled while their digest is not known
+	Builds  int    // at once; zero: 2
 	Logger  *slog.Logger
 	Tracer  trace.Tracer
 	Meter   metric.Meter
@@ -157,7 +156,7 @@ type outlineKey struct{ uid, commit, selection string }
 const (
 	defaultBuilds    = 2
 	defaultVisits    = 1_000_000
-	defaultTimeout   = 5 * time.Minute
+	buildTimeout     = 5 * time.Minute
 	rememberOutlines = 100_000
 	rememberFaults   = 10_000
 )
@@ -166,7 +165,6 @@ const (
 func NewBuilder(p Params) (*Builder, error) {
 	p.Builds = cmp.Or(max(p.Builds, 0), defaultBuilds)
 	p.Visits = cmp.Or(max(p.Visits, 0), defaultVisits)
-	p.Timeout = cmp.Or(max(p.Timeout, 0), defaultTimeout)
 	p.Limits = p.Limits.WithDefaults()
 	m, err := newMetrics(p.Meter)
 	if err != nil {
@@ -176,7 +174,7 @@ func NewBuilder(p Params) (*Builder, error) {
 		params: p, building: semaphore.NewWeighted(int64(p.Builds)), metrics: m,
 		outlines: newCache[outlineKey, string](rememberOutlines), refused: newCache[treeKey, error](rememberFaults),
 		rules:  newCache[treeKey, *ignore.Rules](rememberRules),
-		builds: flight.New[buildKey, Snapshot](p.Timeout),
+		builds: flight.New[buildKey, Snapshot](buildTimeout),
 	}, nil
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// defaultPatience is how long a build waits for a submodule that is being fetched.
-	defaultPatience = 15 * time.Second
+	// patience is how long a build waits for a submodule that is being fetched.
+	patience = 15 * time.Second
 	// maxSubmodules bounds the repositories of one root: a push could name any number.
 	maxSubmodules = 100
 	// failureMemory is how long an upstream is not asked again for a commit that it does not have.
@@ -29,7 +29,7 @@ const (
 	tidyEvery     = 30 * time.Second
 )
 
-// Params configures a [Keeper]. All fields are required except Shared and Patience.
+// Params configures a [Keeper]. All fields are required except Shared.
 type Params struct {
 	Set      *mirroring.Set
 	Registry mirror.Registry
@@ -42,8 +42,6 @@ type Params struct {
 	// belong to, if that repository is at the same host. Empty: only submodules in that
 	// repository's own folder get it.
 	Shared []Prefix
-	// Patience is how long to wait for what is being fetched. Zero: 15 s.
-	Patience time.Duration
 }
 
 // Keeper has submodules mirrored. It may be used concurrently.
@@ -63,9 +61,6 @@ type failure struct {
 
 // New returns a Keeper.
 func New(p Params) *Keeper {
-	if p.Patience <= 0 {
-		p.Patience = defaultPatience
-	}
 	failed, _ := lru.New[commitKey, failure](manyFailures) // fails only for a limit that is not positive
 	return &Keeper{params: p, failed: failed}
 }

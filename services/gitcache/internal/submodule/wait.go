@@ -23,7 +23,7 @@ type wait struct {
 }
 
 func (w *wait) run(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, w.keeper.params.Patience)
+	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	pace := backoff.Policy{Initial: 100 * time.Millisecond, Max: time.Second}
 	if err := w.repository.AwaitLoaded(limited); err != nil {

@@ -50,8 +50,6 @@ type Config struct {
 	// Proxy is asked for the proxy of HTTP upstreams whose definition has none. Nil:
 	// http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Agent is what upstreams are told about this client, such as "git/2.0 (leat)". Empty: that.
-	Agent string
 	// Version2 asks upstreams for version 2 of the protocol: they then list branches and tags
 	// alone, and may name objects by SHA-256. Those that do not know it are talked to in the first
 	// version.
@@ -79,9 +77,6 @@ type Client struct {
 
 // New returns a client. It sends nothing.
 func New(cfg Config) *Client {
-	if cfg.Agent == "" {
-		cfg.Agent = "git/2.0 (leat)"
-	}
 	if cfg.Hosts == nil {
 		cfg.Hosts = hostgate.New(hostgate.Config{})
 	}

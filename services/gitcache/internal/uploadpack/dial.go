@@ -27,13 +27,13 @@ func (c *Client) Dial(ctx context.Context, p mirror.FetchParams) (*Session, erro
 		if err != nil {
 			return nil, err
 		}
-		return newSession(s, c.config.Agent, c.config.Version2), nil
+		return &Session{channel: s, wantsVersion2: c.config.Version2}, nil
 	}
 	carrier, err := c.newAuthorizer(t, p, true)
 	if err != nil {
 		return nil, err
 	}
-	return newSession(newHTTPChannel(carrier, c.config.Agent, c.config.Version2), c.config.Agent, c.config.Version2), nil
+	return &Session{channel: newHTTPChannel(carrier, c.config.Version2), wantsVersion2: c.config.Version2}, nil
 }
 
 // The rest of a repository, such as its LFS objects, is reached in the way that its definition

@@ -57,7 +57,7 @@ func FuzzOffer(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		session := newSession(nil, "agent", false)
+		session := &Session{}
 		o, err := session.readAdvertisement(bufio.NewReader(bytes.NewReader(data)))
 		if err != nil {
 			if already := explain(err, mirror.Definition{}); already == nil {
@@ -119,7 +119,7 @@ func FuzzVersion2(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		session, r := newSession(nil, "agent", true), bufio.NewReader(bytes.NewReader(data))
+		session, r := &Session{wantsVersion2: true}, bufio.NewReader(bytes.NewReader(data))
 		if _, err := session.readAdvertisement(r); err != nil || session.two == nil {
 			return
 		}

@@ -32,15 +32,14 @@ const (
 type httpChannel struct {
 	client        *http.Client
 	base          string // the repository's URL, after redirects
-	agent         string
 	wantsVersion2 bool
 }
 
 // newHTTPChannel takes over the carrier, and closes its idle connections in the end.
-func newHTTPChannel(carrier *authorizer, agent string, wantsVersion2 bool) *httpChannel {
+func newHTTPChannel(carrier *authorizer, wantsVersion2 bool) *httpChannel {
 	return &httpChannel{
 		client: &http.Client{Transport: carrier, CheckRedirect: checkRedirect},
-		base:   strings.TrimSuffix(carrier.origin.Redacted(), "/"), agent: agent, wantsVersion2: wantsVersion2,
+		base:   strings.TrimSuffix(carrier.origin.Redacted(), "/"), wantsVersion2: wantsVersion2,
 	}
 }
 
@@ -95,7 +94,7 @@ func (c *httpChannel) do(ctx context.Context, method, address string, body io.Re
 	if err != nil {
 		return reply{}, url.URL{}, fmt.Errorf("make request: %w", err)
 	}
-	req.Header.Set("User-Agent", c.agent)
+	req.Header.Set("User-Agent", agent)
 	req.Header.Set("Accept", accept)
 	if isVersion2 {
 		req.Header.Set("Git-Protocol", version2Wanted)

@@ -22,6 +22,13 @@ const (
 	delimiterPacket = "0001"
 )
 
+// agent is what upstreams are told about this client, and agentWord the same without spaces, as a
+// capability has it.
+const (
+	agent     = "git/2.0 (leat)"
+	agentWord = "git/2.0-(leat)"
+)
+
 // mark is a packet without content, which ends a list of lines.
 type mark int
 

@@ -41,18 +41,12 @@ type channel interface {
 // Session is one conversation with an upstream: advertise once, then fetch at most once. It is for
 // one goroutine.
 type Session struct {
-	channel       channel
-	agent         string // as a capability: without spaces
-	wantsVersion2 bool   // the client asked for version 2
+	channel       channel // closed with the session
+	wantsVersion2 bool    // the client asked for version 2
 	// one is set by Advertise where the upstream speaks the first version, and two where it speaks
 	// version 2.
 	one *version1
 	two *version2
-}
-
-// newSession takes over the channel: closing the session closes it.
-func newSession(c channel, agent string, wantsVersion2 bool) *Session {
-	return &Session{channel: c, agent: strings.ReplaceAll(agent, " ", "-"), wantsVersion2: wantsVersion2}
 }
 
 // Close ends the conversation and its connections. A pack that Fetch returned cannot be read any
@@ -111,10 +105,10 @@ func (s *Session) readAdvertisement(r *bufio.Reader) (*Offer, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read advertisement: %w", err)
 	case s.wantsVersion2 && line == "version 2":
-		p.limit, s.two = maxCapabilities, &version2{agent: s.agent}
+		p.limit, s.two = maxCapabilities, &version2{}
 		return nil, s.two.readCapabilities(p)
 	}
-	s.one = &version1{agent: s.agent}
+	s.one = &version1{}
 	return s.one.readRefs(p, line, m)
 }
 

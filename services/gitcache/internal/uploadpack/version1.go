@@ -18,7 +18,6 @@ import (
 // version1 writes and reads the messages of the first version of the protocol. The server lists all
 // refs unasked, and the list begins with its capabilities.
 type version1 struct {
-	agent        string
 	capabilities []string // words, such as "ofs-delta" and "agent=git/2.45"
 }
 
@@ -118,7 +117,7 @@ func (v *version1) choose(thin bool) []string {
 		}
 	}
 	if v.has("agent") {
-		chosen = append(chosen, "agent="+v.agent)
+		chosen = append(chosen, "agent="+agentWord)
 	}
 	return chosen
 }

@@ -16,7 +16,6 @@ import (
 // version2 writes and reads the messages of version 2 of the protocol: commands, each with its
 // answer. The server begins with its capabilities.
 type version2 struct {
-	agent        string
 	capabilities map[string]string
 }
 
@@ -56,7 +55,7 @@ func (v *version2) command(name string, arguments ...string) string {
 	var b strings.Builder
 	writePacket(&b, "command="+name)
 	if _, ok := v.capabilities["agent"]; ok {
-		writePacket(&b, "agent="+v.agent)
+		writePacket(&b, "agent="+agentWord)
 	}
 	if format := v.format(); format != "" {
 		writePacket(&b, "object-format="+format)
