@@ -171,6 +171,27 @@ func writeIndex(path string, entries []Entry, sum []byte) error {
 	})
 }
 
+// Received is a pack that is whole and durable under its name.
+type Received struct {
+	Name    string // without an ending
+	Objects int
+	Bytes   int64
+	// Made is how many bytes applying deltas produced. An object that was made twice counts twice.
+	// [Merge] leaves it zero.
+	Made int64
+}
+
+// publish gives a pack, whole and durable in a temporary file, its name in dir, and makes its index.
+// The pack comes last, so that listing packs finds the index of each.
+func publish(temporary, dir string, entries []Entry, sum []byte, size int64) (Received, error) {
+	got := Received{Name: "pack-" + hex.EncodeToString(sum), Objects: len(entries), Bytes: size}
+	path := filepath.Join(dir, got.Name)
+	if err := writeIndex(path+".idx", entries, sum); err != nil {
+		return Received{}, err
+	}
+	return got, os.Rename(temporary, path+".pack")
+}
+
 // appendTables writes the tables of an index.
 func appendTables(b *bufio.Writer, entries []Entry) {
 	word := func(v uint32) { _, _ = b.Write(binary.BigEndian.AppendUint32(b.AvailableBuffer(), v)) }

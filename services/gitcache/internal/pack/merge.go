@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -42,11 +41,8 @@ type MergeParams struct {
 func Merge(ctx context.Context, p MergeParams) (Received, error) {
 	m := &merging{ctx: ctx, params: p, placed: map[ID]int64{}}
 	got, err := m.run()
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
 	if err != nil {
-		return Received{}, fmt.Errorf("merge packs: %w", err)
+		return Received{}, fmt.Errorf("merge packs: %w", endMalformed(err))
 	}
 	return got, nil
 }
@@ -94,15 +90,10 @@ func (m *merging) run() (Received, error) {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return Received{}, err
 	}
-	got := Received{Name: "pack-" + hex.EncodeToString(sum), Objects: len(m.entries), Bytes: m.offset + sumSize}
 	if err := verifySum(m.ctx, f.Name(), sum); err != nil {
 		return Received{}, err
 	}
-	path := filepath.Join(m.params.Dir, got.Name)
-	if err := writeIndex(path+".idx", m.entries, sum); err != nil {
-		return Received{}, err
-	}
-	return got, os.Rename(f.Name(), path+".pack")
+	return publish(f.Name(), m.params.Dir, m.entries, sum, m.offset+sumSize)
 }
 
 // open reads a pack's index and notes which objects the new pack gets.

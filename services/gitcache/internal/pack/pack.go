@@ -100,6 +100,14 @@ func (k kind) String() string {
 	return [...]string{"", "commit", "tree", "blob", "tag", "", "offset delta", "reference delta"}[k&7]
 }
 
+// endMalformed marks an end in the middle of a pack, and returns any other error as it is.
+func endMalformed(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return err
+}
+
 // head is what stands before an object's compressed bytes.
 type head struct {
 	kind kind

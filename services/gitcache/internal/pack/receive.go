@@ -8,12 +8,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 const (
@@ -36,16 +34,6 @@ type Memory interface {
 	Acquire(ctx context.Context, bytes int64) (release func(), err error)
 	// TryAcquire is Acquire without waiting; false: not now.
 	TryAcquire(bytes int64) (release func(), ok bool)
-}
-
-// Received is a pack that is whole and durable under its name.
-type Received struct {
-	Name    string // without an ending
-	Objects int
-	Bytes   int64
-	// Made is how many bytes applying deltas produced. An object that was made twice counts twice.
-	// [Merge] leaves it zero.
-	Made int64
 }
 
 // Receive writes the pack that r holds into dir, with its index. Both are checked, complete and
@@ -72,11 +60,8 @@ func receive(ctx context.Context, dir string, r io.Reader, memory Memory, l limi
 		}
 	}()
 	got, err := in.run(r)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = fmt.Errorf("%w: %w", ErrMalformed, err)
-	}
 	if err != nil {
-		return Received{}, fmt.Errorf("receive pack: %w", err)
+		return Received{}, fmt.Errorf("receive pack: %w", endMalformed(err))
 	}
 	return got, nil
 }
@@ -207,14 +192,8 @@ func (in *receiving) grow(single int64) error {
 
 // commit makes the pack and its index durable, and gives them their names.
 func (in *receiving) commit() (Received, error) {
-	got := Received{Name: "pack-" + hex.EncodeToString(in.sum), Objects: in.objects, Bytes: in.end + sumSize}
 	if err := errors.Join(in.file.Sync(), in.file.Close()); err != nil {
 		return Received{}, err
 	}
-	path := filepath.Join(in.dir, got.Name)
-	if err := writeIndex(path+".idx", in.records.entries(), in.sum); err != nil {
-		return Received{}, err
-	}
-	// Last, so that listing packs finds the index of each.
-	return got, os.Rename(in.file.Name(), path+".pack")
+	return publish(in.file.Name(), in.dir, in.records.entries(), in.sum, in.end+sumSize)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 )
 
@@ -24,17 +25,19 @@ const (
 	maxLimits = 10_000
 )
 
-// limits is one limit for each of many keys.
+// limits is one limit for each of many keys. It forgets those that came longest ago: memory is
+// bounded first, and their allowance is the first to be whole again, which is what a new one has.
 type limits struct {
 	rate  rate.Limit
 	burst int
 
 	mu    sync.Mutex
-	byKey map[string]*rate.Limiter
+	byKey *lru.Cache[string, *rate.Limiter]
 }
 
 func newLimits(perSecond rate.Limit, burst int) *limits {
-	return &limits{rate: perSecond, burst: burst, byKey: map[string]*rate.Limiter{}}
+	byKey, _ := lru.New[string, *rate.Limiter](maxLimits) // fails only for a limit that is not positive
+	return &limits{rate: perSecond, burst: burst, byKey: byKey}
 }
 
 // take takes one from the key's allowance. It returns zero, or how long to wait where nothing is
@@ -42,11 +45,10 @@ func newLimits(perSecond rate.Limit, burst int) *limits {
 func (l *limits) take(key string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limiter, ok := l.byKey[key]
+	limiter, ok := l.byKey.Get(key)
 	if !ok {
-		l.makeRoom()
 		limiter = rate.NewLimiter(l.rate, l.burst)
-		l.byKey[key] = limiter
+		l.byKey.Add(key, limiter)
 	}
 	r := limiter.Reserve()
 	wait := r.Delay()
@@ -54,25 +56,6 @@ func (l *limits) take(key string) time.Duration {
 		r.Cancel()
 	}
 	return wait
-}
-
-// makeRoom forgets keys whose allowance is whole again, which is what a new one begins with. Where
-// there are none it forgets any: memory is bounded first.
-func (l *limits) makeRoom() {
-	if len(l.byKey) < maxLimits {
-		return
-	}
-	for key, limiter := range l.byKey {
-		if limiter.Tokens() >= float64(l.burst) {
-			delete(l.byKey, key)
-		}
-	}
-	for key := range l.byKey {
-		if len(l.byKey) < maxLimits {
-			return
-		}
-		delete(l.byKey, key)
-	}
 }
 
 // sourceOf names where a request comes from. One holder of an IPv6 network has all addresses of its

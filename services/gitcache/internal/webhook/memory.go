@@ -6,6 +6,8 @@ package webhook
 import (
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 const (
@@ -19,49 +21,25 @@ const (
 
 // memory keeps the deliveries seen lately.
 type memory struct {
-	mu    sync.Mutex
-	seen  map[deliveryID]time.Time
-	order []arrival // oldest first; may name deliveries that were forgotten
+	mu   sync.Mutex
+	seen *lru.Cache[deliveryID, time.Time] // when each came
 }
 
-type arrival struct {
-	id deliveryID
-	at time.Time
+func newMemory() *memory {
+	seen, _ := lru.New[deliveryID, time.Time](maxRemembered) // fails only for a limit that is not positive
+	return &memory{seen: seen}
 }
-
-func newMemory() *memory { return &memory{seen: map[deliveryID]time.Time{}} }
 
 // remember reports whether the delivery is new, and remembers it.
 func (m *memory) remember(id deliveryID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	m.drop(now)
-	if _, again := m.seen[id]; again {
+	if at, ok := m.seen.Peek(id); ok && time.Since(at) < remembered {
 		return false
 	}
-	m.seen[id] = now
-	m.order = append(m.order, arrival{id, now})
+	m.seen.Add(id, time.Now())
 	return true
 }
 
 // forget makes a delivery count as new again, because nothing came of it.
-func (m *memory) forget(id deliveryID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.seen, id)
-}
-
-// drop forgets deliveries that are too old, and the oldest ones while there are too many.
-func (m *memory) drop(now time.Time) {
-	for len(m.order) > 0 {
-		oldest := m.order[0]
-		if len(m.order) < maxRemembered && now.Sub(oldest.at) < remembered {
-			return
-		}
-		if m.seen[oldest.id].Equal(oldest.at) { // not forgotten and seen again
-			delete(m.seen, oldest.id)
-		}
-		m.order = m.order[1:]
-	}
-}
+func (m *memory) forget(id deliveryID) { m.seen.Remove(id) }
