@@ -67,6 +67,12 @@ func New(spec Spec) (*Selection, error) {
 	s := &Selection{
 		folders: map[string]bool{}, files: map[string]bool{}, towards: map[string]bool{}, towardsFiles: map[string]bool{},
 	}
+	for i, list := range [][]string{spec.Folders, spec.Files, spec.Include, spec.Exclude} {
+		if len(list) > MaxItems {
+			field := [...]string{"folders", "files", "include", "exclude"}[i]
+			return nil, &FieldError{field, fmt.Sprintf("It may have %d elements.", MaxItems)}
+		}
+	}
 	if err := s.addFolders(spec); err != nil {
 		return nil, err
 	}
@@ -95,9 +101,6 @@ func (s *Selection) addFolders(spec Spec) error {
 	if !content.Inside(s.path, root) {
 		return &FieldError{"root", fmt.Sprintf("It must contain the path %q.", s.path)}
 	}
-	if len(spec.Folders) > MaxItems {
-		return tooMany("folders")
-	}
 	all := []string{root}
 	for i, folder := range spec.Folders {
 		if folder, err = cleanFolder(indexed("folders", i), folder); err != nil {
@@ -116,9 +119,6 @@ func (s *Selection) addFolders(spec Spec) error {
 }
 
 func (s *Selection) addFiles(files []string) error {
-	if len(files) > MaxItems {
-		return tooMany("files")
-	}
 	for i, file := range files {
 		clean, err := content.CleanFolder(file)
 		switch {
@@ -149,9 +149,6 @@ func (s *Selection) addPatterns(spec Spec) error {
 }
 
 func checkPatterns(field string, lines []string) error {
-	if len(lines) > MaxItems {
-		return tooMany(field)
-	}
 	for i, line := range lines {
 		if err := ignore.CheckLine(line); err != nil {
 			return &FieldError{indexed(field, i), fmt.Sprintf("The pattern %v.", err)}
@@ -166,10 +163,6 @@ func cleanFolder(field, folder string) (string, error) {
 		return "", &FieldError{field, "It must be relative to the repository's root, without '..'."}
 	}
 	return clean, nil
-}
-
-func tooMany(field string) error {
-	return &FieldError{field, fmt.Sprintf("It may have %d elements.", MaxItems)}
 }
 
 func indexed(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
