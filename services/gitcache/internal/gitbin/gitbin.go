@@ -18,13 +18,10 @@ package gitbin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/backend"
@@ -71,8 +68,6 @@ func New(cfg Config) (*Git, error) {
 	return backend.New(cfg, p)
 }
 
-var versionForm = regexp.MustCompile(`^git version (\d+)\.(\d+)`)
-
 func (p program) checkVersion() error {
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
@@ -80,14 +75,9 @@ func (p program) checkVersion() error {
 	if err != nil {
 		return fmt.Errorf("ask %s for its version: %w", p.path, err)
 	}
-	words := versionForm.FindStringSubmatch(said)
-	if words == nil {
+	var major, minor int
+	if _, err := fmt.Sscanf(said, "git version %d.%d", &major, &minor); err != nil {
 		return fmt.Errorf("%s says that it is %q, not git", p.path, said)
-	}
-	major, err1 := strconv.Atoi(words[1])
-	minor, err2 := strconv.Atoi(words[2])
-	if err := errors.Join(err1, err2); err != nil {
-		return fmt.Errorf("read the version of git: %w", err)
 	}
 	if major < oldestMajor || (major == oldestMajor && minor < oldestMinor) {
 		return fmt.Errorf("%s is git %d.%d: the back end git needs %d.%d or newer", p.path, major, minor, oldestMajor, oldestMinor)
