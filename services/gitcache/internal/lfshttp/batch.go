@@ -17,6 +17,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack/route"
 )
 
 const (
@@ -128,7 +129,7 @@ func (t *talk) ask(ctx context.Context, wants []lfs.Want) (*http.Response, error
 
 // grant adds what the server was reached with, where the request goes to its host.
 func (t *talk) grant(req *http.Request) {
-	if !sameOrigin(req.URL, t.server) {
+	if !route.SameOrigin(req.URL, t.server) {
 		return
 	}
 	for name, value := range t.header {

@@ -12,13 +12,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+	"github.com/leatdev/leat/services/gitcache/internal/uploadpack/route"
 )
 
 const (
@@ -122,7 +122,7 @@ func (t *talk) configure(address string) {
 		return
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !sameOrigin(u, t.server) {
+	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !route.SameOrigin(u, t.server) {
 		t.foreign = true
 		return
 	}
@@ -141,10 +141,10 @@ func (t *talk) checkRedirect(req *http.Request, via []*http.Request) error {
 		return errRedirect
 	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
 		return errRedirect
-	case first.Method == http.MethodPost && (req.Method != http.MethodPost || !sameOrigin(req.URL, first.URL)):
+	case first.Method == http.MethodPost && (req.Method != http.MethodPost || !route.SameOrigin(req.URL, first.URL)):
 		return errRedirect
 	}
-	if !sameOrigin(req.URL, first.URL) {
+	if !route.SameOrigin(req.URL, first.URL) {
 		clear(req.Header)
 		req.Header.Set("User-Agent", userAgent)
 	}
@@ -153,17 +153,6 @@ func (t *talk) checkRedirect(req *http.Request, via []*http.Request) error {
 
 var errRedirect = &mirror.UpstreamError{
 	Reason: reason.UpstreamProtocol, Message: "The LFS server redirects to where Leat does not follow: another host, or plain HTTP.",
-}
-
-func sameOrigin(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
-}
-
-func port(u *url.URL) string {
-	if u.Port() != "" {
-		return u.Port()
-	}
-	return map[string]string{"https": "443", "http": "80"}[u.Scheme]
 }
 
 func (t *talk) close() {
