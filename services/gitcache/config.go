@@ -181,25 +181,21 @@ func (c *Config) check() error {
 		errs = append(errs, config.Missing("gitcache-data-dir"))
 	}
 	errs = append(errs, c.Service.Check())
-	if n := len(c.WebhookSecret.Reveal()); n != 0 && n < minWebhookSecret {
-		errs = append(errs, fmt.Errorf("--gitcache-webhook-secret: got %d bytes, want at least %d", n, minWebhookSecret))
+	refuse := func(isWrong bool, format string, args ...any) {
+		if isWrong {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
 	}
-	if c.MaxWebhook > maxWebhook {
-		errs = append(errs, fmt.Errorf("--gitcache-max-webhook: got %s, want at most %s", c.MaxWebhook, maxWebhook))
-	}
-	if c.LeaseRenew > 0 && c.LeaseTTL > 0 && c.LeaseRenew > c.LeaseTTL/2 {
-		errs = append(errs, fmt.Errorf("--gitcache-lease-renew: got %s, want at most half of --gitcache-lease-ttl, which is %s", c.LeaseRenew, c.LeaseTTL))
-	}
-	if c.Followers < 0 || c.Followers > maxFollowers {
-		errs = append(errs, fmt.Errorf("--gitcache-followers: got %d, want 0 to %d", c.Followers, maxFollowers))
-	}
-	if c.Backend != "" && c.Backend != BackendGoGit && c.Backend != BackendGit {
-		errs = append(errs, fmt.Errorf("--gitcache-backend: got %q, want %s or %s", c.Backend, BackendGoGit, BackendGit))
-	}
-	if _, err := c.submodulePrefixes(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	secret := len(c.WebhookSecret.Reveal())
+	refuse(secret != 0 && secret < minWebhookSecret, "--gitcache-webhook-secret: got %d bytes, want at least %d", secret, minWebhookSecret)
+	refuse(c.MaxWebhook > maxWebhook, "--gitcache-max-webhook: got %s, want at most %s", c.MaxWebhook, maxWebhook)
+	refuse(c.LeaseRenew > 0 && c.LeaseTTL > 0 && c.LeaseRenew > c.LeaseTTL/2,
+		"--gitcache-lease-renew: got %s, want at most half of --gitcache-lease-ttl, which is %s", c.LeaseRenew, c.LeaseTTL)
+	refuse(c.Followers < 0 || c.Followers > maxFollowers, "--gitcache-followers: got %d, want 0 to %d", c.Followers, maxFollowers)
+	refuse(c.Backend != "" && c.Backend != BackendGoGit && c.Backend != BackendGit,
+		"--gitcache-backend: got %q, want %s or %s", c.Backend, BackendGoGit, BackendGit)
+	_, err := c.submodulePrefixes()
+	return errors.Join(append(errs, err)...)
 }
 
 func (c *Config) submodulePrefixes() ([]submodule.Prefix, error) {
