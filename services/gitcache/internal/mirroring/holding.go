@@ -37,12 +37,9 @@ type holding struct {
 	changes *wake.Broadcast
 
 	mu         sync.Mutex
-	content    mirror.Content
-	isLoaded   bool   // content is what the disk holds
-	version    uint64 // grows with every change of content
+	mirrored   mirrored // but for isVerified, which read finds out
+	version    uint64   // grows with every change of content
 	verifier   *verify.Verifier
-	problem    *mirror.Problem
-	heldRefs   []string
 	unreported []string // refs that a new policy changed, and that no event has named
 }
 
@@ -50,16 +47,15 @@ type holding struct {
 func (h *holding) read() mirrored {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return mirrored{
-		content: h.content, isVerified: h.verifier.HasVerified(h.content), problem: h.problem, heldRefs: h.heldRefs,
-		isLoaded: h.isLoaded,
-	}
+	m := h.mirrored
+	m.isVerified = h.verifier.HasVerified(m.content)
+	return m
 }
 
 func (h *holding) setLocked(c mirror.Content) {
-	h.content = c
+	h.mirrored.content = c
 	h.version++
-	h.problem, h.heldRefs = verify.Problem(c, h.problem, time.Now())
+	h.mirrored.problem, h.mirrored.heldRefs = verify.Problem(c, h.mirrored.problem, time.Now())
 	h.changes.Notify()
 }
 
@@ -67,7 +63,7 @@ func (h *holding) setLocked(c mirror.Content) {
 func (h *holding) load(c mirror.Content) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.isLoaded = true
+	h.mirrored.isLoaded = true
 	h.setLocked(c)
 }
 
@@ -75,7 +71,7 @@ func (h *holding) load(c mirror.Content) {
 func (h *holding) replace(c mirror.Content) (before mirror.Content) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	before = h.content
+	before = h.mirrored.content
 	h.setLocked(c)
 	return before
 }
@@ -84,7 +80,7 @@ func (h *holding) replace(c mirror.Content) (before mirror.Content) {
 func (h *holding) discard() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.setLocked(mirror.Content{Epoch: h.content.Epoch})
+	h.setLocked(mirror.Content{Epoch: h.mirrored.content.Epoch})
 }
 
 // amend applies a change of the files that moves no ref. The refs themselves may have been verified
@@ -92,7 +88,7 @@ func (h *holding) discard() {
 func (h *holding) amend(apply func(c *mirror.Content)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c := h.content
+	c := h.mirrored.content
 	apply(&c)
 	h.setLocked(c)
 }
@@ -110,7 +106,7 @@ func (h *holding) setPolicy(v upstream.Verification) {
 func (h *holding) policy() (*verify.Verifier, mirror.Content, uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.verifier, h.content, h.version
+	return h.verifier, h.mirrored.content, h.version
 }
 
 // applyVerified takes over a verification, unless the content of that version has been replaced
@@ -121,7 +117,7 @@ func (h *holding) applyVerified(verified mirror.Content, version uint64) bool {
 	if h.version != version {
 		return false
 	}
-	h.unreported = slices.Concat(h.unreported, h.content.Changed(verified))
+	h.unreported = slices.Concat(h.unreported, h.mirrored.content.Changed(verified))
 	h.setLocked(verified)
 	return true
 }

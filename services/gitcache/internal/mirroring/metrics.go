@@ -5,13 +5,13 @@ package mirroring
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/leatdev/leat/internal/instrument"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -45,32 +45,27 @@ func (q queue) String() string { return [...]string{"host", "fetch", "clone", "c
 
 // transferTimes are the buckets, in seconds, of transfers over a network: from a poll that finds
 // nothing to a clone that takes all its time.
-var transferTimes = metric.WithExplicitBucketBoundaries(.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800)
+var transferTimes = []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800}
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	m := &metrics{}
-	var errs [7]error
-	m.fetches, errs[0] = meter.Float64Histogram("leat.mirror.fetch.duration", metric.WithUnit("s"), transferTimes,
-		metric.WithDescription("Time a fetch from an upstream took, polls that found nothing new included."))
-	m.received, errs[1] = meter.Int64Counter("leat.mirror.fetch.received", metric.WithUnit("By"),
-		metric.WithDescription("Bytes that came from upstreams."))
-	m.moved, errs[2] = meter.Int64Counter("leat.mirror.refs.moved", metric.WithUnit("{ref}"),
-		metric.WithDescription("Refs that fetches found moved, new or gone."))
-	m.leases, errs[3] = meter.Int64Counter("leat.lease.changes", metric.WithUnit("{change}"),
-		metric.WithDescription("Leases of repositories that this replica won, gave away or lost."))
-	m.copies, errs[4] = meter.Float64Histogram("leat.mirror.copy.duration", metric.WithUnit("s"), transferTimes,
-		metric.WithDescription("Time it took to copy what a mirror lacked from another replica."))
-	m.compactions, errs[5] = meter.Float64Histogram("leat.mirror.compaction.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time it took to make fewer files of a mirror's."))
-	m.evictions, errs[6] = meter.Int64Counter("leat.mirror.evictions", metric.WithUnit("{mirror}"),
-		metric.WithDescription("Mirrors that were removed because nobody needs them on this replica."))
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, err
+	set := instrument.New(meter)
+	m := &metrics{
+		fetches: set.Float64Histogram("leat.mirror.fetch.duration", "s",
+			"Time a fetch from an upstream took, polls that found nothing new included.", transferTimes...),
+		received: set.Int64Counter("leat.mirror.fetch.received", "By", "Bytes that came from upstreams."),
+		moved:    set.Int64Counter("leat.mirror.refs.moved", "{ref}", "Refs that fetches found moved, new or gone."),
+		leases: set.Int64Counter("leat.lease.changes", "{change}",
+			"Leases of repositories that this replica won, gave away or lost."),
+		copies: set.Float64Histogram("leat.mirror.copy.duration", "s",
+			"Time it took to copy what a mirror lacked from another replica.", transferTimes...),
+		compactions: set.Float64Histogram("leat.mirror.compaction.duration", "s", "Time it took to make fewer files of a mirror's."),
+		evictions: set.Int64Counter("leat.mirror.evictions", "{mirror}",
+			"Mirrors that were removed because nobody needs them on this replica."),
 	}
 	for _, why := range []string{evictedUndefined, evictedUnneeded} { // a rule about an increase needs a zero to begin with
 		m.evictions.Add(context.Background(), 0, metric.WithAttributes(attribute.String("leat.eviction.reason", why)))
 	}
-	return m, nil
+	return m, set.Err()
 }
 
 // wait counts a repository among those that wait for q until done is called.

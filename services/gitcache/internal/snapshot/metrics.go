@@ -11,6 +11,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/internal/instrument"
 )
 
 // metrics are listed in the service's README.md.
@@ -22,23 +24,21 @@ type metrics struct {
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	m := &metrics{}
-	var errs [4]error
-	m.resolves, errs[0] = meter.Float64Histogram("leat.snapshot.resolve.duration", metric.WithUnit("s"),
-		metric.WithExplicitBucketBoundaries(.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30),
-		metric.WithDescription("Time it took to find the digest of what is selected of a commit."))
-	m.builds, errs[1] = meter.Float64Histogram("leat.bundle.build.duration", metric.WithUnit("s"),
-		metric.WithExplicitBucketBoundaries(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300),
-		metric.WithDescription("Time it took to build a bundle from a mirror."))
-	m.opened, errs[2] = meter.Int64Counter("leat.bundle.opened", metric.WithUnit("{bundle}"),
-		metric.WithDescription("Bundles that this replica was asked for, by whether it had them."))
-	_, errs[3] = meter.Int64ObservableUpDownCounter("leat.bundle.waiting", metric.WithUnit("{bundle}"),
+	set := instrument.New(meter)
+	m := &metrics{
+		resolves: set.Float64Histogram("leat.snapshot.resolve.duration", "s", "Time it took to find the digest of what is selected of a commit.",
+			.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30),
+		builds: set.Float64Histogram("leat.bundle.build.duration", "s", "Time it took to build a bundle from a mirror.",
+			.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300),
+		opened: set.Int64Counter("leat.bundle.opened", "{bundle}", "Bundles that this replica was asked for, by whether it had them."),
+	}
+	_, err := meter.Int64ObservableUpDownCounter("leat.bundle.waiting", metric.WithUnit("{bundle}"),
 		metric.WithDescription("Bundles that wait to be built."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(m.waiting.Load())
 			return nil
 		}))
-	return m, errors.Join(errs[:]...)
+	return m, errors.Join(set.Err(), err)
 }
 
 // resolved counts an answer of Resolve.

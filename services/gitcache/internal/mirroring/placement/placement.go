@@ -64,18 +64,8 @@ func (v View) ShouldFollow(key, owner string) bool {
 	if len(order) > 0 && order[0] != owner {
 		wanted = max(wanted, 1)
 	}
-	for _, member := range order {
-		switch {
-		case member == owner:
-			continue
-		case owner == "" || wanted == 0:
-			return false
-		case member == v.Self:
-			return true
-		}
-		wanted--
-	}
-	return false
+	rank := slices.Index(slices.DeleteFunc(order, func(member string) bool { return member == owner }), v.Self)
+	return owner != "" && rank >= 0 && rank < wanted
 }
 
 // IsPlaced reports whether the order gives this replica the repository, as its owner or as a
