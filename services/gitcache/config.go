@@ -12,7 +12,6 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
@@ -208,10 +207,6 @@ func (c *Config) submodulePrefixes() ([]submodule.Prefix, error) {
 		prefixes = append(prefixes, p)
 	}
 	return prefixes, nil
-}
-
-func (c *Config) guard() dialguard.Guard {
-	return dialguard.Guard{AllowLocal: c.AllowLocalUpstreams, RefusePrivate: c.RefusePrivateUpstreams}
 }
 
 func (c *Config) settings() mirroring.Settings {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/cas/casdisk"
+	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/backend"
@@ -83,7 +84,8 @@ func (d *disk) newBuilder(
 // openGit opens mirrors and upstreams, with the credentials that are shared by prefix.
 func (d *disk) openGit(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (err error) {
 	config := backend.Config{
-		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Guard: cfg.guard(), Root: root,
+		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Root: root,
+		Guard:  dialguard.Guard{AllowLocal: cfg.AllowLocalUpstreams, RefusePrivate: cfg.RefusePrivateUpstreams},
 		Hosts:  hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
 		Memory: memory.NewBudget(int64(cfg.Memory)), MirrorDisk: int64(cfg.MirrorDisk), Logger: tel.Logger(),
 	}

@@ -109,22 +109,20 @@ func hidden(name string, submodules bool) bool {
 // answer it tries again: the caller has its heartbeats, and misses nothing, because the token
 // tells.
 func (s *Service) pump(ctx context.Context, token string, events chan<- mirror.Logged) error {
-	failures := 0
 	for {
-		batch, err := s.Events.Read(ctx, token)
+		var batch []mirror.Logged
+		err := backoff.Retry(ctx, backoff.Policy{Max: 5 * time.Second}, func(ctx context.Context) (err error) {
+			if batch, err = s.Events.Read(ctx, token); !errors.Is(err, mirror.ErrDependency) {
+				return backoff.Permanent(err)
+			}
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, mirror.ErrDependency):
-			if err := backoff.Wait(ctx, backoff.Policy{Max: 5 * time.Second}.Delay(failures)); err != nil {
-				return err
-			}
-			failures++
-			continue
 		case err != nil:
 			return err
 		}
-		failures = 0
 		for _, logged := range batch {
 			select {
 			case <-ctx.Done():

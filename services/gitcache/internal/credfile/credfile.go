@@ -18,6 +18,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -73,16 +74,10 @@ func (f *File) Load(check func(mirror.Definition) error) error {
 // Run takes over every change of the file until ctx is done. A file that cannot be used leaves the
 // credentials as they are.
 func (f *File) Run(ctx context.Context) error {
-	ticker := time.NewTicker(reloadEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			f.reload(ctx)
-		}
+	for backoff.Wait(ctx, reloadEvery) == nil {
+		f.reload(ctx)
 	}
+	return nil
 }
 
 func (f *File) reload(ctx context.Context) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -120,12 +121,7 @@ func (s *Set) OtherReplicas() []string { return s.shared.view().Others("") }
 func (s *Set) List() []*Repository {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]*Repository, 0, len(s.byName))
-	for _, r := range s.byName {
-		list = append(list, r)
-	}
-	slices.SortFunc(list, func(a, b *Repository) int { return strings.Compare(a.status.name, b.status.name) })
-	return list
+	return slices.SortedFunc(maps.Values(s.byName), func(a, b *Repository) int { return strings.Compare(a.status.name, b.status.name) })
 }
 
 // Definitions returns the definitions of all repositories by name, secrets included.

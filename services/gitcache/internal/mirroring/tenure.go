@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/leatdev/leat/internal/lease"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -68,21 +70,14 @@ func (t *tenure) run(ctx context.Context) error {
 
 // await blocks until something changed, it is time to fetch or to publish, or ctx is done.
 func (t *tenure) await(ctx context.Context, changed <-chan struct{}) {
-	due, isScheduled := t.status.fetching.read().schedule.Due()
-	if at := t.outbox.publishAt; !at.IsZero() && (!isScheduled || at.Before(due)) {
-		due, isScheduled = at, true
+	wait := time.Duration(math.MaxInt64) // where nothing is scheduled
+	if due, isScheduled := t.status.fetching.read().schedule.Due(); isScheduled {
+		wait = time.Until(due)
 	}
-	var expired <-chan time.Time
-	if isScheduled {
-		timer := time.NewTimer(time.Until(due))
-		defer timer.Stop()
-		expired = timer.C
+	if at := t.outbox.publishAt; !at.IsZero() {
+		wait = min(wait, time.Until(at))
 	}
-	select {
-	case <-ctx.Done():
-	case <-changed:
-	case <-expired:
-	}
+	_ = wake.Await(ctx, changed, wait) // the caller looks at ctx
 }
 
 // addNews queues an event for what changed without a fetch, and reports whether it did: refs that a

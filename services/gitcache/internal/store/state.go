@@ -40,8 +40,9 @@ type examination struct {
 
 // content returns the content with the size that the packs have.
 func (s state) content() mirror.Content {
-	s.Content.DiskBytes, s.Content.Packs = s.bytes(), s.packs()
-	return s.Content
+	c := s.Content
+	c.DiskBytes, c.Packs = s.bytes(), s.packs()
+	return c
 }
 
 // packs counts them; each has an index beside it.
