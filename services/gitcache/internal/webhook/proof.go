@@ -119,11 +119,15 @@ func (h *Handler) bySecret(name string) map[secret.Text][]mirror.Definition {
 	return groups
 }
 
-// signature reads a hexadecimal MAC from a header.
-func signature(header, prefix string) func(*http.Request, time.Time) (claim, bool) {
+// signature reads a hexadecimal MAC from the first of the headers that holds one.
+func signature(prefix string, headers ...string) func(*http.Request, time.Time) (claim, bool) {
 	return func(r *http.Request, _ time.Time) (claim, bool) {
-		mac, ok := parseMAC(r.Header.Get(header), prefix)
-		return claim{mac: mac}, ok
+		for _, header := range headers {
+			if mac, ok := parseMAC(r.Header.Get(header), prefix); ok {
+				return claim{mac: mac}, true
+			}
+		}
+		return claim{}, false
 	}
 }
 
@@ -134,14 +138,6 @@ func parseMAC(text, prefix string) ([]byte, bool) {
 	}
 	mac, err := hex.DecodeString(digits)
 	return mac, err == nil && len(mac) == sha256.Size
-}
-
-// giteaSignature reads Gitea's header, or the one of Forgejo where only that is there.
-func giteaSignature(r *http.Request, now time.Time) (claim, bool) {
-	if c, ok := signature("X-Gitea-Signature", "")(r, now); ok {
-		return c, true
-	}
-	return signature("X-Forgejo-Signature", "")(r, now)
 }
 
 // gitlabToken reads the secret as GitLab sends it.

@@ -44,11 +44,11 @@ var (
 // providers are the providers by their names in the URL.
 var providers = map[string]provider{
 	"github": {
-		claim:   signature("X-Hub-Signature-256", "sha256="),
+		claim:   signature("sha256=", "X-Hub-Signature-256"),
 		headers: []string{"X-GitHub-Event"}, events: hubEvents, urls: hubURLs,
 	},
 	"gitea": {
-		claim:   giteaSignature,
+		claim:   signature("", "X-Gitea-Signature", "X-Forgejo-Signature"),
 		headers: []string{"X-Gitea-Event", "X-Forgejo-Event"}, events: hubEvents, urls: hubURLs,
 	},
 	// Webhooks of projects and groups, and system hooks, whose header says nothing.
@@ -63,14 +63,14 @@ var providers = map[string]provider{
 	},
 	// Bitbucket Cloud names no clone URLs.
 	"bitbucket": {
-		claim:   signature("X-Hub-Signature", "sha256="),
+		claim:   signature("sha256=", "X-Hub-Signature"),
 		headers: []string{"X-Event-Key"}, events: map[string]kind{"repo:push": kindRefs},
 		urls: []string{"repository.links.html.href"},
 	},
 	// Bitbucket Server and Data Center. Older ones name no clone URLs: there the path has to do, on
 	// whichever host.
 	"bitbucket-server": {
-		claim:   signature("X-Hub-Signature", "sha256="),
+		claim:   signature("sha256=", "X-Hub-Signature"),
 		headers: []string{"X-Event-Key"},
 		events:  map[string]kind{"diagnostics:ping": kindPing, "repo:refs_changed": kindRefs, "mirror:repo_synchronized": kindRefs},
 		urls:    []string{"repository.links.clone.*.href"}, path: []string{"repository.project.key", "repository.slug"},
