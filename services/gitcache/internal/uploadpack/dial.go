@@ -69,8 +69,8 @@ func (c *Client) LFS(ctx context.Context, def mirror.Definition, guard func() er
 		return "", nil, err
 	}
 	defer func() { _ = s.Close() }()
-	got, err := readGrant(s.stdout)
-	if err != nil {
+	var got grant
+	if err := json.NewDecoder(io.LimitReader(s.stdout, maxGrant)).Decode(&got); err != nil {
 		return "", nil, fmt.Errorf("authenticate to the lfs server: %w", s.blame(err))
 	}
 	if err := got.check(t.def.Credential.AllowPlainHTTP); err != nil {
@@ -83,18 +83,6 @@ func (c *Client) LFS(ctx context.Context, def mirror.Definition, guard func() er
 type grant struct {
 	Href   string            `json:"href"`
 	Header map[string]string `json:"header"`
-}
-
-func readGrant(r io.Reader) (grant, error) {
-	var got grant
-	said, err := io.ReadAll(io.LimitReader(r, maxGrant))
-	if err == nil && len(said) == 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	if err == nil {
-		err = json.Unmarshal(said, &got)
-	}
-	return got, err
 }
 
 // check refuses a server to which the grant would travel unencrypted.
