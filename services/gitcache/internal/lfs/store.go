@@ -43,15 +43,8 @@ func OpenStore(dir string) (*Store, error) {
 	return &Store{dir: dir}, nil
 }
 
-func (s *Store) home(uid string) (string, error) {
-	if !mirror.IsUID(uid) {
-		return "", fmt.Errorf("repository uid %q cannot name a folder", uid)
-	}
-	return filepath.Join(s.dir, uid), nil
-}
-
 func (s *Store) path(uid string, p Pointer) (string, error) {
-	home, err := s.home(uid)
+	home, err := mirror.Folder(s.dir, uid)
 	if err == nil && !p.Valid() {
 		err = fmt.Errorf("%q names no lfs object", p.OID)
 	}
@@ -155,7 +148,7 @@ func (s *Store) Put(uid string, p Pointer, body io.Reader) error {
 
 // List returns what is held of a repository, by OID.
 func (s *Store) List(uid string) ([]Pointer, error) {
-	home, err := s.home(uid)
+	home, err := mirror.Folder(s.dir, uid)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +169,7 @@ func (s *Store) List(uid string) ([]Pointer, error) {
 
 // Remove deletes all objects of a repository. Removing none is no error.
 func (s *Store) Remove(uid string) error {
-	home, err := s.home(uid)
+	home, err := mirror.Folder(s.dir, uid)
 	if err != nil {
 		return err
 	}

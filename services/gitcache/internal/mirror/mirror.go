@@ -10,6 +10,8 @@
 package mirror
 
 import (
+	"fmt"
+	"path/filepath"
 	"regexp"
 
 	"github.com/leatdev/leat/internal/upstream"
@@ -46,6 +48,14 @@ var uidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 // IsUID reports whether text can be a repository's UID. A UID can name a folder, and does not lead
 // out of the folder that it stands in.
 func IsUID(text string) bool { return uidForm.MatchString(text) }
+
+// Folder returns the folder of the repository with a UID below dir.
+func Folder(dir, uid string) (string, error) {
+	if !IsUID(uid) {
+		return "", fmt.Errorf("repository uid %q cannot name a folder", uid)
+	}
+	return filepath.Join(dir, uid), nil
+}
 
 // SubmoduleMark stands in the names of submodules' repositories, and in no other name.
 const SubmoduleMark = "."

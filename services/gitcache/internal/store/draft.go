@@ -37,7 +37,7 @@ type Draft struct {
 // there is none, where the current one cannot take next (it names objects in another way, or one of
 // the two is partial and the other is not), or where renew asks for it. The caller closes it once.
 func (s *Store) Draft(uid string, next mirror.Content, renew bool) (*Draft, error) {
-	home, err := s.home(uid)
+	home, err := mirror.Folder(s.params.Dir, uid)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (s *Store) Export(ctx context.Context, uid string) (string, []mirror.File, 
 
 // OpenFile implements [mirror.Storage].
 func (s *Store) OpenFile(_ context.Context, uid, generation, name string) (io.ReadCloser, error) {
-	home, err := s.home(uid)
+	home, err := mirror.Folder(s.params.Dir, uid)
 	if err != nil {
 		return nil, err
 	}

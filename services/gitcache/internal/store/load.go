@@ -17,7 +17,7 @@ import (
 // Load implements [mirror.Storage]. A damaged mirror is removed, and one for another back end stays
 // as it is; both count as none.
 func (s *Store) Load(ctx context.Context, uid string) (mirror.Content, error) {
-	home, err := s.home(uid)
+	home, err := mirror.Folder(s.params.Dir, uid)
 	if err != nil {
 		return mirror.Content{}, err
 	}
@@ -48,7 +48,7 @@ func (s *Store) Load(ctx context.Context, uid string) (mirror.Content, error) {
 
 // Remove implements [mirror.Storage]. Readers that are open can continue.
 func (s *Store) Remove(_ context.Context, uid string) error {
-	home, err := s.home(uid)
+	home, err := mirror.Folder(s.params.Dir, uid)
 	if err != nil {
 		return err
 	}

@@ -154,14 +154,6 @@ func (s *Store) Stored() []mirror.Stored { return s.disk.list() }
 // Usage implements [mirror.Storage].
 func (s *Store) Usage() mirror.Usage { return s.disk.usage() }
 
-// home returns the folder of a mirror.
-func (s *Store) home(uid string) (string, error) {
-	if !mirror.IsUID(uid) {
-		return "", fmt.Errorf("repository uid %q cannot name a folder", uid)
-	}
-	return filepath.Join(s.params.Dir, uid), nil
-}
-
 // makeCurrent makes a generation the one that readers open.
 func (s *Store) makeCurrent(uid, dir string, st state) {
 	s.disk.set(uid, st.bytes(), st.packs())

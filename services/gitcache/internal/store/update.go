@@ -13,7 +13,7 @@ import (
 
 // SaveDelivery implements [mirror.Storage].
 func (s *Store) SaveDelivery(_ context.Context, uid string, c mirror.Content) error {
-	home, err := s.home(uid)
+	home, err := mirror.Folder(s.params.Dir, uid)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Store) Confirm(_ context.Context, uid string, c mirror.Content) error {
 }
 
 func (s *Store) writeFreshness(uid string, c mirror.Content) error {
-	home, err := s.home(uid)
+	home, err := mirror.Folder(s.params.Dir, uid)
 	if err != nil {
 		return err
 	}
