@@ -91,8 +91,8 @@ func (s *Store) Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, a
 				return translate("write key", err)
 			}
 		}
-		cluster, err = row.cluster()
-		return err
+		cluster = row.cluster()
+		return nil
 	})
 	return cluster, err
 }
@@ -118,15 +118,11 @@ func (t *tx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, ke
 	if _, err := t.sql.NewUpdate().Model(token).Column("used_at").WherePK().Exec(ctx); err != nil {
 		return err
 	}
-	report, err := encode(catalog.ClusterReport{AgentVersion: agentVersion})
-	if err != nil {
-		return err
-	}
-	row.PublicKey, row.Report, row.Revision = key, report, t.revision
+	row.PublicKey, row.Report, row.Revision = key, columnOf(catalog.ClusterReport{AgentVersion: agentVersion}), t.revision
 	row.KeyGeneration++
 	// Another agent begins: what the last one's process reported is no longer compared with.
 	row.Instance, row.Sequence = "", 0
-	_, err = t.sql.NewUpdate().Model(row).Column("public_key", "report", "revision", "key_generation", "instance", "sequence").WherePK().Exec(ctx)
+	_, err := t.sql.NewUpdate().Model(row).Column("public_key", "report", "revision", "key_generation", "instance", "sequence").WherePK().Exec(ctx)
 	return err
 }
 

@@ -4,6 +4,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 
@@ -37,90 +38,50 @@ func (s *Store) Changes(ctx context.Context, since int64) (catalog.Changes, erro
 	return changes, err
 }
 
-func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Changes) (err error) {
+func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Changes) error {
+	changed := func() *bun.SelectQuery { return tx.NewSelect().Where("?TableAlias.revision > ?", since) }
 	if since > 0 {
-		if changes.Deleted, err = tombstones(ctx, tx, "revision > ?", since); err != nil {
+		if err := list(ctx, changed().Order("revision"), &changes.Deleted, (*deletionRow).tombstone); err != nil {
 			return err
 		}
 	}
-	if changes.Clusters, err = changed(ctx, tx, since, (*clusterRow).cluster); err != nil {
-		return err
-	}
-	if changes.Repositories, err = changed(ctx, tx, since, (*repositoryRow).repository); err != nil {
-		return err
-	}
-	if changes.Services, err = changed(ctx, tx, since, (*serviceRow).service); err != nil {
-		return err
-	}
-	if changes.Users, err = changed(ctx, tx, since, (*userRow).user); err != nil {
-		return err
-	}
-	if changes.Bindings, err = changed(ctx, tx, since, (*bindingRow).binding); err != nil {
-		return err
-	}
-	if changes.Tokens, err = changedTokens(ctx, tx, since); err != nil {
-		return err
-	}
-	if changes.Reports, err = changedReports(ctx, tx, since); err != nil {
-		return err
-	}
-	changes.Grants, err = changedGrants(ctx, tx, since)
-	return err
+	return cmp.Or(
+		list(ctx, changed(), &changes.Clusters, (*clusterRow).cluster),
+		list(ctx, changed(), &changes.Repositories, (*repositoryRow).repository),
+		list(ctx, changed(), &changes.Services, (*serviceRow).service),
+		list(ctx, changed(), &changes.Users, (*userRow).user),
+		list(ctx, changed(), &changes.Bindings, (*bindingRow).binding),
+		list(ctx, withUser(changed()), &changes.Tokens, (*tokenRow).unused),
+		tryList(ctx, withService(changed()), &changes.Reports, (*reportRow).stored),
+		tryList(ctx, changed(), &changes.Grants, (*grantRow).grant),
+	)
 }
 
-// changed reads the rows that changed after a revision, and converts them.
-func changed[Row, Value any](ctx context.Context, tx bun.Tx, since int64, convert func(*Row) (*Value, error)) ([]*Value, error) {
+// list reads the rows of a query, and converts them.
+func list[Row, Value any](ctx context.Context, query *bun.SelectQuery, values *[]Value, convert func(*Row) Value) error {
+	return tryList(ctx, query, values, func(row *Row) (Value, error) { return convert(row), nil })
+}
+
+// tryList is list for rows that may hold what cannot be converted.
+func tryList[Row, Value any](
+	ctx context.Context, query *bun.SelectQuery, values *[]Value, convert func(*Row) (Value, error),
+) error {
 	var rows []*Row
-	if err := tx.NewSelect().Model(&rows).Where("revision > ?", since).Scan(ctx); err != nil {
-		return nil, err
+	err := query.Model(&rows).Scan(ctx)
+	*values = make([]Value, len(rows))
+	for i := 0; i < len(rows) && err == nil; i++ {
+		(*values)[i], err = convert(rows[i])
 	}
-	values := make([]*Value, len(rows))
-	for i, row := range rows {
-		value, err := convert(row)
-		if err != nil {
-			return nil, err
-		}
-		values[i] = value
-	}
-	return values, nil
-}
-
-func changedReports(ctx context.Context, tx bun.Tx, since int64) ([]catalog.StoredReport, error) {
-	var rows []*reportRow
-	err := tx.NewSelect().Model(&rows).ColumnExpr("sr.*, s.name AS service").
-		Join("JOIN services AS s ON s.uid = sr.service_uid").Where("sr.revision > ?", since).Scan(ctx)
-	if err != nil {
-		return nil, err
-	}
-	reports := make([]catalog.StoredReport, len(rows))
-	for i, row := range rows {
-		if reports[i], err = row.stored(); err != nil {
-			return nil, err
-		}
-	}
-	return reports, nil
-}
-
-func tombstones(ctx context.Context, tx bun.Tx, where string, args ...any) ([]catalog.Tombstone, error) {
-	var rows []*deletionRow
-	if err := tx.NewSelect().Model(&rows).Where(where, args...).Order("revision").Scan(ctx); err != nil {
-		return nil, err
-	}
-	stones := make([]catalog.Tombstone, len(rows))
-	for i, row := range rows {
-		stones[i] = row.tombstone()
-	}
-	return stones, nil
+	return err
 }
 
 // Definitions implements catalog.Definitions.
 func (s *Store) Definitions(ctx context.Context) (repositories []*catalog.Repository, deleted []catalog.Tombstone, err error) {
 	err = s.read(ctx, "read definitions", func(ctx context.Context, tx bun.Tx) error {
-		if repositories, err = changed(ctx, tx, 0, s.opened); err != nil {
-			return err
-		}
-		deleted, err = tombstones(ctx, tx, "kind = ?", string(catalog.KindRepository))
-		return err
+		return cmp.Or(
+			tryList(ctx, tx.NewSelect(), &repositories, s.opened),
+			list(ctx, tx.NewSelect().Where("kind = ?", string(catalog.KindRepository)).Order("revision"), &deleted, (*deletionRow).tombstone),
+		)
 	})
 	return repositories, deleted, err
 }

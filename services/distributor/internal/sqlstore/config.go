@@ -35,21 +35,21 @@ type secretsRow struct {
 
 // configRow is a service's configuration and its secrets, read at once.
 type configRow struct {
-	Config string `bun:"config"`
-	Sealed []byte `bun:"sealed"`
+	Config column[configColumn] `bun:"config"`
+	Sealed []byte               `bun:"sealed"`
 }
 
-// columnOf returns the column of a service's configuration; empty where it has none.
-func (s *Store) columnOf(service *catalog.Service) (string, error) {
+// configOf returns the column of a service's configuration, without a digest if it has none.
+func (s *Store) configOf(service *catalog.Service) configColumn {
 	config := service.Spec.Config
 	if config.Empty() {
-		return "", nil
+		return configColumn{}
 	}
-	return encode(configColumn{
+	return configColumn{
 		Digest:  s.configs.Fingerprint(canonical(service.UID, config)),
 		Values:  config.Values,
 		Secrets: slices.Sorted(maps.Keys(config.Secrets)),
-	})
+	}
 }
 
 // canonical writes a configuration down such that different ones never read alike. The uid keeps
@@ -69,25 +69,16 @@ func canonical(uid string, config *catalog.Config) []byte {
 	return b
 }
 
-// shown returns what anybody may see of a configuration, and its digest.
-func (c configColumn) shown() (*catalog.Config, string) {
+// shown returns what anybody may see of a configuration, or nil if there is none.
+func (c configColumn) shown() *catalog.Config {
+	if c.Digest == "" {
+		return nil
+	}
 	config := &catalog.Config{Values: c.Values, Secrets: make(map[string]secret.Text, len(c.Secrets))}
 	for _, key := range c.Secrets {
 		config.Secrets[key] = ""
 	}
-	return config, c.Digest
-}
-
-func decodeConfig(column string) (*catalog.Config, string, error) {
-	if column == "" {
-		return nil, "", nil
-	}
-	var c configColumn
-	if err := decode("config", column, &c); err != nil {
-		return nil, "", err
-	}
-	config, digest := c.shown()
-	return config, digest, nil
+	return config
 }
 
 // putSecrets stores a service's secrets, bound to its uid, or deletes them where there are none any
@@ -109,19 +100,18 @@ func (t *tx) putSecrets(ctx context.Context, service *catalog.Service) error {
 	if err != nil {
 		return fmt.Errorf("seal secrets: %w", err)
 	}
-	_, err = t.sql.NewInsert().Model(&secretsRow{ServiceUID: service.UID, Sealed: sealed}).
-		On("CONFLICT (service_uid) DO UPDATE").Set("sealed = EXCLUDED.sealed").Exec(ctx)
-	return err
+	return t.replace(ctx, &secretsRow{ServiceUID: service.UID, Sealed: sealed}, "service_uid", "sealed")
 }
 
 // serviceWithSecrets returns the row with its secrets.
 func (t *tx) serviceWithSecrets(ctx context.Context, row *serviceRow) (*catalog.Service, error) {
-	service, err := row.service()
-	if err != nil || service.Spec.Config == nil || len(service.Spec.Config.Secrets) == 0 {
-		return service, err
+	service := row.service()
+	if service.Spec.Config == nil || len(service.Spec.Config.Secrets) == 0 {
+		return service, nil
 	}
 	sealed := &secretsRow{ServiceUID: service.UID}
-	if err := t.sql.NewSelect().Model(sealed).WherePK().Scan(ctx); err != nil {
+	err := t.sql.NewSelect().Model(sealed).WherePK().Scan(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("read secrets of service %s: %w", service.Name, err)
 	}
 	service.Spec.Config.Secrets, err = t.store.openSecrets(service.UID, sealed.Sealed)
@@ -156,12 +146,12 @@ func (s *Store) Config(ctx context.Context, serviceUID string) (catalog.Config, 
 	if err != nil {
 		return catalog.Config{}, "", translate("read configuration", err)
 	}
-	config, digest, err := decodeConfig(row.Config)
-	if err != nil || config == nil {
-		return catalog.Config{}, "", err
+	config := row.Config.v.shown()
+	if config == nil {
+		return catalog.Config{}, "", nil
 	}
 	if len(config.Secrets) > 0 {
 		config.Secrets, err = s.openSecrets(serviceUID, row.Sealed)
 	}
-	return *config, digest, err
+	return *config, row.Config.v.Digest, err
 }

@@ -66,38 +66,52 @@ func (s *Store) edit(ctx context.Context, fn func(ctx context.Context, t *tx) er
 // Revision implements catalog.Tx.
 func (t *tx) Revision() int64 { return t.revision }
 
-// Get implements catalog.Tx.
-func (t *tx) Get(ctx context.Context, key catalog.Key) (catalog.Object, error) {
-	var object catalog.Object
-	var err error
-	switch key.Kind {
+// row is the row of an object.
+type row interface {
+	// object returns the object with its secrets.
+	object(ctx context.Context, t *tx) (catalog.Object, error)
+}
+
+// newRow returns an empty row for objects of a kind, or nil if it is not a kind of objects.
+func newRow(kind catalog.Kind) row {
+	switch kind {
 	case catalog.KindCluster:
-		row := new(clusterRow)
-		if err = t.byName(ctx, row, key.Name); err == nil {
-			object, err = row.cluster()
-		}
+		return new(clusterRow)
 	case catalog.KindRepository:
-		row := new(repositoryRow)
-		if err = t.byName(ctx, row, key.Name); err == nil {
-			object, err = t.store.opened(row)
-		}
+		return new(repositoryRow)
 	case catalog.KindService:
-		row := new(serviceRow)
-		if err = t.byName(ctx, row, key.Name); err == nil {
-			object, err = t.serviceWithSecrets(ctx, row)
-		}
+		return new(serviceRow)
 	case catalog.KindUser:
-		row := new(userRow)
-		if err = t.byName(ctx, row, key.Name); err == nil {
-			object, err = row.user()
-		}
+		return new(userRow)
 	case catalog.KindAccessBinding:
-		row := new(bindingRow)
-		if err = t.byName(ctx, row, key.Name); err == nil {
-			object, err = row.binding()
-		}
-	case catalog.KindToken: // is no object
-		err = sql.ErrNoRows
+		return new(bindingRow)
+	case catalog.KindToken:
+	}
+	return nil
+}
+
+func (r *clusterRow) object(context.Context, *tx) (catalog.Object, error) { return r.cluster(), nil }
+
+func (r *repositoryRow) object(_ context.Context, t *tx) (catalog.Object, error) {
+	return t.store.opened(r)
+}
+
+func (r *serviceRow) object(ctx context.Context, t *tx) (catalog.Object, error) {
+	return t.serviceWithSecrets(ctx, r)
+}
+
+func (r *userRow) object(context.Context, *tx) (catalog.Object, error) { return r.user(), nil }
+
+func (r *bindingRow) object(context.Context, *tx) (catalog.Object, error) { return r.binding(), nil }
+
+// Get implements catalog.Tx.
+func (t *tx) Get(ctx context.Context, key catalog.Key) (object catalog.Object, err error) {
+	row := newRow(key.Kind)
+	if row == nil {
+		return nil, &catalog.NotFoundError{Key: key}
+	}
+	if err = t.sql.NewSelect().Model(row).Where("name = ?", key.Name).Scan(ctx); err == nil {
+		object, err = row.object(ctx, t)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, &catalog.NotFoundError{Key: key}
@@ -105,48 +119,39 @@ func (t *tx) Get(ctx context.Context, key catalog.Key) (catalog.Object, error) {
 	return object, translate("read object", err)
 }
 
-func (t *tx) byName(ctx context.Context, row any, name string) error {
-	return t.sql.NewSelect().Model(row).Where("name = ?", name).Scan(ctx)
-}
-
 // Put implements catalog.Tx.
-func (t *tx) Put(ctx context.Context, object catalog.Object) error {
+func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 	t.dirty = true
-	meta, err := metaRow(object.Meta(), t.revision)
-	if err != nil {
-		return err
-	}
+	meta := metaRow(object.Meta(), t.revision)
 	switch o := object.(type) {
 	case *catalog.Cluster:
-		err = t.putCluster(ctx, meta, o)
+		row := &clusterRow{
+			metaColumns: meta, Description: o.Spec.Description, AgentEndpoint: o.Spec.AgentEndpoint, Settings: columnOf(o.Spec.Settings),
+		}
+		err = t.upsert(ctx, row, "description", "agent_settings", "agent_endpoint")
 	case *catalog.Repository:
 		err = t.putRepository(ctx, meta, o)
 	case *catalog.Service:
 		err = t.putService(ctx, meta, o)
 	case *catalog.User:
-		err = t.putUser(ctx, meta, o)
+		row := &userRow{metaColumns: meta, Description: o.Spec.Description, Groups: columnOf(o.Spec.Groups)}
+		err = t.upsert(ctx, row, "description", "groups")
 	case *catalog.AccessBinding:
-		err = t.putBinding(ctx, meta, o)
+		err = t.upsert(ctx, &bindingRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	}
 	return translate("write object", err)
 }
 
-func (t *tx) putCluster(ctx context.Context, meta metaColumns, c *catalog.Cluster) error {
-	row := &clusterRow{metaColumns: meta, Description: c.Spec.Description, AgentEndpoint: c.Spec.AgentEndpoint, Report: "{}"}
-	if !c.Spec.Settings.IsZero() {
-		settings, err := encode(c.Spec.Settings)
-		if err != nil {
-			return err
-		}
-		row.Settings = settings
-	}
-	return t.upsert(ctx, row, "description", "agent_settings", "agent_endpoint")
-}
-
 // upsert writes a row; of one that is there only the metadata and the given columns.
 func (t *tx) upsert(ctx context.Context, row any, columns ...string) error {
-	query := t.sql.NewInsert().Model(row).On("CONFLICT (uid) DO UPDATE")
 	columns = append(columns, "labels", "annotations", "resource_version", "generation", "revision", "updated_at")
+	return t.replace(ctx, row, "uid", columns...)
+}
+
+// replace writes a row, or the rows of a slice. Of a row that is there, known by the columns of the
+// key, it writes only the given columns.
+func (t *tx) replace(ctx context.Context, rows any, key string, columns ...string) error {
+	query := t.sql.NewInsert().Model(rows).On("CONFLICT (" + key + ") DO UPDATE")
 	for _, column := range columns {
 		query = query.Set("? = EXCLUDED.?", bun.Ident(column), bun.Ident(column))
 	}
@@ -155,16 +160,10 @@ func (t *tx) upsert(ctx context.Context, row any, columns ...string) error {
 }
 
 func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.Service) error {
-	spec, err := encodeSpec(service.Spec)
-	if err != nil {
-		return err
+	row := &serviceRow{
+		metaColumns: meta, Spec: columnOf(specOf(service.Spec)), SyncRequest: service.SyncRequest, Config: columnOf(t.store.configOf(service)),
 	}
-	config, err := t.store.columnOf(service)
-	if err != nil {
-		return err
-	}
-	row := &serviceRow{metaColumns: meta, Spec: spec, SyncRequest: service.SyncRequest, Config: config}
-	err = t.sql.NewSelect().Table("clusters").Column("uid").Where("name = ?", service.Spec.Cluster).Scan(ctx, &row.ClusterUID)
+	err := t.sql.NewSelect().Table("clusters").Column("uid").Where("name = ?", service.Spec.Cluster).Scan(ctx, &row.ClusterUID)
 	if err != nil {
 		return err
 	}
@@ -193,11 +192,7 @@ func (t *tx) putSources(ctx context.Context, service *catalog.Service) error {
 // Delete implements catalog.Tx.
 func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 	t.dirty = true
-	table := map[catalog.Kind]string{
-		catalog.KindCluster: "clusters", catalog.KindRepository: "repositories", catalog.KindService: "services",
-		catalog.KindUser: "users", catalog.KindAccessBinding: "access_bindings",
-	}[object.Key().Kind]
-	if _, err := t.sql.NewDelete().Table(table).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
+	if _, err := t.sql.NewDelete().Model(newRow(object.Key().Kind)).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
 		return translate("delete object", err)
 	}
 	return t.bury(ctx, object.Key(), object.Meta().UID)

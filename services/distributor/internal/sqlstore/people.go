@@ -18,14 +18,14 @@ import (
 type userRow struct {
 	bun.BaseModel `bun:"table:users,alias:u"`
 	metaColumns
-	Description string `bun:"description"`
-	Groups      string `bun:"groups"`
+	Description string           `bun:"description"`
+	Groups      column[[]string] `bun:"groups"`
 }
 
 type bindingRow struct {
 	bun.BaseModel `bun:"table:access_bindings,alias:b"`
 	metaColumns
-	Spec string `bun:"spec"`
+	Spec column[catalog.AccessBindingSpec] `bun:"spec"`
 }
 
 type keyRow struct {
@@ -35,38 +35,12 @@ type keyRow struct {
 	CreatedAt     int64  `bun:"created_at"`
 }
 
-func (r *userRow) user() (*catalog.User, error) {
-	meta, err := r.metadata()
-	if err != nil {
-		return nil, err
-	}
-	u := &catalog.User{Metadata: meta, Spec: catalog.UserSpec{Description: r.Description}}
-	return u, decode("groups", r.Groups, &u.Spec.Groups)
+func (r *userRow) user() *catalog.User {
+	return &catalog.User{Metadata: r.metadata(), Spec: catalog.UserSpec{Description: r.Description, Groups: r.Groups.v}}
 }
 
-func (r *bindingRow) binding() (*catalog.AccessBinding, error) {
-	meta, err := r.metadata()
-	if err != nil {
-		return nil, err
-	}
-	b := &catalog.AccessBinding{Metadata: meta}
-	return b, decode("spec", r.Spec, &b.Spec)
-}
-
-func (t *tx) putUser(ctx context.Context, meta metaColumns, u *catalog.User) error {
-	groups, err := encode(u.Spec.Groups)
-	if err != nil {
-		return err
-	}
-	return t.upsert(ctx, &userRow{metaColumns: meta, Description: u.Spec.Description, Groups: groups}, "description", "groups")
-}
-
-func (t *tx) putBinding(ctx context.Context, meta metaColumns, b *catalog.AccessBinding) error {
-	spec, err := encode(b.Spec)
-	if err != nil {
-		return err
-	}
-	return t.upsert(ctx, &bindingRow{metaColumns: meta, Spec: spec}, "spec")
+func (r *bindingRow) binding() *catalog.AccessBinding {
+	return &catalog.AccessBinding{Metadata: r.metadata(), Spec: r.Spec.v}
 }
 
 // IssuerKey returns the key that signs access tokens, and makes it if there is none. All replicas

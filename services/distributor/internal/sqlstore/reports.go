@@ -5,6 +5,7 @@ package sqlstore
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -29,15 +30,13 @@ type agentRow struct {
 // serviceState is what is stored about one service that a report may be about. Where nothing is,
 // texts are empty.
 type serviceState struct {
-	UID                string `bun:"uid"`
-	ClusterUID         string `bun:"cluster_uid"`
-	Report             string `bun:"report"`
-	Entry              string `bun:"entry"`
-	ObservedGeneration int64  `bun:"observed_generation"`
-	Number             int64  `bun:"number"`
-	Latest             string `bun:"revision"`
-
-	latest catalog.Revision
+	UID                string                   `bun:"uid"`
+	ClusterUID         string                   `bun:"cluster_uid"`
+	Report             string                   `bun:"report"`
+	Entry              string                   `bun:"entry"`
+	ObservedGeneration int64                    `bun:"observed_generation"`
+	Number             int64                    `bun:"number"`
+	Latest             column[catalog.Revision] `bun:"revision"`
 }
 
 // intake is one transaction that saves reports: the rows that they may change are read at once,
@@ -116,13 +115,7 @@ func (in *intake) loadServices(ctx context.Context, full, services []string) err
 	in.services = make(map[string]*serviceState, len(states))
 	for _, state := range states {
 		in.services[state.UID] = state
-		if state.Number == 0 {
-			continue
-		}
-		if err := decode("revision", state.Latest, &state.latest); err != nil {
-			return err
-		}
-		state.latest.Number = state.Number
+		state.Latest.v.Number = state.Number
 	}
 	return nil
 }
@@ -192,9 +185,7 @@ func describe(said catalog.ClusterReport, stored string, full bool) (string, err
 }
 
 func (in *intake) takeService(state *serviceState, service catalog.StoredReport, report catalog.AgentReport) error {
-	if err := in.advance(state, service.Report, report); err != nil {
-		return err
-	}
+	in.advance(state, service.Report, report)
 	text, err := encode(service.Report)
 	if err != nil {
 		return err
@@ -261,15 +252,9 @@ func (in *intake) writeAgents(ctx context.Context) error {
 }
 
 func (in *intake) writeReports(ctx context.Context) error {
-	rows := make([]*reportRow, 0, len(in.reports))
-	for _, row := range in.reports {
-		rows = append(rows, row)
-	}
+	rows := slices.Collect(maps.Values(in.reports))
 	for chunk := range slices.Chunk(rows, maxRows) {
-		_, err := in.sql.NewInsert().Model(&chunk).On("CONFLICT (service_uid) DO UPDATE").
-			Set("report = EXCLUDED.report").Set("entry = EXCLUDED.entry").
-			Set("observed_generation = EXCLUDED.observed_generation").Set("revision = EXCLUDED.revision").Exec(ctx)
-		if err != nil {
+		if err := in.replace(ctx, &chunk, "service_uid", "report", "entry", "observed_generation", "revision"); err != nil {
 			return err
 		}
 	}

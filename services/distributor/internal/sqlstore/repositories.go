@@ -27,15 +27,15 @@ import (
 type repositoryRow struct {
 	bun.BaseModel `bun:"table:repositories,alias:r"`
 	metaColumns
-	Spec         string `bun:"spec"`
-	Type         string `bun:"type"`
-	URL          string `bun:"url"`
-	PollInterval int64  `bun:"poll_interval"`
-	CAPEM        string `bun:"ca_pem"`
-	ProxyURL     string `bun:"proxy_url"` // its password masked
-	Suspended    bool   `bun:"suspended"`
-	Verification string `bun:"verification"` // JSON, or empty
-	PartialClone bool   `bun:"partial_clone"`
+	Spec         column[upstream.Definition] `bun:"spec"`
+	Type         string                      `bun:"type"`
+	URL          string                      `bun:"url"`
+	PollInterval int64                       `bun:"poll_interval"`
+	CAPEM        string                      `bun:"ca_pem"`
+	ProxyURL     string                      `bun:"proxy_url"` // its password masked
+	Suspended    bool                        `bun:"suspended"`
+	Verification column[verificationColumn]  `bun:"verification"`
+	PartialClone bool                        `bun:"partial_clone"`
 	// The secrets are sealed and bound to the repository's uid, so that they cannot be moved to one
 	// with another URL. An absent secret is nil.
 	Credential    []byte `bun:"credential"`
@@ -68,18 +68,10 @@ type verificationColumn struct {
 
 func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Repository) error {
 	shown := r.Spec.Public()
-	spec, err := encode(shown)
-	if err != nil {
-		return err
-	}
 	row := &repositoryRow{
-		metaColumns: meta, Spec: spec, Type: string(shown.Type), URL: shown.URL, PollInterval: shown.PollInterval.Microseconds(),
+		metaColumns: meta, Spec: columnOf(shown), Type: string(shown.Type), URL: shown.URL, PollInterval: shown.PollInterval.Microseconds(),
 		CAPEM: shown.CAPEM, ProxyURL: shown.ProxyURL.Reveal(), Suspended: shown.Suspended, PartialClone: shown.PartialClone,
-	}
-	if v := shown.Verification; v.Mode != upstream.ModeNone {
-		if row.Verification, err = encode(verificationColumn(v)); err != nil {
-			return err
-		}
+		Verification: columnOf(verificationColumn(shown.Verification)),
 	}
 	if err := t.store.sealInto(row, r.Spec.Definition); err != nil {
 		return err
@@ -119,35 +111,17 @@ func (s *Store) sealInto(row *repositoryRow, d upstream.Definition) (err error) 
 func proxyPlace(uid string) []byte { return []byte(uid + "/proxy_url") }
 
 // repository returns the row without its secrets: the proxy's password is masked.
-func (r *repositoryRow) repository() (*catalog.Repository, error) {
-	meta, err := r.metadata()
-	if err != nil {
-		return nil, err
-	}
-	var d upstream.Definition
-	if r.Spec != "" {
-		if err := decode("spec", r.Spec, &d); err != nil {
-			return nil, err
-		}
-	}
+func (r *repositoryRow) repository() *catalog.Repository {
+	d := r.Spec.v
 	d.Type, d.URL, d.PollInterval = upstream.Type(r.Type), r.URL, time.Duration(r.PollInterval)*time.Microsecond
 	d.CAPEM, d.ProxyURL, d.Suspended, d.PartialClone = r.CAPEM, secret.Text(r.ProxyURL), r.Suspended, r.PartialClone
-	if r.Verification != "" {
-		var column verificationColumn
-		if err := decode("verification", r.Verification, &column); err != nil {
-			return nil, err
-		}
-		d.Verification = upstream.Verification(column)
-	}
-	return &catalog.Repository{Metadata: meta, Spec: catalog.RepositorySpec{Definition: d}}, nil
+	d.Verification = upstream.Verification(r.Verification.v)
+	return &catalog.Repository{Metadata: r.metadata(), Spec: catalog.RepositorySpec{Definition: d}}
 }
 
 // opened returns the row with its secrets.
-func (s *Store) opened(row *repositoryRow) (*catalog.Repository, error) {
-	r, err := row.repository()
-	if err != nil {
-		return nil, err
-	}
+func (s *Store) opened(row *repositoryRow) (r *catalog.Repository, err error) {
+	r = row.repository()
 	if r.Spec.Credential, err = s.openCredential(row); err != nil {
 		return nil, err
 	}

@@ -14,9 +14,14 @@ import (
 
 type revisionRow struct {
 	bun.BaseModel `bun:"table:service_revisions,alias:rv"`
-	ServiceUID    string `bun:"service_uid,pk"`
-	Number        int64  `bun:"number,pk"`
-	Revision      string `bun:"revision"`
+	ServiceUID    string                   `bun:"service_uid,pk"`
+	Number        int64                    `bun:"number,pk"`
+	Revision      column[catalog.Revision] `bun:"revision"`
+}
+
+func (r *revisionRow) revision() catalog.Revision {
+	r.Revision.v.Number = r.Number
+	return r.Revision.v
 }
 
 // revisionKey names one row.
@@ -26,20 +31,15 @@ type revisionKey struct {
 }
 
 // advance notes in the service's history what a report says.
-func (in *intake) advance(state *serviceState, service *catalog.ServiceReport, report catalog.AgentReport) error {
+func (in *intake) advance(state *serviceState, service *catalog.ServiceReport, report catalog.AgentReport) {
 	if service == nil {
-		return nil
+		return
 	}
-	for _, next := range state.latest.Advance(service, report.ReceivedAt) {
-		text, err := encode(next)
-		if err != nil {
-			return err
-		}
+	for _, next := range state.Latest.v.Advance(service, report.ReceivedAt) {
 		key := revisionKey{serviceUID: state.UID, number: next.Number}
-		in.revisions[key] = &revisionRow{ServiceUID: key.serviceUID, Number: key.number, Revision: text}
-		state.latest = next
+		in.revisions[key] = &revisionRow{ServiceUID: key.serviceUID, Number: key.number, Revision: columnOf(next)}
+		state.Latest.v = next
 	}
-	return nil
 }
 
 func (in *intake) writeRevisions(ctx context.Context) error {
@@ -52,9 +52,7 @@ func (in *intake) writeRevisions(ctx context.Context) error {
 		}
 	}
 	for chunk := range slices.Chunk(rows, maxRows) {
-		_, err := in.sql.NewInsert().Model(&chunk).On("CONFLICT (service_uid, number) DO UPDATE").
-			Set("revision = EXCLUDED.revision").Exec(ctx)
-		if err != nil {
+		if err := in.replace(ctx, &chunk, "service_uid, number", "revision"); err != nil {
 			return err
 		}
 	}
@@ -69,17 +67,8 @@ func (in *intake) writeRevisions(ctx context.Context) error {
 
 // Revisions implements catalog.History.
 func (s *Store) Revisions(ctx context.Context, serviceUID string) ([]catalog.Revision, error) {
-	var rows []*revisionRow
-	err := s.db.NewSelect().Model(&rows).Where("service_uid = ?", serviceUID).Order("number DESC").Limit(catalog.MaxRevisions).Scan(ctx)
-	if err != nil {
-		return nil, translate("read revisions", err)
-	}
-	revisions := make([]catalog.Revision, len(rows))
-	for i, row := range rows {
-		if err := decode("revision", row.Revision, &revisions[i]); err != nil {
-			return nil, err
-		}
-		revisions[i].Number = row.Number
-	}
-	return revisions, nil
+	var revisions []catalog.Revision
+	latest := s.db.NewSelect().Where("service_uid = ?", serviceUID).Order("number DESC").Limit(catalog.MaxRevisions)
+	err := list(ctx, latest, &revisions, (*revisionRow).revision)
+	return revisions, translate("read revisions", err)
 }

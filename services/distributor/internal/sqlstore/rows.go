@@ -4,6 +4,8 @@
 package sqlstore
 
 import (
+	"database/sql"
+	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -16,41 +18,40 @@ import (
 
 // metaColumns are the columns of catalog.Metadata.
 type metaColumns struct {
-	UID             string `bun:"uid,pk"`
-	Name            string `bun:"name"`
-	Labels          string `bun:"labels"`
-	Annotations     string `bun:"annotations"`
-	ResourceVersion int64  `bun:"resource_version"`
-	Generation      int64  `bun:"generation"`
-	Revision        int64  `bun:"revision"`
-	CreatedAt       int64  `bun:"created_at"`
-	UpdatedAt       int64  `bun:"updated_at"`
+	UID             string                    `bun:"uid,pk"`
+	Name            string                    `bun:"name"`
+	Labels          column[map[string]string] `bun:"labels"`
+	Annotations     column[map[string]string] `bun:"annotations"`
+	ResourceVersion int64                     `bun:"resource_version"`
+	Generation      int64                     `bun:"generation"`
+	Revision        int64                     `bun:"revision"`
+	CreatedAt       int64                     `bun:"created_at"`
+	UpdatedAt       int64                     `bun:"updated_at"`
 }
 
 type clusterRow struct {
 	bun.BaseModel `bun:"table:clusters,alias:c"`
 	metaColumns
-	Description    string `bun:"description"`
-	Settings       string `bun:"agent_settings"` // JSON, or empty
-	AgentEndpoint  string `bun:"agent_endpoint"`
-	PublicKey      []byte `bun:"public_key"`
-	KeyGeneration  int64  `bun:"key_generation"`
-	LastSeenAt     int64  `bun:"last_seen_at"`
-	ConnectedUntil int64  `bun:"connected_until"`
-	Report         string `bun:"report"`
-	PlanVersion    string `bun:"plan_version"`
-	Instance       string `bun:"instance"`
-	Sequence       int64  `bun:"sequence"`
+	Description    string                           `bun:"description"`
+	Settings       column[syncpolicy.AgentSettings] `bun:"agent_settings"`
+	AgentEndpoint  string                           `bun:"agent_endpoint"`
+	PublicKey      []byte                           `bun:"public_key"`
+	KeyGeneration  int64                            `bun:"key_generation"`
+	LastSeenAt     int64                            `bun:"last_seen_at"`
+	ConnectedUntil int64                            `bun:"connected_until"`
+	Report         column[catalog.ClusterReport]    `bun:"report"`
+	PlanVersion    string                           `bun:"plan_version"`
+	Instance       string                           `bun:"instance"`
+	Sequence       int64                            `bun:"sequence"`
 }
 
 type serviceRow struct {
 	bun.BaseModel `bun:"table:services,alias:s"`
 	metaColumns
-	ClusterUID  string `bun:"cluster_uid"`
-	Spec        string `bun:"spec"`
-	SyncRequest string `bun:"sync_request"`
-	// Config is JSON, or empty; it holds no secret.
-	Config string `bun:"config"`
+	ClusterUID  string               `bun:"cluster_uid"`
+	Spec        column[specColumn]   `bun:"spec"`
+	SyncRequest string               `bun:"sync_request"`
+	Config      column[configColumn] `bun:"config"` // holds no secret
 }
 
 type reportRow struct {
@@ -65,11 +66,11 @@ type reportRow struct {
 
 type snapshotRow struct {
 	bun.BaseModel `bun:"table:snapshots,alias:sn"`
-	RepositoryUID string `bun:"repository_uid,pk"`
-	Source        string `bun:"source,pk"`
-	Snapshot      string `bun:"snapshot"`
-	ResolvedAt    int64  `bun:"resolved_at"`
-	FreshAt       int64  `bun:"fresh_at"`
+	RepositoryUID string                 `bun:"repository_uid,pk"`
+	Source        string                 `bun:"source,pk"`
+	Snapshot      column[snapshotColumn] `bun:"snapshot"`
+	ResolvedAt    int64                  `bun:"resolved_at"`
+	FreshAt       int64                  `bun:"fresh_at"`
 }
 
 type deletionRow struct {
@@ -96,6 +97,25 @@ func timeOf(micros int64) time.Time {
 	return time.UnixMicro(micros).UTC()
 }
 
+// column is a value that SQL does not look into. It is stored as its JSON. An empty text, which old
+// rows hold in columns that were added later, is read as the zero value.
+type column[T any] struct{ v T }
+
+func columnOf[T any](v T) column[T] { return column[T]{v} }
+
+// Value implements driver.Valuer.
+func (c column[T]) Value() (driver.Value, error) { return encode(c.v) }
+
+// Scan implements sql.Scanner.
+func (c *column[T]) Scan(src any) error {
+	*c = column[T]{}
+	var text sql.NullString
+	if err := text.Scan(src); err != nil || text.String == "" {
+		return err
+	}
+	return json.Unmarshal([]byte(text.String), &c.v)
+}
+
 // encode is the stored form of a value that SQL does not look into.
 func encode(v any) (string, error) {
 	text, err := json.Marshal(v)
@@ -112,75 +132,57 @@ func decode(column, text string, v any) error {
 	return nil
 }
 
-func metaRow(m *catalog.Metadata, revision int64) (metaColumns, error) {
-	labels, err := encode(m.Labels)
-	if err != nil {
-		return metaColumns{}, err
-	}
-	annotations, err := encode(m.Annotations)
+func metaRow(m *catalog.Metadata, revision int64) metaColumns {
 	return metaColumns{
 		UID:             m.UID,
 		Name:            m.Name,
-		Labels:          labels,
-		Annotations:     annotations,
+		Labels:          columnOf(m.Labels),
+		Annotations:     columnOf(m.Annotations),
 		ResourceVersion: m.ResourceVersion,
 		Generation:      m.Generation,
 		Revision:        revision,
 		CreatedAt:       micros(m.CreatedAt),
 		UpdatedAt:       micros(m.UpdatedAt),
-	}, err
+	}
 }
 
-func (r metaColumns) metadata() (catalog.Metadata, error) {
-	m := catalog.Metadata{
+func (r *metaColumns) metadata() catalog.Metadata {
+	return catalog.Metadata{
 		Name:            r.Name,
 		UID:             r.UID,
+		Labels:          r.Labels.v,
+		Annotations:     r.Annotations.v,
 		ResourceVersion: r.ResourceVersion,
 		Generation:      r.Generation,
 		CreatedAt:       timeOf(r.CreatedAt),
 		UpdatedAt:       timeOf(r.UpdatedAt),
 	}
-	if err := decode("labels", r.Labels, &m.Labels); err != nil {
-		return m, err
-	}
-	return m, decode("annotations", r.Annotations, &m.Annotations)
 }
 
-func (r *clusterRow) cluster() (*catalog.Cluster, error) {
-	meta, err := r.metadata()
-	if err != nil {
-		return nil, err
+func (r *clusterRow) cluster() *catalog.Cluster {
+	return &catalog.Cluster{
+		Metadata: r.metadata(),
+		Spec:     catalog.ClusterSpec{Description: r.Description, Settings: r.Settings.v, AgentEndpoint: r.AgentEndpoint},
+		Agent: catalog.Agent{
+			PublicKey:      r.PublicKey,
+			KeyGeneration:  r.KeyGeneration,
+			LastSeenAt:     timeOf(r.LastSeenAt),
+			ConnectedUntil: timeOf(r.ConnectedUntil),
+			Report:         r.Report.v,
+			PlanVersion:    r.PlanVersion,
+			Instance:       r.Instance,
+			Sequence:       uint64(r.Sequence),
+		},
 	}
-	c := &catalog.Cluster{Metadata: meta, Spec: catalog.ClusterSpec{Description: r.Description, AgentEndpoint: r.AgentEndpoint}}
-	c.Agent = catalog.Agent{
-		PublicKey:      r.PublicKey,
-		KeyGeneration:  r.KeyGeneration,
-		LastSeenAt:     timeOf(r.LastSeenAt),
-		ConnectedUntil: timeOf(r.ConnectedUntil),
-		PlanVersion:    r.PlanVersion,
-		Instance:       r.Instance,
-		Sequence:       uint64(r.Sequence),
-	}
-	if r.Settings != "" {
-		if err := decode("agent_settings", r.Settings, &c.Spec.Settings); err != nil {
-			return nil, err
-		}
-	}
-	return c, decode("report", r.Report, &c.Agent.Report)
 }
 
 // service returns the row without its secrets: only their keys.
-func (r *serviceRow) service() (*catalog.Service, error) {
-	meta, err := r.metadata()
-	if err != nil {
-		return nil, err
+func (r *serviceRow) service() *catalog.Service {
+	spec, options := r.Spec.v, r.Spec.v.Options
+	return &catalog.Service{
+		Metadata: r.metadata(), SyncRequest: r.SyncRequest, ConfigDigest: r.Config.v.Digest,
+		Spec: catalog.ServiceSpec{Cluster: spec.Cluster, Sources: spec.Sources, Options: &options, Config: r.Config.v.shown()},
 	}
-	s := &catalog.Service{Metadata: meta, SyncRequest: r.SyncRequest}
-	if s.Spec, err = decodeSpec(r.Spec); err != nil {
-		return nil, err
-	}
-	s.Spec.Config, s.ConfigDigest, err = decodeConfig(r.Config)
-	return s, err
 }
 
 // specColumn is the stored form of a catalog.ServiceSpec.
@@ -193,19 +195,25 @@ type specColumn struct {
 	Sync *syncpolicy.Options `json:"sync"`
 }
 
-func encodeSpec(spec catalog.ServiceSpec) (string, error) {
+func specOf(spec catalog.ServiceSpec) specColumn {
 	o := spec.Wanted()
-	return encode(specColumn{Cluster: spec.Cluster, Sources: spec.Sources, Options: o, Sync: &syncpolicy.Options{
+	return specColumn{Cluster: spec.Cluster, Sources: spec.Sources, Options: o, Sync: &syncpolicy.Options{
 		Prune: o.Prune, CreateNamespace: o.CreateNamespace, HealthTimeout: o.HealthTimeout,
 		ForceConflicts: o.ForceConflicts, PruneConfirmation: o.PruneConfirmation,
-	}})
+	}}
 }
 
-func decodeSpec(text string) (catalog.ServiceSpec, error) {
-	var column specColumn
-	column.Sync = &column.Options // an earlier version wrote these five options there alone
-	err := decode("spec", text, &column)
-	return catalog.ServiceSpec{Cluster: column.Cluster, Sources: column.Sources, Options: &column.Options}, err
+// UnmarshalJSON implements json.Unmarshaler. Earlier versions wrote the five options of Sync there
+// alone.
+func (c *specColumn) UnmarshalJSON(text []byte) error {
+	type plain specColumn
+	c.Sync = &c.Options
+	return json.Unmarshal(text, (*plain)(c))
+}
+
+// withService adds the names of the services that reports are about.
+func withService(query *bun.SelectQuery) *bun.SelectQuery {
+	return query.ColumnExpr("sr.*, s.name AS service").Join("JOIN services AS s ON s.uid = sr.service_uid")
 }
 
 func (r *reportRow) stored() (catalog.StoredReport, error) {

@@ -46,22 +46,18 @@ func (s *Store) SaveSnapshot(ctx context.Context, repositoryUID string, source c
 		return err
 	}
 	known := resolution.Snapshot
-	column := snapshotColumn{
+	column := columnOf(snapshotColumn{
 		Commit: known.Commit, Digest: known.Digest, ContentSize: known.ContentSize, StoredSize: known.StoredSize, Files: known.Files,
-	}
+	})
 	if long {
-		column.Source = &source
-	}
-	snapshot, err := encode(column)
-	if err != nil {
-		return err
+		column.v.Source = &source
 	}
 	_, err = s.db.NewRaw(`INSERT INTO snapshots (repository_uid, source, snapshot, resolved_at, fresh_at)
 		SELECT uid, ?, ?, ?, ? FROM repositories WHERE uid = ?
 		ON CONFLICT (repository_uid, source) DO UPDATE
 		SET snapshot = EXCLUDED.snapshot, resolved_at = EXCLUDED.resolved_at, fresh_at = EXCLUDED.fresh_at
 		WHERE snapshots.fresh_at <= EXCLUDED.fresh_at OR EXCLUDED.fresh_at = 0`,
-		key, snapshot, micros(resolution.ResolvedAt), micros(resolution.FreshAt), repositoryUID).Exec(ctx)
+		key, column, micros(resolution.ResolvedAt), micros(resolution.FreshAt), repositoryUID).Exec(ctx)
 	return translate("write snapshot", err)
 }
 
@@ -109,10 +105,7 @@ func resolutionsOf(rows []*snapshotRow) (map[catalog.Source]catalog.Resolution, 
 }
 
 func (r *snapshotRow) resolution() (source catalog.Source, resolution catalog.Resolution, err error) {
-	var column snapshotColumn
-	if err := decode("snapshot", r.Snapshot, &column); err != nil {
-		return source, resolution, err
-	}
+	column := r.Snapshot.v
 	if column.Source != nil {
 		source = *column.Source
 	} else if err := decode("source", r.Source, &source); err != nil {

@@ -6,6 +6,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -70,24 +71,12 @@ var (
 // it must not change. The error matches catalog.ErrUnavailable if the database does not answer.
 func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error) {
 	credentials, err := seal.NewSealer(secret, purposeCredential)
-	if err != nil {
-		return nil, fmt.Errorf("derive key for credentials: %w", err)
-	}
-	webhooks, err := seal.NewSealer(secret, purposeWebhook)
-	if err != nil {
-		return nil, fmt.Errorf("derive key for webhook secrets: %w", err)
-	}
-	issuer, err := seal.NewSealer(secret, purposeIssuer)
-	if err != nil {
-		return nil, fmt.Errorf("derive key for the issuer: %w", err)
-	}
-	secrets, err := seal.NewSealer(secret, purposeSecrets)
-	if err != nil {
-		return nil, fmt.Errorf("derive key for secrets: %w", err)
-	}
-	configs, err := seal.NewFingerprinter(secret, purposeConfig)
-	if err != nil {
-		return nil, fmt.Errorf("derive key for digests of configurations: %w", err)
+	webhooks, err2 := seal.NewSealer(secret, purposeWebhook)
+	issuer, err3 := seal.NewSealer(secret, purposeIssuer)
+	secrets, err4 := seal.NewSealer(secret, purposeSecrets)
+	configs, err5 := seal.NewFingerprinter(secret, purposeConfig)
+	if err := cmp.Or(err, err2, err3, err4, err5); err != nil {
+		return nil, fmt.Errorf("derive keys of the catalog: %w", err)
 	}
 	s := &Store{credentials: credentials, webhooks: webhooks, issuer: issuer, secrets: secrets, configs: configs}
 	if err := s.connect(databaseURL); err != nil {

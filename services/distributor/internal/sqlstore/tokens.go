@@ -30,11 +30,17 @@ type tokenRow struct {
 	Revision      int64  `bun:"revision"`
 }
 
-func (r *tokenRow) token() *catalog.Token {
-	return &catalog.Token{
+func (r *tokenRow) token() catalog.Token {
+	return catalog.Token{
 		ID: admission.TokenID(r.Hash), User: r.User, UserUID: r.UserUID, Label: r.Label,
 		CreatedAt: timeOf(r.CreatedAt), ExpiresAt: timeOf(r.ExpiresAt), LastUsedAt: timeOf(r.LastUsedAt),
 	}
+}
+
+// unused returns the token without its last use, which is not a change of the catalog.
+func (r *tokenRow) unused() catalog.Token {
+	r.LastUsedAt = 0
+	return r.token()
 }
 
 // EnsureToken implements catalog.People. It takes no revision where everything is so already.
@@ -125,8 +131,7 @@ func (s *Store) UserByToken(ctx context.Context, hash []byte) (catalog.SignIn, e
 	if token.token().Expired(time.Now()) {
 		return catalog.SignIn{}, catalog.ErrNotFound
 	}
-	user, err := row.user()
-	return catalog.SignIn{User: user, Token: *token.token()}, err
+	return catalog.SignIn{User: row.user(), Token: token.token()}, nil
 }
 
 // TouchToken implements catalog.People.
@@ -147,7 +152,7 @@ func (s *Store) CreateToken(ctx context.Context, user, label string, hash []byte
 		if err := t.putToken(ctx, row); err != nil {
 			return err
 		}
-		token = *row.token()
+		token = row.token()
 		return nil
 	})
 	return token, err
@@ -155,19 +160,13 @@ func (s *Store) CreateToken(ctx context.Context, user, label string, hash []byte
 
 // ListTokens implements catalog.People.
 func (s *Store) ListTokens(ctx context.Context, user string) ([]catalog.Token, error) {
-	var rows []*tokenRow
-	query := withUser(s.db.NewSelect().Model(&rows)).Order("u.name", "t.label", "t.hash")
+	query := withUser(s.db.NewSelect()).Order("u.name", "t.label", "t.hash")
 	if user != "" {
 		query = query.Where("u.name = ?", user)
 	}
-	if err := query.Scan(ctx); err != nil {
-		return nil, translate("list tokens", err)
-	}
-	tokens := make([]catalog.Token, len(rows))
-	for i, row := range rows {
-		tokens[i] = *row.token()
-	}
-	return tokens, nil
+	var tokens []catalog.Token
+	err := list(ctx, query, &tokens, (*tokenRow).token)
+	return tokens, translate("list tokens", err)
 }
 
 // DeleteToken implements catalog.People. There are few tokens, and it is rarely called, so that it
@@ -184,17 +183,4 @@ func (s *Store) DeleteToken(ctx context.Context, id string) error {
 		}
 		return t.dropToken(ctx, rows[found])
 	})
-}
-
-func changedTokens(ctx context.Context, tx bun.Tx, since int64) ([]catalog.Token, error) {
-	var rows []*tokenRow
-	if err := withUser(tx.NewSelect().Model(&rows)).Where("t.revision > ?", since).Scan(ctx); err != nil {
-		return nil, err
-	}
-	tokens := make([]catalog.Token, len(rows))
-	for i, row := range rows {
-		tokens[i] = *row.token()
-		tokens[i].LastUsedAt = time.Time{}
-	}
-	return tokens, nil
 }
