@@ -37,3 +37,20 @@ func Within(path string, err error) error {
 	}
 	return err
 }
+
+// Each validates the elements of a list of at most limit elements. The plural is what a message calls
+// them, such as "rules". Several checks are joined by cmp.Or, which returns the first error.
+func Each[T any](path, plural string, list []T, limit int, validate func(path string, element T) error) error {
+	if len(list) > limit {
+		return New(path, "has %d %s; at most %d are allowed", len(list), plural, limit)
+	}
+	for i, element := range list {
+		if err := validate(Indexed(path, i), element); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Indexed returns the path of an element of a list.
+func Indexed(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

@@ -39,7 +39,7 @@ func (s AgentSettings) Validate() error {
 		return fielderr.New("workers", "is %d; it must be between 0 and %d", s.Workers, maxWorkers)
 	}
 	return cmp.Or(
-		each("health_rules", s.HealthRules, maxSettingsRules, validateHealth),
+		fielderr.Each("health_rules", "elements", s.HealthRules, maxSettingsRules, validateHealth),
 		validateAccount("default_service_account", s.DefaultServiceAccount),
 		known("log_level", s.LogLevel, "", "debug", "info", "warn", "error"),
 	)

@@ -6,7 +6,6 @@ package syncpolicy
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -25,32 +24,10 @@ const (
 	maxWindow        = 31 * 24 * time.Hour
 )
 
-func indexed(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
-
 // known checks that a value is one that this version knows. The first of all is the default.
 func known[T ~string](path string, value T, all ...T) error {
 	if !slices.Contains(all, value) {
 		return fielderr.New(path, "%q is not known", value)
-	}
-	return nil
-}
-
-func bounded(path string, count, limit int) error {
-	if count > limit {
-		return fielderr.New(path, "has %d elements; at most %d are allowed", count, limit)
-	}
-	return nil
-}
-
-// each validates the elements of a list that has a bound.
-func each[T any](path string, list []T, limit int, validate func(path string, element T) error) error {
-	if err := bounded(path, len(list), limit); err != nil {
-		return err
-	}
-	for i, element := range list {
-		if err := validate(indexed(path, i), element); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -70,15 +47,15 @@ func (p Policy) Validate(service string) error {
 	}
 	return cmp.Or(
 		known("drift", p.Drift, DriftCorrect, DriftReport, DriftOff),
-		each("ignore", p.Ignore, maxRules, validateIgnore),
-		each("conflicts", p.Conflicts, maxRules, validateConflict),
+		fielderr.Each("ignore", "elements", p.Ignore, maxRules, validateIgnore),
+		fielderr.Each("conflicts", "elements", p.Conflicts, maxRules, validateConflict),
 		known("adoption", p.Adoption, AdoptAlways, AdoptNever),
 		validateDeletion(p.Deletion),
-		each("depends_on", p.DependsOn, maxRules, func(path string, d Dependency) error { return validateDependency(path, d, service) }),
-		each("windows", p.Windows, maxWindows, validateWindow),
+		fielderr.Each("depends_on", "elements", p.DependsOn, maxRules, func(path string, d Dependency) error { return validateDependency(path, d, service) }),
+		fielderr.Each("windows", "elements", p.Windows, maxWindows, validateWindow),
 		validateTests(p.Tests),
 		validateAccount("service_account", p.ServiceAccount),
-		each("health_rules", p.HealthRules, maxRules, validateHealth),
+		fielderr.Each("health_rules", "elements", p.HealthRules, maxRules, validateHealth),
 	)
 }
 
@@ -97,8 +74,8 @@ func validateIgnore(path string, rule IgnoreRule) error {
 	}
 	return cmp.Or(
 		validateSelector(path+".objects", rule.Objects),
-		each(path+".pointers", rule.Pointers, maxFields, validatePointer),
-		each(path+".managers", rule.Managers, maxFields, required),
+		fielderr.Each(path+".pointers", "elements", rule.Pointers, maxFields, validatePointer),
+		fielderr.Each(path+".managers", "elements", rule.Managers, maxFields, required),
 	)
 }
 

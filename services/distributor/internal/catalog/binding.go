@@ -78,18 +78,12 @@ const (
 // Key implements Object.
 func (b *AccessBinding) Key() Key { return Key{KindAccessBinding, b.Name} }
 
-// Meta implements Object.
-func (b *AccessBinding) Meta() *Metadata { return &b.Metadata }
-
 func (b *AccessBinding) sameSpec(other Object) bool {
 	o, ok := other.(*AccessBinding)
 	return ok && reflect.DeepEqual(b.Spec, o.Spec)
 }
 
-func (b *AccessBinding) clone() Object {
-	n := *b
-	return &n
-}
+func (b *AccessBinding) clone() Object { return new(*b) }
 
 // Expired reports whether the binding has ended.
 func (b *AccessBinding) Expired(at time.Time) bool {

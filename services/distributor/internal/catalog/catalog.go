@@ -50,6 +50,9 @@ type Metadata struct {
 	UpdatedAt  time.Time
 }
 
+// Meta implements Object for every kind.
+func (m *Metadata) Meta() *Metadata { return m }
+
 // Object is a *Cluster, a *Repository, a *Service, a *User or an *AccessBinding.
 type Object interface {
 	// Key names the object.

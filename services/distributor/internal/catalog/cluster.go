@@ -55,15 +55,9 @@ func (a Agent) Enrolled() bool { return len(a.PublicKey) > 0 }
 // Key implements Object.
 func (c *Cluster) Key() Key { return Key{KindCluster, c.Name} }
 
-// Meta implements Object.
-func (c *Cluster) Meta() *Metadata { return &c.Metadata }
-
 func (c *Cluster) sameSpec(other Object) bool {
 	o, ok := other.(*Cluster)
 	return ok && c.Spec.Description == o.Spec.Description && c.Spec.AgentEndpoint == o.Spec.AgentEndpoint && c.Spec.Settings.Equal(o.Spec.Settings)
 }
 
-func (c *Cluster) clone() Object {
-	n := *c
-	return &n
-}
+func (c *Cluster) clone() Object { return new(*c) }

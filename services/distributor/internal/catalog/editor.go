@@ -326,7 +326,7 @@ func checkReferences(ctx context.Context, tx Tx, object Object) error {
 	}
 	for i, source := range service.Spec.Sources {
 		key := Key{KindRepository, source.Repository}
-		if err := checkReference(ctx, tx, key, indexed("spec.sources", i)+".repository"); err != nil {
+		if err := checkReference(ctx, tx, key, fielderr.Indexed("spec.sources", i)+".repository"); err != nil {
 			return err
 		}
 	}

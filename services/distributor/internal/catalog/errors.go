@@ -74,7 +74,7 @@ func (e *ReferenceError) Error() string {
 // inDocument puts the document's place before the field that err is about, and before the text of
 // any other error.
 func inDocument(i int, err error) error {
-	place := fmt.Sprintf("documents[%d]", i)
+	place := fielderr.Indexed("documents", i)
 	if _, ok := errors.AsType[*fielderr.Error](err); ok {
 		return fielderr.Within(place, err)
 	}

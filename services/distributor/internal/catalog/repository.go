@@ -35,18 +35,12 @@ type RepositorySpec struct {
 // Key implements Object.
 func (r *Repository) Key() Key { return Key{KindRepository, r.Name} }
 
-// Meta implements Object.
-func (r *Repository) Meta() *Metadata { return &r.Metadata }
-
 func (r *Repository) sameSpec(other Object) bool {
 	o, ok := other.(*Repository)
 	return ok && r.Spec == o.Spec
 }
 
-func (r *Repository) clone() Object {
-	n := *r
-	return &n
-}
+func (r *Repository) clone() Object { return new(*r) }
 
 // Validate implements Object. It also rejects keys of which none can sign any more.
 func (r *Repository) Validate() error {

@@ -46,9 +46,6 @@ func (s ServiceSpec) Wanted() syncpolicy.Options {
 // Key implements Object.
 func (s *Service) Key() Key { return Key{KindService, s.Name} }
 
-// Meta implements Object.
-func (s *Service) Meta() *Metadata { return &s.Metadata }
-
 func (s *Service) sameSpec(other Object) bool {
 	o, ok := other.(*Service)
 	if !ok {
@@ -58,7 +55,4 @@ func (s *Service) sameSpec(other Object) bool {
 	return a.Cluster == b.Cluster && slices.Equal(a.Sources, b.Sources) && a.Wanted().Equal(b.Wanted()) && a.Config.equal(b.Config)
 }
 
-func (s *Service) clone() Object {
-	n := *s
-	return &n
-}
+func (s *Service) clone() Object { return new(*s) }

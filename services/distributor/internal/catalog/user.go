@@ -29,18 +29,12 @@ type UserSpec struct {
 // Key implements Object.
 func (u *User) Key() Key { return Key{KindUser, u.Name} }
 
-// Meta implements Object.
-func (u *User) Meta() *Metadata { return &u.Metadata }
-
 func (u *User) sameSpec(other Object) bool {
 	o, ok := other.(*User)
 	return ok && u.Spec.Description == o.Spec.Description && slices.Equal(u.Spec.Groups, o.Spec.Groups)
 }
 
-func (u *User) clone() Object {
-	n := *u
-	return &n
-}
+func (u *User) clone() Object { return new(*u) }
 
 // KindToken is the kind of tombstones of API tokens, which are not objects.
 const KindToken Kind = "Token"

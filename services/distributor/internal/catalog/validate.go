@@ -4,9 +4,9 @@
 package catalog
 
 import (
+	"cmp"
 	"path"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -51,20 +51,17 @@ func (m *Metadata) validate() error {
 	if m.ResourceVersion < 0 {
 		return fielderr.New("metadata.resource_version", "is negative")
 	}
-	for key, value := range m.Labels {
-		if err := validateLabel(key, value); err != nil {
+	return cmp.Or(validateLabels("metadata.labels", m.Labels), validateAnnotations(m.Annotations))
+}
+
+func validateLabels(field string, labels map[string]string) error {
+	for key, value := range labels {
+		at := field + "[" + key + "]"
+		if err := cmp.Or(validateQualified(at, key), validateLabelValue(at, value)); err != nil {
 			return err
 		}
 	}
-	return validateAnnotations(m.Annotations)
-}
-
-func validateLabel(key, value string) error {
-	field := "metadata.labels[" + key + "]"
-	if err := validateQualified(field, key); err != nil {
-		return err
-	}
-	return validateLabelValue(field, value)
+	return nil
 }
 
 func validateAnnotations(annotations map[string]string) error {
@@ -98,61 +95,47 @@ func validateQualified(field, key string) error {
 
 // Validate implements Object.
 func (c *Cluster) Validate() error {
-	if err := c.validate(); err != nil {
-		return err
+	return cmp.Or(
+		c.validate(),
+		validateDescription(c.Spec.Description),
+		validateEndpoint("spec.agent_endpoint", c.Spec.AgentEndpoint),
+		fielderr.Within("spec.agent", c.Spec.Settings.Validate()),
+	)
+}
+
+func validateDescription(description string) error {
+	if len(description) > maxDescription {
+		return fielderr.New("spec.description", "has %d bytes; at most %d are allowed", len(description), maxDescription)
 	}
-	if len(c.Spec.Description) > maxDescription {
-		return fielderr.New("spec.description", "has %d bytes; at most %d are allowed", len(c.Spec.Description), maxDescription)
-	}
-	if err := validateEndpoint("spec.agent_endpoint", c.Spec.AgentEndpoint); err != nil {
-		return err
-	}
-	return fielderr.Within("spec.agent", c.Spec.Settings.Validate())
+	return nil
 }
 
 // Validate implements Object.
 func (s *Service) Validate() error {
-	if err := s.validate(); err != nil {
-		return err
-	}
-	if err := ValidateName("spec.cluster", s.Spec.Cluster); err != nil {
-		return err
-	}
-	if err := fielderr.Within("spec", s.Spec.Wanted().Validate(s.Name)); err != nil {
-		return err
-	}
-	if err := s.Spec.Config.validate(); err != nil {
-		return err
-	}
-	return validateSources(s.Spec.Sources)
+	return cmp.Or(
+		s.validate(),
+		ValidateName("spec.cluster", s.Spec.Cluster),
+		fielderr.Within("spec", s.Spec.Wanted().Validate(s.Name)),
+		s.Spec.Config.validate(),
+		validateSources(s.Spec.Sources),
+	)
 }
 
 func validateSources(sources []Source) error {
 	if len(sources) == 0 {
 		return fielderr.New("spec.sources", "is required: name at least one source")
 	}
-	if len(sources) > MaxSources {
-		return fielderr.New("spec.sources", "has %d sources; at most %d are allowed", len(sources), MaxSources)
-	}
-	for i, source := range sources {
-		if err := source.validate(indexed("spec.sources", i)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fielderr.Each("spec.sources", "sources", sources, MaxSources, validateSource)
 }
 
-func (s Source) validate(field string) error {
-	if err := ValidateName(field+".repository", s.Repository); err != nil {
-		return err
-	}
-	if err := s.Ref.validate(field + ".ref"); err != nil {
-		return err
-	}
-	if err := validateFolder(field+".path", s.Path); err != nil {
-		return err
-	}
-	if err := validateFolder(field+".root", s.Root); err != nil {
+func validateSource(field string, s Source) error {
+	err := cmp.Or(
+		ValidateName(field+".repository", s.Repository),
+		s.Ref.validate(field+".ref"),
+		validateFolder(field+".path", s.Path),
+		validateFolder(field+".root", s.Root),
+	)
+	if err != nil {
 		return err
 	}
 	if !inside(cleanFolder(s.Path), s.bundled()) {
@@ -227,5 +210,3 @@ func validateFolder(field, folder string) error {
 	}
 	return nil
 }
-
-func indexed(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }

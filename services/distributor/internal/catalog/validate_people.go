@@ -4,9 +4,11 @@
 package catalog
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
+	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/fielderr"
 )
 
@@ -36,13 +38,11 @@ var (
 
 // Validate implements Object.
 func (u *User) Validate() error {
-	if err := u.validate(); err != nil {
-		return err
-	}
-	if len(u.Spec.Description) > maxDescription {
-		return fielderr.New("spec.description", "has %d bytes; at most %d are allowed", len(u.Spec.Description), maxDescription)
-	}
-	return validateList("spec.groups", u.Spec.Groups, maxUserGroups, validateGroup)
+	return cmp.Or(
+		u.validate(),
+		validateDescription(u.Spec.Description),
+		fielderr.Each("spec.groups", "items", u.Spec.Groups, maxUserGroups, validateGroup),
+	)
 }
 
 // ValidateTokenLabel checks what a token is called.
@@ -60,37 +60,22 @@ func ValidateTokenLabel(label string) error {
 
 // Validate implements Object.
 func (b *AccessBinding) Validate() error {
-	if err := b.validate(); err != nil {
+	s := b.Spec
+	if err := cmp.Or(b.validate(), validateDescription(s.Description)); err != nil {
 		return err
 	}
-	s := b.Spec
-	switch {
-	case len(s.Description) > maxDescription:
-		return fielderr.New("spec.description", "has %d bytes; at most %d are allowed", len(s.Description), maxDescription)
-	case len(s.Users)+len(s.Groups) == 0:
+	if len(s.Users)+len(s.Groups) == 0 {
 		return fielderr.New("spec.users", "is required: name at least one user or group")
 	}
-	if err := validateList("spec.users", s.Users, maxSubjects, validateUser); err != nil {
-		return err
-	}
-	if err := validateList("spec.groups", s.Groups, maxSubjects, validateGroup); err != nil {
-		return err
-	}
-	if err := s.Clusters.validate(); err != nil {
-		return err
-	}
-	if err := s.validateRole(); err != nil {
-		return err
-	}
-	if len(s.Rules) > maxRules {
-		return fielderr.New("spec.rules", "has %d rules; at most %d are allowed", len(s.Rules), maxRules)
-	}
-	for i, rule := range s.Rules {
-		if err := fielderr.Within(indexed("spec.rules", i), rule.Validate()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		fielderr.Each("spec.users", "items", s.Users, maxSubjects, validateUser),
+		fielderr.Each("spec.groups", "items", s.Groups, maxSubjects, validateGroup),
+		s.Clusters.validate(),
+		s.validateRole(),
+		fielderr.Each("spec.rules", "rules", s.Rules, maxRules, func(field string, rule accessrule.Rule) error {
+			return fielderr.Within(field, rule.Validate())
+		}),
+	)
 }
 
 func (s AccessBindingSpec) validateRole() error {
@@ -103,7 +88,7 @@ func (s AccessBindingSpec) validateRole() error {
 	default:
 		return fielderr.New("spec.role", "%q is not known", string(s.Role))
 	}
-	return validateList("spec.cluster_groups", s.ClusterGroups, maxClusterGroups, func(field, name string) error {
+	return fielderr.Each("spec.cluster_groups", "items", s.ClusterGroups, maxClusterGroups, func(field, name string) error {
 		if len(name) > maxClusterGroupID || !groupID.MatchString(name) {
 			return fielderr.New(field, "%q is no name of a group: letters, digits and ._@+/-, without the prefix leat:group:", name)
 		}
@@ -118,7 +103,7 @@ func (s ClusterSelection) validate() error {
 	case !s.All && !some:
 		return fielderr.New("spec.clusters", "is required: names, labels, or all: true")
 	}
-	err := validateList("spec.clusters.names", s.Names, maxClusterNames, ValidateName)
+	err := fielderr.Each("spec.clusters.names", "items", s.Names, maxClusterNames, ValidateName)
 	if err != nil || s.Labels == nil {
 		return err
 	}
@@ -129,27 +114,13 @@ func (s *LabelSelector) validate(field string) error {
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return fielderr.New(field, "is empty; ask for at least one label, or write all: true for all clusters")
 	}
-	for key, value := range s.MatchLabels {
-		at := field + ".match_labels[" + key + "]"
-		if err := validateQualified(at, key); err != nil {
-			return err
-		}
-		if err := validateLabelValue(at, value); err != nil {
-			return err
-		}
-	}
-	if len(s.MatchExpressions) > maxExpressions {
-		return fielderr.New(field+".match_expressions", "has %d conditions; at most %d are allowed", len(s.MatchExpressions), maxExpressions)
-	}
-	for i, r := range s.MatchExpressions {
-		if err := r.validate(indexed(field+".match_expressions", i)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		validateLabels(field+".match_labels", s.MatchLabels),
+		fielderr.Each(field+".match_expressions", "conditions", s.MatchExpressions, maxExpressions, validateRequirement),
+	)
 }
 
-func (r LabelRequirement) validate(field string) error {
+func validateRequirement(field string, r LabelRequirement) error {
 	if err := validateQualified(field+".key", r.Key); err != nil {
 		return err
 	}
@@ -165,24 +136,12 @@ func (r LabelRequirement) validate(field string) error {
 	default:
 		return fielderr.New(field+".operator", "is required: in, not_in, exists or does_not_exist")
 	}
-	return validateList(field+".values", r.Values, maxLabelValues, validateLabelValue)
+	return fielderr.Each(field+".values", "items", r.Values, maxLabelValues, validateLabelValue)
 }
 
 func validateLabelValue(field, value string) error {
 	if value != "" && (len(value) > maxNameBytes || !labelName.MatchString(value)) {
 		return fielderr.New(field, "%q is no label value: at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", value, maxNameBytes)
-	}
-	return nil
-}
-
-func validateList(field string, items []string, limit int, validate func(field, item string) error) error {
-	if len(items) > limit {
-		return fielderr.New(field, "has %d items; at most %d are allowed", len(items), limit)
-	}
-	for i, item := range items {
-		if err := validate(indexed(field, i), item); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@
 package catalog
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
@@ -18,27 +19,12 @@ const maxSelected = 100
 const ignoreFile = ".leatignore"
 
 func (s Source) validateSelection(field string) error {
-	for _, part := range []struct {
-		name  string
-		items List
-		check func(field, item string) error
-	}{
-		{"folders", s.Folders, validateFolder},
-		{"files", s.Files, validateFile},
-		{"include", s.Include, validatePattern},
-		{"exclude", s.Exclude, validatePattern},
-	} {
-		items := part.items.Items()
-		if len(items) > maxSelected {
-			return fielderr.New(field+"."+part.name, "has %d elements; at most %d are allowed", len(items), maxSelected)
-		}
-		for i, item := range items {
-			if err := part.check(indexed(field+"."+part.name, i), item); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return cmp.Or(
+		fielderr.Each(field+".folders", "elements", s.Folders.Items(), maxSelected, validateFolder),
+		fielderr.Each(field+".files", "elements", s.Files.Items(), maxSelected, validateFile),
+		fielderr.Each(field+".include", "elements", s.Include.Items(), maxSelected, validatePattern),
+		fielderr.Each(field+".exclude", "elements", s.Exclude.Items(), maxSelected, validatePattern),
+	)
 }
 
 func validateFile(field, file string) error {
