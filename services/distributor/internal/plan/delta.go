@@ -4,9 +4,6 @@
 package plan
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -24,17 +21,6 @@ type Delta struct {
 	Settings syncpolicy.AgentSettings
 	// ComputedAt is that of the new plan.
 	ComputedAt time.Time
-}
-
-// VersionError says that a delta and a plan do not fit.
-type VersionError struct {
-	// Got is the version of the plan, Want the one that the delta speaks of.
-	Got, Want string
-}
-
-// Error implements error.
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("apply delta: got a plan of version %s, want %s", e.Got, e.Want)
 }
 
 // Diff returns what leads from one plan of a cluster to another of the same cluster.
@@ -61,36 +47,4 @@ func Diff(from, to *Plan) Delta {
 // same reports whether two entries count the same in a version; see versionOf.
 func same(a, b *Entry) bool {
 	return a.Name == b.Name && a.UID == b.UID && a.Digest == b.Digest && a.SyncRequest == b.SyncRequest
-}
-
-// Apply returns the plan that the delta leads to. Entries that the delta does not name stay as they
-// are. The error is a [*VersionError] when the plan is of another version than the delta begins
-// with, or when what comes out is not of the version that it ends with.
-func (d Delta) Apply(old *Plan) (*Plan, error) {
-	if old.Version != d.From {
-		return nil, &VersionError{Got: old.Version, Want: d.From}
-	}
-	gone := make(map[string]bool, len(d.Removed)+len(d.Changed))
-	for _, name := range d.Removed {
-		gone[name] = true
-	}
-	for _, entry := range d.Changed {
-		gone[entry.Name] = true
-	}
-	entries := make([]*Entry, 0, len(old.Entries)+len(d.Changed))
-	for _, entry := range old.Entries {
-		if !gone[entry.Name] {
-			entries = append(entries, entry)
-		}
-	}
-	entries = append(entries, d.Changed...)
-	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
-	next := &Plan{
-		Cluster: old.Cluster, Version: versionOf(old.Cluster, d.Settings, entries), Entries: entries,
-		Settings: d.Settings, ComputedAt: d.ComputedAt,
-	}
-	if next.Version != d.To {
-		return nil, &VersionError{Got: next.Version, Want: d.To}
-	}
-	return next, nil
 }

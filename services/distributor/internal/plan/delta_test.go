@@ -4,7 +4,6 @@
 package plan_test
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +66,17 @@ var seen = cmp.Options{
 	cmpopts.EquateComparable(digest.Digest{}), cmpopts.EquateEmpty(),
 }
 
+// applied returns the entries that an agent has after a delta.
+func applied(old *plan.Plan, delta plan.Delta) []*plan.Entry {
+	entries := slices.DeleteFunc(slices.Clone(old.Entries), func(e *plan.Entry) bool {
+		isNamed := func(changed *plan.Entry) bool { return changed.Name == e.Name }
+		return slices.Contains(delta.Removed, e.Name) || slices.ContainsFunc(delta.Changed, isNamed)
+	})
+	entries = append(entries, delta.Changed...)
+	slices.SortFunc(entries, func(a, b *plan.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return entries
+}
+
 func TestApplyingTheDifferenceGivesTheNewPlan(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -80,12 +90,11 @@ func TestApplyingTheDifferenceGivesTheNewPlan(t *testing.T) {
 		second := plan.Cause{Time: time.Unix(2, 0), Traceparent: "y", Last: last}
 		next := plan.Compute("one", after, second).With(drawSettings(t), second)
 		delta := plan.Diff(last, next)
-		got, err := delta.Apply(last)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(next, got, seen); diff != "" {
+		if diff := cmp.Diff(next.Entries, applied(last, delta), seen); diff != "" {
 			t.Fatalf("diff(old, new) applied to old (-want +got):\n%s", diff)
+		}
+		if delta.From != last.Version || delta.To != next.Version || !delta.Settings.Equal(next.Settings) || delta.ComputedAt != next.ComputedAt {
+			t.Fatalf("got %+v, want it to lead from %s to %s", delta, last.Version, next.Version)
 		}
 		checkMinimal(t, last, next, delta)
 	})
@@ -115,49 +124,6 @@ func checkMinimal(t *rapid.T, last, next *plan.Plan, delta plan.Delta) {
 	if same := last.Version == next.Version; same != (len(changed)+len(removed) == 0 && last.Settings.Equal(next.Settings)) {
 		t.Fatalf("same version: %v, but %d changed and %d removed", same, len(changed), len(removed))
 	}
-}
-
-func TestApplyRefusesAnotherPlan(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		var plans [3]*plan.Plan
-		for i := range plans {
-			plans[i] = plan.Compute("one", drawInputs(t), plan.Cause{})
-		}
-		got, err := plan.Diff(plans[0], plans[1]).Apply(plans[2])
-		if plans[2].Version == plans[0].Version {
-			if err != nil || got.Version != plans[1].Version {
-				t.Fatalf("got %v, %v, want version %s", got, err, plans[1].Version)
-			}
-			return
-		}
-		want := plan.VersionError{Got: plans[2].Version, Want: plans[0].Version}
-		if e, ok := errors.AsType[*plan.VersionError](err); !ok || *e != want {
-			t.Fatalf("got %v, want %v", err, &want)
-		}
-	})
-}
-
-// TestApplyVerifiesTheResult takes a part out of a delta, or another cluster's plan with an empty
-// delta's version.
-func TestApplyVerifiesTheResult(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		last, next := plan.Compute("one", drawInputs(t), plan.Cause{}), plan.Compute("one", drawInputs(t), plan.Cause{})
-		delta := plan.Diff(last, next)
-		switch {
-		case len(delta.Changed) > 0:
-			delta.Changed = delta.Changed[1:]
-		case len(delta.Removed) > 0:
-			delta.Removed = delta.Removed[1:]
-		default:
-			delta.To += "another"
-		}
-		got, err := delta.Apply(last)
-		if _, ok := errors.AsType[*plan.VersionError](err); !ok || got != nil {
-			t.Fatalf("got %v, %v, want no plan and a version error", got, err)
-		}
-	})
 }
 
 // TestCommitsAloneMakeNoDelta is the repository with many folders: one commit changes one of them.
