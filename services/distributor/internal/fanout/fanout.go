@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/services/distributor/internal/setmap"
 )
 
 // DefaultLimit bounds the keys that wait for one watcher.
@@ -23,7 +24,7 @@ type Hub[K comparable] struct {
 
 	mu sync.RWMutex
 	// byKey holds the watchers of single keys, all the watchers of every key.
-	byKey map[K]map[*Watcher[K]]struct{}
+	byKey setmap.Map[K, *Watcher[K]]
 	all   map[*Watcher[K]]struct{}
 }
 
@@ -32,7 +33,7 @@ func NewHub[K comparable](limit int) *Hub[K] {
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	return &Hub[K]{limit: limit, byKey: map[K]map[*Watcher[K]]struct{}{}, all: map[*Watcher[K]]struct{}{}}
+	return &Hub[K]{limit: limit, byKey: setmap.Map[K, *Watcher[K]]{}, all: map[*Watcher[K]]struct{}{}}
 }
 
 // Publish tells the watchers that the keys changed. It never blocks on a watcher.
@@ -55,12 +56,7 @@ func (h *Hub[K]) Watch(key K) *Watcher[K] {
 	w.only = &key
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	set, ok := h.byKey[key]
-	if !ok {
-		set = map[*Watcher[K]]struct{}{}
-		h.byKey[key] = set
-	}
-	set[w] = struct{}{}
+	h.byKey.Add(key, w)
 	return w
 }
 
@@ -91,11 +87,7 @@ func (h *Hub[K]) remove(w *Watcher[K]) {
 		delete(h.all, w)
 		return
 	}
-	set := h.byKey[*w.only]
-	delete(set, w)
-	if len(set) == 0 {
-		delete(h.byKey, *w.only)
-	}
+	h.byKey.Remove(*w.only, w)
 }
 
 // Watcher collects the keys that changed. Ready, Take and Close are for the one goroutine that owns

@@ -4,12 +4,14 @@
 package fleet
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/setmap"
 )
 
 // sourceStates is what is known of the content of sources, and of the mirrors that they are read
@@ -18,14 +20,14 @@ type sourceStates struct {
 	mu          sync.RWMutex
 	resolutions map[catalog.Source]catalog.Resolution
 	// holders are the sources whose snapshot has the digest.
-	holders map[digest.Digest]map[catalog.Source]struct{}
+	holders setmap.Map[digest.Digest, catalog.Source]
 	// mirrors are by repository.
 	mirrors map[string]catalog.Mirror
 }
 
 func newSourceStates() *sourceStates {
 	return &sourceStates{
-		resolutions: map[catalog.Source]catalog.Resolution{}, holders: map[digest.Digest]map[catalog.Source]struct{}{},
+		resolutions: map[catalog.Source]catalog.Resolution{}, holders: setmap.Map[digest.Digest, catalog.Source]{},
 		mirrors: map[string]catalog.Mirror{},
 	}
 }
@@ -49,25 +51,15 @@ func (s *sourceStates) put(source catalog.Source, next catalog.Resolution) (last
 	s.releaseLocked(source)
 	s.resolutions[source] = next
 	if next.Snapshot != nil {
-		holders, ok := s.holders[next.Snapshot.Digest]
-		if !ok {
-			holders = map[catalog.Source]struct{}{}
-			s.holders[next.Snapshot.Digest] = holders
-		}
-		holders[source] = struct{}{}
+		s.holders.Add(next.Snapshot.Digest, source)
 	}
 	return last, true
 }
 
 // releaseLocked removes the source from the holders of its digest.
 func (s *sourceStates) releaseLocked(source catalog.Source) {
-	last := s.resolutions[source].Snapshot
-	if last == nil {
-		return
-	}
-	delete(s.holders[last.Digest], source)
-	if len(s.holders[last.Digest]) == 0 {
-		delete(s.holders, last.Digest)
+	if last := s.resolutions[source].Snapshot; last != nil {
+		s.holders.Remove(last.Digest, source)
 	}
 }
 
@@ -91,11 +83,7 @@ func (s *sourceStates) forget(repository string) []catalog.Source {
 func (s *sourceStates) holding(d digest.Digest) []catalog.Source {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	sources := make([]catalog.Source, 0, len(s.holders[d]))
-	for source := range s.holders[d] {
-		sources = append(sources, source)
-	}
-	return sources
+	return slices.Collect(maps.Keys(s.holders[d]))
 }
 
 // putMirror replaces what is known of a repository's mirror, unless an owner with a later epoch has

@@ -8,26 +8,26 @@ import (
 	"slices"
 
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/setmap"
 )
 
 // Index finds the way from a repository to the sources that read it, the services made of them, and
 // the clusters that run those. It is not safe for concurrent use.
 type Index struct {
-	services     map[string]*catalog.Service
-	byCluster    map[string]names
-	bySource     map[catalog.Source]names
-	byRepository map[string]map[catalog.Source]struct{}
+	services map[string]*catalog.Service
+	// byCluster and bySource hold names of services.
+	byCluster    setmap.Map[string, string]
+	bySource     setmap.Map[catalog.Source, string]
+	byRepository setmap.Map[string, catalog.Source]
 }
-
-type names map[string]struct{}
 
 // NewIndex returns an empty Index.
 func NewIndex() *Index {
 	return &Index{
 		services:     map[string]*catalog.Service{},
-		byCluster:    map[string]names{},
-		bySource:     map[catalog.Source]names{},
-		byRepository: map[string]map[catalog.Source]struct{}{},
+		byCluster:    setmap.Map[string, string]{},
+		bySource:     setmap.Map[catalog.Source, string]{},
+		byRepository: setmap.Map[string, catalog.Source]{},
 	}
 }
 
@@ -35,16 +35,11 @@ func NewIndex() *Index {
 func (x *Index) Put(service *catalog.Service) {
 	x.Remove(service.Name)
 	x.services[service.Name] = service
-	add(x.byCluster, service.Spec.Cluster, service.Name)
+	x.byCluster.Add(service.Spec.Cluster, service.Name)
 	for _, source := range service.Spec.Sources {
 		normal := source.Normal()
-		add(x.bySource, normal, service.Name)
-		sources, ok := x.byRepository[normal.Repository]
-		if !ok {
-			sources = map[catalog.Source]struct{}{}
-			x.byRepository[normal.Repository] = sources
-		}
-		sources[normal] = struct{}{}
+		x.bySource.Add(normal, service.Name)
+		x.byRepository.Add(normal.Repository, normal)
 	}
 }
 
@@ -55,37 +50,13 @@ func (x *Index) Remove(name string) {
 		return
 	}
 	delete(x.services, name)
-	drop(x.byCluster, service.Spec.Cluster, name)
+	x.byCluster.Remove(service.Spec.Cluster, name)
 	for _, source := range service.Spec.Sources {
 		normal := source.Normal()
-		drop(x.bySource, normal, name)
-		if _, named := x.bySource[normal]; !named {
-			x.forget(normal)
+		x.bySource.Remove(normal, name)
+		if !x.Wanted(normal) {
+			x.byRepository.Remove(normal.Repository, normal)
 		}
-	}
-}
-
-func (x *Index) forget(source catalog.Source) {
-	sources := x.byRepository[source.Repository]
-	delete(sources, source)
-	if len(sources) == 0 {
-		delete(x.byRepository, source.Repository)
-	}
-}
-
-func add[K comparable](m map[K]names, key K, name string) {
-	set, ok := m[key]
-	if !ok {
-		set = names{}
-		m[key] = set
-	}
-	set[name] = struct{}{}
-}
-
-func drop[K comparable](m map[K]names, key K, name string) {
-	delete(m[key], name)
-	if len(m[key]) == 0 {
-		delete(m, key)
 	}
 }
 
