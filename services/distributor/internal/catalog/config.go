@@ -24,18 +24,6 @@ type Config struct {
 // configuration away.
 func (c *Config) Empty() bool { return c == nil || len(c.Values)+len(c.Secrets) == 0 }
 
-// Shown returns the configuration as people see it: of the secrets only the keys.
-func (c *Config) Shown() *Config {
-	if c.Empty() {
-		return nil
-	}
-	shown := &Config{Values: c.Values, Secrets: make(map[string]secret.Text, len(c.Secrets))}
-	for key := range c.Secrets {
-		shown.Secrets[key] = ""
-	}
-	return shown
-}
-
 func (c *Config) equal(other *Config) bool {
 	if c.Empty() || other.Empty() {
 		return c.Empty() && other.Empty()

@@ -4,9 +4,8 @@
 package gitsource
 
 import (
-	"strings"
-
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/upstream/upstreamwire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
@@ -20,7 +19,7 @@ func definitionMessage(r *catalog.Repository) *gitcachev1.RepositoryDefinition {
 
 func mirrorOf(m *gitcachev1.RepositoryState) *catalog.Mirror {
 	return &catalog.Mirror{
-		Phase:         catalog.MirrorPhase(strings.TrimPrefix(m.GetPhase().String(), "REPOSITORY_PHASE_")),
+		Phase:         catalog.MirrorPhase(enumname.Of(m.GetPhase())),
 		Problem:       catalogwire.ProblemOf(m.GetProblem()),
 		FreshAt:       catalogwire.TimeOf(m.GetFreshAt()),
 		ChangedAt:     catalogwire.TimeOf(m.GetChangedAt()),

@@ -14,7 +14,6 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
@@ -62,28 +61,16 @@ func (s *Service) WatchPlan(ctx context.Context, req *distributorv1.WatchPlanReq
 	if err != nil {
 		return err
 	}
-	heartbeat := time.NewTicker(wire.HeartbeatInterval)
-	defer heartbeat.Stop()
-	expired, stop := wire.Expiry(id.Expires)
-	defer stop()
-	for {
-		select {
-		case <-w.Ready():
+	return wire.Stream{
+		Expires: id.Expires,
+		Ready:   w.Ready(),
+		Changed: func() error {
 			w.Take()
-			err = out.update(ctx)
-		case <-heartbeat.C:
-			err = out.heartbeat()
-		case <-expired:
-			err = wire.TokenInvalid("the access token ended; connect again with a new one")
-		case <-serve.Draining(ctx):
-			return out.drain()
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			return err
-		}
-	}
+			return out.update(ctx)
+		},
+		Beat:  out.heartbeat,
+		Drain: out.drain,
+	}.Run(ctx)
 }
 
 // seat admits a new stream. It checks the cluster's own rate and number of streams before the rate

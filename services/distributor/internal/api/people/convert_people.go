@@ -4,12 +4,12 @@
 package people
 
 import (
-	"strconv"
 	"strings"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/accessrule/rulewire"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -24,12 +24,7 @@ func userOf(m *fleetv1.User) *catalog.User {
 	}
 }
 
-// userMessage returns nil if the record is of another kind; so does bindingMessage.
-func userMessage(r fleet.Record) *fleetv1.User {
-	u, ok := r.Object.(*catalog.User)
-	if !ok {
-		return nil
-	}
+func userMessage(u *catalog.User) *fleetv1.User {
 	return &fleetv1.User{
 		Metadata: metadataMessage(&u.Metadata), Spec: &fleetv1.UserSpec{Description: u.Spec.Description, Groups: u.Spec.Groups},
 	}
@@ -95,29 +90,13 @@ func operatorMessage(operator catalog.LabelOperator) fleetv1.LabelOperator {
 
 // roleOf returns the role of a message. An unknown value passes by its number, for validation to
 // refuse.
-func roleOf(r typev1.AccessRole) catalog.Role {
-	switch r {
-	case typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED:
-		return catalog.RoleNone
-	case typev1.AccessRole_ACCESS_ROLE_VIEWER:
-		return catalog.RoleViewer
-	case typev1.AccessRole_ACCESS_ROLE_OPERATOR:
-		return catalog.RoleOperator
-	case typev1.AccessRole_ACCESS_ROLE_ADMIN:
-		return catalog.RoleAdmin
-	}
-	return catalog.Role(strconv.Itoa(int(r)))
-}
+func roleOf(r typev1.AccessRole) catalog.Role { return catalog.Role(strings.ToLower(enumname.Of(r))) }
 
 func roleMessage(r catalog.Role) typev1.AccessRole {
-	return typev1.AccessRole(typev1.AccessRole_value["ACCESS_ROLE_"+strings.ToUpper(string(r))])
+	return enumname.Value[typev1.AccessRole](string(r))
 }
 
-func bindingMessage(r fleet.Record) *fleetv1.AccessBinding {
-	b, ok := r.Object.(*catalog.AccessBinding)
-	if !ok {
-		return nil
-	}
+func bindingMessage(b *catalog.AccessBinding, status fleet.BindingStatus) *fleetv1.AccessBinding {
 	spec := b.Spec
 	return &fleetv1.AccessBinding{
 		Metadata: metadataMessage(&b.Metadata),
@@ -126,7 +105,7 @@ func bindingMessage(r fleet.Record) *fleetv1.AccessBinding {
 			Clusters: &fleetv1.ClusterSelection{All: spec.Clusters.All, Names: spec.Clusters.Names, Labels: selectorMessage(spec.Clusters.Labels)},
 			Role:     roleMessage(spec.Role), Rules: rulewire.Messages(spec.Rules), ClusterGroups: spec.ClusterGroups, ExpireTime: catalogwire.Timestamp(spec.ExpiresAt),
 		},
-		Status: &fleetv1.AccessBindingStatus{Clusters: int32(r.Binding.Clusters), Expired: r.Binding.Expired},
+		Status: &fleetv1.AccessBindingStatus{Clusters: int32(status.Clusters), Expired: status.Expired},
 	}
 }
 

@@ -4,9 +4,12 @@
 package people
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/internal/upstream/upstreamwire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
@@ -15,50 +18,30 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-// documentMessage returns the record as a document.
-func documentMessage(r fleet.Record) *fleetv1.Document {
-	switch r.Object.(type) {
+// objectMessage returns the message of a record's object, or nil for a record of nothing.
+func objectMessage(r fleet.Record) proto.Message {
+	switch o := r.Object.(type) {
 	case *catalog.Cluster:
-		return &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: clusterMessage(r)}}
+		return clusterMessage(o, r.Cluster)
 	case *catalog.Repository:
-		return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: repositoryMessage(r)}}
+		return repositoryMessage(o, r.Mirror)
 	case *catalog.Service:
-		return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: serviceMessage(r)}}
+		return serviceMessage(o, r.Service)
 	case *catalog.User:
-		return &fleetv1.Document{Object: &fleetv1.Document_User{User: userMessage(r)}}
+		return userMessage(o)
 	case *catalog.AccessBinding:
-		return &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: bindingMessage(r)}}
+		return bindingMessage(o, r.Binding)
 	}
 	return nil
 }
 
-// tombstoneMessage returns the document of a deleted object, which has a name and nothing else.
-func tombstoneMessage(key catalog.Key) *fleetv1.Document {
-	meta := &typev1.Metadata{Name: key.Name}
-	switch key.Kind {
-	case catalog.KindCluster:
-		return &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{Metadata: meta}}}
-	case catalog.KindRepository:
-		return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{Metadata: meta}}}
-	case catalog.KindService:
-		return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: &fleetv1.Service{Metadata: meta}}}
-	case catalog.KindUser:
-		return &fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: meta}}}
-	case catalog.KindAccessBinding:
-		return &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: &fleetv1.AccessBinding{Metadata: meta}}}
-	case catalog.KindToken: // is no object
-	}
-	return nil
+// messageOf returns the message of a record's object, or nil if the record is of another kind.
+func messageOf[M proto.Message](r fleet.Record) M {
+	message, _ := objectMessage(r).(M)
+	return message
 }
 
-// clusterMessage returns nil if the record is of another kind; so do repositoryMessage and
-// serviceMessage.
-func clusterMessage(r fleet.Record) *fleetv1.Cluster {
-	c, ok := r.Object.(*catalog.Cluster)
-	if !ok {
-		return nil
-	}
-	status := r.Cluster
+func clusterMessage(c *catalog.Cluster, status fleet.ClusterStatus) *fleetv1.Cluster {
 	return &fleetv1.Cluster{
 		Metadata: metadataMessage(&c.Metadata),
 		Spec: &fleetv1.ClusterSpec{
@@ -77,15 +60,11 @@ func clusterMessage(r fleet.Record) *fleetv1.Cluster {
 }
 
 // repositoryMessage never carries the credential, nor the proxy's password.
-func repositoryMessage(r fleet.Record) *fleetv1.Repository {
-	repository, ok := r.Object.(*catalog.Repository)
-	if !ok {
-		return nil
-	}
+func repositoryMessage(repository *catalog.Repository, mirror *catalog.Mirror) *fleetv1.Repository {
 	return &fleetv1.Repository{
 		Metadata: metadataMessage(&repository.Metadata),
 		Spec:     upstreamwire.SpecMessage(repository.Spec.Definition),
-		Status:   mirrorMessage(r.Mirror),
+		Status:   mirrorMessage(mirror),
 	}
 }
 
@@ -94,7 +73,7 @@ func mirrorMessage(m *catalog.Mirror) *gitcachev1.RepositoryState {
 		return nil
 	}
 	return &gitcachev1.RepositoryState{
-		Phase:         gitcachev1.RepositoryPhase(gitcachev1.RepositoryPhase_value["REPOSITORY_PHASE_"+string(m.Phase)]),
+		Phase:         enumname.Value[gitcachev1.RepositoryPhase](string(m.Phase)),
 		Problem:       catalogwire.ProblemMessage(m.Problem),
 		FreshAt:       catalogwire.Timestamp(m.FreshAt),
 		ChangedAt:     catalogwire.Timestamp(m.ChangedAt),
@@ -110,15 +89,11 @@ func mirrorMessage(m *catalog.Mirror) *gitcachev1.RepositoryState {
 	}
 }
 
-func serviceMessage(r fleet.Record) *fleetv1.Service {
-	s, ok := r.Object.(*catalog.Service)
-	if !ok {
-		return nil
-	}
+func serviceMessage(s *catalog.Service, status fleet.ServiceStatus) *fleetv1.Service {
 	return &fleetv1.Service{
 		Metadata: metadataMessage(&s.Metadata),
 		Spec:     serviceSpecMessage(s.Spec),
-		Status:   serviceStatusMessage(s, r.Service),
+		Status:   serviceStatusMessage(s, status),
 	}
 }
 
@@ -130,7 +105,7 @@ func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
 
 func serviceStatusMessage(s *catalog.Service, status fleet.ServiceStatus) *fleetv1.ServiceStatus {
 	m := &fleetv1.ServiceStatus{
-		Phase:              typev1.ServicePhase(typev1.ServicePhase_value["SERVICE_PHASE_"+string(status.Phase)]),
+		Phase:              enumname.Value[typev1.ServicePhase](string(status.Phase)),
 		Problem:            catalogwire.ProblemMessage(status.Problem),
 		Synced:             status.Synced,
 		ObservedGeneration: status.ObservedGeneration,
@@ -149,12 +124,11 @@ func serviceStatusMessage(s *catalog.Service, status fleet.ServiceStatus) *fleet
 
 // configMessage never carries a secret: only its key.
 func configMessage(config *catalog.Config) *fleetv1.ServiceConfig {
-	shown := config.Shown()
-	if shown == nil {
+	if config.Empty() {
 		return nil
 	}
-	m := &fleetv1.ServiceConfig{Values: shown.Values, Secrets: make(map[string]string, len(shown.Secrets))}
-	for key := range shown.Secrets {
+	m := &fleetv1.ServiceConfig{Values: config.Values, Secrets: make(map[string]string, len(config.Secrets))}
+	for key := range config.Secrets {
 		m.Secrets[key] = ""
 	}
 	return m

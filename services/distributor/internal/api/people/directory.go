@@ -20,25 +20,25 @@ import (
 // CreateUser implements FleetService.
 func (s *Service) CreateUser(ctx context.Context, req *fleetv1.CreateUserRequest) (*fleetv1.CreateUserResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Create)(userOf(req.GetUser()), nil)
-	return &fleetv1.CreateUserResponse{User: userMessage(record)}, err
+	return &fleetv1.CreateUserResponse{User: messageOf[*fleetv1.User](record)}, err
 }
 
 // GetUser implements FleetService.
 func (s *Service) GetUser(ctx context.Context, req *fleetv1.GetUserRequest) (*fleetv1.GetUserResponse, error) {
 	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindUser, Name: req.GetName()})
-	return &fleetv1.GetUserResponse{User: userMessage(record)}, err
+	return &fleetv1.GetUserResponse{User: messageOf[*fleetv1.User](record)}, err
 }
 
 // ListUsers implements FleetService.
 func (s *Service) ListUsers(ctx context.Context, req *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
 	records, next, err := s.listOwn(ctx, catalog.KindUser, req.GetPage())
-	return &fleetv1.ListUsersResponse{Users: wire.Each(records, userMessage), NextPageToken: next}, err
+	return &fleetv1.ListUsersResponse{Users: wire.Each(records, messageOf[*fleetv1.User]), NextPageToken: next}, err
 }
 
 // UpdateUser implements FleetService.
 func (s *Service) UpdateUser(ctx context.Context, req *fleetv1.UpdateUserRequest) (*fleetv1.UpdateUserResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Update)(userOf(req.GetUser()), nil)
-	return &fleetv1.UpdateUserResponse{User: userMessage(record)}, err
+	return &fleetv1.UpdateUserResponse{User: messageOf[*fleetv1.User](record)}, err
 }
 
 // DeleteUser implements FleetService.
@@ -49,25 +49,25 @@ func (s *Service) DeleteUser(ctx context.Context, req *fleetv1.DeleteUserRequest
 // CreateAccessBinding implements FleetService.
 func (s *Service) CreateAccessBinding(ctx context.Context, req *fleetv1.CreateAccessBindingRequest) (*fleetv1.CreateAccessBindingResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Create)(bindingOf(req.GetAccessBinding()))
-	return &fleetv1.CreateAccessBindingResponse{AccessBinding: bindingMessage(record)}, err
+	return &fleetv1.CreateAccessBindingResponse{AccessBinding: messageOf[*fleetv1.AccessBinding](record)}, err
 }
 
 // GetAccessBinding implements FleetService.
 func (s *Service) GetAccessBinding(ctx context.Context, req *fleetv1.GetAccessBindingRequest) (*fleetv1.GetAccessBindingResponse, error) {
 	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindAccessBinding, Name: req.GetName()})
-	return &fleetv1.GetAccessBindingResponse{AccessBinding: bindingMessage(record)}, err
+	return &fleetv1.GetAccessBindingResponse{AccessBinding: messageOf[*fleetv1.AccessBinding](record)}, err
 }
 
 // ListAccessBindings implements FleetService.
 func (s *Service) ListAccessBindings(ctx context.Context, req *fleetv1.ListAccessBindingsRequest) (*fleetv1.ListAccessBindingsResponse, error) {
 	records, next, err := s.listOwn(ctx, catalog.KindAccessBinding, req.GetPage())
-	return &fleetv1.ListAccessBindingsResponse{AccessBindings: wire.Each(records, bindingMessage), NextPageToken: next}, err
+	return &fleetv1.ListAccessBindingsResponse{AccessBindings: wire.Each(records, messageOf[*fleetv1.AccessBinding]), NextPageToken: next}, err
 }
 
 // UpdateAccessBinding implements FleetService.
 func (s *Service) UpdateAccessBinding(ctx context.Context, req *fleetv1.UpdateAccessBindingRequest) (*fleetv1.UpdateAccessBindingResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Update)(bindingOf(req.GetAccessBinding()))
-	return &fleetv1.UpdateAccessBindingResponse{AccessBinding: bindingMessage(record)}, err
+	return &fleetv1.UpdateAccessBindingResponse{AccessBinding: messageOf[*fleetv1.AccessBinding](record)}, err
 }
 
 // DeleteAccessBinding implements FleetService.

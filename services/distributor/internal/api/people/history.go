@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -61,7 +62,7 @@ func revisionMessage(r catalog.Revision) *fleetv1.Revision {
 		ConfigDigest: r.ConfigDigest,
 		Digests:      r.Digests,
 		Commits:      r.Commits,
-		Outcome:      fleetv1.RevisionOutcome(fleetv1.RevisionOutcome_value["REVISION_OUTCOME_"+string(r.Outcome)]),
+		Outcome:      enumname.Value[fleetv1.RevisionOutcome](string(r.Outcome)),
 		Problem:      catalogwire.ProblemMessage(r.Problem),
 		PlannedAt:    catalogwire.Timestamp(r.PlannedAt),
 		AppliedAt:    catalogwire.Timestamp(r.AppliedAt),

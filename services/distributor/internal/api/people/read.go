@@ -41,7 +41,7 @@ func (s *Service) GetServerInfo(ctx context.Context, _ *fleetv1.GetServerInfoReq
 // GetCluster implements FleetService.
 func (s *Service) GetCluster(ctx context.Context, req *fleetv1.GetClusterRequest) (*fleetv1.GetClusterResponse, error) {
 	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindCluster, Name: req.GetName()})
-	return &fleetv1.GetClusterResponse{Cluster: clusterMessage(record)}, err
+	return &fleetv1.GetClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
 }
 
 // GetRepository implements FleetService.
@@ -52,13 +52,13 @@ func (s *Service) GetRepository(ctx context.Context, req *fleetv1.GetRepositoryR
 	}
 	records := []fleet.Record{record}
 	s.updateMirrors(ctx, records)
-	return &fleetv1.GetRepositoryResponse{Repository: repositoryMessage(records[0])}, nil
+	return &fleetv1.GetRepositoryResponse{Repository: messageOf[*fleetv1.Repository](records[0])}, nil
 }
 
 // GetService implements FleetService.
 func (s *Service) GetService(ctx context.Context, req *fleetv1.GetServiceRequest) (*fleetv1.GetServiceResponse, error) {
 	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindService, Name: req.GetName()})
-	return &fleetv1.GetServiceResponse{Service: serviceMessage(record)}, err
+	return &fleetv1.GetServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
 }
 
 func (s *Service) get(ctx context.Context, kind catalog.Kind, name string) (fleet.Record, error) {
@@ -82,14 +82,14 @@ func (s *Service) find(ctx context.Context, key catalog.Key) (fleet.Record, erro
 // ListClusters implements FleetService.
 func (s *Service) ListClusters(ctx context.Context, req *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
 	records, next, err := s.listOwn(ctx, catalog.KindCluster, req.GetPage())
-	return &fleetv1.ListClustersResponse{Clusters: wire.Each(records, clusterMessage), NextPageToken: next}, err
+	return &fleetv1.ListClustersResponse{Clusters: wire.Each(records, messageOf[*fleetv1.Cluster]), NextPageToken: next}, err
 }
 
 // ListRepositories implements FleetService.
 func (s *Service) ListRepositories(ctx context.Context, req *fleetv1.ListRepositoriesRequest) (*fleetv1.ListRepositoriesResponse, error) {
 	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindRepository}, req.GetPage())
 	s.updateMirrors(ctx, records)
-	return &fleetv1.ListRepositoriesResponse{Repositories: wire.Each(records, repositoryMessage), NextPageToken: next}, err
+	return &fleetv1.ListRepositoriesResponse{Repositories: wire.Each(records, messageOf[*fleetv1.Repository]), NextPageToken: next}, err
 }
 
 // updateMirrors puts the present states of mirrors into the records of repositories. The view only
@@ -120,7 +120,7 @@ func (s *Service) updateMirrors(ctx context.Context, records []fleet.Record) {
 // ListServices implements FleetService.
 func (s *Service) ListServices(ctx context.Context, req *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
 	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindService, Cluster: req.GetCluster()}, req.GetPage())
-	return &fleetv1.ListServicesResponse{Services: wire.Each(records, serviceMessage), NextPageToken: next}, err
+	return &fleetv1.ListServicesResponse{Services: wire.Each(records, messageOf[*fleetv1.Service]), NextPageToken: next}, err
 }
 
 // concerns returns a function that reports whether a person who is not an administrator may see an

@@ -5,14 +5,13 @@ package people
 
 import (
 	"context"
-	"time"
 
 	"connectrpc.com/connect"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
@@ -38,7 +37,7 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 	defer w.Close()
 	for _, key := range keys() {
 		if record, ok := s.d.View.Get(key); ok {
-			if err := stream.Send(&fleetv1.WatchFleetResponse{Document: documentMessage(record)}); err != nil {
+			if err := stream.Send(&fleetv1.WatchFleetResponse{Document: fleetdoc.Of(objectMessage(record))}); err != nil {
 				return err
 			}
 		}
@@ -46,35 +45,18 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 	if err := stream.Send(&fleetv1.WatchFleetResponse{Synced: true}); err != nil {
 		return err
 	}
-	return s.followFleet(ctx, id.Expires, w, stream)
-}
-
-func (s *Service) followFleet(ctx context.Context, expires time.Time, w *fanout.Watcher[catalog.Key], stream *connect.ServerStream[fleetv1.WatchFleetResponse]) error {
-	heartbeat := time.NewTicker(wire.HeartbeatInterval)
-	defer heartbeat.Stop()
-	expired, stop := wire.Expiry(expires)
-	defer stop()
-	for {
-		select {
-		case <-w.Ready():
-			if err := s.sendChanges(w, stream); err != nil {
-				return err
-			}
-		case <-heartbeat.C:
+	return wire.Stream{
+		Expires: id.Expires,
+		Ready:   w.Ready(),
+		Changed: func() error { return s.sendChanges(w, stream) },
+		Beat: func() error {
 			if _, err := s.admin(ctx); err != nil { // who was may not be any more
 				return err
 			}
-			if err := stream.Send(&fleetv1.WatchFleetResponse{}); err != nil {
-				return err
-			}
-		case <-expired:
-			return wire.TokenInvalid("the access token ended; connect again with a new one")
-		case <-serve.Draining(ctx):
-			return wire.ShuttingDown()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+			return stream.Send(&fleetv1.WatchFleetResponse{})
+		},
+		Drain: wire.ShuttingDown,
+	}.Run(ctx)
 }
 
 func (s *Service) sendChanges(w *fanout.Watcher[catalog.Key], stream *connect.ServerStream[fleetv1.WatchFleetResponse]) error {
@@ -83,9 +65,9 @@ func (s *Service) sendChanges(w *fanout.Watcher[catalog.Key], stream *connect.Se
 		return rpcerr.New(connect.CodeOutOfRange, errorsv1.Reason_REASON_RESUME_EXPIRED, "the watcher fell too far behind; watch again from the beginning")
 	}
 	for _, key := range keys {
-		change := &fleetv1.WatchFleetResponse{Document: tombstoneMessage(key), Deleted: true}
+		change := &fleetv1.WatchFleetResponse{Document: fleetdoc.Named(string(key.Kind), key.Name), Deleted: true}
 		if record, ok := s.d.View.Get(key); ok {
-			change = &fleetv1.WatchFleetResponse{Document: documentMessage(record)}
+			change = &fleetv1.WatchFleetResponse{Document: fleetdoc.Of(objectMessage(record))}
 		}
 		if err := stream.Send(change); err != nil {
 			return err

@@ -5,11 +5,11 @@ package people
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -24,7 +24,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	for i, document := range req.GetDocuments() {
 		object, err := documentOf(document)
 		if err != nil {
-			return nil, wire.Error(fielderr.Within(fmt.Sprintf("documents[%d]", i), err))
+			return nil, wire.Error(fielderr.Within(fielderr.Indexed("documents", i), err))
 		}
 		objects[i] = object
 	}
@@ -39,7 +39,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	for i, outcome := range outcomes {
 		res.Outcomes[i] = &fleetv1.ApplyOutcome{
 			Action:   actionMessage(outcome.Action),
-			Document: documentMessage(s.d.View.Describe(outcome.Object)),
+			Document: fleetdoc.Of(objectMessage(s.d.View.Describe(outcome.Object))),
 		}
 	}
 	return res, nil
@@ -89,13 +89,13 @@ func (s *Service) edit(ctx context.Context, do func(context.Context, catalog.Obj
 // CreateCluster implements FleetService.
 func (s *Service) CreateCluster(ctx context.Context, req *fleetv1.CreateClusterRequest) (*fleetv1.CreateClusterResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Create)(clusterOf(req.GetCluster()))
-	return &fleetv1.CreateClusterResponse{Cluster: clusterMessage(record)}, err
+	return &fleetv1.CreateClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
 }
 
 // UpdateCluster implements FleetService.
 func (s *Service) UpdateCluster(ctx context.Context, req *fleetv1.UpdateClusterRequest) (*fleetv1.UpdateClusterResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Update)(clusterOf(req.GetCluster()))
-	return &fleetv1.UpdateClusterResponse{Cluster: clusterMessage(record)}, err
+	return &fleetv1.UpdateClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
 }
 
 // DeleteCluster implements FleetService.
@@ -106,13 +106,13 @@ func (s *Service) DeleteCluster(ctx context.Context, req *fleetv1.DeleteClusterR
 // CreateRepository implements FleetService.
 func (s *Service) CreateRepository(ctx context.Context, req *fleetv1.CreateRepositoryRequest) (*fleetv1.CreateRepositoryResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Create)(repositoryOf(req.GetRepository()))
-	return &fleetv1.CreateRepositoryResponse{Repository: repositoryMessage(record)}, err
+	return &fleetv1.CreateRepositoryResponse{Repository: messageOf[*fleetv1.Repository](record)}, err
 }
 
 // UpdateRepository implements FleetService.
 func (s *Service) UpdateRepository(ctx context.Context, req *fleetv1.UpdateRepositoryRequest) (*fleetv1.UpdateRepositoryResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Update)(repositoryOf(req.GetRepository()))
-	return &fleetv1.UpdateRepositoryResponse{Repository: repositoryMessage(record)}, err
+	return &fleetv1.UpdateRepositoryResponse{Repository: messageOf[*fleetv1.Repository](record)}, err
 }
 
 // DeleteRepository implements FleetService.
@@ -123,13 +123,13 @@ func (s *Service) DeleteRepository(ctx context.Context, req *fleetv1.DeleteRepos
 // CreateService implements FleetService.
 func (s *Service) CreateService(ctx context.Context, req *fleetv1.CreateServiceRequest) (*fleetv1.CreateServiceResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Create)(serviceOf(req.GetService()))
-	return &fleetv1.CreateServiceResponse{Service: serviceMessage(record)}, err
+	return &fleetv1.CreateServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
 }
 
 // UpdateService implements FleetService.
 func (s *Service) UpdateService(ctx context.Context, req *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
 	record, err := s.edit(ctx, s.d.Editor.Update)(serviceOf(req.GetService()))
-	return &fleetv1.UpdateServiceResponse{Service: serviceMessage(record)}, err
+	return &fleetv1.UpdateServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
 }
 
 // DeleteService implements FleetService.

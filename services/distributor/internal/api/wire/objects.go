@@ -8,6 +8,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
@@ -22,11 +23,6 @@ const (
 	maxTestLog = 4 << 10
 )
 
-const (
-	healthPrefix = "HEALTH_"
-	actionPrefix = "DRY_RUN_ACTION_"
-)
-
 func refMessage(r catalog.ObjectRef) *typev1.ObjectRef {
 	return &typev1.ObjectRef{Group: r.Group, Version: r.Version, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
 }
@@ -37,13 +33,13 @@ func refOf(m *typev1.ObjectRef) catalog.ObjectRef {
 
 func statusMessage(o catalog.ObjectStatus) *typev1.ObjectStatus {
 	return &typev1.ObjectStatus{
-		Ref: refMessage(o.ObjectRef), Health: typev1.Health(typev1.Health_value[healthPrefix+o.Health]), Problem: catalogwire.ProblemMessage(o.Problem),
+		Ref: refMessage(o.ObjectRef), Health: enumname.Value[typev1.Health](o.Health), Problem: catalogwire.ProblemMessage(o.Problem),
 	}
 }
 
 func statusOf(m *typev1.ObjectStatus) catalog.ObjectStatus {
 	return catalog.ObjectStatus{
-		ObjectRef: refOf(m.GetRef()), Health: strings.TrimPrefix(m.GetHealth().String(), healthPrefix), Problem: catalogwire.ProblemOf(m.GetProblem()),
+		ObjectRef: refOf(m.GetRef()), Health: enumname.Of(m.GetHealth()), Problem: catalogwire.ProblemOf(m.GetProblem()),
 	}
 }
 
@@ -89,7 +85,7 @@ func dryRunMessage(d *catalog.DryRun) *distributorv1.DryRunReport {
 		Created: d.Created, Updated: d.Updated, Deleted: d.Deleted, Unchanged: d.Unchanged,
 		Changes: Each(d.Changes, func(c catalog.DryRunChange) *distributorv1.DryRunChange {
 			return &distributorv1.DryRunChange{
-				Ref: refMessage(c.ObjectRef), Action: distributorv1.DryRunAction(distributorv1.DryRunAction_value[actionPrefix+c.Action]),
+				Ref: refMessage(c.ObjectRef), Action: enumname.Value[distributorv1.DryRunAction](c.Action),
 			}
 		}),
 	}
@@ -102,7 +98,7 @@ func dryRunOf(m *distributorv1.DryRunReport) *catalog.DryRun {
 	return &catalog.DryRun{
 		Created: m.GetCreated(), Updated: m.GetUpdated(), Deleted: m.GetDeleted(), Unchanged: m.GetUnchanged(),
 		Changes: Each(first(m.GetChanges(), maxReportObjects), func(c *distributorv1.DryRunChange) catalog.DryRunChange {
-			return catalog.DryRunChange{ObjectRef: refOf(c.GetRef()), Action: strings.TrimPrefix(c.GetAction().String(), actionPrefix)}
+			return catalog.DryRunChange{ObjectRef: refOf(c.GetRef()), Action: enumname.Of(c.GetAction())}
 		}),
 	}
 }

@@ -4,10 +4,9 @@
 package wire
 
 import (
-	"strings"
-
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
@@ -17,7 +16,7 @@ func ReportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 	return &distributorv1.ServiceReport{
 		Service:             s.Name,
 		ServiceUid:          s.UID,
-		Phase:               typev1.ServicePhase(typev1.ServicePhase_value["SERVICE_PHASE_"+string(r.Phase)]),
+		Phase:               enumname.Value[typev1.ServicePhase](string(r.Phase)),
 		Problem:             catalogwire.ProblemMessage(r.Problem),
 		ObservedSpecDigest:  r.ObservedSpecDigest,
 		AppliedDigests:      r.AppliedDigests,
@@ -70,7 +69,7 @@ func timingsOf(m *distributorv1.Timings) catalog.Timings {
 // ReportOf returns the report of a message.
 func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 	return catalog.ServiceReport{
-		Phase:               phaseOf(m.GetPhase()),
+		Phase:               catalog.Phase(enumname.Of(m.GetPhase())),
 		Problem:             catalogwire.ProblemOf(m.GetProblem()),
 		ObservedSpecDigest:  m.GetObservedSpecDigest(),
 		AppliedDigests:      m.GetAppliedDigests(),
@@ -97,11 +96,4 @@ func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		Guarded:              Each(first(m.GetGuarded(), maxReportObjects), refOf),
 		Objects:              Each(first(m.GetObjects(), maxReportObjects), statusOf),
 	}
-}
-
-func phaseOf(p typev1.ServicePhase) catalog.Phase {
-	if p == typev1.ServicePhase_SERVICE_PHASE_UNSPECIFIED {
-		return catalog.PhaseUnknown
-	}
-	return catalog.Phase(strings.TrimPrefix(p.String(), "SERVICE_PHASE_"))
 }

@@ -4,18 +4,55 @@
 package wire
 
 import (
+	"context"
 	"time"
+
+	"github.com/leatdev/leat/internal/serve"
 )
 
 // HeartbeatInterval is how often a stream sends something when nothing happens.
 const HeartbeatInterval = 20 * time.Second
 
-// Expiry returns a channel that receives a value at the time, or never if it is zero, and a
-// function that releases it.
-func Expiry(at time.Time) (<-chan time.Time, func() bool) {
-	if at.IsZero() {
-		return nil, func() bool { return false }
+// Stream is what the streams of both audiences do by turns.
+type Stream struct {
+	// Expires is when the caller's access token ends; zero: never.
+	Expires time.Time
+	// Ready receives a value when there is something to send, which Changed then sends.
+	Ready   <-chan struct{}
+	Changed func() error
+	// Beat sends something when nothing happens.
+	Beat func() error
+	// Drain ends the stream because the replica stops.
+	Drain func() error
+}
+
+// Run sends what there is until the stream ends: with the first error, with the access token, with
+// the replica, or with ctx.
+func (s Stream) Run(ctx context.Context) error {
+	heartbeat := time.NewTicker(HeartbeatInterval)
+	defer heartbeat.Stop()
+	var expired <-chan time.Time
+	if !s.Expires.IsZero() {
+		timer := time.NewTimer(time.Until(s.Expires))
+		defer timer.Stop()
+		expired = timer.C
 	}
-	timer := time.NewTimer(time.Until(at))
-	return timer.C, timer.Stop
+	for {
+		var err error
+		select {
+		case <-s.Ready:
+			err = s.Changed()
+		case <-heartbeat.C:
+			err = s.Beat()
+		case <-expired:
+			return TokenInvalid("the access token ended; connect again with a new one")
+		case <-serve.Draining(ctx):
+			return s.Drain()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

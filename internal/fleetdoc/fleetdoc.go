@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fleetdoc finds objects in messages of type leat.fleet.v1.Document, and puts them there,
+// whatever their kind. The message is the only list of kinds: a kind is the name of the type of one
+// of its fields, such as "Service", and every object has metadata.
+package fleetdoc
+
+import (
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+)
+
+// Kinds returns the field of each kind.
+func Kinds() map[string]protoreflect.FieldDescriptor {
+	fields := oneof().Fields()
+	kinds := make(map[string]protoreflect.FieldDescriptor, fields.Len())
+	for i := range fields.Len() {
+		kinds[string(fields.Get(i).Message().Name())] = fields.Get(i)
+	}
+	return kinds
+}
+
+// Of returns the document of an object. Any other message, and a nil one, give an empty document.
+func Of(object proto.Message) *fleetv1.Document {
+	document := &fleetv1.Document{}
+	if object == nil || !object.ProtoReflect().IsValid() {
+		return document
+	}
+	message := object.ProtoReflect()
+	if field := Kinds()[string(message.Descriptor().Name())]; field != nil && field.Message() == message.Descriptor() {
+		document.ProtoReflect().Set(field, protoreflect.ValueOfMessage(message))
+	}
+	return document
+}
+
+// Named returns the document of an object that has nothing but a kind and a name. A kind that does
+// not exist gives an empty document.
+func Named(kind, name string) *fleetv1.Document {
+	document := &fleetv1.Document{}
+	if field := Kinds()[kind]; field != nil {
+		object := document.ProtoReflect().Mutable(field).Message()
+		metadata := &typev1.Metadata{Name: name}
+		object.Set(field.Message().Fields().ByName("metadata"), protoreflect.ValueOfMessage(metadata.ProtoReflect()))
+	}
+	return document
+}
+
+// Object returns the object in a document, or nil if there is none.
+func Object(document *fleetv1.Document) protoreflect.Message {
+	field := document.ProtoReflect().WhichOneof(oneof())
+	if field == nil {
+		return nil
+	}
+	return document.ProtoReflect().Get(field).Message()
+}
+
+func oneof() protoreflect.OneofDescriptor {
+	return (&fleetv1.Document{}).ProtoReflect().Descriptor().Oneofs().ByName("object")
+}
