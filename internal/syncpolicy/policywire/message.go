@@ -5,46 +5,9 @@ package policywire
 
 import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
-
-// The values of enums, the default first. An unspecified one means the default, which is not
-// written.
-
-func driftModes() map[typev1.DriftMode]syncpolicy.DriftMode {
-	return map[typev1.DriftMode]syncpolicy.DriftMode{
-		typev1.DriftMode_DRIFT_MODE_UNSPECIFIED: syncpolicy.DriftCorrect,
-		typev1.DriftMode_DRIFT_MODE_CORRECT:     syncpolicy.DriftCorrect,
-		typev1.DriftMode_DRIFT_MODE_REPORT:      syncpolicy.DriftReport,
-		typev1.DriftMode_DRIFT_MODE_OFF:         syncpolicy.DriftOff,
-	}
-}
-
-func conflictActions() map[typev1.ConflictAction]syncpolicy.ConflictAction {
-	return map[typev1.ConflictAction]syncpolicy.ConflictAction{
-		typev1.ConflictAction_CONFLICT_ACTION_UNSPECIFIED: syncpolicy.ConflictReport,
-		typev1.ConflictAction_CONFLICT_ACTION_REPORT:      syncpolicy.ConflictReport,
-		typev1.ConflictAction_CONFLICT_ACTION_FORCE:       syncpolicy.ConflictForce,
-		typev1.ConflictAction_CONFLICT_ACTION_YIELD:       syncpolicy.ConflictYield,
-	}
-}
-
-func adoptions() map[typev1.Adoption]syncpolicy.Adoption {
-	return map[typev1.Adoption]syncpolicy.Adoption{
-		typev1.Adoption_ADOPTION_UNSPECIFIED: syncpolicy.AdoptAlways,
-		typev1.Adoption_ADOPTION_ALWAYS:      syncpolicy.AdoptAlways,
-		typev1.Adoption_ADOPTION_NEVER:       syncpolicy.AdoptNever,
-	}
-}
-
-func propagations() map[typev1.DeletePropagation]syncpolicy.Propagation {
-	return map[typev1.DeletePropagation]syncpolicy.Propagation{
-		typev1.DeletePropagation_DELETE_PROPAGATION_UNSPECIFIED: syncpolicy.DeleteForeground,
-		typev1.DeletePropagation_DELETE_PROPAGATION_FOREGROUND:  syncpolicy.DeleteForeground,
-		typev1.DeletePropagation_DELETE_PROPAGATION_BACKGROUND:  syncpolicy.DeleteBackground,
-		typev1.DeletePropagation_DELETE_PROPAGATION_ORPHAN:      syncpolicy.DeleteOrphan,
-	}
-}
 
 // PolicyMessage returns what the policy is on the wire; nil where it says nothing.
 func PolicyMessage(p syncpolicy.Policy) *typev1.SyncPolicy {
@@ -52,10 +15,10 @@ func PolicyMessage(p syncpolicy.Policy) *typev1.SyncPolicy {
 		return nil
 	}
 	return &typev1.SyncPolicy{
-		Drift:          number(driftModes(), p.Drift),
+		Drift:          enumname.Value[typev1.DriftMode](string(p.Drift)),
 		Ignore:         list(p.Ignore, ignoreMessage),
 		Conflicts:      list(p.Conflicts, conflictMessage),
-		Adoption:       number(adoptions(), p.Adoption),
+		Adoption:       enumname.Value[typev1.Adoption](string(p.Adoption)),
 		Recreate:       p.Recreate,
 		Deletion:       deletionMessage(p.Deletion),
 		DependsOn:      list(p.DependsOn, dependencyMessage),
@@ -81,22 +44,6 @@ func SettingsMessage(s syncpolicy.AgentSettings) *typev1.AgentSettings {
 	}
 }
 
-// number finds the value on the wire: the lowest that is written, so the default is unspecified.
-func number[E ~int32, T comparable](values map[E]T, value T) E {
-	var found E
-	if values[found] == value {
-		return found
-	}
-	for candidate, meaning := range values {
-		if meaning == value {
-			return candidate
-		}
-	}
-	return found
-}
-
-func choice[E ~int32, T any](values map[E]T, number E) T { return values[number] }
-
 func ignoreMessage(r syncpolicy.IgnoreRule) *typev1.IgnoreRule {
 	m := &typev1.IgnoreRule{Pointers: texts(r.Pointers), Managers: texts(r.Managers)}
 	if s := r.Objects; s != (syncpolicy.Selector{}) {
@@ -107,7 +54,7 @@ func ignoreMessage(r syncpolicy.IgnoreRule) *typev1.IgnoreRule {
 
 // conflictMessage writes the action in any case: a rule without one says nothing to a reader.
 func conflictMessage(r syncpolicy.ConflictRule) *typev1.ConflictRule {
-	m := &typev1.ConflictRule{Manager: r.Manager, Action: number(conflictActions(), r.Action)}
+	m := &typev1.ConflictRule{Manager: r.Manager, Action: enumname.Value[typev1.ConflictAction](string(r.Action))}
 	if m.GetAction() == typev1.ConflictAction_CONFLICT_ACTION_UNSPECIFIED {
 		m.Action = typev1.ConflictAction_CONFLICT_ACTION_REPORT
 	}
@@ -119,7 +66,7 @@ func deletionMessage(d syncpolicy.Deletion) *typev1.Deletion {
 		return nil
 	}
 	return &typev1.Deletion{
-		Propagation: number(propagations(), d.Propagation), Timeout: span(d.Timeout), Detach: d.Detach,
+		Propagation: enumname.Value[typev1.DeletePropagation](string(d.Propagation)), Timeout: span(d.Timeout), Detach: d.Detach,
 		Namespaces: d.Namespaces, Definitions: d.Definitions, VolumeClaims: d.VolumeClaims,
 	}
 }

@@ -9,17 +9,10 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
-
-func renderers() map[distributorv1.Renderer]syncpolicy.Renderer {
-	return map[distributorv1.Renderer]syncpolicy.Renderer{
-		distributorv1.Renderer_RENDERER_UNSPECIFIED: syncpolicy.RenderAuto,
-		distributorv1.Renderer_RENDERER_PLAIN:       syncpolicy.RenderPlain,
-		distributorv1.Renderer_RENDERER_KUSTOMIZE:   syncpolicy.RenderKustomize,
-	}
-}
 
 // Wanted returns the options in a service's document, as their owner wrote them. The error is a
 // *fielderr.Error whose path begins at the spec.
@@ -28,7 +21,7 @@ func Wanted(m *fleetv1.ServiceSpec) (syncpolicy.Options, error) {
 	if sync == nil {
 		sync = &fleetv1.SyncOptions{}
 	}
-	if _, isKnown := renderers()[m.GetRenderer()]; !isKnown {
+	if !isKnown(m.GetRenderer()) {
 		return syncpolicy.Options{}, unknown("renderer", "has a value that is not known")
 	}
 	if d := sync.GetHealthTimeout(); d != nil && d.CheckValid() != nil {
@@ -39,13 +32,13 @@ func Wanted(m *fleetv1.ServiceSpec) (syncpolicy.Options, error) {
 		Namespace: m.GetNamespace(), CreateNamespace: sync.CreateNamespace, Prune: sync.Prune,
 		HealthTimeout: sync.GetHealthTimeout().AsDuration(), ForceConflicts: sync.GetForceConflicts(),
 		PruneConfirmation: sync.GetPruneConfirmation(), Paused: m.GetPaused(), DryRun: m.GetDryRun(),
-		Renderer: choice(renderers(), m.GetRenderer()), Policy: policy,
+		Renderer: word[syncpolicy.Renderer](m.GetRenderer(), 0), Policy: policy,
 	}, fielderr.Within("policy", err)
 }
 
 // SetWanted writes the options into a service's document: the reverse of Wanted.
 func SetWanted(m *fleetv1.ServiceSpec, o syncpolicy.Options) {
-	m.Namespace, m.Renderer, m.Paused, m.DryRun = o.Namespace, number(renderers(), o.Renderer), o.Paused, o.DryRun
+	m.Namespace, m.Renderer, m.Paused, m.DryRun = o.Namespace, enumname.Value[distributorv1.Renderer](string(o.Renderer)), o.Paused, o.DryRun
 	m.Policy = PolicyMessage(o.Policy)
 	sync := &fleetv1.SyncOptions{
 		CreateNamespace: o.CreateNamespace, Prune: o.Prune, HealthTimeout: span(o.HealthTimeout),
@@ -65,7 +58,7 @@ func Planned(m *distributorv1.ApplySpec) (syncpolicy.Options, error) {
 		Namespace: m.GetNamespace(), CreateNamespace: new(m.GetCreateNamespace()), Prune: new(m.GetPrune()),
 		HealthTimeout: m.GetHealthTimeout().AsDuration(), ForceConflicts: m.GetForceConflicts(),
 		PruneConfirmation: m.GetPruneConfirmation(), Paused: m.GetPaused(), DryRun: m.GetDryRun(),
-		Renderer: choice(renderers(), m.GetRenderer()), Policy: policy,
+		Renderer: word[syncpolicy.Renderer](m.GetRenderer(), 0), Policy: policy,
 	}, err
 }
 
@@ -75,6 +68,6 @@ func PlanMessage(o syncpolicy.Options) *distributorv1.ApplySpec {
 		Namespace: o.Namespace, CreateNamespace: o.CreatesNamespace(), Prune: o.Prunes(),
 		HealthTimeout: durationpb.New(o.HealthTimeout), ForceConflicts: o.ForceConflicts,
 		PruneConfirmation: o.PruneConfirmation, Paused: o.Paused, DryRun: o.DryRun,
-		Renderer: number(renderers(), o.Renderer), Policy: PolicyMessage(o.Policy),
+		Renderer: enumname.Value[distributorv1.Renderer](string(o.Renderer)), Policy: PolicyMessage(o.Policy),
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
@@ -28,10 +29,10 @@ func Policy(m *typev1.SyncPolicy) (syncpolicy.Policy, error) {
 		return syncpolicy.Policy{}, err
 	}
 	return syncpolicy.Policy{
-		Drift:          choice(driftModes(), m.GetDrift()),
+		Drift:          word[syncpolicy.DriftMode](m.GetDrift(), typev1.DriftMode_DRIFT_MODE_CORRECT),
 		Ignore:         list(m.GetIgnore(), ignoreRule),
 		Conflicts:      list(m.GetConflicts(), conflictRule),
-		Adoption:       choice(adoptions(), m.GetAdoption()),
+		Adoption:       word[syncpolicy.Adoption](m.GetAdoption(), typev1.Adoption_ADOPTION_ALWAYS),
 		Recreate:       m.GetRecreate(),
 		Deletion:       deletion(m.GetDeletion()),
 		DependsOn:      list(m.GetDependsOn(), dependency),
@@ -66,12 +67,12 @@ func ignoreRule(m *typev1.IgnoreRule) syncpolicy.IgnoreRule {
 }
 
 func conflictRule(m *typev1.ConflictRule) syncpolicy.ConflictRule {
-	return syncpolicy.ConflictRule{Manager: m.GetManager(), Action: choice(conflictActions(), m.GetAction())}
+	return syncpolicy.ConflictRule{Manager: m.GetManager(), Action: word[syncpolicy.ConflictAction](m.GetAction(), typev1.ConflictAction_CONFLICT_ACTION_REPORT)}
 }
 
 func deletion(m *typev1.Deletion) syncpolicy.Deletion {
 	return syncpolicy.Deletion{
-		Propagation: choice(propagations(), m.GetPropagation()), Timeout: m.GetTimeout().AsDuration(), Detach: m.GetDetach(),
+		Propagation: word[syncpolicy.Propagation](m.GetPropagation(), typev1.DeletePropagation_DELETE_PROPAGATION_FOREGROUND), Timeout: m.GetTimeout().AsDuration(), Detach: m.GetDetach(),
 		Namespaces: m.GetNamespaces(), Definitions: m.GetDefinitions(), VolumeClaims: m.GetVolumeClaims(),
 	}
 }
@@ -106,6 +107,23 @@ func healthRule(m *typev1.HealthRule) syncpolicy.HealthRule {
 		Group: m.GetGroup(), Kind: m.GetKind(), Healthy: m.GetHealthy(), Progressing: m.GetProgressing(), Degraded: m.GetDegraded(),
 		Message: m.GetMessage(),
 	}
+}
+
+// word returns the value of an enum as syncpolicy writes it: its name in small letters. It returns
+// the empty word for the default, whether that is written out or not, and for a value that this
+// version does not know.
+func word[T ~string, E interface {
+	~int32
+	protoreflect.Enum
+}](value, byDefault E) T {
+	if value == byDefault || !isKnown(value) {
+		return ""
+	}
+	return T(strings.ToLower(enumname.Of(value)))
+}
+
+func isKnown(value protoreflect.Enum) bool {
+	return value.Descriptor().Values().ByNumber(value.Number()) != nil
 }
 
 // list is nil where there is nothing.

@@ -9,21 +9,18 @@
 package upstreamwire
 
 import (
+	"cmp"
 	"strings"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/upstream"
-)
-
-// Prefixes of the names of enum values.
-const (
-	typePrefix = "REPOSITORY_TYPE_"
-	modePrefix = "VERIFICATION_MODE_"
 )
 
 // message is what a RepositorySpec and a RepositoryDefinition have in common.
@@ -52,7 +49,7 @@ func Definition(m message) (upstream.Definition, error) {
 		return upstream.Definition{}, fielderr.New("poll_interval", "is not a valid duration")
 	}
 	return upstream.Definition{
-		Type: kind(m.GetType()), URL: m.GetUrl(), PollInterval: m.GetPollInterval().AsDuration(), Credential: Credential(m.GetCredential()),
+		Type: name[upstream.Type](m.GetType()), URL: m.GetUrl(), PollInterval: m.GetPollInterval().AsDuration(), Credential: Credential(m.GetCredential()),
 		CAPEM: m.GetCaPem(), ProxyURL: secret.Text(m.GetProxyUrl()), Suspended: m.GetSuspended(),
 		WebhookSecret: secret.Text(m.GetWebhookSecret()), Verification: verification(m.GetVerification()), PartialClone: m.GetPartialClone(),
 	}, nil
@@ -84,23 +81,13 @@ func interval(d upstream.Definition) *durationpb.Duration {
 	return durationpb.New(d.PollInterval)
 }
 
-// kind returns the type of a message, empty where it is not given.
-func kind(t gitcachev1.RepositoryType) upstream.Type {
-	if t == gitcachev1.RepositoryType_REPOSITORY_TYPE_UNSPECIFIED {
-		return ""
-	}
-	return upstream.Type(name(t.String(), typePrefix))
-}
-
 // kindMessage returns the message of a type, with the default written out.
 func kindMessage(t upstream.Type) gitcachev1.RepositoryType {
-	d := upstream.Definition{Type: t}.WithDefaults()
-	return gitcachev1.RepositoryType(gitcachev1.RepositoryType_value[typePrefix+strings.ToUpper(string(d.Type))])
+	return enumname.Value[gitcachev1.RepositoryType](string(upstream.Definition{Type: t}.WithDefaults().Type))
 }
 
-// name returns the lower-case name of an enum value without its prefix, or the number of a value
-// that has no name.
-func name(value, prefix string) string { return strings.ToLower(strings.TrimPrefix(value, prefix)) }
+// name returns the lower-case name of an enum's value, or "" if it is not given.
+func name[T ~string](value protoreflect.Enum) T { return T(strings.ToLower(enumname.Of(value))) }
 
 // Credential returns the credential of a message. One that authenticates nothing is the zero
 // Credential, whatever else the message holds.
@@ -162,7 +149,7 @@ func verification(m *gitcachev1.Verification) upstream.Verification {
 	if m == nil {
 		return upstream.Verification{}
 	}
-	mode := upstream.Mode(name(m.GetMode().String(), modePrefix))
+	mode := cmp.Or(name[upstream.Mode](m.GetMode()), "unspecified")
 	return upstream.Verification{Mode: mode, PGPKeys: m.GetPgpKeys(), SSHAllowedSigners: m.GetSshAllowedSigners()}
 }
 
@@ -171,6 +158,6 @@ func verificationMessage(v upstream.Verification) *gitcachev1.Verification {
 	if v.Mode == upstream.ModeNone {
 		return nil
 	}
-	mode := gitcachev1.VerificationMode(gitcachev1.VerificationMode_value[modePrefix+strings.ToUpper(string(v.Mode))])
+	mode := enumname.Value[gitcachev1.VerificationMode](string(v.Mode))
 	return &gitcachev1.Verification{Mode: mode, PgpKeys: v.PGPKeys, SshAllowedSigners: v.SSHAllowedSigners}
 }
