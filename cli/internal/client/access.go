@@ -29,10 +29,9 @@ type AccessToken struct {
 const reserve = 5 * time.Minute
 
 // AccessToken returns a token from cacheDir, or a new one that it stores there, readable only by
-// its owner. A cache that cannot be used only costs time. apiToken is the token that the client was
-// made with. Each API token has its own cached tokens.
-func (c *Client) AccessToken(ctx context.Context, cacheDir, apiToken string) (AccessToken, error) {
-	path := filepath.Join(cacheDir, cacheName(c.server, apiToken))
+// its owner. A cache that cannot be used only costs time. Each API token has its own cached tokens.
+func (c *Client) AccessToken(ctx context.Context, cacheDir string) (AccessToken, error) {
+	path := filepath.Join(cacheDir, cacheName(c.params.Server, c.params.Token))
 	if kept, ok := readCached(path, time.Now()); ok {
 		return kept, nil
 	}
@@ -57,10 +56,7 @@ func cacheName(server, apiToken string) string {
 
 func readCached(path string, now time.Time) (token AccessToken, ok bool) {
 	content, err := os.ReadFile(path)
-	if err != nil {
-		return AccessToken{}, false
-	}
-	if err := json.Unmarshal(content, &token); err != nil {
+	if err != nil || json.Unmarshal(content, &token) != nil {
 		return AccessToken{}, false
 	}
 	return token, token.Token != "" && now.Add(reserve).Before(token.Expires)

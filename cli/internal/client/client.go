@@ -25,7 +25,7 @@ type Params struct {
 type Client struct {
 	fleetv1connect.FleetServiceClient
 
-	server string
+	params Params // Server without a slash at its end
 }
 
 // New returns a client. It makes no connection yet.
@@ -39,8 +39,12 @@ func New(p Params) (*Client, error) {
 		return nil, fmt.Errorf("connect to %q: %w", p.Server, err)
 	}
 	fleet := fleetv1connect.NewFleetServiceClient(base.HTTP, base.BaseURL, base.Options...)
-	return &Client{FleetServiceClient: fleet, server: base.BaseURL}, nil
+	p.Server = base.BaseURL
+	return &Client{FleetServiceClient: fleet, params: p}, nil
 }
 
 // Server returns the base URL that the client was made for.
-func (c *Client) Server() string { return c.server }
+func (c *Client) Server() string { return c.params.Server }
+
+// CAPEM returns the certificates that the client was made with.
+func (c *Client) CAPEM() []byte { return c.params.CAPEM }

@@ -13,10 +13,10 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/leatdev/leat/cli/internal/client"
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/fleettest"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 func newClient(t *testing.T, hub *fleettest.Hub, token string) *client.Client {
@@ -29,7 +29,7 @@ func newClient(t *testing.T, hub *fleettest.Hub, token string) *client.Client {
 }
 
 func service(name string) *fleetv1.Document {
-	return document.Of(&fleetv1.Service{Metadata: &typev1.Metadata{Name: name}, Status: fleettest.Healthy()})
+	return fleetdoc.Of(&fleetv1.Service{Metadata: &typev1.Metadata{Name: name}, Status: fleettest.Healthy()})
 }
 
 // A watch survives the connection on which it began.
@@ -80,8 +80,8 @@ func TestAccessTokenIsKept(t *testing.T) {
 	t.Parallel()
 	hub := fleettest.Start(t)
 	c, dir := newClient(t, hub, fleettest.Token), filepath.Join(t.TempDir(), "tokens")
-	for _, person := range []string{"me", "me", "somebody else"} {
-		if _, err := c.AccessToken(t.Context(), dir, person); err != nil {
+	for _, person := range []*client.Client{c, c, newClient(t, hub, fleettest.Token+"-of-somebody-else")} {
+		if _, err := person.AccessToken(t.Context(), dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestAccessTokenIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if token, err := c.AccessToken(t.Context(), dir, "me"); err != nil || token.Token != "jwt-3" {
+	if token, err := c.AccessToken(t.Context(), dir); err != nil || token.Token != "jwt-3" {
 		t.Errorf("with a broken cache: got %q, %v, want a new token", token.Token, err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 // Pages calls list for one page after the other, and returns the items of all pages. The page belongs
@@ -63,7 +63,7 @@ func (c *Client) List(ctx context.Context, kind string) ([]*fleetv1.Document, er
 func documents[M proto.Message](objects []M, err error) ([]*fleetv1.Document, error) {
 	var all []*fleetv1.Document
 	for _, object := range objects {
-		all = append(all, document.Of(object))
+		all = append(all, fleetdoc.Of(object))
 	}
 	return all, err
 }
@@ -87,19 +87,19 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	switch kind {
 	case "Cluster":
 		response, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: name})
-		return document.Of(response.GetCluster()), err
+		return fleetdoc.Of(response.GetCluster()), err
 	case "Repository":
 		response, err := c.GetRepository(ctx, &fleetv1.GetRepositoryRequest{Name: name})
-		return document.Of(response.GetRepository()), err
+		return fleetdoc.Of(response.GetRepository()), err
 	case "Service":
 		response, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
-		return document.Of(response.GetService()), err
+		return fleetdoc.Of(response.GetService()), err
 	case "User":
 		response, err := c.GetUser(ctx, &fleetv1.GetUserRequest{Name: name})
-		return document.Of(response.GetUser()), err
+		return fleetdoc.Of(response.GetUser()), err
 	case "AccessBinding":
 		response, err := c.GetAccessBinding(ctx, &fleetv1.GetAccessBindingRequest{Name: name})
-		return document.Of(response.GetAccessBinding()), err
+		return fleetdoc.Of(response.GetAccessBinding()), err
 	default:
 		return nil, fmt.Errorf("get %s: this version of leat does not support it", kind)
 	}

@@ -18,13 +18,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leatdev/leat/cli/internal/command"
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/fleettest"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 func TestMain(m *testing.M) {
@@ -87,7 +87,7 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 		service.Metadata.Generation = 2
 	case "unfetched":
 		service.Spec.Sources = []*typev1.Source{{Repository: "away"}}
-		ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(&fleetv1.Repository{
+		ts.Value(hubKey{}).(*fleettest.Hub).Put(fleetdoc.Of(&fleetv1.Repository{
 			Metadata: &typev1.Metadata{Name: "away"},
 			Status: &gitcachev1.RepositoryState{Problem: &typev1.Problem{
 				Reason: errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE, Message: "no answer",
@@ -145,7 +145,7 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 	default:
 		ts.Fatalf("unknown state %q", args[1])
 	}
-	ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(service))
+	ts.Value(hubKey{}).(*fleettest.Hub).Put(fleetdoc.Of(service))
 }
 
 // putCluster stores a cluster in a state that its agent reported: cluster NAME
@@ -191,7 +191,7 @@ func putCluster(ts *testscript.TestScript, _ bool, args []string) {
 	default:
 		ts.Fatalf("unknown state %q", args[1])
 	}
-	ts.Value(hubKey{}).(*fleettest.Hub).Put(document.Of(&fleetv1.Cluster{Metadata: &typev1.Metadata{Name: args[0]}, Status: status}))
+	ts.Value(hubKey{}).(*fleettest.Hub).Put(fleetdoc.Of(&fleetv1.Cluster{Metadata: &typev1.Metadata{Name: args[0]}, Status: status}))
 }
 
 // putHistory gives a service three revisions: history NAME.

@@ -29,6 +29,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 const (
@@ -125,7 +126,7 @@ func (d *decoder) object(node *yaml.Node) {
 		d.list(node)
 		return
 	}
-	field := kinds()[kind]
+	field := fleetdoc.Kinds()[kind]
 	if field == nil {
 		d.problem(child(node, "kind"), "kind", fmt.Sprintf("unknown kind %q%s", kind, Suggest(kind, kindNames())))
 		return

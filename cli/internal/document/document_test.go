@@ -24,6 +24,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 )
@@ -78,11 +79,11 @@ status:
 func wantFleet() []*fleetv1.Document {
 	prune := false
 	return []*fleetv1.Document{
-		document.Of(&fleetv1.Cluster{
+		fleetdoc.Of(&fleetv1.Cluster{
 			Metadata: &typev1.Metadata{Name: "demo", Labels: map[string]string{"stage": "dev", "example.com/team": "shop"}},
 			Spec:     &fleetv1.ClusterSpec{Description: "A laptop"},
 		}),
-		document.Of(&fleetv1.Repository{
+		fleetdoc.Of(&fleetv1.Repository{
 			Metadata: &typev1.Metadata{Name: "shop"},
 			Spec: &fleetv1.RepositorySpec{
 				Type:         gitcachev1.RepositoryType_REPOSITORY_TYPE_GIT,
@@ -94,7 +95,7 @@ func wantFleet() []*fleetv1.Document {
 				WebhookSecret: proto.String("sixteen bytes or more"),
 			},
 		}),
-		document.Of(&fleetv1.Service{
+		fleetdoc.Of(&fleetv1.Service{
 			Metadata: &typev1.Metadata{Name: "shop"},
 			Spec: &fleetv1.ServiceSpec{
 				Cluster: "demo", Namespace: "shop", Renderer: distributorv1.Renderer_RENDERER_KUSTOMIZE,
@@ -339,7 +340,7 @@ func TestWriteStatus(t *testing.T) {
 		},
 	}
 	var buffer bytes.Buffer
-	if err := document.WriteYAML(&buffer, document.Of(service)); err != nil {
+	if err := document.WriteYAML(&buffer, fleetdoc.Of(service)); err != nil {
 		t.Fatal(err)
 	}
 	want := `apiVersion: leat.dev/v1

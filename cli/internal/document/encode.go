@@ -22,17 +22,26 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 // WriteYAML writes objects as YAML documents, which can be applied again.
 func WriteYAML(w io.Writer, objects ...*fleetv1.Document) error {
-	if len(objects) == 0 {
+	nodes := make([]*yaml.Node, len(objects))
+	for i, object := range objects {
+		nodes[i] = objectNode(object)
+	}
+	return writeYAML(w, nodes...)
+}
+
+func writeYAML(w io.Writer, nodes ...*yaml.Node) error {
+	if len(nodes) == 0 {
 		return nil
 	}
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
-	for _, object := range objects {
-		if err := encoder.Encode(objectNode(object)); err != nil {
+	for _, node := range nodes {
+		if err := encoder.Encode(node); err != nil {
 			return fmt.Errorf("write yaml: %w", err)
 		}
 	}
@@ -71,12 +80,7 @@ func WriteJSONItems[M proto.Message](w io.Writer, items []M) error {
 
 // WriteYAMLItems writes such messages as one YAML document.
 func WriteYAMLItems[M proto.Message](w io.Writer, items []M) error {
-	encoder := yaml.NewEncoder(w)
-	encoder.SetIndent(2)
-	if err := encoder.Encode(itemsNode(items)); err != nil {
-		return fmt.Errorf("write yaml: %w", err)
-	}
-	return encoder.Close()
+	return writeYAML(w, itemsNode(items))
 }
 
 // WriteJSONItem writes one such message on one line.
@@ -99,51 +103,31 @@ func itemsNode[M proto.Message](items []M) *yaml.Node {
 	return listNode(items, func(item M) *yaml.Node { return messageNode(item.ProtoReflect(), true) })
 }
 
-// Of wraps an object of the fleet in a document. Any other message gives an empty document.
-func Of(object proto.Message) *fleetv1.Document {
-	switch o := object.(type) {
-	case *fleetv1.Cluster:
-		return &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: o}}
-	case *fleetv1.Repository:
-		return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: o}}
-	case *fleetv1.Service:
-		return &fleetv1.Document{Object: &fleetv1.Document_Service{Service: o}}
-	case *fleetv1.User:
-		return &fleetv1.Document{Object: &fleetv1.Document_User{User: o}}
-	case *fleetv1.AccessBinding:
-		return &fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: o}}
-	default:
-		return &fleetv1.Document{}
-	}
-}
-
 // Identify returns the kind and name of an object. Both are empty if it is unset or of an unknown
 // kind.
-func Identify(object *fleetv1.Document) (kind, name string) {
-	field := object.ProtoReflect().WhichOneof(objectOneof())
-	if field == nil {
+func Identify(document *fleetv1.Document) (kind, name string) {
+	object := fleetdoc.Object(document)
+	if object == nil {
 		return "", ""
 	}
-	return string(field.Message().Name()), Metadata(object).GetName()
+	return string(object.Descriptor().Name()), metadataOf(object).GetName()
 }
 
 // Metadata returns the metadata of an object, or nil if the object is unset.
-func Metadata(object *fleetv1.Document) *typev1.Metadata {
-	field := object.ProtoReflect().WhichOneof(objectOneof())
-	if field == nil {
+func Metadata(document *fleetv1.Document) *typev1.Metadata {
+	object := fleetdoc.Object(document)
+	if object == nil {
 		return nil
 	}
-	return metadataOf(object.ProtoReflect().Get(field).Message())
+	return metadataOf(object)
 }
 
-func objectNode(object *fleetv1.Document) *yaml.Node {
+func objectNode(document *fleetv1.Document) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{text("apiVersion"), text(APIVersion)}}
-	field := object.ProtoReflect().WhichOneof(objectOneof())
-	if field == nil {
-		return node
+	if object := fleetdoc.Object(document); object != nil {
+		node.Content = append(node.Content, text("kind"), text(string(object.Descriptor().Name())))
+		node.Content = append(node.Content, messageNode(object, false).Content...)
 	}
-	node.Content = append(node.Content, text("kind"), text(string(field.Message().Name())))
-	node.Content = append(node.Content, messageNode(object.ProtoReflect().Get(field).Message(), false).Content...)
 	return node
 }
 
@@ -250,14 +234,12 @@ func shortDuration(d time.Duration) string {
 
 // writeJSON writes a node with its keys in their order. An empty indent means one line.
 func writeJSON(w io.Writer, node *yaml.Node, indent string) error {
-	var compact, out bytes.Buffer
-	if err := appendJSON(&compact, node); err != nil {
-		return fmt.Errorf("write json: %w", err)
-	}
-	out = compact
+	var out bytes.Buffer
+	appendJSON(&out, node)
 	if indent != "" {
-		out = bytes.Buffer{}
-		if err := json.Indent(&out, compact.Bytes(), "", indent); err != nil {
+		compact := bytes.Clone(out.Bytes())
+		out.Reset()
+		if err := json.Indent(&out, compact, "", indent); err != nil {
 			return fmt.Errorf("write json: %w", err)
 		}
 	}
@@ -266,50 +248,33 @@ func writeJSON(w io.Writer, node *yaml.Node, indent string) error {
 	return err
 }
 
-func appendJSON(b *bytes.Buffer, node *yaml.Node) error {
-	switch node.Kind {
-	case yaml.MappingNode:
-		b.WriteByte('{')
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			if err := appendJSON(b, node.Content[i]); err != nil {
-				return err
-			}
-			b.WriteByte(':')
-			if err := appendJSON(b, node.Content[i+1]); err != nil {
-				return err
-			}
-		}
-		b.WriteByte('}')
-	case yaml.SequenceNode:
-		b.WriteByte('[')
-		for i, item := range node.Content {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			if err := appendJSON(b, item); err != nil {
-				return err
-			}
-		}
-		b.WriteByte(']')
-	default:
-		return appendJSONScalar(b, node)
+// appendJSON appends a mapping, whose content are keys and values by turns, a list or a scalar.
+func appendJSON(b *bytes.Buffer, node *yaml.Node) {
+	brackets, ok := map[yaml.Kind]string{yaml.MappingNode: "{}", yaml.SequenceNode: "[]"}[node.Kind]
+	if !ok {
+		appendJSONScalar(b, node)
+		return
 	}
-	return nil
+	b.WriteByte(brackets[0])
+	for i, part := range node.Content {
+		switch {
+		case node.Kind == yaml.MappingNode && i%2 == 1:
+			b.WriteByte(':')
+		case i > 0:
+			b.WriteByte(',')
+		}
+		appendJSON(b, part)
+	}
+	b.WriteByte(brackets[1])
 }
 
-func appendJSONScalar(b *bytes.Buffer, node *yaml.Node) error {
+func appendJSONScalar(b *bytes.Buffer, node *yaml.Node) {
 	if node.Tag == boolTag || node.Tag == intTag || node.Tag == floatTag {
 		b.WriteString(node.Value)
-		return nil
+		return
 	}
 	encoder := json.NewEncoder(b)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(node.Value); err != nil {
-		return err
-	}
-	b.Truncate(b.Len() - 1) // Encode ends with a line feed
-	return nil
+	_ = encoder.Encode(node.Value) // a text always has a form in JSON
+	b.Truncate(b.Len() - 1)        // Encode ends with a line feed
 }

@@ -8,28 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
-	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
-// kinds maps a kind to the field of leat.fleet.v1.Document that holds it. The protocol is the only
-// list of kinds.
-func kinds() map[string]protoreflect.FieldDescriptor {
-	fields := objectOneof().Fields()
-	found := make(map[string]protoreflect.FieldDescriptor, fields.Len())
-	for i := range fields.Len() {
-		field := fields.Get(i)
-		found[string(field.Message().Name())] = field
-	}
-	return found
-}
-
-func objectOneof() protoreflect.OneofDescriptor {
-	return (&fleetv1.Document{}).ProtoReflect().Descriptor().Oneofs().ByName("object")
-}
-
-func kindNames() []string { return slices.Sorted(maps.Keys(kinds())) }
+func kindNames() []string { return slices.Sorted(maps.Keys(fleetdoc.Kinds())) }
 
 // Kind returns the kind for a user's word: "service", "services" and "Service" are the same. ok is
 // false if there is no such kind.

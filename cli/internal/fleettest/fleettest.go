@@ -29,11 +29,12 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/wake"
 )
 
-// Token is the only token that the hub accepts.
+// Token is a token that the hub accepts. It accepts no other one that does not begin like it.
 const Token = "leat_test"
 
 // Commit is the commit that every service has applied.
@@ -260,7 +261,7 @@ func (h *Hub) CreateCluster(_ context.Context, request *fleetv1.CreateClusterReq
 	if _, err := h.get("cluster", name); err == nil {
 		return nil, rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, "cluster "+name+" exists already")
 	}
-	h.Put(document.Of(request.GetCluster()))
+	h.Put(fleetdoc.Of(request.GetCluster()))
 	return &fleetv1.CreateClusterResponse{Cluster: request.GetCluster()}, nil
 }
 

@@ -11,15 +11,15 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
 )
 
 // CreateUser implements FleetService.
 func (h *Hub) CreateUser(_ context.Context, request *fleetv1.CreateUserRequest) (*fleetv1.CreateUserResponse, error) {
-	h.Put(document.Of(request.GetUser()))
+	h.Put(fleetdoc.Of(request.GetUser()))
 	return &fleetv1.CreateUserResponse{User: request.GetUser()}, nil
 }
 
@@ -42,7 +42,7 @@ func (h *Hub) DeleteUser(_ context.Context, request *fleetv1.DeleteUserRequest) 
 
 // CreateAccessBinding implements FleetService.
 func (h *Hub) CreateAccessBinding(_ context.Context, request *fleetv1.CreateAccessBindingRequest) (*fleetv1.CreateAccessBindingResponse, error) {
-	h.Put(document.Of(request.GetAccessBinding()))
+	h.Put(fleetdoc.Of(request.GetAccessBinding()))
 	return &fleetv1.CreateAccessBindingResponse{AccessBinding: request.GetAccessBinding()}, nil
 }
 

@@ -6,8 +6,10 @@ package session
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -35,13 +37,18 @@ func (s *Session) Tunnel(ctx context.Context) (tunnelv1connect.TunnelServiceClie
 	return tunnelv1connect.NewTunnelServiceClient(base.HTTP, base.BaseURL, base.Options...), nil
 }
 
+// AccessToken returns a token for the tunnel, which is cached beside the config file.
+func (s *Session) AccessToken(ctx context.Context, c *client.Client) (client.AccessToken, error) {
+	path, err := s.ConfigPath()
+	if err != nil {
+		return client.AccessToken{}, err
+	}
+	return c.AccessToken(ctx, filepath.Join(filepath.Dir(path), "tokens"))
+}
+
 // dialTunnel returns a client for the services below a path of the tunnel.
 func (s *Session) dialTunnel(ctx context.Context, path string) (rpc.Client, error) {
-	endpoint, err := s.Endpoint()
-	if err != nil {
-		return rpc.Client{}, err
-	}
-	c, err := s.Connect(endpoint)
+	c, err := s.Client()
 	if err != nil {
 		return rpc.Client{}, err
 	}
@@ -52,21 +59,13 @@ func (s *Session) dialTunnel(ctx context.Context, path string) (rpc.Client, erro
 	if info.GetTunnelUrl() == "" {
 		return rpc.Client{}, failure.New("this hub has no tunnel, through which agents are reached", "Its operator sets the tunnel's public URL at the distributor.")
 	}
-	cacheDir, err := s.CacheDir()
-	if err != nil {
-		return rpc.Client{}, err
-	}
-	token, err := c.AccessToken(ctx, cacheDir, endpoint.Token)
-	if err != nil {
-		return rpc.Client{}, err
-	}
-	caPEM, err := endpoint.CAPEM()
+	token, err := s.AccessToken(ctx, c)
 	if err != nil {
 		return rpc.Client{}, err
 	}
 	base, err := rpc.NewClient(rpc.ClientParams{
 		BaseURL: strings.TrimRight(info.GetTunnelUrl(), "/") + path, Tokens: identity.StaticToken(token.Token),
-		Telemetry: telemetry.Noop(), CAPEM: caPEM,
+		Telemetry: telemetry.Noop(), CAPEM: c.CAPEM(),
 	})
 	if err != nil {
 		return rpc.Client{}, fmt.Errorf("connect to the tunnel at %q: %w", info.GetTunnelUrl(), err)

@@ -214,12 +214,6 @@ func (s *Session) ConfigPath() (string, error) {
 	return settings.DefaultPath()
 }
 
-// CacheDir returns the folder of cached tokens, beside the config file.
-func (s *Session) CacheDir() (string, error) {
-	path, err := s.ConfigPath()
-	return filepath.Join(filepath.Dir(path), "tokens"), err
-}
-
 func (s *Session) value(flag, env string) string {
 	if flag != "" {
 		return flag

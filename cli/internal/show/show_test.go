@@ -11,11 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/show"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 // TestFollowWritesWhatShows changes a cluster every second, mostly in fields that the table omits.
@@ -26,7 +26,7 @@ func TestFollowWritesWhatShows(t *testing.T) {
 	change := func(name string, ready, pods int32) {
 		t.Helper()
 		now = now.Add(time.Second)
-		err := rows.Follow(&out, now, document.Of(&fleetv1.Cluster{
+		err := rows.Follow(&out, now, fleetdoc.Of(&fleetv1.Cluster{
 			Metadata: &typev1.Metadata{Name: name},
 			Status: &fleetv1.ClusterStatus{
 				Connected: true, LastSeenAt: timestamppb.New(now.Add(-time.Duration(pods) * time.Second)),

@@ -18,6 +18,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/up/demo"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 const (
@@ -78,7 +79,7 @@ func numbered(name string, i int) string {
 	return fmt.Sprintf("%s-%d", name, i+1)
 }
 
-func (p *plan) add(object proto.Message) { p.objects = append(p.objects, document.Of(object)) }
+func (p *plan) add(object proto.Message) { p.objects = append(p.objects, fleetdoc.Of(object)) }
 
 // mark annotates every object with a digest of itself.
 func (p *plan) mark() error {

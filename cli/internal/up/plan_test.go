@@ -21,6 +21,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 func options(change func(*up.Options)) up.Options {
@@ -125,7 +126,7 @@ func TestChanges(t *testing.T) {
 	t.Parallel()
 	demo := plan(t, options(func(*up.Options) {}), "http://127.0.0.1:1/demo.git")
 	existing := demo.Objects
-	mine := document.Of(&fleetv1.Service{Metadata: &typev1.Metadata{Name: "mine"}, Spec: &fleetv1.ServiceSpec{Cluster: "demo"}})
+	mine := fleetdoc.Of(&fleetv1.Service{Metadata: &typev1.Metadata{Name: "mine"}, Spec: &fleetv1.ServiceSpec{Cluster: "demo"}})
 
 	tests := map[string]struct {
 		plan          up.Plan

@@ -29,16 +29,16 @@ makes run leat like this.`,
 		Example: `  curl -H "Authorization: Bearer $(leat token)" https://leat.example.com:8701/clusters/demo/version
   leat token --exec-credential`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return s.Fail(printToken(cmd.Context(), s, execCredential))
-		},
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, _ []string) error {
+			return printToken(ctx, s, c, execCredential)
+		}),
 	}
 	cmd.Flags().BoolVar(&execCredential, "exec-credential", false, "print an ExecCredential of client.authentication.k8s.io/v1")
 	return cmd
 }
 
-func printToken(ctx context.Context, s *session.Session, execCredential bool) error {
-	token, err := accessToken(ctx, s)
+func printToken(ctx context.Context, s *session.Session, c *client.Client, execCredential bool) error {
+	token, err := s.AccessToken(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -47,24 +47,6 @@ func printToken(ctx context.Context, s *session.Session, execCredential bool) er
 	}
 	_, err = fmt.Fprintln(s.Out, token.Token)
 	return err
-}
-
-func accessToken(ctx context.Context, s *session.Session) (client.AccessToken, error) {
-	endpoint, err := s.Endpoint()
-	if err != nil {
-		return client.AccessToken{}, err
-	}
-	c, err := s.Connect(endpoint)
-	if err != nil {
-		return client.AccessToken{}, err
-	}
-	cacheDir, err := s.CacheDir()
-	if err != nil {
-		return client.AccessToken{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
-	defer cancel()
-	return c.AccessToken(ctx, cacheDir, endpoint.Token)
 }
 
 // execCredential is what kubectl reads from a credential plugin.

@@ -16,12 +16,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/leatdev/leat/cli/internal/client"
-	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 // Prune is `leat prune`.
@@ -147,7 +147,7 @@ func spell(ref *typev1.ObjectRef) string {
 
 func (p *pruning) print(service *fleetv1.Service, what string) error {
 	if p.format != show.Table {
-		return show.Objects(p.session.Out, p.format, show.Style{}, time.Now(), "", []*fleetv1.Document{document.Of(service)})
+		return show.Objects(p.session.Out, p.format, show.Style{}, time.Now(), "", []*fleetv1.Document{fleetdoc.Of(service)})
 	}
 	subject := "the prune of service/"
 	if service.GetStatus().GetReport().GetGuardedSpecDigest() == "" {
