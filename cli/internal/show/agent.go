@@ -67,28 +67,14 @@ func Inventory(w io.Writer, format Format, style Style, objects []*typev1.Object
 	return items(w, format, rows, objects, func(o *typev1.ObjectStatus) []cell {
 		ref := o.GetRef()
 		return []cell{
-			plain(ref.GetKind()), plain(ref.GetNamespace()), plain(ref.GetName()), healthCell(o.GetHealth()), line(o.GetProblem().GetMessage()),
+			plain(ref.GetKind()), plain(ref.GetNamespace()), plain(ref.GetName()), stateCell(o.GetHealth()), line(o.GetProblem().GetMessage()),
 		}
 	})
 }
 
-func healthCell(h typev1.Health) cell {
-	c := phaseCell(document.EnumName(h))
-	switch h {
-	case typev1.Health_HEALTH_HEALTHY:
-		c.color = green
-	case typev1.Health_HEALTH_PROGRESSING, typev1.Health_HEALTH_TERMINATING:
-		c.color = yellow
-	case typev1.Health_HEALTH_DEGRADED, typev1.Health_HEALTH_MISSING:
-		c.color = red
-	case typev1.Health_HEALTH_UNSPECIFIED:
-	}
-	return c
-}
-
 // Event returns an event in one line.
 func Event(style Style, event *agentv1.WatchEventsResponse) string {
-	parts := []string{style.Faint(event.GetTime().AsTime().Local().Format(time.TimeOnly)), phaseCell(document.EnumName(event.GetPhase())).text}
+	parts := []string{style.Faint(event.GetTime().AsTime().Local().Format(time.TimeOnly)), stateCell(event.GetPhase()).text}
 	if event.GetObject() != nil {
 		parts = append(parts, objectName(event.GetObject()))
 	}

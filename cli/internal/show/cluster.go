@@ -6,7 +6,6 @@ package show
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,8 +16,8 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
 
-// cluster prints where an agent is dialled, and what it reported of itself and its cluster.
-func cluster(w io.Writer, style Style, now time.Time, object *fleetv1.Cluster) error {
+// cluster returns where an agent is dialled, and what it reported of itself and its cluster.
+func cluster(style Style, now time.Time, object *fleetv1.Cluster) string {
 	status := object.GetStatus()
 	report := status.GetReport()
 	overview := report.GetOverview()
@@ -33,14 +32,7 @@ func cluster(w io.Writer, style Style, now time.Time, object *fleetv1.Cluster) e
 	for _, fact := range facts {
 		out.WriteString(oneLine(fact) + "\n")
 	}
-	if err := resources(&out, style, overview.GetNodes()); err != nil {
-		return err
-	}
-	if err := warnings(&out, style, now, overview.GetWarnings()); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return out.String() + resources(style, overview.GetNodes()) + warnings(style, now, overview.GetWarnings())
 }
 
 func endpointFacts(spec *fleetv1.ClusterSpec) []string {
@@ -106,16 +98,13 @@ func agentFacts(report *distributorv1.ClusterReport, now time.Time) []string {
 	return facts
 }
 
-// resources prints the nodes' capacity, and the part of it that pods can use.
-func resources(w io.Writer, style Style, nodes *distributorv1.NodesOverview) error {
+// resources returns the nodes' capacity, and the part of it that pods can use.
+func resources(style Style, nodes *distributorv1.NodesOverview) string {
 	capacity, allocatable := nodes.GetCapacity(), nodes.GetAllocatable()
 	if capacity == nil && allocatable == nil {
-		return nil
+		return ""
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return err
-	}
-	return newRows(style, "RESOURCE", "CAPACITY", "ALLOCATABLE").write(w, [][]cell{
+	return "\n" + newRows(style, "RESOURCE", "CAPACITY", "ALLOCATABLE").render([][]cell{
 		{plain("cpu"), plain(cpu(capacity.GetCpuMillis())), plain(cpu(allocatable.GetCpuMillis()))},
 		{plain("memory"), plain(memory(capacity.GetMemoryBytes())), plain(memory(allocatable.GetMemoryBytes()))},
 		{plain("pods"), plain(strconv.FormatInt(capacity.GetPods(), 10)), plain(strconv.FormatInt(allocatable.GetPods(), 10))},
@@ -141,10 +130,10 @@ func memory(bytes int64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(size, 'f', 1, 64), ".0") + units[unit]
 }
 
-// warnings prints a cluster's latest warning events.
-func warnings(w io.Writer, style Style, now time.Time, told *distributorv1.WarningsOverview) error {
+// warnings returns a cluster's latest warning events.
+func warnings(style Style, now time.Time, told *distributorv1.WarningsOverview) string {
 	if told == nil {
-		return nil
+		return ""
 	}
 	count := fmt.Sprint(told.GetCount())
 	switch latest := len(told.GetLatest()); {
@@ -153,8 +142,9 @@ func warnings(w io.Writer, style Style, now time.Time, told *distributorv1.Warni
 	case int(told.GetCount()) > latest && latest > 0:
 		count += fmt.Sprintf(", the latest %d:", latest)
 	}
-	if _, err := fmt.Fprintf(w, "\nWarnings: %s\n", count); err != nil || len(told.GetLatest()) == 0 {
-		return err
+	text := fmt.Sprintf("\nWarnings: %s\n", count)
+	if len(told.GetLatest()) == 0 {
+		return text
 	}
 	rows := make([][]cell, len(told.GetLatest()))
 	for i, event := range told.GetLatest() {
@@ -162,5 +152,5 @@ func warnings(w io.Writer, style Style, now time.Time, told *distributorv1.Warni
 			plain(event.GetReason()), plain(objectName(event)), plain(fmt.Sprint(event.GetTimes())), ago(event.GetLastSeenAt(), now), {text: oneLine(event.GetMessage())},
 		}
 	}
-	return newRows(style, "WARNING", "OBJECT", "TIMES", "LAST", "MESSAGE").write(w, rows)
+	return text + newRows(style, "WARNING", "OBJECT", "TIMES", "LAST", "MESSAGE").render(rows)
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/leatdev/leat/cli/internal/delivery"
 	"github.com/leatdev/leat/cli/internal/document"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
@@ -87,56 +87,40 @@ func nodes(report *distributorv1.ClusterReport) cell {
 func repositoryCells(r *fleetv1.Repository, now time.Time) []cell {
 	status := r.GetStatus()
 	return []cell{
-		plain(r.GetMetadata().GetName()), repositoryPhase(status.GetPhase()), plain(fmt.Sprint(status.GetRefCount())),
+		plain(r.GetMetadata().GetName()), stateCell(status.GetPhase()), plain(fmt.Sprint(status.GetRefCount())),
 		ago(status.GetFreshAt(), now), plain(r.GetSpec().GetUrl()), problem(status.GetProblem()),
 	}
-}
-
-func repositoryPhase(phase gitcachev1.RepositoryPhase) cell {
-	c := phaseCell(document.EnumName(phase))
-	switch phase {
-	case gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY:
-		c.color = green
-	case gitcachev1.RepositoryPhase_REPOSITORY_PHASE_FAILED:
-		c.color = red
-	case gitcachev1.RepositoryPhase_REPOSITORY_PHASE_STALE, gitcachev1.RepositoryPhase_REPOSITORY_PHASE_CLONING:
-		c.color = yellow
-	case gitcachev1.RepositoryPhase_REPOSITORY_PHASE_SUSPENDED, gitcachev1.RepositoryPhase_REPOSITORY_PHASE_UNSPECIFIED:
-	}
-	return c
 }
 
 func serviceCells(s *fleetv1.Service, now time.Time) []cell {
 	status := s.GetStatus()
 	counts := status.GetReport().GetCounts()
 	return []cell{
-		plain(s.GetMetadata().GetName()), plain(s.GetSpec().GetCluster()), servicePhase(status.GetPhase()), yes(status.GetSynced()),
+		plain(s.GetMetadata().GetName()), plain(s.GetSpec().GetCluster()), stateCell(status.GetPhase()), yes(status.GetSynced()),
 		plain(delivery.Commits(status)), ratio(counts.GetHealthy(), counts.GetTotal()), ago(status.GetReport().GetPhaseSince(), now),
 		problem(status.GetProblem()),
 	}
 }
 
-func servicePhase(phase typev1.ServicePhase) cell {
-	c := phaseCell(document.EnumName(phase))
-	switch phase {
-	case typev1.ServicePhase_SERVICE_PHASE_HEALTHY:
-		c.color = green
-	case typev1.ServicePhase_SERVICE_PHASE_FAILED, typev1.ServicePhase_SERVICE_PHASE_DEGRADED:
-		c.color = red
-	case typev1.ServicePhase_SERVICE_PHASE_PENDING, typev1.ServicePhase_SERVICE_PHASE_SYNCING,
-		typev1.ServicePhase_SERVICE_PHASE_PROGRESSING:
-		c.color = yellow
-	case typev1.ServicePhase_SERVICE_PHASE_PAUSED, typev1.ServicePhase_SERVICE_PHASE_UNSPECIFIED:
-	}
-	return c
-}
-
-// phaseCell formats phases like Kubernetes: "Healthy".
-func phaseCell(name string) cell {
-	if name == "unspecified" {
+// stateCell formats a state like Kubernetes, such as "Healthy", in the colour of its meaning. A state
+// that is neither good, bad nor on its way has none.
+func stateCell(state protoreflect.Enum) cell {
+	name := document.EnumName(state)
+	c := cell{}
+	switch name {
+	case "unspecified":
 		name = "unknown"
+	case "healthy", "ready":
+		c.color = green
+	case "failed", "degraded", "missing":
+		c.color = red
+	case "pending", "syncing", "progressing", "terminating", "stale", "cloning":
+		c.color = yellow
+	case "superseded":
+		c.color = faint
 	}
-	return cell{text: strings.ToUpper(name[:1]) + name[1:]}
+	c.text = strings.ToUpper(name[:1]) + name[1:]
+	return c
 }
 
 func yes(is bool) cell {
@@ -158,8 +142,7 @@ func problem(p *typev1.Problem) cell {
 	if p == nil {
 		return cell{}
 	}
-	text := strings.Join(strings.Fields(document.EnumName(p.GetReason())+": "+p.GetMessage()), " ")
-	return cell{text: text}
+	return cell{text: strings.Join(strings.Fields(document.EnumName(p.GetReason())+": "+p.GetMessage()), " ")}
 }
 
 func ago(at *timestamppb.Timestamp, now time.Time) cell {

@@ -4,17 +4,15 @@
 package show
 
 import (
-	"io"
 	"strings"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 )
 
-// drift prints the drift of a service's objects, a field per line. It prints nothing if there is
-// none.
-func drift(w io.Writer, style Style, objects []*distributorv1.ObjectDrift) error {
+// drift returns the drift of a service's objects, a field per line, or "" if there is none.
+func drift(style Style, objects []*distributorv1.ObjectDrift) string {
 	if len(objects) == 0 {
-		return nil
+		return ""
 	}
 	var rows [][]cell
 	for _, object := range objects {
@@ -26,10 +24,7 @@ func drift(w io.Writer, style Style, objects []*distributorv1.ObjectDrift) error
 			rows = append(rows, []cell{name, plain(field.GetPath()), line(field.GetOld()), line(field.GetNew()), plain(field.GetManager())})
 		}
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return err
-	}
-	return newRows(style, "DRIFTED OBJECT", "FIELD", "MANIFEST", "CLUSTER", "CHANGED BY").write(w, rows)
+	return "\n" + newRows(style, "DRIFTED OBJECT", "FIELD", "MANIFEST", "CLUSTER", "CHANGED BY").render(rows)
 }
 
 // line returns a value in one line.

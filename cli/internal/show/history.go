@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/leatdev/leat/cli/internal/delivery"
-	"github.com/leatdev/leat/cli/internal/document"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
@@ -29,18 +28,10 @@ func Revisions(w io.Writer, format Format, style Style, now time.Time, revisions
 }
 
 func outcome(o fleetv1.RevisionOutcome) cell {
-	c := phaseCell(document.EnumName(o))
-	switch o {
-	case fleetv1.RevisionOutcome_REVISION_OUTCOME_HEALTHY:
-		c.color = green
-	case fleetv1.RevisionOutcome_REVISION_OUTCOME_FAILED:
-		c.color = red
-	case fleetv1.RevisionOutcome_REVISION_OUTCOME_SUPERSEDED:
-		c.color = faint
-	case fleetv1.RevisionOutcome_REVISION_OUTCOME_UNSPECIFIED:
-		c = cell{"On its way", yellow}
+	if o == fleetv1.RevisionOutcome_REVISION_OUTCOME_UNSPECIFIED {
+		return cell{"On its way", yellow}
 	}
-	return c
+	return stateCell(o)
 }
 
 // noticeable is the shortest wait that is shown.

@@ -127,19 +127,15 @@ func Access(w io.Writer, format Format, style Style, now time.Time, review *flee
 	if review.GetAllowed() {
 		answer = style.Good("yes")
 	}
-	if _, err := fmt.Fprintf(w, "%s: %s\n", answer, oneLine(review.GetReason())); err != nil {
-		return err
-	}
-	if len(review.GetReasons()) == 0 {
-		return nil
-	}
+	text := fmt.Sprintf("%s: %s\n", answer, oneLine(review.GetReason()))
 	rows := make([][]cell, len(review.GetReasons()))
 	for i, r := range review.GetReasons() {
 		binding := cmp.Or(r.GetBinding(), "(leat:admins)")
 		rows[i] = []cell{plain(binding), role(r.GetRole()), list(r.GetSubjects()), list(r.GetGroups()), rules(r.GetRules()), ends(r.GetExpireTime(), now)}
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
+	if len(rows) > 0 {
+		text += "\n" + newRows(style, "BINDING", "ROLE", "SUBJECTS", "GROUPS THERE", "RULES", "ENDS").render(rows)
 	}
-	return newRows(style, "BINDING", "ROLE", "SUBJECTS", "GROUPS THERE", "RULES", "ENDS").write(w, rows)
+	_, err := io.WriteString(w, text)
+	return err
 }

@@ -7,7 +7,6 @@ package show
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -74,14 +73,13 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 		return document.WriteYAML(w, object)
 	default:
 		kind, _ := document.Identify(object)
-		if err := NewTable(style, kind).Print(w, now, []*fleetv1.Document{object}); err != nil {
-			return err
-		}
+		text := NewTable(style, kind).render([][]cell{cellsOf(object, now)})
 		if kind == "Cluster" {
-			return cluster(w, style, now, object.GetCluster())
+			text += cluster(style, now, object.GetCluster())
 		}
 		report := object.GetService().GetStatus().GetReport()
-		return errors.Join(drift(w, style, report.GetDrift()), tests(w, style, report.GetTests()), dryRun(w, style, report.GetDryRun()))
+		_, err := io.WriteString(w, text+drift(style, report.GetDrift())+tests(style, report.GetTests())+dryRun(style, report.GetDryRun()))
+		return err
 	}
 }
 
@@ -187,6 +185,12 @@ func (r *Rows) Follow(w io.Writer, now time.Time, object *fleetv1.Document) erro
 func (r *Rows) Forget(name string) { delete(r.followed, name) }
 
 func (r *Rows) write(w io.Writer, rows [][]cell) error {
+	_, err := io.WriteString(w, r.render(rows))
+	return err
+}
+
+// render returns the rows as text, below a header the first time.
+func (r *Rows) render(rows [][]cell) string {
 	for _, row := range rows {
 		for j := range row {
 			row[j].text = oneLine(row[j].text) // much of the text comes from clusters
@@ -205,8 +209,7 @@ func (r *Rows) write(w io.Writer, rows [][]cell) error {
 	for _, row := range rows {
 		r.row(&out, row)
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return out.String()
 }
 
 func (r *Rows) row(out *strings.Builder, cells []cell) {

@@ -5,7 +5,6 @@ package show
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
 
@@ -13,11 +12,11 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 )
 
-// tests prints the results of a service's tests, and the end of the log of a failed one. It prints
-// nothing if there are no tests.
-func tests(w io.Writer, style Style, reports []*distributorv1.TestReport) error {
+// tests returns the results of a service's tests, and the end of the log of a failed one, or "" if
+// there are no tests.
+func tests(style Style, reports []*distributorv1.TestReport) string {
 	if len(reports) == 0 {
-		return nil
+		return ""
 	}
 	var rows [][]cell
 	var log strings.Builder
@@ -33,31 +32,24 @@ func tests(w io.Writer, style Style, reports []*distributorv1.TestReport) error 
 			fmt.Fprintf(&log, "\n%s\n%s\n", style.Faint("END OF THE LOG OF "+objectName(t.GetRef())), strings.TrimRight(printable(t.GetLogTail()), "\n"))
 		}
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return err
-	}
-	if err := newRows(style, "TEST", "RESULT", "TOOK", "MESSAGE").write(w, rows); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, log.String())
-	return err
+	return "\n" + newRows(style, "TEST", "RESULT", "TOOK", "MESSAGE").render(rows) + log.String()
 }
 
-// dryRun prints what an apply would do. It prints nothing without a report.
-func dryRun(w io.Writer, style Style, report *distributorv1.DryRunReport) error {
+// dryRun returns what an apply would do, or "" without a report.
+func dryRun(style Style, report *distributorv1.DryRunReport) string {
 	if report == nil {
-		return nil
+		return ""
 	}
-	_, err := fmt.Fprintf(w, "\nDry run: %d would be created, %d updated, %d deleted; %d are unchanged.\n",
+	text := fmt.Sprintf("\nDry run: %d would be created, %d updated, %d deleted; %d are unchanged.\n",
 		report.GetCreated(), report.GetUpdated(), report.GetDeleted(), report.GetUnchanged())
-	if err != nil || len(report.GetChanges()) == 0 {
-		return err
+	if len(report.GetChanges()) == 0 {
+		return text
 	}
 	var rows [][]cell
 	for _, c := range report.GetChanges() {
 		rows = append(rows, []cell{plain(objectName(c.GetRef())), action(c.GetAction())})
 	}
-	return newRows(style, "OBJECT", "WOULD BE").write(w, rows)
+	return text + newRows(style, "OBJECT", "WOULD BE").render(rows)
 }
 
 func action(a distributorv1.DryRunAction) cell {
