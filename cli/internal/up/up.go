@@ -52,10 +52,16 @@ func Run(ctx context.Context, p Params) (err error) {
 	defer func() { err = u.stop(ctx, err) }()
 
 	running, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-u.group.Failed():
+			cancel() // a part that fails ends every wait
+		case <-running.Done():
+		}
+	})
+	defer watching.Wait()
 	defer cancel()
-	// A part that fails cancels every wait.
-	release := u.onFailure(cancel)
-	defer release()
 	return u.run(running)
 }
 
@@ -84,23 +90,6 @@ type up struct {
 	kubectl    string
 
 	reporting sync.Mutex // a reporter takes one event at a time
-}
-
-// onFailure calls cancel when a part fails, until release is called.
-func (u *up) onFailure(cancel func()) (release func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-u.group.Failed():
-			cancel()
-		case <-done:
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-	}
 }
 
 // run starts a hub step by step and runs it until ctx ends.
