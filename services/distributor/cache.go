@@ -5,7 +5,6 @@ package distributor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/cas/casdisk"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/instrument"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -37,21 +37,16 @@ func openDisk(cfg Config, view *fleet.View, tel *telemetry.Telemetry) (*casdisk.
 
 // countDisk counts what the store does by itself.
 func countDisk(meter metric.Meter) (casdisk.Hooks, error) {
-	count := func(name, description string) (metric.Int64Counter, error) {
-		return meter.Int64Counter(name, metric.WithUnit("{blob}"), metric.WithDescription(description))
-	}
-	evicted, err := count("leat.cas.evicted", "Bundles removed from the node's disk to make room.")
-	corrupt, err2 := count("leat.cas.corrupt", "Bundles removed from the node's disk because their bytes were damaged.")
-	scrubbed, err3 := count("leat.cas.scrubbed", "Bundles on the node's disk that were read again and found right.")
-	if err := errors.Join(err, err2, err3); err != nil {
-		return casdisk.Hooks{}, fmt.Errorf("make counter: %w", err)
-	}
+	set := instrument.New(meter)
+	evicted := set.Int64Counter("leat.cas.evicted", "{blob}", "Bundles removed from the node's disk to make room.")
+	corrupt := set.Int64Counter("leat.cas.corrupt", "{blob}", "Bundles removed from the node's disk because their bytes were damaged.")
+	scrubbed := set.Int64Counter("leat.cas.scrubbed", "{blob}", "Bundles on the node's disk that were read again and found right.")
 	add := func(counter metric.Int64Counter) { counter.Add(context.Background(), 1) }
 	return casdisk.Hooks{
 		Evicted:  func(cas.Info) { add(evicted) },
 		Corrupt:  func(digest.Digest, error) { add(corrupt) },
 		Scrubbed: func(cas.Info) { add(scrubbed) },
-	}, nil
+	}, set.Err()
 }
 
 // keepDisk lets the store keep house, and fetches again what it found damaged while a plan names

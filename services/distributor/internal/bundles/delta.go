@@ -5,7 +5,6 @@ package bundles
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/internal/flight"
+	"github.com/leatdev/leat/internal/instrument"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -55,13 +55,13 @@ func OpenDeltas(p DeltaParams) (*Deltas, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open deltas: %w", err)
 	}
-	meter := p.Telemetry.Meter(scope)
-	results, err := meter.Int64Counter("leat.bundle.delta", metric.WithUnit("{delta}"),
-		metric.WithDescription("Deltas between bundles, by result: built, not smaller, failed; requests that ask for one: served, declined."))
-	saved, err2 := meter.Int64Counter("leat.bundle.delta.saved", metric.WithUnit("By"),
-		metric.WithDescription("Bytes that deltas were smaller than the bundles in whose place they were served."))
-	if err := errors.Join(err, err2); err != nil {
-		return nil, fmt.Errorf("make counters: %w", err)
+	set := instrument.New(p.Telemetry.Meter(scope))
+	results := set.Int64Counter("leat.bundle.delta", "{delta}",
+		"Deltas between bundles, by result: built, not smaller, failed; requests that ask for one: served, declined.")
+	saved := set.Int64Counter("leat.bundle.delta.saved", "By",
+		"Bytes that deltas were smaller than the bundles in whose place they were served.")
+	if err := set.Err(); err != nil {
+		return nil, err
 	}
 	return &Deltas{store: store, results: results, saved: saved, builder: &deltaBuilder{
 		bundles: p.Bundles, store: store, tracer: p.Telemetry.Tracer(scope), logger: p.Telemetry.Logger(),
