@@ -7,7 +7,6 @@ package plandelta
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -98,39 +97,19 @@ func Sum(services ...*distributorv1.PlanService) string {
 	if !slices.IsSortedFunc(services, byName) {
 		services = slices.SortedFunc(slices.Values(services), byName)
 	}
-	s := summer{hasher: digest.NewHasher()}
-	s.text(subject)
+	s := digest.NewSequence(subject)
 	for _, service := range services {
-		s.service(service)
+		addService(s, service)
 	}
-	return s.hasher.Digest().String()
+	return s.Digest().String()
 }
 
-// summer hashes texts so that different sequences of texts never have the same hash.
-type summer struct {
-	hasher  *digest.Hasher
-	scratch []byte
-}
-
-func (s *summer) service(m *distributorv1.PlanService) {
-	s.text(m.GetName())
-	s.text(m.GetUid())
-	s.text(m.GetSpecDigest())
-	s.text(m.GetConfigDigest())
-	s.text(m.GetSyncRequest())
-	s.number(len(m.GetBundles()))
+func addService(s *digest.Sequence, m *distributorv1.PlanService) {
+	for _, text := range []string{m.GetName(), m.GetUid(), m.GetSpecDigest(), m.GetConfigDigest(), m.GetSyncRequest()} {
+		s.Text(text)
+	}
+	s.Number(int64(len(m.GetBundles())))
 	for _, bundle := range m.GetBundles() {
-		s.text(bundle.GetDigest())
+		s.Text(bundle.GetDigest())
 	}
-}
-
-func (s *summer) number(n int) {
-	s.scratch = binary.BigEndian.AppendUint64(s.scratch[:0], uint64(n))
-	_, _ = s.hasher.Write(s.scratch) // a Hasher never fails
-}
-
-func (s *summer) text(text string) {
-	s.number(len(text))
-	s.scratch = append(s.scratch[:0], text...)
-	_, _ = s.hasher.Write(s.scratch)
 }
