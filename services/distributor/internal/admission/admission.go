@@ -32,17 +32,15 @@ const (
 )
 
 // NewJoinToken returns a random token of 256 bits.
-func NewJoinToken() string {
-	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // never fails: see crypto/rand.Read
-	return JoinTokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
-}
+func NewJoinToken() string { return JoinTokenPrefix + newSecret() }
 
 // NewAPIToken returns a random token of 256 bits.
-func NewAPIToken() string {
+func NewAPIToken() string { return APITokenPrefix + newSecret() }
+
+func newSecret() string {
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails: see crypto/rand.Read
-	return APITokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+	return base64.RawURLEncoding.EncodeToString(secret[:])
 }
 
 // TokenID names a token by a part of its hash, which reveals nothing of the token.

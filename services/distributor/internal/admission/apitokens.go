@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -35,11 +36,8 @@ const (
 // call.
 type APITokens struct {
 	people catalog.People
-
-	mu sync.Mutex
-	// byHash holds the verified tokens. It is emptied when it is full: that costs a read for each
-	// token in use.
-	byHash map[string]verifiedToken
+	// byHash holds the verified tokens.
+	byHash *lru.Cache[string, verifiedToken]
 }
 
 // verifiedToken is the store's answer about one token.
@@ -58,7 +56,8 @@ var _ identity.Verifier = (*APITokens)(nil)
 
 // NewAPITokens returns a verifier over the store.
 func NewAPITokens(people catalog.People) *APITokens {
-	return &APITokens{people: people, byHash: map[string]verifiedToken{}}
+	byHash, _ := lru.New[string, verifiedToken](tokenMax) // fails only for a limit that is not positive
+	return &APITokens{people: people, byHash: byHash}
 }
 
 // Verify implements identity.Verifier.
@@ -67,17 +66,17 @@ func (t *APITokens) Verify(ctx context.Context, token string) (identity.Identity
 		return identity.Identity{}, identity.ErrTokenInvalid
 	}
 	hash := string(Hash(token))
-	known := t.find(hash)
+	known, _ := t.byHash.Get(hash) // the zero value is usable for nothing
 	if known.usableFor(tokenFresh) {
 		return identityOf(known.signIn), nil
 	}
 	signIn, err := t.people.UserByToken(ctx, []byte(hash))
 	switch {
 	case err == nil:
-		t.remember(hash, t.touch(ctx, hash, signIn))
+		t.byHash.Add(hash, verifiedToken{signIn: t.touch(ctx, hash, signIn), at: time.Now()})
 		return identityOf(signIn), nil
 	case errors.Is(err, catalog.ErrNotFound):
-		t.forget(hash)
+		t.byHash.Remove(hash)
 		return identity.Identity{}, identity.ErrTokenInvalid
 	case errors.Is(err, catalog.ErrUnavailable) && known.usableFor(tokenKept):
 		return identityOf(known.signIn), nil
@@ -95,29 +94,6 @@ func (t *APITokens) touch(ctx context.Context, hash string, signIn catalog.SignI
 		signIn.Token.LastUsedAt = at
 	}
 	return signIn
-}
-
-// find returns the last answer about the token. The zero value, of a token that is not known, is
-// usable for nothing.
-func (t *APITokens) find(hash string) verifiedToken {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.byHash[hash]
-}
-
-func (t *APITokens) remember(hash string, signIn catalog.SignIn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.byHash) >= tokenMax {
-		clear(t.byHash)
-	}
-	t.byHash[hash] = verifiedToken{signIn: signIn, at: time.Now()}
-}
-
-func (t *APITokens) forget(hash string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.byHash, hash)
 }
 
 // identityOf returns the identity of the token's owner. It names the token by its id, which reveals

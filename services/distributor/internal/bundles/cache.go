@@ -26,7 +26,8 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -47,10 +48,8 @@ type Cache struct {
 	store  cas.Store
 	fills  *fills
 	opened metric.Int64Counter
-
-	mu sync.Mutex
 	// asked is where each bundle came from that somebody asked for lately; see Refetch.
-	asked map[digest.Digest]plan.Bundle
+	asked *lru.Cache[digest.Digest, plan.Bundle]
 }
 
 // NewCache returns a Cache over a store.
@@ -59,8 +58,9 @@ func NewCache(store cas.Store, upstream Upstream, t *telemetry.Telemetry) (*Cach
 	if err != nil {
 		return nil, err
 	}
+	asked, _ := lru.New[digest.Digest, plan.Bundle](maxAsked) // fails only for a limit that is not positive
 	return &Cache{
-		store: store, opened: opened, asked: map[digest.Digest]plan.Bundle{},
+		store: store, opened: opened, asked: asked,
 		fills: &fills{
 			store: store, upstream: upstream, tracer: t.Tracer(scope), logger: t.Logger(), count: filled,
 			slots: semaphore.NewWeighted(maxFills), flights: map[digest.Digest]*fill{},
@@ -139,7 +139,7 @@ func (c *Cache) countOpened(ctx context.Context, result string) {
 
 // find opens a bundle that the store has, or else returns the flight that will store it.
 func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *fill, error) {
-	c.remember(bundle)
+	c.asked.Add(bundle.Digest, bundle)
 	result := "stored"
 	// A bundle that is stored between the look and the flight is looked for again, and may be
 	// evicted in between.
@@ -162,26 +162,10 @@ func (c *Cache) find(ctx context.Context, bundle plan.Bundle) (*cas.Blob, *fill,
 	}
 }
 
-// remember records where a bundle comes from. Beyond maxAsked it forgets another one.
-func (c *Cache) remember(bundle plan.Bundle) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, known := c.asked[bundle.Digest]; !known && len(c.asked) >= maxAsked {
-		for victim := range c.asked { // any of them
-			delete(c.asked, victim)
-			break
-		}
-	}
-	c.asked[bundle.Digest] = bundle
-}
-
 // Refetch fetches a bundle that the store has lost again, if somebody asked for it lately. It does
 // not wait, and does not report a failure: the next caller that needs the bundle meets it.
 func (c *Cache) Refetch(ctx context.Context, d digest.Digest) {
-	c.mu.Lock()
-	bundle, known := c.asked[d]
-	c.mu.Unlock()
-	if known {
+	if bundle, known := c.asked.Peek(d); known {
 		_, _, _ = c.fills.join(ctx, bundle) // the error says that the cache is closed
 	}
 }
