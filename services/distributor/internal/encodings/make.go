@@ -67,10 +67,12 @@ func (s *Store) write(k key, blob *cas.Blob, reserved int64) (err error) {
 	var made entry
 	switch k.encoding {
 	case Plain:
-		made.sum = k.digest
-		made.size, err = decompress(draft, blob)
+		made.sum, err = k.digest, decompress(draft, blob)
 	case Gzip:
-		made.size, made.sum, err = compress(draft, blob)
+		made.sum, err = compress(draft, blob)
+	}
+	if err == nil {
+		made.size, err = draft.Seek(0, io.SeekCurrent)
 	}
 	if err == nil {
 		err = draft.Close()
@@ -83,47 +85,31 @@ func (s *Store) write(k key, blob *cas.Blob, reserved int64) (err error) {
 
 // decompress writes the content of a blob, and fails unless it is what the blob's digest says:
 // bytes that were right once may have been damaged on the disk since.
-func decompress(w io.Writer, blob *cas.Blob) (int64, error) {
+func decompress(w io.Writer, blob *cas.Blob) error {
 	content, err := bundle.Decompress(blob, blob.ContentSize)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer content.Close()
-	n, err := io.Copy(w, digest.NewVerifier(content, blob.Digest))
+	_, err = io.Copy(w, digest.NewVerifier(content, blob.Digest))
 	if errors.Is(err, bundle.ErrMalformed) || errors.Is(err, bundle.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", cas.ErrCorrupt, err)
 	}
-	return n, err
+	return err
 }
 
-// compress writes the content of a blob as gzip, and returns the length and the digest of what it
-// wrote.
-func compress(w io.Writer, blob *cas.Blob) (int64, digest.Digest, error) {
+// compress writes the content of a blob as gzip, and returns the digest of what it wrote.
+func compress(w io.Writer, blob *cas.Blob) (digest.Digest, error) {
 	hasher := digest.NewHasher()
-	count := &counter{to: io.MultiWriter(w, hasher)}
-	z, err := gzip.NewWriterLevel(count, gzipLevel)
+	z, err := gzip.NewWriterLevel(io.MultiWriter(w, hasher), gzipLevel)
 	if err != nil {
-		return 0, digest.Digest{}, err
+		return digest.Digest{}, err
 	}
-	if _, err := decompress(z, blob); err != nil {
-		return 0, digest.Digest{}, err
+	if err := decompress(z, blob); err != nil {
+		return digest.Digest{}, err
 	}
-	if err := z.Close(); err != nil {
-		return 0, digest.Digest{}, err
-	}
-	return count.n, hasher.Digest(), nil
-}
-
-// counter counts what is written.
-type counter struct {
-	to io.Writer
-	n  int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.to.Write(p)
-	c.n += int64(n)
-	return n, err
+	err = z.Close()
+	return hasher.Digest(), err
 }
 
 func noSpace(err error) bool {
