@@ -8,6 +8,7 @@ package catalogwire
 import (
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -65,36 +66,23 @@ func SourceOf(s *typev1.Source) catalog.Source {
 	}
 }
 
+// refMessage returns nil for HEAD. The kinds of other refs are the names of the selector's fields.
 func refMessage(r catalog.Ref) *typev1.GitRef {
-	switch r.Kind {
-	case catalog.RefBranch:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: r.Value}}
-	case catalog.RefTag:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Tag{Tag: r.Value}}
-	case catalog.RefCommit:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Commit{Commit: r.Value}}
-	case catalog.RefName:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Name{Name: r.Value}}
-	case catalog.RefSemver:
-		return &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: r.Value}}
-	case catalog.RefHead:
+	m := &typev1.GitRef{}
+	field := m.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(r.Kind))
+	if field == nil {
+		return nil
 	}
-	return nil
+	m.ProtoReflect().Set(field, protoreflect.ValueOfString(r.Value))
+	return m
 }
 
 // RefOf returns the ref of a message.
 func RefOf(r *typev1.GitRef) catalog.Ref {
-	switch selector := r.GetSelector().(type) {
-	case *typev1.GitRef_Branch:
-		return catalog.Ref{Kind: catalog.RefBranch, Value: selector.Branch}
-	case *typev1.GitRef_Tag:
-		return catalog.Ref{Kind: catalog.RefTag, Value: selector.Tag}
-	case *typev1.GitRef_Commit:
-		return catalog.Ref{Kind: catalog.RefCommit, Value: selector.Commit}
-	case *typev1.GitRef_Name:
-		return catalog.Ref{Kind: catalog.RefName, Value: selector.Name}
-	case *typev1.GitRef_Semver:
-		return catalog.Ref{Kind: catalog.RefSemver, Value: selector.Semver}
+	m := r.ProtoReflect()
+	field := m.WhichOneof(m.Descriptor().Oneofs().ByName("selector"))
+	if field == nil {
+		return catalog.Ref{}
 	}
-	return catalog.Ref{}
+	return catalog.Ref{Kind: catalog.RefKind(field.Name()), Value: m.Get(field).String()}
 }
