@@ -6,12 +6,12 @@
 package kubeconfig
 
 import (
-	"encoding/base64"
 	"fmt"
 	"net/url"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // ExecVersion is the version of the protocol between kubectl and leat.
@@ -26,75 +26,29 @@ type Params struct {
 	Args      []string // of leat, for a token
 }
 
-type (
-	config struct {
-		APIVersion     string         `yaml:"apiVersion"`
-		Kind           string         `yaml:"kind"`
-		Clusters       []namedCluster `yaml:"clusters"`
-		Users          []namedUser    `yaml:"users"`
-		Contexts       []namedContext `yaml:"contexts"`
-		CurrentContext string         `yaml:"current-context"`
-	}
-	namedCluster struct {
-		Name    string  `yaml:"name"`
-		Cluster cluster `yaml:"cluster"`
-	}
-	cluster struct {
-		Server string `yaml:"server"`
-		CAData string `yaml:"certificate-authority-data,omitempty"`
-	}
-	namedUser struct {
-		Name string `yaml:"name"`
-		User user   `yaml:"user"`
-	}
-	user struct {
-		Exec exec `yaml:"exec"`
-	}
-	exec struct {
-		APIVersion      string   `yaml:"apiVersion"`
-		Command         string   `yaml:"command"`
-		Args            []string `yaml:"args"`
-		InstallHint     string   `yaml:"installHint"`
-		InteractiveMode string   `yaml:"interactiveMode"`
-	}
-	namedContext struct {
-		Name    string      `yaml:"name"`
-		Context contextBody `yaml:"context"`
-	}
-	contextBody struct {
-		Cluster string `yaml:"cluster"`
-		User    string `yaml:"user"`
-	}
-)
-
 // Make returns the file as YAML.
 func Make(p Params) ([]byte, error) {
-	c := config{APIVersion: "v1", Kind: "Config"}
-	ca := base64.StdEncoding.EncodeToString(p.CAPEM)
+	c := clientcmdapi.NewConfig()
 	for i, inFleet := range p.Clusters {
 		name := "leat-" + inFleet // distinct from the cluster's name in other kubeconfigs
 		if i == 0 {
 			c.CurrentContext = name
 		}
-		c.Clusters = append(c.Clusters, namedCluster{name, cluster{Server: ServerURL(p.TunnelURL, inFleet), CAData: ca}})
-		c.Users = append(c.Users, namedUser{name, user{p.exec(inFleet)}})
-		c.Contexts = append(c.Contexts, namedContext{name, contextBody{Cluster: name, User: name}})
+		c.Clusters[name] = &clientcmdapi.Cluster{Server: ServerURL(p.TunnelURL, inFleet), CertificateAuthorityData: p.CAPEM}
+		c.AuthInfos[name] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+			APIVersion:      ExecVersion,
+			Command:         p.Command,
+			Args:            p.Args,
+			InstallHint:     "leat was moved or removed; make this file again with leat kubeconfig " + inFleet,
+			InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+		}}
+		c.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	}
-	content, err := yaml.Marshal(c)
+	content, err := clientcmd.Write(*c)
 	if err != nil {
 		return nil, fmt.Errorf("make kubeconfig: %w", err)
 	}
 	return content, nil
-}
-
-func (p Params) exec(cluster string) exec {
-	return exec{
-		APIVersion:      ExecVersion,
-		Command:         p.Command,
-		Args:            p.Args,
-		InstallHint:     "leat was moved or removed; make this file again with leat kubeconfig " + cluster,
-		InteractiveMode: "Never",
-	}
 }
 
 // ServerURL returns the address of a cluster's Kubernetes API behind a tunnel.
