@@ -97,14 +97,11 @@ func Commits(status *fleetv1.ServiceStatus) string {
 	return ShortCommits(commits)
 }
 
-// ShortCommits returns the short ids of commits, in their order.
+// ShortCommits returns the beginnings of commits' ids, as people quote them, in their order.
 func ShortCommits(commits []string) string {
 	short := make([]string, len(commits))
 	for i, commit := range commits {
-		short[i] = ShortCommit(commit)
+		short[i] = commit[:min(len(commit), 8)]
 	}
 	return strings.Join(short, ",")
 }
-
-// ShortCommit returns the beginning of a commit id, as people quote it.
-func ShortCommit(commit string) string { return commit[:min(len(commit), 8)] }

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -176,11 +175,7 @@ func (u *up) report(e report.Event) {
 
 // openLog returns a part's log. It is closed when everything has stopped.
 func (u *up) openLog(part string) (io.Writer, error) {
-	path := u.dir.Log(part)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("open log: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(u.dir.Log(part), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 // Events is `leat events`.
 func Events(s *session.Session) *cobra.Command {
 	format := show.Table
-	cmd := &cobra.Command{
+	cmd := onService(s, &cobra.Command{
 		Use:   "events service/NAME",
 		Short: "Follow what a service's agent does and sees",
 		Long: `Print what the agent of a service's cluster does and sees of the service, as it happens, until interrupted. What happened
@@ -28,12 +28,9 @@ before is told by leat history and leat get. As JSON that is one event a line. T
 suffices.`,
 		Example: `  leat events service/shop
   leat events service/shop -o json | jq -r .message`,
-		Args:              oneService,
-		ValidArgsFunction: completeServices(s),
-		RunE: onService(s, func(ctx context.Context, c *client.Client, name string) error {
-			return followEvents(ctx, s, c, name, format)
-		}),
-	}
+	}, func(ctx context.Context, c *client.Client, name string) error {
+		return followEvents(ctx, s, c, name, format)
+	})
 	cmd.Flags().VarP(&format, "output", "o", "how to print them")
 	return cmd
 }

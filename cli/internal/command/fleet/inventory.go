@@ -19,19 +19,16 @@ import (
 // Inventory is `leat inventory`.
 func Inventory(s *session.Session) *cobra.Command {
 	format := show.Table
-	cmd := &cobra.Command{
+	cmd := onService(s, &cobra.Command{
 		Use:   "inventory service/NAME",
 		Short: "List the objects of a service with their health",
 		Long: `List all objects that a service has in its cluster, with their health. The cluster's agent is asked, so it has to be
 connected; leat get tells what it reported last, whether it is or not. The role viewer in the cluster suffices.`,
 		Example: `  leat inventory service/shop
   leat inventory service/shop -o json | jq '.items[] | select(.health != "healthy") | .ref'`,
-		Args:              oneService,
-		ValidArgsFunction: completeServices(s),
-		RunE: onService(s, func(ctx context.Context, c *client.Client, name string) error {
-			return printInventory(ctx, s, c, name, format)
-		}),
-	}
+	}, func(ctx context.Context, c *client.Client, name string) error {
+		return printInventory(ctx, s, c, name, format)
+	})
 	cmd.Flags().VarP(&format, "output", "o", "how to print it")
 	return cmd
 }

@@ -41,12 +41,9 @@ func Resume(s *session.Session) *cobra.Command {
 }
 
 func pausing(s *session.Session, paused bool, cmd *cobra.Command) *cobra.Command {
-	cmd.Args = oneService
-	cmd.ValidArgsFunction = completeServices(s)
-	cmd.RunE = onService(s, func(ctx context.Context, c *client.Client, name string) error {
+	return onService(s, cmd, func(ctx context.Context, c *client.Client, name string) error {
 		return setPaused(ctx, s, c, name, paused)
 	})
-	return cmd
 }
 
 func setPaused(ctx context.Context, s *session.Session, c *client.Client, name string, paused bool) error {

@@ -38,7 +38,7 @@ func Prune(s *session.Session) *cobra.Command {
 
 func pruneConfirm(s *session.Session) *cobra.Command {
 	p := pruning{session: s, format: show.Table}
-	cmd := &cobra.Command{
+	cmd := onService(s, &cobra.Command{
 		Use:   "confirm service/NAME",
 		Short: "Agree to deletions that the guard holds back",
 		Long: `Agree to the deletion of objects that the agent's guard keeps (PRUNE_GUARDED), because they are many, or all objects of the service.
@@ -50,10 +50,7 @@ Namespaces, CustomResourceDefinitions and PersistentVolumeClaims stay in the clu
 service's spec.policy.deletion allows their deletion.`,
 		Example: `  leat prune confirm service/shop
   leat prune confirm service/shop --yes -o json`,
-		Args:              oneService,
-		ValidArgsFunction: completeServices(s),
-		RunE:              onService(s, p.confirm),
-	}
+	}, p.confirm)
 	cmd.Flags().BoolVar(&p.yes, "yes", false, "do not ask")
 	cmd.Flags().VarP(&p.format, "output", "o", "how to print the outcome")
 	return cmd

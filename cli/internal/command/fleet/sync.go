@@ -23,7 +23,7 @@ import (
 func Sync(s *session.Session) *cobra.Command {
 	w := waiter{session: s, goal: delivery.Healthy}
 	wait := false
-	cmd := &cobra.Command{
+	cmd := onService(s, &cobra.Command{
 		Use:   "sync service/NAME",
 		Short: "Fetch and apply a service now",
 		Long: `Fetch a service's repositories now instead of at the next poll, and let its agent reconcile it even if nothing changed.
@@ -33,12 +33,9 @@ the prune guard asks for an agreement.
 It fails when a repository cannot be fetched; the last known content is reconciled anyway.`,
 		Example: `  leat sync service/shop
   leat sync service/shop --wait --timeout=2m`,
-		Args:              oneService,
-		ValidArgsFunction: completeServices(s),
-		RunE: onService(s, func(ctx context.Context, c *client.Client, name string) error {
-			return w.sync(ctx, c, name, wait)
-		}),
-	}
+	}, func(ctx context.Context, c *client.Client, name string) error {
+		return w.sync(ctx, c, name, wait)
+	})
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")

@@ -56,11 +56,12 @@ func parseService(text string) (string, error) {
 // serviceTarget returns the target of a service's name.
 func serviceTarget(name string) target { return target{"Service", name} }
 
-// onService returns the action of a command whose one argument names a service.
+// onService makes cmd a command whose one argument names a service, and do its action.
 func onService(
-	s *session.Session, do func(ctx context.Context, c *client.Client, name string) error,
-) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+	s *session.Session, cmd *cobra.Command, do func(ctx context.Context, c *client.Client, name string) error,
+) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = oneService, completeServices(s)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name, err := parseService(args[0])
 		if err != nil {
 			return err
@@ -71,6 +72,7 @@ func onService(
 		}
 		return s.Fail(do(cmd.Context(), c, name))
 	}
+	return cmd
 }
 
 // oneService wants exactly one argument.

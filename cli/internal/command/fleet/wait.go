@@ -24,7 +24,7 @@ import (
 // Wait is `leat wait`.
 func Wait(s *session.Session) *cobra.Command {
 	w := waiter{session: s, goal: delivery.Healthy}
-	cmd := &cobra.Command{
+	cmd := onService(s, &cobra.Command{
 		Use:   "wait service/NAME",
 		Short: "Wait until a service is healthy or synced",
 		Long: `Wait until a service is
@@ -38,10 +38,7 @@ the last state.`,
 		Example: `  leat wait service/shop
   leat wait service/shop --for=synced --timeout=30s
   git push && leat sync service/shop --wait`,
-		Args:              oneService,
-		ValidArgsFunction: completeServices(s),
-		RunE:              onService(s, w.wait),
-	}
+	}, w.wait)
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd

@@ -66,11 +66,7 @@ func (t *text) state(s *Service) string {
 
 // what returns " at commit 1a2b3c4d, 4 of 4 objects healthy".
 func (t *text) what(s *Service) string {
-	short := make([]string, len(s.Commits))
-	for i, commit := range s.Commits {
-		short[i] = delivery.ShortCommit(commit)
-	}
-	return fmt.Sprintf(" at commit %s, %d of %d objects healthy", strings.Join(short, ","), s.Healthy, s.Objects)
+	return fmt.Sprintf(" at commit %s, %d of %d objects healthy", delivery.ShortCommits(s.Commits), s.Healthy, s.Objects)
 }
 
 func problem(s *Service) string {
