@@ -223,7 +223,7 @@ func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
 	meta.UID = rand.Text()
 	meta.Generation = 1
 	meta.ResourceVersion = tx.Revision()
-	meta.CreatedAt = now()
+	meta.CreatedAt = Now()
 	meta.UpdatedAt = meta.CreatedAt
 	return created, tx.Put(ctx, created)
 }
@@ -261,7 +261,7 @@ func replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error
 	}
 	meta := next.Meta()
 	meta.ResourceVersion = tx.Revision()
-	meta.UpdatedAt = now()
+	meta.UpdatedAt = Now()
 	if !sameSpec {
 		meta.Generation++
 	}
@@ -341,6 +341,6 @@ func checkReference(ctx context.Context, tx Tx, key Key, path string) error {
 	return err
 }
 
-// now returns the time with the precision of the store, so that what is returned equals what is
-// read later.
-func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+// Now returns the time with the precision of the store, so that what is written equals what is read
+// later.
+func Now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

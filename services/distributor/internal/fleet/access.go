@@ -77,7 +77,7 @@ func (c *Catalog) Access(user string, groups []string, cluster string) (access A
 	if slices.Contains(groups, catalog.AdminGroup) {
 		access.addAdmins()
 	}
-	at := now()
+	at := catalog.Now()
 	for _, binding := range c.bindings.of(user, groups) {
 		access.addBinding(binding, at, subjects(
 			common(binding.Spec.Users, []string{user}), common(binding.Spec.Groups, groups)))
@@ -93,7 +93,7 @@ func (c *Catalog) AccessOfAll(cluster string) (access Access, ok bool) {
 		return Access{}, false
 	}
 	access.addAdmins()
-	at := now()
+	at := catalog.Now()
 	for _, name := range c.namesLocked(catalog.KindAccessBinding) {
 		if binding, ok := c.objects[catalog.KindAccessBinding][name].(*catalog.AccessBinding); ok {
 			access.addBinding(binding, at, subjects(binding.Spec.Users, binding.Spec.Groups))
@@ -107,7 +107,7 @@ func (c *Catalog) AccessOfAll(cluster string) (access Access, ok bool) {
 func (c *Catalog) Reachable(user string, groups []string) func(*catalog.Cluster) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	at := now()
+	at := catalog.Now()
 	bindings := slices.DeleteFunc(c.bindings.of(user, groups), func(b *catalog.AccessBinding) bool { return b.Expired(at) })
 	return func(cluster *catalog.Cluster) bool {
 		return slices.ContainsFunc(bindings, func(b *catalog.AccessBinding) bool { return b.Spec.Clusters.Covers(cluster) })
@@ -124,7 +124,7 @@ type BindingStatus struct {
 func (c *Catalog) bindingStatus(binding *catalog.AccessBinding) BindingStatus {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	s := BindingStatus{Expired: binding.Expired(now())}
+	s := BindingStatus{Expired: binding.Expired(catalog.Now())}
 	for _, object := range c.objects[catalog.KindCluster] {
 		if cluster, ok := object.(*catalog.Cluster); ok && binding.Spec.Clusters.Covers(cluster) {
 			s.Clusters++

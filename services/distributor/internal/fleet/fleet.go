@@ -260,7 +260,7 @@ func (v *View) MonitorPresence(ctx context.Context) error {
 		if err := backoff.Wait(ctx, backoff.Jitter(presenceInterval, 0.25)); err != nil {
 			return err
 		}
-		v.DropPlans(now().Add(-planKept))
+		v.DropPlans(catalog.Now().Add(-planKept))
 		if err := v.StorePresence(ctx); err != nil && ctx.Err() == nil {
 			v.p.Logger.WarnContext(ctx, "presence of agents not stored", slog.Any("error", err))
 		}

@@ -37,7 +37,7 @@ func (g *grants) add(granted []catalog.Grant) {
 	for _, grant := range granted {
 		g.byKey[grantKey{grant.ClusterUID, grant.Digest}] = grant
 	}
-	at := now()
+	at := catalog.Now()
 	maps.DeleteFunc(g.byKey, func(_ grantKey, grant catalog.Grant) bool { return hasEnded(grant, at) })
 }
 
@@ -46,7 +46,7 @@ func (g *grants) find(cluster *catalog.Cluster, d digest.Digest) (plan.Bundle, b
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	grant, ok := g.byKey[grantKey{cluster.UID, d}]
-	if !ok || hasEnded(grant, now()) {
+	if !ok || hasEnded(grant, catalog.Now()) {
 		return plan.Bundle{}, false
 	}
 	return plan.Bundle{Digest: grant.Digest, Commit: grant.Commit, Source: grant.Source, Subpath: grant.Subpath}, true

@@ -74,7 +74,7 @@ func (b *planBook) of(cluster string) (set planSet, ok bool) {
 	p := b.clusterLocked(found)
 	if p.current == nil {
 		// What the plan says was so before, so no event caused it and it has no trace.
-		why := plan.Cause{Time: now()}
+		why := plan.Cause{Time: catalog.Now()}
 		p.current = plan.Compute(cluster, b.sources.inputs(services...), why).With(found.Spec.Settings.Over(b.settings), why)
 		b.shareLocked(p.current, nil)
 	}
@@ -169,7 +169,7 @@ func (b *planBook) reviseCluster(ctx context.Context, name string, services map[
 	span := b.startSpan(ctx, name, traceparent)
 	defer span.End()
 	b.updateLocked(p)
-	why := plan.Cause{Time: now(), Traceparent: carry(span, traceparent), Last: p.current}
+	why := plan.Cause{Time: catalog.Now(), Traceparent: carry(span, traceparent), Last: p.current}
 	next := plan.Revise(p.current, b.sources.inputs(own...), gone, why).With(cluster.Spec.Settings.Over(b.settings), why)
 	b.shareLocked(next, p.current)
 	if next.Version == p.current.Version {

@@ -87,7 +87,7 @@ func (r *Presence) record(cluster *catalog.Cluster, change func(*agentPresence, 
 }
 
 func (r *Presence) recordOnly(cluster *catalog.Cluster, change func(*agentPresence, time.Time)) (hasChanged bool) {
-	at := now()
+	at := catalog.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p, ok := r.byUID[cluster.UID]
@@ -102,7 +102,7 @@ func (r *Presence) recordOnly(cluster *catalog.Cluster, change func(*agentPresen
 
 // presenceOf joins what this replica heard of a cluster's agent with what is stored.
 func (r *Presence) presenceOf(cluster *catalog.Cluster) (isConnected bool, seen time.Time) {
-	at := now()
+	at := catalog.Now()
 	isConnected, seen = at.Before(cluster.Agent.ConnectedUntil), cluster.Agent.LastSeenAt
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,7 +164,7 @@ func (r *Presence) StorePresence(ctx context.Context) error {
 
 // collect returns what is to be stored, and the clusters whose agents have gone silent.
 func (r *Presence) collect() (batch []catalog.Presence, silent []catalog.Key) {
-	at := now()
+	at := catalog.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for uid, p := range r.byUID {

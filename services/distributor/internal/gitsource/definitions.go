@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
@@ -66,20 +67,12 @@ func (s *Source) Reconcile(ctx context.Context) error {
 		errs = append(errs, s.put(ctx, repository))
 	}
 	for _, stone := range deleted {
-		if have, ok := known[stone.Key.Name]; ok && have.GetUid() == stone.UID && !holds(wanted, stone.UID) {
+		isWanted := slices.ContainsFunc(wanted, func(r *catalog.Repository) bool { return r.UID == stone.UID })
+		if have, ok := known[stone.Key.Name]; ok && have.GetUid() == stone.UID && !isWanted {
 			errs = append(errs, s.delete(ctx, stone))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func holds(repositories []*catalog.Repository, uid string) bool {
-	for _, repository := range repositories {
-		if repository.UID == uid {
-			return true
-		}
-	}
-	return false
 }
 
 // known lists what gitcache knows, by name.

@@ -279,13 +279,13 @@ func (l *Loop) ask(ctx context.Context, source catalog.Source) (Answer, error) {
 func outcome(last catalog.Resolution, answer Answer, err error) catalog.Resolution {
 	failure, failed := errors.AsType[*Failure](err)
 	if !failed {
-		return catalog.Resolution{Snapshot: &answer.Snapshot, ResolvedAt: now(), FreshAt: answer.FreshAt}
+		return catalog.Resolution{Snapshot: &answer.Snapshot, ResolvedAt: catalog.Now(), FreshAt: answer.FreshAt}
 	}
 	if catalog.Passes(failure.Reason) && (last.Snapshot != nil || last.Problem != nil && !catalog.Passes(last.Problem.Reason)) {
 		return last
 	}
 	next := last
-	next.Problem = &catalog.Problem{Reason: failure.Reason, Message: failure.Message, Since: now()}
+	next.Problem = &catalog.Problem{Reason: failure.Reason, Message: failure.Message, Since: catalog.Now()}
 	if last.Problem != nil && last.Problem.Reason == failure.Reason {
 		next.Problem.Since = last.Problem.Since
 	}
@@ -336,6 +336,3 @@ func (l *Loop) forget(source catalog.Source) {
 	delete(l.saved, source)
 	delete(l.doubted, source)
 }
-
-// now has the precision of the store.
-func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

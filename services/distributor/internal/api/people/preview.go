@@ -123,7 +123,7 @@ func (s *Service) fetchRef(ctx context.Context, repository string) {
 // grant lets the cluster's agent read the entry's bundles, and returns until when. This replica
 // knows of it when it returns; the others find out when they are asked.
 func (s *Service) grant(ctx context.Context, clusterUID string, entry plan.Entry) (time.Time, error) {
-	expires := time.Now().Add(catalog.GrantLife).UTC().Truncate(time.Microsecond)
+	expires := catalog.Now().Add(catalog.GrantLife)
 	grants := make([]catalog.Grant, len(entry.Bundles))
 	for i, b := range entry.Bundles {
 		grants[i] = catalog.Grant{
