@@ -28,7 +28,6 @@ import (
 	"io"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/semaphore"
