@@ -41,7 +41,7 @@ var cores = []string{
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/distributor/internal/intake", "services/distributor/internal/encodings", "services/distributor/internal/lookup",
-	"services/distributor/internal/bundles",
+	"services/distributor/internal/bundles", "services/distributor/internal/scratch", "services/distributor/internal/setmap",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
 	"services/tunnel/internal/relay", "services/tunnel/internal/receptive",
 	"services/tunnel/internal/kubeapi",

@@ -94,9 +94,9 @@ func (b *deltaBuilder) make(ctx context.Context, p pair, from, to plan.Bundle) (
 		return err
 	}
 	defer func() { _ = base.Close() }()
-	file, err := b.store.create()
+	file, err := b.store.files.Create()
 	if err != nil {
-		return err
+		return fmt.Errorf("create delta: %w", err)
 	}
 	defer func() {
 		if err != nil {

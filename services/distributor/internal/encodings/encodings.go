@@ -14,19 +14,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
-	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/flight"
+	"github.com/leatdev/leat/services/distributor/internal/scratch"
 )
 
 const (
@@ -67,13 +64,10 @@ type Source func(ctx context.Context) (*cas.Blob, error)
 
 // Store keeps the files. It is safe for concurrent use.
 type Store struct {
-	cfg    Config
 	making *flight.Group[key, struct{}]
 	slots  *semaphore.Weighted
-
-	mu    sync.Mutex
-	files *lru.LRU[key, entry] // by when they were opened
-	used  int64                // bytes of files and of reservations
+	// files are kept with the digests of their bytes.
+	files *scratch.Folder[key, digest.Digest]
 }
 
 type key struct {
@@ -81,10 +75,8 @@ type key struct {
 	encoding Encoding
 }
 
-type entry struct {
-	size int64
-	sum  digest.Digest
-}
+// Name returns the name of a file.
+func (k key) Name() string { return k.digest.Hex() + "." + string(k.encoding) }
 
 // File is a file that is open for reading. It stays readable after it was evicted. Its owner closes
 // it.
@@ -102,11 +94,11 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.MaxBytes <= 0 {
 		cfg.MaxBytes = defaultMaxBytes
 	}
-	if err := errors.Join(os.RemoveAll(cfg.Dir), os.MkdirAll(cfg.Dir, 0o700)); err != nil {
-		return nil, fmt.Errorf("empty folder of encodings: %w", err)
+	files, err := scratch.Open[key, digest.Digest](cfg.Dir, cfg.MaxBytes, math.MaxInt)
+	if err != nil {
+		return nil, fmt.Errorf("open encodings: %w", err)
 	}
-	files, err := lru.NewLRU[key, entry](math.MaxInt, nil) // bounded by their bytes
-	return &Store{cfg: cfg, making: flight.New[key, struct{}](makeTimeout), slots: semaphore.NewWeighted(makers), files: files}, err
+	return &Store{making: flight.New[key, struct{}](makeTimeout), slots: semaphore.NewWeighted(makers), files: files}, nil
 }
 
 // Open opens the bundle d in an encoding, and makes the file of what source opens where there is
@@ -122,7 +114,7 @@ func (s *Store) Open(ctx context.Context, d digest.Digest, e Encoding, source So
 			return file, err
 		}
 		_, err = s.making.Do(ctx, k, func(ctx context.Context) (struct{}, error) {
-			if s.has(k) { // the last one to make it finished between open and here
+			if s.files.Has(k) { // the last one to make it finished between open and here
 				return struct{}{}, nil
 			}
 			return struct{}{}, s.make(ctx, k, source)
@@ -136,96 +128,12 @@ func (s *Store) Open(ctx context.Context, d digest.Digest, e Encoding, source So
 
 // open opens a file that is there.
 func (s *Store) open(k key) (*File, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	made, ok := s.files.Peek(k)
-	if !ok {
-		return nil, cas.ErrNotFound
-	}
-	file, err := os.Open(s.path(k))
-	if errors.Is(err, fs.ErrNotExist) { // somebody else cleared the folder
-		s.dropLocked(k, made)
-		return nil, cas.ErrNotFound
-	}
+	file, size, sum, err := s.files.Open(k)
 	if err != nil {
 		return nil, fmt.Errorf("open encoded bundle: %w", err)
 	}
-	s.files.Get(k) // it was used
-	return &File{File: file, Size: made.size, Sum: made.sum}, nil
-}
-
-func (s *Store) has(k key) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.files.Contains(k)
-}
-
-// reserve counts n bytes that are about to be written, and evicts the files that were opened
-// longest ago for them.
-func (s *Store) reserve(n int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.used+n > s.cfg.MaxBytes {
-		if s.files.Len() == 0 {
-			return fmt.Errorf("%w: %d of %d bytes used, %d needed", cas.ErrFull, s.used, s.cfg.MaxBytes, n)
-		}
-		if err := s.evictLocked(); err != nil {
-			return err
-		}
-	}
-	s.used += n
-	return nil
-}
-
-// release gives back what reserve counted.
-func (s *Store) release(n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.used -= n
-}
-
-// publish moves a file to its place and lists it, instead of the reservation for it.
-func (s *Store) publish(k key, e entry, path string, reserved int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := os.Rename(path, s.path(k)); err != nil {
-		return err
-	}
-	s.files.Add(k, e)
-	s.used += e.size - reserved
-	return nil
-}
-
-// shed evicts everything, because the disk has no room, whatever the bound says.
-func (s *Store) shed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.files.Len() > 0 && s.evictLocked() == nil {
-	}
-}
-
-// evictLocked removes the file that was opened longest ago. Readers that have it open can continue.
-func (s *Store) evictLocked() error {
-	k, oldest, _ := s.files.GetOldest()
-	if err := os.Remove(s.path(k)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("evict encoded bundle: %w", err)
-	}
-	s.dropLocked(k, oldest)
-	return nil
-}
-
-func (s *Store) dropLocked(k key, e entry) {
-	s.files.Remove(k)
-	s.used -= e.size
+	return &File{File: file, Size: size, Sum: sum}, nil
 }
 
 // Usage returns how many bytes there are, those that are being written included.
-func (s *Store) Usage() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used
-}
-
-func (s *Store) path(k key) string {
-	return filepath.Join(s.cfg.Dir, k.digest.Hex()+"."+string(k.encoding))
-}
+func (s *Store) Usage() int64 { return s.files.Usage() }

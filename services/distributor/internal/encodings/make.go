@@ -33,13 +33,13 @@ func (s *Store) make(ctx context.Context, k key, source Source) error {
 	}
 	defer func() { _ = blob.Close() }()
 	reserved := mostBytes(blob.ContentSize)
-	if err := s.reserve(reserved); err != nil {
+	if err := s.files.Reserve(reserved); err != nil {
 		return err
 	}
 	if err := s.write(k, blob, reserved); err != nil {
-		s.release(reserved)
+		s.files.Release(reserved)
 		if noSpace(err) {
-			s.shed() // for the next attempt
+			s.files.Shed() // for the next attempt
 			return fmt.Errorf("%w: %w", cas.ErrFull, err)
 		}
 		return fmt.Errorf("encode bundle %s: %w", k.digest, err)
@@ -54,7 +54,7 @@ func mostBytes(content int64) int64 {
 
 // write writes a draft and publishes it, or removes it.
 func (s *Store) write(k key, blob *cas.Blob, reserved int64) (err error) {
-	draft, err := os.CreateTemp(s.cfg.Dir, "draft-*")
+	draft, err := s.files.Create()
 	if err != nil {
 		return err
 	}
@@ -64,15 +64,16 @@ func (s *Store) write(k key, blob *cas.Blob, reserved int64) (err error) {
 			err = errors.Join(err, os.Remove(draft.Name()))
 		}
 	}()
-	var made entry
+	var sum digest.Digest
+	var size int64
 	switch k.encoding {
 	case Plain:
-		made.sum, err = k.digest, decompress(draft, blob)
+		sum, err = k.digest, decompress(draft, blob)
 	case Gzip:
-		made.sum, err = compress(draft, blob)
+		sum, err = compress(draft, blob)
 	}
 	if err == nil {
-		made.size, err = draft.Seek(0, io.SeekCurrent)
+		size, err = draft.Seek(0, io.SeekCurrent)
 	}
 	if err == nil {
 		err = draft.Close()
@@ -80,7 +81,7 @@ func (s *Store) write(k key, blob *cas.Blob, reserved int64) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.publish(k, made, draft.Name(), reserved)
+	return s.files.Put(k, draft.Name(), size, sum, reserved)
 }
 
 // decompress writes the content of a blob, and fails unless it is what the blob's digest says:
