@@ -48,7 +48,7 @@ var errNotSmaller = errors.New("delta is not smaller than the bundle")
 // deltaStore keeps deltas as files, and remembers for which pairs there is none.
 type deltaStore struct {
 	files *scratch.Folder[pair, Delta]
-	// declined is until when a pair has no delta. Zero: for good.
+	// declined is until when a pair has no delta. Zero: permanently.
 	declined *lru.Cache[pair, time.Time]
 }
 
