@@ -6,6 +6,8 @@ package bundlehttp
 import (
 	"net/http"
 	"strings"
+
+	"github.com/leatdev/leat/internal/serve"
 )
 
 // maxRanges bounds the ranges of one answer. Each costs a part with headers of its own and a seek,
@@ -50,27 +52,11 @@ func wantedRanges(r *http.Request) string {
 // refuses reports whether If-Match names other representations only (RFC 9110, strong comparison).
 func refuses(header http.Header, tag string) bool {
 	lines, asked := header["If-Match"]
-	return asked && !names(lines, tag, false)
+	return asked && !serve.NamesTag(lines, tag, false)
 }
 
 // has reports whether If-None-Match says that the client has the representation (RFC 9110, weak
 // comparison).
 func has(header http.Header, tag string) bool {
-	return names(header["If-None-Match"], tag, true)
-}
-
-// names reports whether a list of tags, or *, names the tag.
-func names(lines []string, tag string, weak bool) bool {
-	for _, line := range lines {
-		for candidate := range strings.SplitSeq(line, ",") {
-			candidate = strings.TrimSpace(candidate)
-			if weak {
-				candidate = strings.TrimPrefix(candidate, "W/")
-			}
-			if candidate == "*" || candidate == tag {
-				return true
-			}
-		}
-	}
-	return false
+	return serve.NamesTag(header["If-None-Match"], tag, true)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+
+	"github.com/leatdev/leat/internal/serve"
 )
 
 const (
@@ -41,7 +43,7 @@ func revalidate(ctx context.Context, form, version string) error {
 	}
 	tag := `"` + form + "." + info.Peer().Query.Get("encoding") + "." + version + `"`
 	validators := http.Header{headerETag: {weak + tag}, headerCacheControl: {cacheControl}}
-	if names(info.RequestHeader().Values(headerIfNoneMatch), tag) {
+	if serve.NamesTag(info.RequestHeader().Values(headerIfNoneMatch), tag, true) {
 		return connect.NewNotModifiedError(validators)
 	}
 	for key, values := range validators {
@@ -60,17 +62,4 @@ func seen(ctx context.Context, known string) string {
 	first, _, _ := strings.Cut(info.RequestHeader().Get(headerIfNoneMatch), ",")
 	tag := strings.Trim(strings.TrimPrefix(strings.TrimSpace(first), weak), `"`)
 	return tag[strings.LastIndex(tag, ".")+1:]
-}
-
-// names reports whether the values of If-None-Match match the tag, compared weakly as RFC 9110
-// wants it for that header.
-func names(values []string, tag string) bool {
-	for _, value := range values {
-		for one := range strings.SplitSeq(value, ",") {
-			if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, weak) == tag {
-				return true
-			}
-		}
-	}
-	return false
 }
