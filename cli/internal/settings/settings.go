@@ -25,6 +25,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/leatdev/leat/internal/durable"
 )
 
 // Settings is the content of a config file. The zero value is that of a user who has not logged in
@@ -84,21 +86,16 @@ func (s *Settings) Save(path string) error {
 	return nil
 }
 
-// WriteFile atomically writes a file that only its owner can read.
+// WriteFile atomically writes a file that only its owner can read, and makes its folder if that does
+// not exist.
 func WriteFile(path string, content []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".new-*") // with mode 0600
-	if err != nil {
+	return durable.Write(path, ".new-*", func(w io.Writer) error {
+		_, err := w.Write(content)
 		return err
-	}
-	_, writeErr := f.Write(content)
-	if err := errors.Join(writeErr, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), path)
+	})
 }
 
 // Context returns the named context, or the current one if name is empty. ok is false if there is
