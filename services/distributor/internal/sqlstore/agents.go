@@ -25,6 +25,12 @@ type joinTokenRow struct {
 	ClusterUID    string `bun:"cluster_uid"`
 	ExpiresAt     int64  `bun:"expires_at"`
 	UsedAt        int64  `bun:"used_at"`
+	// ClusterKey is the key of the cluster's agent.
+	ClusterKey []byte `bun:"public_key,scanonly"`
+}
+
+func (r *joinTokenRow) state() catalog.JoinToken {
+	return catalog.JoinToken{Hash: r.Hash, Used: r.UsedAt != 0, ClusterKey: r.ClusterKey}
 }
 
 // CreateJoinToken implements catalog.Enrolments. Tokens that ended a day ago are swept on the way.
@@ -42,23 +48,11 @@ func (s *Store) CreateJoinToken(ctx context.Context, cluster string, hash []byte
 }
 
 // JoinTokens implements catalog.Enrolments.
-func (s *Store) JoinTokens(ctx context.Context) ([]catalog.JoinToken, error) {
-	var rows []struct {
-		Hash      []byte `bun:"hash"`
-		UsedAt    int64  `bun:"used_at"`
-		PublicKey []byte `bun:"public_key"`
-	}
-	err := s.db.NewSelect().TableExpr("join_tokens AS jt").ColumnExpr("jt.hash, jt.used_at, c.public_key").
-		Join("JOIN clusters AS c ON c.uid = jt.cluster_uid").Where("jt.expires_at >= ? OR jt.used_at <> 0", micros(time.Now())).
-		OrderExpr("jt.expires_at DESC").Limit(maxJoinTokens).Scan(ctx, &rows)
-	if err != nil {
-		return nil, translate("list join tokens", err)
-	}
-	tokens := make([]catalog.JoinToken, len(rows))
-	for i, row := range rows {
-		tokens[i] = catalog.JoinToken{Hash: row.Hash, Used: row.UsedAt != 0, ClusterKey: row.PublicKey}
-	}
-	return tokens, nil
+func (s *Store) JoinTokens(ctx context.Context) (tokens []catalog.JoinToken, err error) {
+	query := s.db.NewSelect().ColumnExpr("jt.hash, jt.used_at, c.public_key").Join("JOIN clusters AS c ON c.uid = jt.cluster_uid").
+		Where("jt.expires_at >= ? OR jt.used_at <> 0", micros(time.Now())).OrderExpr("jt.expires_at DESC").Limit(maxJoinTokens)
+	err = list(ctx, query, &tokens, (*joinTokenRow).state)
+	return tokens, translate("list join tokens", err)
 }
 
 // oneCluster turns "no row" into the error that says which cluster is missing.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -157,6 +158,16 @@ func (t *tx) replace(ctx context.Context, rows any, key string, columns ...strin
 	}
 	_, err := query.Exec(ctx)
 	return err
+}
+
+// replaceAll is replace for any number of rows.
+func replaceAll[Row any](ctx context.Context, t *tx, rows []Row, key string, columns ...string) error {
+	for chunk := range slices.Chunk(rows, maxRows) {
+		if err := t.replace(ctx, &chunk, key, columns...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.Service) error {

@@ -227,7 +227,9 @@ func (in *intake) write(ctx context.Context) error {
 	if err := in.writeAgents(ctx); err != nil {
 		return translate("write agents", err)
 	}
-	if err := in.writeReports(ctx); err != nil {
+	reports := slices.Collect(maps.Values(in.reports))
+	err := replaceAll(ctx, in.tx, reports, "service_uid", "report", "entry", "observed_generation", "revision")
+	if err != nil {
 		return translate("write reports", err)
 	}
 	return translate("write revisions", in.writeRevisions(ctx))
@@ -245,16 +247,6 @@ func (in *intake) writeAgents(ctx context.Context) error {
 			query = query.Set("? = v.?", bun.Ident(column), bun.Ident(column))
 		}
 		if _, err := query.Exec(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (in *intake) writeReports(ctx context.Context) error {
-	rows := slices.Collect(maps.Values(in.reports))
-	for chunk := range slices.Chunk(rows, maxRows) {
-		if err := in.replace(ctx, &chunk, "service_uid", "report", "entry", "observed_generation", "revision"); err != nil {
 			return err
 		}
 	}

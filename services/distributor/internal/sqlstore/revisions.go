@@ -5,7 +5,6 @@ package sqlstore
 
 import (
 	"context"
-	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -51,15 +50,11 @@ func (in *intake) writeRevisions(ctx context.Context) error {
 			many = append(many, key.serviceUID)
 		}
 	}
-	for chunk := range slices.Chunk(rows, maxRows) {
-		if err := in.replace(ctx, &chunk, "service_uid, number", "revision"); err != nil {
-			return err
-		}
+	err := replaceAll(ctx, in.tx, rows, "service_uid, number", "revision")
+	if err != nil || len(many) == 0 {
+		return err
 	}
-	if len(many) == 0 {
-		return nil
-	}
-	_, err := in.sql.NewRaw(`DELETE FROM service_revisions WHERE service_uid IN (?) AND number <= ? +
+	_, err = in.sql.NewRaw(`DELETE FROM service_revisions WHERE service_uid IN (?) AND number <= ? +
 			(SELECT MAX(m.number) FROM service_revisions AS m WHERE m.service_uid = service_revisions.service_uid)`,
 		bun.List(many), -catalog.MaxRevisions).Exec(ctx)
 	return err
