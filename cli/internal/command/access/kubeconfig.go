@@ -115,14 +115,11 @@ func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) (co
 	}
 	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
-	var p kubeconfig.Params
+	p := kubeconfig.Params{CAPEM: c.CAPEM()}
 	if p.Clusters, err = clustersOf(ctx, c, cluster); err != nil {
 		return nil, "", err
 	}
 	if p.TunnelURL, err = tunnelOf(ctx, s, c); err != nil {
-		return nil, "", err
-	}
-	if p.CAPEM, err = endpoint.CAPEM(); err != nil {
 		return nil, "", err
 	}
 	if p.Command, err = os.Executable(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -43,71 +44,47 @@ func Ensure(dir string, hosts ...string) (Files, error) {
 	}
 	authority, err := loadAuthority(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		authority, err = makeAuthority(dir)
+		if err = makeAuthority(dir); err == nil {
+			authority, err = loadAuthority(dir)
+		}
 	}
 	if err != nil {
 		return Files{}, fmt.Errorf("make certificates: %w", err)
 	}
-	if err := authority.sign(files, hosts); err != nil {
+	if err := sign(authority, files, hosts); err != nil {
 		return Files{}, fmt.Errorf("make certificates: %w", err)
 	}
 	return files, nil
 }
 
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+func loadAuthority(dir string) (tls.Certificate, error) {
+	return tls.LoadX509KeyPair(filepath.Join(dir, "ca.pem"), filepath.Join(dir, "ca-key.pem"))
 }
 
-func loadAuthority(dir string) (*authority, error) {
-	keyPEM, err := os.ReadFile(filepath.Join(dir, "ca-key.pem"))
-	if err != nil {
-		return nil, err
-	}
-	certPEM, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
-	if err != nil {
-		return nil, err
-	}
-	keyBlock, _ := pem.Decode(keyPEM)
-	certBlock, _ := pem.Decode(certPEM)
-	if keyBlock == nil || certBlock == nil {
-		return nil, fmt.Errorf("%s holds a file that is not PEM", dir)
-	}
-	key, err := x509.ParseECPrivateKey(keyBlock.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(certBlock.Bytes)
-	return &authority{cert, key}, err
-}
-
-func makeAuthority(dir string) (*authority, error) {
+func makeAuthority(dir string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	template, err := newTemplate("leat up", authorityLife)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Write the certificate last: it marks the authority as complete.
 	if err := writeKey(filepath.Join(dir, "ca-key.pem"), key); err != nil {
-		return nil, err
+		return err
 	}
-	if err := writePEM(filepath.Join(dir, "ca.pem"), "CERTIFICATE", der); err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	return &authority{cert, key}, err
+	return writePEM(filepath.Join(dir, "ca.pem"), "CERTIFICATE", der)
 }
 
-func (a *authority) sign(files Files, hosts []string) error {
+// sign makes the server's key, and its certificate for the loopback names and the given ones.
+func sign(authority tls.Certificate, files Files, hosts []string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -125,7 +102,7 @@ func (a *authority) sign(files Files, hosts []string) error {
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, authority.Leaf, key.Public(), authority.PrivateKey)
 	if err != nil {
 		return err
 	}
