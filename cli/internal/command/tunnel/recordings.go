@@ -4,6 +4,8 @@
 package tunnel
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,45 +137,31 @@ func fetch(ctx context.Context, s *session.Session, id string) (io.ReadCloser, e
 	if err != nil {
 		return nil, err
 	}
-	d := &download{stream: stream}
-	if err := d.next(); err != nil && !errors.Is(err, io.EOF) { // report a wrong id at once
-		return nil, errors.Join(err, d.Close())
+	recording := bufio.NewReader(&download{stream: stream})
+	if _, err := recording.Peek(1); err != nil && !errors.Is(err, io.EOF) { // report a wrong id at once
+		return nil, errors.Join(err, stream.Close())
 	}
-	return d, nil
+	return struct {
+		io.Reader
+		io.Closer
+	}{recording, stream}, nil
 }
 
-// download is a recording that is being downloaded.
+// download reads the pieces of a recording one after the other.
 type download struct {
 	stream *connect.ServerStreamForClient[tunnelv1.GetRecordingResponse]
 	rest   []byte
-	err    error
-}
-
-// next blocks until the next piece arrives.
-func (d *download) next() error {
-	switch {
-	case d.err != nil:
-	case d.stream.Receive():
-		d.rest = d.stream.Msg().GetData()
-	case d.stream.Err() != nil:
-		d.err = d.stream.Err()
-	default:
-		d.err = io.EOF
-	}
-	return d.err
 }
 
 // Read implements io.Reader.
 func (d *download) Read(p []byte) (int, error) {
 	for len(d.rest) == 0 {
-		if err := d.next(); err != nil {
-			return 0, err
+		if !d.stream.Receive() {
+			return 0, cmp.Or(d.stream.Err(), io.EOF)
 		}
+		d.rest = d.stream.Msg().GetData()
 	}
 	n := copy(p, d.rest)
 	d.rest = d.rest[n:]
 	return n, nil
 }
-
-// Close implements io.Closer.
-func (d *download) Close() error { return d.stream.Close() }
