@@ -3,6 +3,31 @@
 
 // Package sqlstore keeps the catalog in SQL: in SQLite for one machine, in PostgreSQL for several
 // replicas. Both run the same statements.
+//
+// # Promises
+//
+// An edit is one transaction. It is visible whole and durable when it returns without an error, and
+// leaves no trace otherwise. Edits of all replicas follow one another, and become visible in the
+// order of their revisions, so a reader that has seen a revision has seen all before it. A read of
+// several tables is of one state. Secrets are sealed, each bound to its object and its column.
+//
+// # Locks
+//
+// The row of table revision is the lock of edits: an edit takes the next revision before it reads
+// anything, so no other edit changes what it has read. Other writes depend on nothing that was read
+// before: snapshots, new join tokens and the uses of API tokens. SQLite has one connection, for which
+// callers queue. A migration holds an advisory lock of its own.
+//
+// # Rows and objects
+//
+// A row is a struct of columns, with a method that returns the object. What SQL does not look into
+// is a column of JSON, which encodes itself. Replicas of earlier and later versions read and write the
+// JSON, like the columns, at the same time, so names and meanings stay.
+//
+// # What it does not do
+//
+// It does not decide what an edit may contain, and keeps nothing in memory: packages catalog and
+// fleet do.
 package sqlstore
 
 import (
