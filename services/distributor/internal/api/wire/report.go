@@ -50,7 +50,8 @@ func TimingsMessage(t catalog.Timings) *distributorv1.Timings {
 		return nil
 	}
 	return &distributorv1.Timings{
-		ArrivedAt: catalogwire.Timestamp(t.ArrivedAt), Download: Duration(t.Download), Render: Duration(t.Render), Apply: Duration(t.Apply), Healthy: Duration(t.Healthy),
+		ArrivedAt: catalogwire.Timestamp(t.ArrivedAt), Download: Duration(t.Download), Render: Duration(t.Render),
+		RenderWait: Duration(t.RenderWait), Apply: Duration(t.Apply), Healthy: Duration(t.Healthy),
 	}
 }
 
