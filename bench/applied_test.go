@@ -24,6 +24,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
@@ -215,35 +216,46 @@ func (s *sightings) await(b *testing.B, commit string, clusters int) []time.Time
 func watch(b *testing.B, cp *localkube.ControlPlane, seen *sightings) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		cp.Host()+"/api/v1/configmaps?watch=true&timeoutSeconds=7200&fieldSelector=metadata.name="+probe, http.NoBody)
-	if err != nil {
-		b.Fatal(err)
-	}
-	response, err := cp.HTTPClient().Do(request)
-	if err != nil {
-		b.Fatal(err)
-	}
 	var group sync.WaitGroup
 	b.Cleanup(func() {
 		cancel()
-		_ = response.Body.Close()
 		group.Wait()
 	})
 	group.Go(func() {
-		for events := json.NewDecoder(response.Body); ; {
-			var event struct {
-				Object struct {
-					Metadata struct{ Namespace string }
-					Data     map[string]string
-				}
-			}
-			if events.Decode(&event) != nil {
-				return
-			}
-			if o := event.Object; !strings.Contains(o.Metadata.Namespace, "-app-") {
-				seen.put(o.Data[marker], o.Metadata.Namespace, time.Now())
-			}
+		// A busy API server ends a watch that falls behind. The next one begins with what is there.
+		err := backoff.Retry(ctx, backoff.Policy{Initial: 10 * time.Millisecond, Max: time.Second}, func(ctx context.Context) error {
+			return watchOnce(ctx, cp, seen)
+		})
+		if ctx.Err() == nil {
+			b.Errorf("watch of an API server: %v", err)
 		}
 	})
+}
+
+// watchOnce records events until a watch ends, and returns why it did.
+func watchOnce(ctx context.Context, cp *localkube.ControlPlane, seen *sightings) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		cp.Host()+"/api/v1/configmaps?watch=true&timeoutSeconds=7200&fieldSelector=metadata.name="+probe, http.NoBody)
+	if err != nil {
+		return backoff.Permanent(err)
+	}
+	response, err := cp.HTTPClient().Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	for events := json.NewDecoder(response.Body); ; {
+		var event struct {
+			Object struct {
+				Metadata struct{ Namespace string }
+				Data     map[string]string
+			}
+		}
+		if err := events.Decode(&event); err != nil {
+			return err
+		}
+		if o := event.Object; !strings.Contains(o.Metadata.Namespace, "-app-") {
+			seen.put(o.Data[marker], o.Metadata.Namespace, time.Now())
+		}
+	}
 }
