@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -76,6 +77,27 @@ func FuzzPayload(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSecPayloadsCostTheirBytes reads proven deliveries that are made of as many small values as a
+// body has room for. The memory that they take follows their bytes, not the number of the values. It
+// is not parallel, because it counts what the process allocates.
+func TestSecPayloadsCostTheirBytes(t *testing.T) {
+	header := http.Header{"X-Github-Event": {"push"}, "X-Event-Key": {"repo:refs_changed"}}
+	for name, body := range map[string]string{
+		"fields":     `{"repository":{` + strings.Repeat(`"a":0,`, defaultBody/6) + `"b":0}}`,
+		"clone URLs": `{"repository":{"links":{"clone":[` + strings.Repeat(`{},`, defaultBody/3) + `{}]}}}`,
+	} {
+		for _, provider := range []string{"github", "bitbucket-server", "azure-devops"} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := providers[provider].read(header, []byte(body))
+			runtime.ReadMemStats(&after)
+			if got := after.TotalAlloc - before.TotalAlloc; got > 4*defaultBody {
+				t.Errorf("%s from %s (%v): got %d bytes allocated for %d, want at most four times as many", name, provider, err, got, len(body))
+			}
+		}
+	}
 }
 
 // checkNotice wants a notice about refs to name a repository, and other notices none.

@@ -68,7 +68,7 @@ func (n notice) target() string {
 }
 
 // decode reads JSON, also where a form carries it in a field named payload.
-func decode(header http.Header, body []byte) (payload, error) {
+func decode(header http.Header, body []byte) (*payload, error) {
 	if media, _, err := mime.ParseMediaType(header.Get("Content-Type")); err == nil && media == "application/x-www-form-urlencoded" {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
@@ -76,47 +76,79 @@ func decode(header http.Header, body []byte) (payload, error) {
 		}
 		body = []byte(form.Get("payload"))
 	}
-	var p payload
-	if err := json.Unmarshal(body, &p); err != nil {
+	p := &payload{}
+	err := json.Unmarshal(body, p)
+	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && mistyped.Field != "" {
+		err = nil // another provider's field of that name, which was left out
+	}
+	if err != nil {
 		return nil, fmt.Errorf("decode payload: %w", err)
 	}
 	return p, nil
 }
 
-// payload is the object that a delivery consists of. Only the fields that a provider reads are
-// decoded: the others may be large.
-type payload map[string]json.RawMessage
-
-// text returns the first text of a field, or "" where it has none.
-func (p payload) text(field string) string {
-	for _, text := range p.texts(field) {
-		return text
-	}
-	return ""
+// payload holds the fields that providers read. Whatever else a delivery has is skipped without
+// being kept, and so are clone URLs past the array, so that a body costs little more than its bytes.
+type payload struct {
+	ID         string     `json:"id"`
+	Event      string     `json:"event"`
+	EventName  string     `json:"event_name"`
+	EventType  string     `json:"eventType"`
+	URL        string     `json:"url"`
+	Project    project    `json:"project"`
+	Repository repository `json:"repository"`
+	Resource   struct {
+		Repository struct {
+			RemoteURL string `json:"remoteUrl"`
+			SSHURL    string `json:"sshUrl"`
+		} `json:"repository"`
+	} `json:"resource"`
 }
 
-// texts returns the texts of a field that are not empty. Dots separate the names of nested fields,
-// and "*" stands for all elements of an array.
-func (p payload) texts(field string) []string {
-	name, rest, isNested := strings.Cut(field, ".")
-	if !isNested {
-		var text string
-		if json.Unmarshal(p[name], &text) != nil || text == "" {
-			return nil
-		}
-		return []string{text}
+type project struct {
+	HTTPURL string `json:"git_http_url"`
+	SSHURL  string `json:"git_ssh_url"`
+	WebURL  string `json:"web_url"`
+}
+
+type repository struct {
+	CloneURL string `json:"clone_url"`
+	SSHURL   string `json:"ssh_url"`
+	HTMLURL  string `json:"html_url"`
+	Slug     string `json:"slug"`
+	Project  struct {
+		Key string `json:"key"`
+	} `json:"project"`
+	Links struct {
+		HTML  link    `json:"html"`
+		Clone [8]link `json:"clone"`
+	} `json:"links"`
+}
+
+type link struct {
+	Href string `json:"href"`
+}
+
+func projectURLs(p *payload) []string {
+	return []string{p.Project.HTTPURL, p.Project.SSHURL, p.Project.WebURL}
+}
+
+func hubURLs(p *payload) []string {
+	return []string{p.Repository.CloneURL, p.Repository.SSHURL, p.Repository.HTMLURL}
+}
+
+func cloneLinks(p *payload) []string {
+	var urls []string
+	for _, clone := range p.Repository.Links.Clone {
+		urls = append(urls, clone.Href)
 	}
-	var inner []payload
-	if after, isList := strings.CutPrefix(rest, "*."); isList {
-		rest = after
-		_ = json.Unmarshal(p[name], &inner) // what is of another form has no such field
-	} else {
-		inner = make([]payload, 1)
-		_ = json.Unmarshal(p[name], &inner[0])
+	return urls
+}
+
+// projectAndSlug returns the end of a repository's path, or "" if the payload does not hold it.
+func (p *payload) projectAndSlug() string {
+	if p.Repository.Project.Key == "" || p.Repository.Slug == "" {
+		return ""
 	}
-	var all []string
-	for _, below := range inner {
-		all = append(all, below.texts(rest)...)
-	}
-	return all
+	return strings.ToLower(p.Repository.Project.Key + "/" + p.Repository.Slug)
 }

@@ -4,9 +4,7 @@
 package webhook
 
 import (
-	"cmp"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -18,28 +16,24 @@ type provider struct {
 	// headers the body alone says what the delivery is about.
 	headers []string
 	events  map[string]kind
-	// field of the body names the event, too, and fieldEvents are those that matter. Empty: the
-	// headers say it all.
-	field       string
+	// field of the body names the event, too, and fieldEvents are those that matter. Nil: the headers
+	// say it all.
+	field       func(*payload) string
 	fieldEvents map[string]kind
-	// urls are the fields of the body that the repository is called by.
-	urls []string
-	// path are the fields that make up the end of the repository's path. Empty: the provider always
-	// sends a URL.
-	path []string
-	// idHeaders and idField hold the provider's id of the delivery; empty where it has none.
+	// urls are what the body calls the repository by.
+	urls func(*payload) []string
+	// mayOmitURLs reports whether the project and the name of the repository may be all there is.
+	mayOmitURLs bool
+	// idHeaders hold the provider's id of the delivery; hasID: the body does. Neither: it has none.
 	idHeaders []string
-	idField   string
+	hasID     bool
 	// sendsBarePings reports whether the provider never signs its tests of the connection.
 	sendsBarePings bool
 }
 
 // hubEvents are those of GitHub, and of Gitea after it. A push event also tells of branches and
 // tags that were made or deleted; the others repeat it.
-var (
-	hubEvents = map[string]kind{"ping": kindPing, "push": kindRefs, "create": kindRefs, "delete": kindRefs}
-	hubURLs   = []string{"repository.clone_url", "repository.ssh_url", "repository.html_url"}
-)
+var hubEvents = map[string]kind{"ping": kindPing, "push": kindRefs, "create": kindRefs, "delete": kindRefs}
 
 // providers are the providers by their names in the URL.
 var providers = map[string]provider{
@@ -56,16 +50,16 @@ var providers = map[string]provider{
 		claim:       gitlabToken,
 		headers:     []string{"X-Gitlab-Event"},
 		events:      map[string]kind{"Push Hook": kindRefs, "Tag Push Hook": kindRefs, "System Hook": kindRefs},
-		field:       "event_name",
+		field:       func(p *payload) string { return p.EventName },
 		fieldEvents: map[string]kind{"push": kindRefs, "tag_push": kindRefs, "repository_update": kindRefs},
-		urls:        []string{"project.git_http_url", "project.git_ssh_url", "project.web_url"},
+		urls:        projectURLs,
 		idHeaders:   []string{"Idempotency-Key", "X-Gitlab-Event-UUID"},
 	},
 	// Bitbucket Cloud names no clone URLs.
 	"bitbucket": {
 		claim:   signature("sha256=", "X-Hub-Signature"),
 		headers: []string{"X-Event-Key"}, events: map[string]kind{"repo:push": kindRefs},
-		urls: []string{"repository.links.html.href"},
+		urls: func(p *payload) []string { return []string{p.Repository.Links.HTML.Href} },
 	},
 	// Bitbucket Server and Data Center. Older ones name no clone URLs: there the path has to do, on
 	// whichever host.
@@ -73,20 +67,22 @@ var providers = map[string]provider{
 		claim:   signature("sha256=", "X-Hub-Signature"),
 		headers: []string{"X-Event-Key"},
 		events:  map[string]kind{"diagnostics:ping": kindPing, "repo:refs_changed": kindRefs, "mirror:repo_synchronized": kindRefs},
-		urls:    []string{"repository.links.clone.*.href"}, path: []string{"repository.project.key", "repository.slug"},
+		urls:    cloneLinks, mayOmitURLs: true,
 		sendsBarePings: true,
 	},
 	"azure-devops": {
 		claim: basicPassword,
-		field: "eventType", fieldEvents: map[string]kind{"git.push": kindRefs},
-		urls:    []string{"resource.repository.remoteUrl", "resource.repository.sshUrl"},
-		idField: "id",
+		field: func(p *payload) string { return p.EventType }, fieldEvents: map[string]kind{"git.push": kindRefs},
+		urls: func(p *payload) []string {
+			return []string{p.Resource.Repository.RemoteURL, p.Resource.Repository.SSHURL}
+		},
+		hasID: true,
 	},
 	// Leat's own form: {"url": "https://…"}, or {"event": "ping"}.
 	"generic": {
 		claim: timedSignature,
-		field: "event", fieldEvents: map[string]kind{"ping": kindPing, "": kindRefs, "push": kindRefs},
-		urls: []string{"url"},
+		field: func(p *payload) string { return p.Event }, fieldEvents: map[string]kind{"ping": kindPing, "": kindRefs, "push": kindRefs},
+		urls: func(p *payload) []string { return []string{p.URL} },
 	},
 }
 
@@ -108,24 +104,20 @@ func (p provider) read(header http.Header, body []byte) (notice, error) {
 	if err != nil {
 		return notice{}, err
 	}
-	if p.field != "" {
-		what = p.fieldEvents[payload.text(p.field)]
+	if p.field != nil {
+		what = p.fieldEvents[p.field(payload)]
 	}
 	if what != kindRefs {
 		return notice{kind: what}, nil
 	}
-	var urls, path []string
-	for _, field := range p.urls {
-		urls = append(urls, payload.texts(field)...)
+	n, err := refs(p.urls(payload)...)
+	if path := payload.projectAndSlug(); err != nil && p.mayOmitURLs && path != "" {
+		return notice{kind: kindRefs, path: path}, nil
 	}
-	for _, field := range p.path {
-		path = append(path, payload.texts(field)...)
+	n.delivery = first(header, p.idHeaders)
+	if p.hasID {
+		n.delivery = payload.ID
 	}
-	n, err := refs(urls...)
-	if err != nil && len(path) > 0 && len(path) == len(p.path) {
-		return notice{kind: kindRefs, path: strings.ToLower(strings.Join(path, "/"))}, nil
-	}
-	n.delivery = cmp.Or(first(header, p.idHeaders), payload.text(p.idField))
 	return n, err
 }
 
