@@ -49,7 +49,7 @@ func Named(kind, name string) *fleetv1.Document {
 	return document
 }
 
-// Object returns the object in a document, or nil if there is none.
+// Object returns the object in a document, or nil if the document is empty.
 func Object(document *fleetv1.Document) protoreflect.Message {
 	field := document.ProtoReflect().WhichOneof(oneof())
 	if field == nil {

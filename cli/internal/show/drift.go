@@ -9,7 +9,7 @@ import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 )
 
-// drift returns the drift of a service's objects, a field per line, or "" if there is none.
+// drift returns the drift of a service's objects, a field per line, or "" if nothing drifted.
 func drift(style Style, objects []*distributorv1.ObjectDrift) string {
 	if len(objects) == 0 {
 		return ""

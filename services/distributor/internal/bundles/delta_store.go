@@ -45,7 +45,7 @@ func (p pair) Name() string { return p.from.Hex() + "-" + p.to.Hex() }
 // errNotSmaller ends the building of a delta that is not smaller than the bundle.
 var errNotSmaller = errors.New("delta is not smaller than the bundle")
 
-// deltaStore keeps deltas as files, and remembers for which pairs there is none.
+// deltaStore keeps deltas as files, and remembers which pairs have no delta.
 type deltaStore struct {
 	files *scratch.Folder[pair, Delta]
 	// declined is until when a pair has no delta. Zero: permanently.

@@ -69,7 +69,7 @@ func canonical(uid string, config *catalog.Config) []byte {
 	return b
 }
 
-// shown returns what anybody may see of a configuration, or nil if there is none.
+// shown returns what anybody may see of a configuration, or nil for an absent one.
 func (c configColumn) shown() *catalog.Config {
 	if c.Digest == "" {
 		return nil
