@@ -20,6 +20,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/timeouts"
 )
 
 const (
@@ -76,9 +77,9 @@ func (s *Server) Guard(next http.Handler) http.Handler {
 		}
 		body := &guardedBody{
 			ReadCloser: http.MaxBytesReader(w, r.Body, limit), budget: &s.reading,
-			connection: http.NewResponseController(w), begun: time.Now(),
+			connection: http.NewResponseController(w), begun: time.Now(), allowed: bodyTimeout,
 		}
-		body.timeout = time.AfterFunc(bodyTimeout, body.expire)
+		body.timeout = s.bodyTimeouts.Add(body.expire)
 		defer body.release()
 		r.Body = body
 		next.ServeHTTP(w, r)
@@ -139,8 +140,8 @@ func procedures() map[string]requests {
 
 // guardedBody is the body of one request while the handler reads it.
 //
-// A timer of its own bounds the time: over HTTP/2 a read deadline that is set and removed for each
-// request costs the connection's goroutine two turns, a fifth of what a small call costs.
+// All requests share a timer. A read deadline that is set and removed for each of them would cost
+// the goroutine of an HTTP/2 connection two turns.
 type guardedBody struct {
 	io.ReadCloser
 
@@ -148,11 +149,13 @@ type guardedBody struct {
 	begun   time.Time
 	read    int64
 	held    int64
-	timeout *time.Timer
+	timeout *timeouts.Entry
 
 	// mu keeps the handler from returning while expire uses the connection.
 	mu         sync.Mutex
 	hasEnded   bool
+	allowed    time.Duration // since begun
+	extension  *time.Timer   // nil: bodyTimeout has not passed
 	connection *http.ResponseController
 }
 
@@ -171,19 +174,26 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 	case err != nil:
 		b.end()
 	case b.read/bodyRate != before:
-		allowed := bodyTimeout + time.Duration(b.read/bodyRate)*time.Second
-		b.timeout.Reset(allowed - time.Since(b.begun))
+		b.mu.Lock()
+		b.allowed = bodyTimeout + time.Duration(b.read/bodyRate)*time.Second
+		b.mu.Unlock()
 	}
 	return n, err
 }
 
-// expire fails a read that waits for the rest of the body.
+// expire fails a read that waits for the rest of the body, unless the bytes that have arrived have
+// extended the time.
 func (b *guardedBody) expire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.hasEnded {
-		_ = b.connection.SetReadDeadline(time.Unix(1, 0)) // fails only for a connection in memory, without deadlines
+	if b.hasEnded {
+		return
 	}
+	if left := b.allowed - time.Since(b.begun); left > 0 {
+		b.extension = time.AfterFunc(left, b.expire)
+		return
+	}
+	_ = b.connection.SetReadDeadline(time.Unix(1, 0)) // fails only for a connection in memory, without deadlines
 }
 
 // end ends the time limit: the handler may take longer, and over HTTP/1.1 the server reads on to
@@ -193,6 +203,9 @@ func (b *guardedBody) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.hasEnded = true
+	if b.extension != nil {
+		b.extension.Stop()
+	}
 }
 
 // release ends the time limit, and returns to the budget what the body has reserved.

@@ -157,6 +157,32 @@ func TestSecSlowBodiesEnd(t *testing.T) {
 	})
 }
 
+// TestSlowBodiesThatArriveAreRead sends 64 KiB a second for two minutes, and then nothing.
+func TestSlowBodiesThatArriveAreRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stack := serveStack(t, both(func(context.Context) error { return nil }))
+		slow, feed := io.Pipe()
+		began := time.Now()
+		go func() {
+			chunk := make([]byte, 64<<10)
+			for range 120 { // 64 KiB a second
+				<-time.After(time.Second)
+				_, _ = feed.Write(chunk) // fails if the body was cut off, which the time shows
+			}
+		}()
+		status, err := stack.post(t.Context(), t, gitcachev1connect.GitCacheServiceGetRepositoryProcedure, "application/proto",
+			http.Header{"Authorization": {"Bearer good"}}, slow)
+		if took := time.Since(began); took != 150*time.Second || err == nil && status == http.StatusOK {
+			t.Errorf("got %d, %v after %v, want the call to end after 150s", status, err, took)
+		}
+		_ = feed.Close()
+		if err := stack.server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestSecBodiesHaveABudget sends large messages from many callers at once, until the budget is used
 // up.
 func TestSecBodiesHaveABudget(t *testing.T) {

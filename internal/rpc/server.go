@@ -19,6 +19,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/timeouts"
 )
 
 const (
@@ -57,6 +58,8 @@ type Server struct {
 	observer   *observer
 	errors     *connect.ErrorWriter
 	reading    atomic.Int64 // bytes of bodies that are being read
+	// bodyTimeouts are those of bodies that are being read.
+	bodyTimeouts *timeouts.Queue
 }
 
 // NewServer returns a server.
@@ -65,7 +68,10 @@ func NewServer(params ServerParams) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{params: params, public: map[string]bool{}, procedures: procedures(), observer: observer, errors: connect.NewErrorWriter()}
+	s := &Server{
+		params: params, public: map[string]bool{}, procedures: procedures(), observer: observer, errors: connect.NewErrorWriter(),
+		bodyTimeouts: timeouts.NewQueue(bodyTimeout),
+	}
 	for _, procedure := range params.Public {
 		s.public[procedure] = true
 	}
