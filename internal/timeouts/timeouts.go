@@ -1,11 +1,14 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeouts calls functions after a fixed time, with one timer for all of them.
+// Package timeouts keeps many timers cheap.
 //
-// A timer for each request costs more than its memory: adding one makes the runtime wake a thread,
-// which may have to wait for it. This matters for requests that take a fraction of a millisecond,
-// whose timers hardly ever fire.
+// A [Queue] calls functions after a fixed time, with one timer for all of them. A timer for each
+// request costs more than its memory: adding one makes the runtime wake a thread, which may have to
+// wait for it. This matters for requests that take a fraction of a millisecond, whose timers hardly
+// ever fire.
+//
+// [Align] makes the timers of many idle connections fire together.
 package timeouts
 
 import (
@@ -107,4 +110,16 @@ func (q *Queue) fire() {
 		q.removeLocked(e)
 		go e.call()
 	}
+}
+
+// grain is the interval of the moments to which [Align] moves timers.
+const grain = 100 * time.Millisecond
+
+// Align returns the given time, or up to 100 ms more, so that timers that are set with it fire
+// together. A process that has nothing else to do then wakes ten times a second, however many
+// timers it has: to wake costs it more than most of what a timer is for. Linux calls this timer
+// slack.
+func Align(d time.Duration) time.Duration {
+	past := time.Duration(time.Now().Add(d).UnixNano()) % grain
+	return d + (grain-past)%grain
 }

@@ -73,3 +73,23 @@ func BenchmarkAddAndStop(b *testing.B) {
 		queue.Add(func() {}).Stop()
 	}
 }
+
+// TestAlignedTimersFireTogether sets timers at many moments of two seconds.
+func TestAlignedTimersFireTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 15 * time.Second
+		fired := map[time.Time]int{}
+		for range 300 {
+			d := timeouts.Align(interval)
+			if d < interval || d >= interval+100*time.Millisecond {
+				t.Fatalf("Align(%v): got %v", interval, d)
+			}
+			fired[time.Now().Add(d)]++
+			<-time.After(7 * time.Millisecond)
+		}
+		if len(fired) > 22 {
+			t.Errorf("300 timers that were set within 2.1 s fire at %d moments, want at most 22", len(fired))
+		}
+	})
+}

@@ -19,6 +19,7 @@ import (
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/timeouts"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
 
@@ -141,7 +142,7 @@ func (l *link) again() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.stopped {
-		l.timer.Reset(l.links.params.Interval)
+		l.timer.Reset(timeouts.Align(l.links.params.Interval))
 	}
 }
 

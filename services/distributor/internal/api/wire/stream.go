@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/internal/timeouts"
 )
 
 // HeartbeatInterval is how often a stream sends something when nothing happens.
@@ -29,7 +30,7 @@ type Stream struct {
 // Run sends what there is until the stream ends: with the first error, with the access token, with
 // the replica, or with ctx.
 func (s Stream) Run(ctx context.Context) error {
-	heartbeat := time.NewTicker(HeartbeatInterval)
+	heartbeat := time.NewTimer(timeouts.Align(HeartbeatInterval))
 	defer heartbeat.Stop()
 	var expired <-chan time.Time
 	if !s.Expires.IsZero() {
@@ -43,6 +44,7 @@ func (s Stream) Run(ctx context.Context) error {
 		case <-s.Ready:
 			err = s.Changed()
 		case <-heartbeat.C:
+			heartbeat.Reset(timeouts.Align(HeartbeatInterval))
 			err = s.Beat()
 		case <-expired:
 			return TokenInvalid("the access token ended; connect again with a new one")
