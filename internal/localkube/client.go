@@ -70,27 +70,33 @@ func (c *client) do(ctx context.Context, method, path string, in, out any) error
 		}
 		body = bytes.NewReader(text)
 	}
+	text, err := c.send(ctx, method, path, http.Header{"Content-Type": {"application/json"}}, body)
+	if err != nil || out == nil {
+		return err
+	}
+	return json.Unmarshal(text, out)
+}
+
+// send returns the body of the answer, or a statusError.
+func (c *client) send(ctx context.Context, method, path string, header http.Header, body io.Reader) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, c.host+path, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	request.Header.Set("Content-Type", "application/json")
+	request.Header = header
 	response, err := c.http.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if response.StatusCode/100 != 2 {
-		return &statusError{code: response.StatusCode, message: strings.TrimSpace(string(text))}
+		return nil, &statusError{code: response.StatusCode, message: strings.TrimSpace(string(text))}
 	}
-	if out == nil {
-		return nil
-	}
-	return json.Unmarshal(text, out)
+	return text, nil
 }

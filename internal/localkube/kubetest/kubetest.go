@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubetest starts a real Kubernetes control plane for a test.
+// Package kubetest starts a real Kubernetes control plane for a test, or lends it an API server that
+// the tests of a package use one after the other.
 package kubetest
 
 import (
@@ -15,6 +16,9 @@ import (
 // margin is the time that a test binary keeps for its own report when a build or start is
 // abandoned.
 const margin = 20 * time.Second
+
+// stopTimeout is for a busy machine: a control plane ends within a second or two.
+const stopTimeout = 30 * time.Second
 
 // Start builds the control plane if necessary, starts one in a temporary directory, and stops it
 // when the test ends. Each option may change what is started, for example
@@ -55,7 +59,7 @@ func stop(t testing.TB, cp *localkube.ControlPlane) {
 		t.Errorf("kubetest: the control plane broke during the test: %v", err)
 	}
 	// The test's context has ended by the time its cleanups run.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := cp.Stop(ctx); err != nil {
 		t.Errorf("kubetest: %v", err)
