@@ -29,10 +29,7 @@ func configMap(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  value: %q\n", name, value)
 }
 
-func startCluster(t *testing.T) *localkube.ControlPlane {
-	t.Helper()
-	return kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
-}
+func TestMain(m *testing.M) { os.Exit(kubetest.Run(m)) }
 
 // startAgent runs an agent until the test ends, or stop is called.
 func startAgent(t *testing.T, cp *localkube.ControlPlane, hubURL, dataDir, join string, options ...func(*agent.Config)) (stop func()) {
@@ -100,7 +97,7 @@ func assertValue(t *testing.T, cp *localkube.ControlPlane, name, want string) {
 
 func TestAgent(t *testing.T) {
 	t.Parallel()
-	cp, h, dir := startCluster(t), newHub(t), t.TempDir()
+	cp, h, dir := kubetest.Borrow(t), newHub(t), t.TempDir()
 	stop := startAgent(t, cp, h.url(), dir, joinToken)
 
 	// The plan is pushed, and what leaves the bundle is pruned.
@@ -152,7 +149,7 @@ func TestAgent(t *testing.T) {
 // over on the disk costs no more than the whole bundle: nothing of it is seen outside.
 func TestDelta(t *testing.T) {
 	t.Parallel()
-	cp, h, dir := startCluster(t), newHub(t), t.TempDir()
+	cp, h, dir := kubetest.Borrow(t), newHub(t), t.TempDir()
 	startAgent(t, cp, h.url(), dir, joinToken)
 	large := map[string]string{"a.yaml": configMap("delta-a", "1")}
 	for n := range 100 {
@@ -198,7 +195,7 @@ func TestDelta(t *testing.T) {
 // TestWithoutStreams shows that a hub behind something that breaks streams is polled.
 func TestWithoutStreams(t *testing.T) {
 	t.Parallel()
-	cp, h := startCluster(t), newHub(t)
+	cp, h := kubetest.Borrow(t), newHub(t)
 	h.noStreams = true
 	startAgent(t, cp, h.url(), t.TempDir(), joinToken)
 	for i := range 3 {
@@ -212,7 +209,7 @@ func TestWithoutStreams(t *testing.T) {
 // hub is back.
 func TestOffline(t *testing.T) {
 	t.Parallel()
-	cp, h, dir := startCluster(t), newHub(t), t.TempDir()
+	cp, h, dir := kubetest.Borrow(t), newHub(t), t.TempDir()
 	stop := startAgent(t, cp, h.url(), dir, joinToken)
 	d := h.deploy(t, "off", map[string]string{"a.yaml": configMap("off-a", "1")})
 	h.awaitReport(t, "off", phase(healthy, d))
@@ -234,7 +231,7 @@ func TestOffline(t *testing.T) {
 // one.
 func TestEnrolAgain(t *testing.T) {
 	t.Parallel()
-	cp, h, dir := startCluster(t), newHub(t), t.TempDir()
+	cp, h, dir := kubetest.Borrow(t), newHub(t), t.TempDir()
 	stop := startAgent(t, cp, h.url(), dir, joinToken)
 	d := h.deploy(t, "enrol", map[string]string{"a.yaml": configMap("enrol-a", "1")})
 	h.awaitReport(t, "enrol", phase(healthy, d))

@@ -41,7 +41,7 @@ func write(t *testing.T, cp *localkube.ControlPlane, method, path, body string) 
 // finds less.
 func TestClusterView(t *testing.T) {
 	t.Parallel()
-	cp, h, dir := startCluster(t), newHub(t), t.TempDir()
+	cp, h, dir := kubetest.Borrow(t), newHub(t), t.TempDir()
 	const pods = "/api/v1/namespaces/default/pods"
 	write(t, cp, http.MethodPost, "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"default"}}`)
 	write(t, cp, http.MethodPost, "/api/v1/nodes", `{"metadata":{"name":"node-0"},"spec":{"unschedulable":true}}`)

@@ -22,6 +22,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent"
 )
@@ -83,7 +84,7 @@ func (n *notes) Write(p []byte) (int, error) {
 // go away.
 func TestConfiguration(t *testing.T) {
 	t.Parallel()
-	cp, h, dir, log := startCluster(t), newHub(t), t.TempDir(), &notes{}
+	cp, h, dir, log := kubetest.Borrow(t), newHub(t), t.TempDir(), &notes{}
 	noted := func(c *agent.Config) { c.Telemetry.LogOutput = io.MultiWriter(t.Output(), log) }
 	stop := startAgent(t, cp, h.url(), dir, joinToken, noted)
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/services/agent"
 )
@@ -15,7 +16,7 @@ import (
 // TestLostDataFolder starts the agent again without its folder and without a join token.
 func TestLostDataFolder(t *testing.T) {
 	t.Parallel()
-	cp, h := startCluster(t), newHub(t)
+	cp, h := kubetest.Borrow(t), newHub(t)
 	stop := startAgent(t, cp, h.url(), t.TempDir(), joinToken)
 	d := h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "1")})
 	h.awaitReport(t, "web", phase(healthy, d))
@@ -31,7 +32,7 @@ func TestLostDataFolder(t *testing.T) {
 // TestReplicas runs two agents for one cluster, of which one works.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	cp, h := startCluster(t), newHub(t)
+	cp, h := kubetest.Borrow(t), newHub(t)
 	electing := func(c *agent.Config) { c.LeaderElection = true }
 	stop := startAgent(t, cp, h.url(), t.TempDir(), joinToken, electing)
 	d := h.deploy(t, "web", map[string]string{"a.yaml": configMap("web-a", "1")})

@@ -26,6 +26,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/agent"
 )
@@ -152,7 +153,7 @@ type status struct {
 
 func TestTunnel(t *testing.T) {
 	t.Parallel()
-	cp, h := startCluster(t), newHub(t)
+	cp, h := kubetest.Borrow(t), newHub(t)
 	tun, caFile := startTunnel(t, h)
 	startAgent(t, cp, h.url(), t.TempDir(), joinToken, func(c *agent.Config) { c.HubCAFile = caFile })
 	client, raw := tun.accept(t)

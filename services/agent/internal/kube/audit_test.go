@@ -8,6 +8,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -25,21 +27,39 @@ func (r request) String() string {
 	return fmt.Sprintf("%s %s %s/%s", r.verb, r.resource, r.namespace, r.name)
 }
 
+// auditLog is what was read of an API server's audit log, which grows.
+type auditLog struct {
+	mu   sync.Mutex
+	size int64 // of what was read
+	all  []request
+}
+
 // requests lists the requests of the agent so far. It leaves out discovery and health checks, which
 // concern no objects.
-func (c *cluster) requests(t *testing.T) (all []request) {
+func (c *cluster) requests(t *testing.T) []request {
 	t.Helper()
-	log, err := os.ReadFile(c.cp.AuditLogPath())
+	c.audit.mu.Lock()
+	defer c.audit.mu.Unlock()
+	log, err := os.Open(c.cp.AuditLogPath())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range bytes.Lines(log) {
+	defer log.Close()
+	news, err := io.ReadAll(io.NewSectionReader(log, c.audit.size, math.MaxInt64-c.audit.size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(news) {
+		if !bytes.HasSuffix(line, []byte("}\n")) {
+			break // it is being written
+		}
+		c.audit.size += int64(len(line))
+		if !bytes.Contains(line, []byte(userAgent)) {
+			continue // parsing takes longer
+		}
 		var event struct {
 			Verb, UserAgent, Stage string
 			ObjectRef              *struct{ Resource, Namespace, Name, Subresource string }
-		}
-		if !bytes.HasSuffix(line, []byte("}\n")) {
-			break // it is being written
 		}
 		if err := json.Unmarshal(line, &event); err != nil {
 			t.Fatalf("audit log: %v in %s", err, line)
@@ -51,9 +71,9 @@ func (c *cluster) requests(t *testing.T) (all []request) {
 		if event.ObjectRef.Subresource != "" {
 			resource += "/" + event.ObjectRef.Subresource
 		}
-		all = append(all, request{event.Verb, resource, event.ObjectRef.Namespace, event.ObjectRef.Name})
+		c.audit.all = append(c.audit.all, request{event.Verb, resource, event.ObjectRef.Namespace, event.ObjectRef.Name})
 	}
-	return all
+	return c.audit.all[:len(c.audit.all):len(c.audit.all)]
 }
 
 // applies counts the agent's applies of an object.

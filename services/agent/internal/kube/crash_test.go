@@ -38,7 +38,7 @@ import (
 // behind. LEAT_FAULT_LONG=1 kills it at every call, otherwise at some.
 func TestCrashPoints(t *testing.T) {
 	t.Parallel()
-	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
+	cp := kubetest.Borrow(t)
 	calls := newCrash(t, cp, 0, false).live()
 	if calls < 30 {
 		t.Fatalf("got %d calls in the whole history, want many", calls)

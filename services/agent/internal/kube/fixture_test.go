@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +47,7 @@ type cluster struct {
 	client  *kube.Client
 	bundles *memoryBundles
 	configs *memoryConfigs
+	audit   auditLog
 
 	engine *reconcile.Engine
 	stop   func()
@@ -64,12 +66,17 @@ type cluster struct {
 	adopted  string                   // version of the plan that is worked on
 }
 
+func TestMain(m *testing.M) { os.Exit(kubetest.Run(m)) }
+
+// startCluster runs an engine on an API server, or with options on a control plane of its own.
 func startCluster(t *testing.T, options ...func(*localkube.Params)) *cluster {
 	t.Helper()
+	var cp *localkube.ControlPlane
 	if len(options) == 0 {
-		options = append(options, func(p *localkube.Params) { p.APIServerOnly = true })
+		cp = kubetest.Borrow(t)
+	} else {
+		cp = kubetest.Start(t, options...)
 	}
-	cp := kubetest.Start(t, options...)
 	c := clusterAt(t, cp.KubeconfigPath())
 	c.cp = cp
 	return c

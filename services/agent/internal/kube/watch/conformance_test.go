@@ -50,8 +50,7 @@ func TestServerConformance(t *testing.T) {
 	})
 	t.Run("real", func(t *testing.T) {
 		t.Parallel()
-		cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
-		testServer(t, realServer(cp))
+		testServer(t, realServer(kubetest.Borrow(t)))
 	})
 }
 

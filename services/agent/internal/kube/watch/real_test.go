@@ -26,6 +26,8 @@ import (
 // patience is for a busy machine: a working cluster needs a second or two.
 const patience = 90 * time.Second
 
+func TestMain(m *testing.M) { os.Exit(kubetest.Run(m)) }
+
 // scene is a number of Watchers at one real API server, each behind a proxy of its own.
 type scene struct {
 	cp     *localkube.ControlPlane
@@ -47,7 +49,7 @@ type way struct {
 // Watchers' state must equal a new list.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	cp := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
+	cp := kubetest.Borrow(t)
 	s := &scene{cp: cp, server: realServer(cp), random: rand.New(rand.NewPCG(7, 7))}
 	s.ways = []*way{startWay(t, cp, "streams", false), startWay(t, cp, "pages", true)}
 	for i := range 60 {
