@@ -21,11 +21,11 @@ import (
 // The fleet of TestZeroCostSteadyState.
 const (
 	quietServices = 50
-	quietObjects  = 40 // in each of them
+	quietObjects  = 8 // in each of them
 	quietRefresh  = 1500 * time.Millisecond
 )
 
-// TestZeroCostSteadyState has 50 services with 2,000 objects in all, of kinds that the API server
+// TestZeroCostSteadyState has 50 services with 400 objects in all, of kinds that the API server
 // completes. Only watches reach the API server during plans without changes, refreshes, a restart,
 // and the overview of the cluster.
 func TestZeroCostSteadyState(t *testing.T) {
