@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/kube"
@@ -24,11 +25,28 @@ const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: %s}\
 	"  selector: {matchLabels: {app: %[1]s}}\n  template:\n    metadata: {labels: {app: %[1]s}}\n    spec:\n%s" +
 	"      containers: [{name: x, image: example.test/x}]\n"
 
-// TestDeploymentHealth follows Deployments on a control plane whose nodes run their pods, or
-// cannot.
-func TestDeploymentHealth(t *testing.T) {
+// TestControllers runs tests one after the other on a control plane with controllers and a node,
+// because its start takes longer than most of them. Each has an engine of its own, which removes
+// the services of the one before.
+func TestControllers(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
+	cp := kubetest.Start(t, func(p *localkube.Params) { p.Nodes = 1 })
+	for name, test := range map[string]func(*testing.T, *cluster){
+		"health of Deployments": testDeploymentHealth, "hanging rollouts": testHangingRollouts, "order and restarts": testOrderRestart,
+		"tests outlast the agent": testTestsOutlastTheAgent,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterAt(t, cp.KubeconfigPath())
+			c.cp = cp
+			test(t, c)
+		})
+	}
+}
+
+// testDeploymentHealth follows Deployments on a control plane whose nodes run their pods, or
+// cannot.
+func testDeploymentHealth(t *testing.T, c *cluster) {
+	t.Helper()
 	good := c.put(t, "web", map[string]string{"a.yaml": fmt.Sprintf(deployment, "web", "")}, plan.Spec{Prune: new(true)})
 	stuck := c.put(t, "stuck", map[string]string{"a.yaml": fmt.Sprintf(deployment, "stuck", "      nodeSelector: {no: where}\n")},
 		plan.Spec{Prune: new(true), HealthTimeout: 2 * time.Second})

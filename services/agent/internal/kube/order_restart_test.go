@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
@@ -20,10 +19,9 @@ type restarted struct {
 	after  func(s *scenario, service plan.Service)
 }
 
-// TestOrderRestart ends the agent during hooks, waves and removals.
-func TestOrderRestart(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
+// testOrderRestart ends the agent during hooks, waves and removals.
+func testOrderRestart(t *testing.T, c *cluster) {
+	t.Helper()
 	scenarios, services, uids := map[string]*scenario{}, map[string]plan.Service{}, map[string]string{}
 	for name, r := range restarts(uids) {
 		scenarios[name] = newScenario(t, c, name)

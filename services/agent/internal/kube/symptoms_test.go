@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
@@ -31,18 +30,17 @@ spec:
     spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}
 `
 
-// TestHangingRollouts has a scheduler and a volume controller that say why nothing moves.
-func TestHangingRollouts(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
+// testHangingRollouts has a scheduler and a volume controller that say why nothing moves.
+func testHangingRollouts(t *testing.T, c *cluster) {
+	t.Helper()
 	spec := plan.Spec{Prune: new(true), HealthTimeout: 4 * time.Second}
 	for name, test := range map[string]struct {
 		manifest string
 		wants    []string
 	}{
-		"stuck": {
-			fmt.Sprintf(deployment, "stuck", "      nodeSelector: {no: where}\n"),
-			[]string{"Pod stuck-", "one of 2 that are not healthy", "cannot be scheduled: 0/1 nodes are available", "node affinity/selector"},
+		"homeless": {
+			fmt.Sprintf(deployment, "homeless", "      nodeSelector: {no: where}\n"),
+			[]string{"Pod homeless-", "one of 2 that are not healthy", "cannot be scheduled: 0/1 nodes are available", "node affinity/selector"},
 		},
 		"store": {claimed, []string{"Pod store-0 cannot be scheduled", "PersistentVolumeClaim data-store-0 is not bound", `"fast" not found`}},
 	} {

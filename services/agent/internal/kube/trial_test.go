@@ -261,11 +261,10 @@ func testScenarios() map[string]func(*scenario) {
 	}
 }
 
-// TestTestsOutlastTheAgent shows that tests that run during a restart of the agent continue, and do
+// testTestsOutlastTheAgent shows that tests that run during a restart of the agent continue, and do
 // not run a second time. Their results are still known after the next restart.
-func TestTestsOutlastTheAgent(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
+func testTestsOutlastTheAgent(t *testing.T, c *cluster) {
+	t.Helper()
 	s := newScenario(t, c, "outlast")
 	service := s.check(config("app", "1"), job("a"), s.gatedJob("b", "leat.dev/wave=1"), failingJob("c", "leat.dev/wave=2"))
 	s.appears("Job", "b")
