@@ -30,7 +30,34 @@ import (
 func TestMain(m *testing.M) {
 	renderworker.ServeBare(os.Args[1:])
 	renderworker.Serve(os.Args[1:])
-	os.Exit(m.Run())
+	code := m.Run()
+	if plainWorker.dir != "" {
+		_ = os.RemoveAll(plainWorker.dir) // the system deletes it if this fails
+	}
+	os.Exit(code)
+}
+
+// plainWorker is the program of workers without the race detector, which is built once.
+var plainWorker struct {
+	sync.Once
+
+	dir string
+	err error
+}
+
+// buildPlainWorker returns the path of the program.
+func buildPlainWorker() (string, error) {
+	plainWorker.Do(func() {
+		if plainWorker.dir, plainWorker.err = os.MkdirTemp("", "renderworker"); plainWorker.err != nil {
+			return
+		}
+		// Without its debugging information it links in half the time.
+		build := exec.Command("go", "build", "-ldflags=-w", "-o", plainWorker.dir, "./testdata/worker")
+		if output, err := build.CombinedOutput(); err != nil {
+			plainWorker.err = fmt.Errorf("%w: %s", err, output)
+		}
+	})
+	return filepath.Join(plainWorker.dir, "worker"), plainWorker.err
 }
 
 func newPool(t testing.TB, cfg renderworker.Config) *renderworker.Pool {
@@ -50,9 +77,9 @@ func needsLimits(t *testing.T, pool *renderworker.Pool) {
 	if !renderworker.RaceDetector {
 		return
 	}
-	program := filepath.Join(t.TempDir(), "worker")
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/worker").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
+	program, err := buildPlainWorker()
+	if err != nil {
+		t.Fatal(err)
 	}
 	pool.Start(program)
 }
@@ -173,7 +200,7 @@ func TestSecBombEndsTheWorkerAlone(t *testing.T) {
 // and their workers. Another pool builds afterwards.
 func TestSecSlowBuildIsEnded(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 3 * time.Second})
+	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 1500 * time.Millisecond})
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
