@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -80,7 +81,11 @@ func TestProperty(t *testing.T) {
 				s.DropWarning(key)
 			}
 			s.Count(overview.Warnings, len(m.warnings))
-			if diff := cmp.Diff(m.overview(), s.Current(), cmpopts.EquateEmpty()); diff != "" {
+			want, got := m.overview(), s.Current()
+			if reflect.DeepEqual(want, got) {
+				continue // far cheaper than a cmp.Diff without a difference
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("seed %d, step %d (-recount +got):\n%s", seed, step, diff)
 			}
 		}
