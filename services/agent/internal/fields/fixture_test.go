@@ -5,6 +5,7 @@ package fields_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 
@@ -143,7 +144,7 @@ func (s *server) live(t fataler) *unstructured.Unstructured {
 	if err != nil {
 		t.Fatalf("encode: %v", err)
 	}
-	return parsed(t, string(text))
+	return decoded(t, text)
 }
 
 func parsed(t fataler, text string) *unstructured.Unstructured {
@@ -152,8 +153,13 @@ func parsed(t fataler, text string) *unstructured.Unstructured {
 	if err != nil {
 		t.Fatalf("read %s: %v", text, err)
 	}
+	return decoded(t, encoded)
+}
+
+func decoded(t fataler, text []byte) *unstructured.Unstructured {
+	t.Helper()
 	o := &unstructured.Unstructured{}
-	if err := o.UnmarshalJSON(encoded); err != nil {
+	if err := o.UnmarshalJSON(text); err != nil {
 		t.Fatalf("read %s: %v", text, err)
 	}
 	return o
@@ -162,7 +168,7 @@ func parsed(t fataler, text string) *unstructured.Unstructured {
 // thing completes what is special of a manifest.
 func thing(t fataler, text string) *unstructured.Unstructured {
 	t.Helper()
-	o := parsed(t, "{apiVersion: example.test/v1, kind: Thing}")
+	o := decoded(t, []byte(`{"apiVersion": "example.test/v1", "kind": "Thing"}`))
 	var fields map[string]any
 	if err := yaml.Unmarshal([]byte(text), &fields); err != nil {
 		t.Fatalf("read %s: %v", text, err)
@@ -171,7 +177,7 @@ func thing(t fataler, text string) *unstructured.Unstructured {
 	if err != nil {
 		t.Fatalf("encode: %v", err)
 	}
-	for name, value := range parsed(t, "{apiVersion: a, kind: b, all: "+string(encoded)+"}").Object["all"].(map[string]any) {
+	for name, value := range decoded(t, fmt.Appendf(nil, `{"apiVersion": "a", "kind": "b", "all": %s}`, encoded)).Object["all"].(map[string]any) {
 		o.Object[name] = value
 	}
 	metadata, _ := o.Object["metadata"].(map[string]any)
