@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-git/go-git/v5/plumbing"
+
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
@@ -99,6 +101,29 @@ func checkRefs(t *testing.T, o *Offer) {
 			t.Errorf("ref is named %q", ref.Name)
 		}
 	}
+}
+
+// FuzzMirroredNames compares the names of branches and tags that are mirrored with those that
+// go-git finds valid.
+func FuzzMirroredNames(f *testing.F) {
+	for _, name := range []string{
+		"main", "a/b.c", "é", "\xff", "", "/", "a/", "a//b", "@", "a/@", "a/@/b", "a@", "@{", "a@{b", ".a", "a/.b", "a.", "a./b", "a..b",
+		"a.lock", "a.lock/b", ".lock", "a.lockb", "-a", "a/-b", "a-", "a\x00", "a\x1fb", "\x7f", "a b", "a\tb", "a\nb", "a~", "a^", "a:b",
+		"a?", "a*", "a[b", `a\b`, "a]b{c}", "HEAD",
+	} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		for _, prefix := range []string{mirror.BranchPrefix, mirror.TagPrefix} {
+			want := plumbing.ReferenceName(prefix+name).Validate() == nil
+			if got := isMirrored(prefix + name); got != want {
+				t.Errorf("%q: got mirrored %t, want %t", prefix+name, got, want)
+			}
+		}
+		if isMirrored(name) && !strings.HasPrefix(name, mirror.BranchPrefix) && !strings.HasPrefix(name, mirror.TagPrefix) {
+			t.Errorf("%q is mirrored, and neither a branch nor a tag", name)
+		}
+	})
 }
 
 // FuzzVersion2 looks for answers in version 2 of the protocol that are read as refs which no mirror

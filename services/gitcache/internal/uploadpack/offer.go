@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-git/go-git/v5/plumbing"
-
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -38,13 +36,36 @@ type Request struct {
 }
 
 // isMirrored reports whether a ref is a branch or a tag with a name that cannot do harm. Names
-// become lines of files and words of commands, so a name that Git itself would refuse is not
-// mirrored.
+// become lines of files and words of commands, so a name that Git itself would refuse (see
+// git-check-ref-format), or that begins like an option, is not mirrored. It is called for every ref
+// that an upstream lists.
 func isMirrored(name string) bool {
-	if !strings.HasPrefix(name, mirror.BranchPrefix) && !strings.HasPrefix(name, mirror.TagPrefix) {
+	short, isBranch := strings.CutPrefix(name, mirror.BranchPrefix)
+	if !isBranch {
+		var isTag bool
+		if short, isTag = strings.CutPrefix(name, mirror.TagPrefix); !isTag {
+			return false
+		}
+	}
+	if strings.HasPrefix(short, "-") || strings.HasSuffix(short, ".") || strings.Contains(short, "..") || strings.Contains(short, "@{") {
 		return false
 	}
-	return plumbing.ReferenceName(name).Validate() == nil && !strings.ContainsAny(name, "\n\x00")
+	for i := range len(short) {
+		switch c := short[i]; c {
+		case '~', '^', ':', '?', '*', '[', '\\', 0x7f:
+			return false
+		default:
+			if c <= ' ' {
+				return false
+			}
+		}
+	}
+	for part := range strings.SplitSeq(short, "/") {
+		if part == "" || part == "@" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return true
 }
 
 // add adds a listed ref if mirrors hold its kind. Its order, and a name that comes twice, are
