@@ -180,3 +180,23 @@ func (s *Server) environment() []string {
 		"GIT_COMMITTER_DATE=@1767225600 +0000",
 	}
 }
+
+// LockSSHKey returns a private key in OpenSSH's PEM form, encrypted with a passphrase. Decrypting it
+// takes one round of the key derivation, and not the 16 or more of a real key, which take seconds
+// under the race detector.
+func LockSSHKey(t testing.TB, key []byte, passphrase string) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-p", "-a", "1", "-P", "", "-N", passphrase, "-f", path)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("encrypt SSH key: %v\n%s", err, out)
+	}
+	locked, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return locked
+}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/program"
 )
@@ -34,8 +35,7 @@ type sshd struct {
 	user string // the only one that can log in
 	// privateKey is the client key, in OpenSSH's PEM form.
 	privateKey []byte
-	// lockedKey is another client key, with the passphrase. Decrypting it takes a good part of a
-	// second, which makes it safe.
+	// lockedKey is another client key, with the passphrase.
 	lockedKey []byte
 	// knownHosts is the line of a known_hosts file that names the server.
 	knownHosts string
@@ -106,16 +106,15 @@ func newKey(t *testing.T, passphrase string) (ssh.PublicKey, []byte) {
 	if err != nil {
 		t.Fatalf("make SSH key: %v", err)
 	}
-	var block *pem.Block
-	if passphrase == "" {
-		block, err = ssh.MarshalPrivateKey(private, "test")
-	} else {
-		block, err = ssh.MarshalPrivateKeyWithPassphrase(private, "test", []byte(passphrase))
-	}
+	block, err := ssh.MarshalPrivateKey(private, "test")
 	if err != nil {
 		t.Fatalf("make SSH key: %v", err)
 	}
-	return key, pem.EncodeToMemory(block)
+	text := pem.EncodeToMemory(block)
+	if passphrase != "" {
+		text = gittest.LockSSHKey(t, text, passphrase)
+	}
+	return key, text
 }
 
 // greets reports whether sshd sends its banner.

@@ -206,17 +206,9 @@ func TestSSHKeyWithPassphrase(t *testing.T) {
 	server := gittest.New(t)
 	repo := server.Repo(t, "demo")
 	repo.Commit(t, "main", map[string]string{"a": "1"})
-	raw, err := ssh.ParseRawPrivateKey(server.SSHPrivateKey())
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKeyWithPassphrase(raw, "", []byte("sesame"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	f := newFixture(t, "")
 	f.def = sshDefinition(server, repo)
-	f.def.Credential.PrivateKey = secret.Text(pem.EncodeToMemory(block))
+	f.def.Credential.PrivateKey = secret.Text(gittest.LockSSHKey(t, server.SSHPrivateKey(), "sesame"))
 	for _, wrong := range []secret.Text{"", "open"} {
 		f.def.Credential.Passphrase = wrong
 		if e, ok := errors.AsType[*mirror.FieldError](f.Check(f.def)); !ok || e.Field != "credential.ssh.private_key" {
