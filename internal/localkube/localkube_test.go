@@ -112,7 +112,8 @@ func await(t *testing.T, cp *localkube.ControlPlane, path string, want func(watc
 
 func TestWorkloadsRun(t *testing.T) {
 	t.Parallel()
-	cp := start(t, localkube.Params{DataDir: t.TempDir(), Nodes: 2, Audit: true})
+	p := localkube.Params{DataDir: filepath.Join(t.TempDir(), "data"), Nodes: 2, Audit: true}
+	cp := start(t, p)
 
 	send(t, cp, http.MethodPost, "/apis/apps/v1/namespaces/default/deployments", `{
 		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -137,6 +138,21 @@ func TestWorkloadsRun(t *testing.T) {
 	}
 	checkVersion(t, cp)
 	checkAudit(t, cp)
+	leavesNoProcess(t, cp, p.DataDir)
+	runsAfterRestart(t, p)
+}
+
+// leavesNoProcess stops a control plane.
+func leavesNoProcess(t *testing.T, cp *localkube.ControlPlane, dir string) {
+	t.Helper()
+	if got := processesIn(t, dir); len(got) != 5 {
+		t.Errorf("processes of a control plane: got %v, want 5", got)
+	}
+	stop(t, cp)
+	if left := processesIn(t, dir); len(left) != 0 {
+		t.Errorf("processes after stop: %v", left)
+	}
+	stop(t, cp) // again
 }
 
 func checkVersion(t *testing.T, cp *localkube.ControlPlane) {
@@ -172,11 +188,14 @@ func checkAudit(t *testing.T, cp *localkube.ControlPlane) {
 
 const configMap = `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"key": "value"}}`
 
+// TestSideBySide has two control planes, of which one meets another process at its port first, and
+// ends both by force.
 func TestSideBySide(t *testing.T) {
 	t.Parallel()
 	const path = "/api/v1/namespaces/default/configmaps"
-	one := start(t, localkube.Params{DataDir: t.TempDir(), APIServerOnly: true})
-	other := start(t, localkube.Params{DataDir: t.TempDir(), APIServerOnly: true})
+	dirOfOne, dirOfOther := t.TempDir(), t.TempDir()
+	one := start(t, localkube.Params{DataDir: dirOfOne, APIServerOnly: true})
+	other := startAtTakenPort(t, dirOfOther)
 	if one.Host() == other.Host() {
 		t.Fatalf("both at %s", one.Host())
 	}
@@ -195,6 +214,23 @@ func TestSideBySide(t *testing.T) {
 	if one.AuditLogPath() != "" {
 		t.Errorf("audit log that was not asked for: got %s", one.AuditLogPath())
 	}
+	t.Run("component dies", func(t *testing.T) { reportsDeath(t, one, dirOfOne) })
+	t.Run("stop kills at its deadline", func(t *testing.T) { stopsKilling(t, other, dirOfOther) })
+}
+
+// startAtTakenPort starts a control plane, of which another process takes the API server's port
+// first.
+func startAtTakenPort(t *testing.T, dir string) *localkube.ControlPlane {
+	t.Helper()
+	p := localkube.Params{Binaries: kubetest.Binaries(t.Context(), t), DataDir: dir, APIServerOnly: true}
+	p.Binaries.APIServer = newScript(t, fmt.Sprintf(`
+if mkdir "$0.tried"; then echo "listen tcp 127.0.0.1:1: bind: address already in use"; exit 1; fi
+exec %q "$@"`, p.Binaries.APIServer))
+	cp := start(t, p)
+	if _, err := os.Stat(p.Binaries.APIServer + ".tried"); err != nil {
+		t.Errorf("the taken port was not tried: %v", err)
+	}
+	return cp
 }
 
 func TestRestart(t *testing.T) {
@@ -261,17 +297,17 @@ func TestRestartAPIServer(t *testing.T) {
 	}
 }
 
-// TestWorkloadsRunAfterRestart creates a pod right after a restart: the new kwok must not wait
-// until the leases by which the old one held the nodes expire, which takes longer than await does.
-func TestWorkloadsRunAfterRestart(t *testing.T) {
-	t.Parallel()
-	p := localkube.Params{DataDir: filepath.Join(t.TempDir(), "data")}
-	stop(t, start(t, p))
+// runsAfterRestart creates a pod right after a restart: the new kwok must not wait until the leases
+// by which the old one held the nodes expire, which takes longer than await does.
+func runsAfterRestart(t *testing.T, p localkube.Params) {
+	t.Helper()
 	after := start(t, p)
 	send(t, after, http.MethodPost, "/api/v1/namespaces/default/pods", `{
 		"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late"},
 		"spec": {"containers": [{"name": "late", "image": "example.test/late:1"}]}}`)
-	await(t, after, "/api/v1/namespaces/default/pods", func(o watched) bool { return o.Status.Phase == "Running" })
+	await(t, after, "/api/v1/namespaces/default/pods", func(o watched) bool {
+		return o.Metadata.Name == "late" && o.Status.Phase == "Running"
+	})
 }
 
 func TestStartCancelled(t *testing.T) {
@@ -298,17 +334,6 @@ func TestStartCancelled(t *testing.T) {
 	if left := processesIn(t, p.DataDir); len(left) != 0 {
 		t.Errorf("processes after a cancelled start: %v", left)
 	}
-}
-
-// TestPortRace has another process take the API server's port first.
-func TestPortRace(t *testing.T) {
-	t.Parallel()
-	p := localkube.Params{Binaries: kubetest.Binaries(t.Context(), t), DataDir: t.TempDir(), APIServerOnly: true}
-	p.Binaries.APIServer = newScript(t, fmt.Sprintf(`
-if mkdir "$0.tried"; then echo "listen tcp 127.0.0.1:1: bind: address already in use"; exit 1; fi
-exec %q "$@"`, p.Binaries.APIServer))
-	cp := start(t, p)
-	read(t, cp, "/api/v1/namespaces/default", &watched{})
 }
 
 func TestStartBroken(t *testing.T) {

@@ -58,24 +58,9 @@ func awaitNoProcess(t *testing.T, dataDir string) {
 	}
 }
 
-func TestStopLeavesNoProcess(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cp := start(t, localkube.Params{DataDir: dir})
-	if got := processesIn(t, dir); len(got) != 5 {
-		t.Errorf("processes of a control plane: got %v, want 5", got)
-	}
-	stop(t, cp)
-	if left := processesIn(t, dir); len(left) != 0 {
-		t.Errorf("processes after stop: %v", left)
-	}
-	stop(t, cp) // again
-}
-
-func TestStopKillsAtDeadline(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cp := start(t, localkube.Params{DataDir: dir, APIServerOnly: true})
+// stopsKilling stops a control plane without time for it.
+func stopsKilling(t *testing.T, cp *localkube.ControlPlane, dir string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := cp.Stop(ctx); err == nil || !strings.Contains(err.Error(), "stop kube-apiserver: killed") {
@@ -86,10 +71,9 @@ func TestStopKillsAtDeadline(t *testing.T) {
 	}
 }
 
-func TestComponentDies(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cp := start(t, localkube.Params{DataDir: dir, APIServerOnly: true})
+// reportsDeath kills the API server.
+func reportsDeath(t *testing.T, cp *localkube.ControlPlane, dir string) {
+	t.Helper()
 	if err := cp.Err(); err != nil {
 		t.Errorf("before: got %v", err)
 	}
@@ -107,13 +91,8 @@ func TestComponentDies(t *testing.T) {
 }
 
 // parent runs leat-kube, a process with a control plane, until it is ready.
-func parent(t *testing.T, dataDir string) *exec.Cmd {
+func parent(t *testing.T, binary, dataDir string) *exec.Cmd {
 	t.Helper()
-	kubetest.Binaries(t.Context(), t)
-	binary := filepath.Join(t.TempDir(), "leat-kube")
-	if output, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/leat-kube").CombinedOutput(); err != nil {
-		t.Fatalf("build leat-kube: %v\n%s", err, output)
-	}
 	cmd := exec.CommandContext(t.Context(), binary, "up", "--api-server-only", "--data-dir", dataDir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stderr = os.Stderr
@@ -132,28 +111,27 @@ func parent(t *testing.T, dataDir string) *exec.Cmd {
 	return cmd
 }
 
-func TestParentKilled(t *testing.T) {
+// TestParent kills leat-kube and starts it again: the data is whole, and its lock is free. Then it
+// interrupts the whole foreground process group, as a terminal does on Ctrl-C.
+func TestParent(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	cmd := parent(t, dir)
-	if err := cmd.Process.Kill(); err != nil {
+	kubetest.Binaries(t.Context(), t)
+	dir, binary := t.TempDir(), filepath.Join(t.TempDir(), "leat-kube")
+	if output, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", binary, "./cmd/leat-kube").CombinedOutput(); err != nil {
+		t.Fatalf("build leat-kube: %v\n%s", err, output)
+	}
+	killed := parent(t, binary, dir)
+	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // the error only reports that it was killed
+	_ = killed.Wait() // the error only reports that it was killed
 	awaitNoProcess(t, dir)
-	// The data is whole, and its lock is free.
-	start(t, localkube.Params{DataDir: dir, APIServerOnly: true})
-}
 
-// TestInterrupt interrupts the whole foreground process group, as a terminal does on Ctrl-C.
-func TestInterrupt(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cmd := parent(t, dir)
-	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+	interrupted := parent(t, binary, dir)
+	if err := syscall.Kill(-interrupted.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
+	if err := interrupted.Wait(); err != nil {
 		t.Errorf("leat-kube after Ctrl-C: %v", err)
 	}
 	if left := processesIn(t, dir); len(left) != 0 {
