@@ -4,6 +4,7 @@
 package history_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -122,9 +123,16 @@ func visitLeaf(ctx context.Context, r content.Reader, e content.Entry, path stri
 	if err != nil {
 		return err
 	}
-	body, err := io.ReadAll(f)
-	if err = errors.Join(err, f.Close()); err == nil && int64(len(body)) != f.Size {
-		err = fmt.Errorf("got %d bytes, want %d", len(body), f.Size)
-	}
+	body, err := readFile(f)
 	return errors.Join(err, visit(entry{path: path, kind: e.Kind, body: body}))
+}
+
+// readFile reads a file whose size has to be right.
+func readFile(f content.File) ([]byte, error) {
+	body := bytes.NewBuffer(make([]byte, 0, f.Size+bytes.MinRead))
+	_, err := body.ReadFrom(f)
+	if err = errors.Join(err, f.Close()); err == nil && int64(body.Len()) != f.Size {
+		err = fmt.Errorf("got %d bytes, want %d", body.Len(), f.Size)
+	}
+	return body.Bytes(), err
 }
