@@ -31,11 +31,22 @@ type hostile struct {
 
 func (h *hostile) object(t testing.TB, head, body []byte, size int) int {
 	t.Helper()
+	return h.deflated(head, h.deflate(t, body), size)
+}
+
+// deflated adds an object whose content is compressed already.
+func (h *hostile) deflated(head, body []byte, size int) int {
 	if h.data == nil {
 		h.data = []byte("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
 	}
 	h.starts, h.sizes = append(h.starts, len(h.data)), append(h.sizes, size)
-	h.data = append(h.data, head...)
+	h.data = append(append(h.data, head...), body...)
+	return len(h.starts) - 1
+}
+
+// deflate compresses the content of an object.
+func (h *hostile) deflate(t testing.TB, body []byte) []byte {
+	t.Helper()
 	var out bytes.Buffer
 	if h.zlib == nil {
 		h.zlib, _ = zlib.NewWriterLevel(&out, zlib.BestCompression)
@@ -46,8 +57,7 @@ func (h *hostile) object(t testing.TB, head, body []byte, size int) int {
 	if err = errors.Join(err, h.zlib.Close()); err != nil {
 		t.Fatal(err)
 	}
-	h.data = append(h.data, out.Bytes()...)
-	return len(h.starts) - 1
+	return out.Bytes()
 }
 
 func (h *hostile) whole(t testing.TB, kind byte, content []byte) int {
@@ -259,17 +269,20 @@ func TestSecMadeAgainCounts(t *testing.T) {
 // every reader would hold them in memory.
 func TestSecLargeTrees(t *testing.T) {
 	t.Parallel()
+	var compressor hostile
+	half := make([]byte, pack.MaxParsed/2)
+	deflatedWhole, deflatedHalf := compressor.deflate(t, make([]byte, pack.MaxParsed+1)), compressor.deflate(t, half)
 	for _, kind := range []byte{1, 2, 4} {
 		var whole, made hostile
-		whole.whole(t, kind, make([]byte, pack.MaxParsed+1))
+		whole.deflated(size(kind, pack.MaxParsed+1), deflatedWhole, pack.MaxParsed+1)
 		wantLimit(t, whole.pack(), pack.MaxParsed+1, pack.MaxParsed)
-		made.whole(t, kind, make([]byte, pack.MaxParsed/2))
+		made.deflated(size(kind, len(half)), deflatedHalf, len(half))
 		delta := binary.AppendUvarint(binary.AppendUvarint(nil, pack.MaxParsed/2), pack.MaxParsed+10)
 		for range 3 {
 			delta = append(delta, 0xf0, 0xff, 0xff, 0xff)
 		}
 		head := append(size(7, len(delta)), bytes.Repeat([]byte{0}, sha1.Size)...)
-		id := sha1.Sum(fmt.Appendf(nil, "%s %d\x00%s", [...]string{1: "commit", 2: "tree", 4: "tag"}[kind], pack.MaxParsed/2, make([]byte, pack.MaxParsed/2)))
+		id := sha1.Sum(append(fmt.Appendf(nil, "%s %d\x00", [...]string{1: "commit", 2: "tree", 4: "tag"}[kind], len(half)), half...))
 		copy(head[len(head)-sha1.Size:], id[:])
 		made.object(t, head, delta, pack.MaxParsed+10)
 		_, err := pack.Receive(t.Context(), t.TempDir(), bytes.NewReader(made.pack()), plenty{})
