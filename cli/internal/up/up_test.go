@@ -34,7 +34,7 @@ const patience = 4 * time.Minute
 // path. All tests run the same file.
 func buildLeat(dir string) (string, error) {
 	binary := filepath.Join(dir, "leat")
-	if output, err := exec.Command("go", "build", "-o", binary, "../../cmd/leat").CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", "build", "-ldflags=-w", "-o", binary, "../../cmd/leat").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build leat: %w\n%s", err, output)
 	}
 	return binary, nil
