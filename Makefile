@@ -11,11 +11,15 @@ ARGS ?=
 COUNT ?= 1
 PKG ?= work
 
+# Tests of files, and of programs in processes of their own. The race detector would watch the tests alone.
+OUTSIDE := github.com/leatdev/leat/test/(arch|attack|fault|supply)
+
 # What makes a run shorter and finds no less: three packages at a time, since many wait for processes; `make lint` vets;
 # without DWARF, programs link in half the time, and traces stay as they are; a program with the race detector
 # sleeps for a second before it exits unless GORACE says otherwise.
 FAST := -p 3 -vet=off -ldflags=-w
 export GORACE ?= atexit_sleep_ms=50
+TEST = $(GO) test $(FAST) -shuffle=on -count=$(COUNT) -timeout 20m
 
 # How long `make fuzz` runs each target, and `make attack` each attack on each server.
 FUZZTIME ?= 30s
@@ -35,7 +39,12 @@ down: ## Forget what `make up` keeps between starts
 
 test: system kube ## Run every module's tests, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
-	@$(GO) test -race $(FAST) -shuffle=on -count=$(COUNT) -timeout 20m $(PKG)
+ifeq ($(PKG),work)
+	@failed=0; $(TEST) $$($(GO) list work | grep -E '^$(OUTSIDE)$$') || failed=1; \
+		$(TEST) -race $$($(GO) list work | grep -vE '^$(OUTSIDE)$$') || failed=1; exit $$failed
+else
+	@$(TEST) -race $(PKG)
+endif
 	@echo "==> left out: Gitea as an upstream, Prometheus behind the tunnel, the long fault runs (make test-all), fuzzing (make fuzz)"
 
 test-all: test slow fault ## Tests, those that take too long for every day, and the long fault runs
