@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/testkit/offline"
 )
@@ -107,6 +109,70 @@ func TestHTTP2Drain(t *testing.T) {
 			t.Errorf("the drain has not ended by itself:\n%s", log)
 		}
 	})
+}
+
+// TestHTTP2DrainEndsLateHandshakes has a connection become one of HTTP/2 after the drain has begun.
+func TestHTTP2DrainEndsLateHandshakes(t *testing.T) {
+	t.Parallel()
+	server := start(t, serve.Config{}, http.HandlerFunc(protocol))
+	late, early := dial(t, server.addr), dial(t, server.addr)
+	write(t, late, http2.ClientPreface[:10])
+	begin := func(conn net.Conn, rest string) *http2.Framer {
+		t.Helper()
+		write(t, conn, rest)
+		framer := http2.NewFramer(conn, conn)
+		if err := framer.WriteSettings(); err != nil {
+			t.Fatalf("write settings: %v", err)
+		}
+		return framer
+	}
+	goneAway := func(name string, framer *http2.Framer) {
+		t.Helper()
+		for {
+			frame, err := framer.ReadFrame()
+			if err != nil {
+				t.Fatalf("%s connection: got %v, want a GOAWAY", name, err)
+			}
+			if _, ok := frame.(*http2.GoAwayFrame); ok {
+				return
+			}
+		}
+	}
+	framer := begin(early, http2.ClientPreface)
+	if _, err := framer.ReadFrame(); err != nil { // the server has accepted both connections
+		t.Fatalf("early connection: %v", err)
+	}
+	server.stop()
+	goneAway("early", framer)
+	_ = early.Close()
+	goneAway("late", begin(late, http2.ClientPreface[10:]))
+	if err := server.wait(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if log := server.log.String(); !strings.Contains(log, "msg=drained") {
+		t.Errorf("the drain has not ended by itself:\n%s", log)
+	}
+}
+
+// dial opens a connection that fails the test's reads and writes after 20 seconds.
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatalf("dial: %v", err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatalf("set deadline: %v", err)
+	}
+	return conn
+}
+
+func write(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatalf("write: %v", err)
+	}
 }
 
 // TestHTTP2DrainHasItsLimit has requests cut that go on for too long.

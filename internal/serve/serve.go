@@ -28,6 +28,10 @@ const DefaultInternalListenAddr = ":8790"
 // defaultDrainTimeout fits into the 30 s that Kubernetes gives a pod to end.
 const defaultDrainTimeout = 25 * time.Second
 
+// goAwayInterval is how long a connection may wait for its GOAWAY that became one of HTTP/2 after
+// the drain had begun.
+const goAwayInterval = time.Second
+
 // Config says where to listen and how to end.
 type Config struct {
 	// ListenAddr is host:port. A value that is set before Bind is the flag's default; otherwise
@@ -204,13 +208,28 @@ func stop(ctx context.Context, server *http.Server, timeout time.Duration, cut f
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	if err := server.Shutdown(ctx); err == nil {
+	if err := shutdown(ctx, server); err == nil {
 		logger.InfoContext(ctx, "drained", slog.Duration("duration", time.Since(began)))
 		return
 	}
 	logger.WarnContext(ctx, "drain timed out, connections are cut", slog.Duration("timeout", timeout))
 	cut()
 	_ = server.Close() // closes what Shutdown left; its error is that of the listener, which is closed already
+}
+
+// shutdown blocks until the server has no connection, or until ctx ends. net/http sends a GOAWAY to
+// the HTTP/2 connections that it knows of when Shutdown begins. A connection whose handshake ends
+// after that gets none, and would last as long as its client likes. Therefore shutdown begins
+// again at intervals; a connection gets one GOAWAY.
+func shutdown(ctx context.Context, server *http.Server) error {
+	for {
+		round, cancel := context.WithTimeout(ctx, goAwayInterval)
+		err := server.Shutdown(round)
+		cancel()
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
 }
 
 type drainKey struct{}
