@@ -102,6 +102,11 @@ func newAnonymous(cfg Config, trusted *proxies, logger *slog.Logger, meter metri
 func (a *anonymous) install(server *http.Server) {
 	server.ConnContext = a.accept
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		if state == http.StateHijacked {
+			if c, ok := rawConn(conn).(*turnConn); ok {
+				c.handedOver.Store(true)
+			}
+		}
 		if state == http.StateClosed || state == http.StateHijacked {
 			a.leave(conn)
 		}

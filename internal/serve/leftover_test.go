@@ -4,6 +4,8 @@
 package serve_test
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
@@ -42,5 +44,28 @@ func TestRefusedUploadsGetTheirAnswer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRefusalWaitsForItsReader has a client over HTTP/1.1 read the refusal of an upload only after
+// it has sent the whole body, which is larger than the buffers of the kernel.
+func TestRefusalWaitsForItsReader(t *testing.T) {
+	t.Parallel()
+	const size = 32 << 20
+	server := start(t, serve.Config{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no", http.StatusUnauthorized)
+	}))
+	conn := dial(t, server.addr)
+	write(t, conn, fmt.Sprintf("POST / HTTP/1.1\r\nHost: leat.test\r\nContent-Length: %d\r\n\r\n", size))
+	if n, err := io.Copy(conn, io.LimitReader(zeros{}, size)); err != nil {
+		t.Fatalf("the server has read %d bytes and cut the connection: %v", n, err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("read answer: %v", err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if response.StatusCode != http.StatusUnauthorized || string(body) != "no\n" || err != nil {
+		t.Errorf("got %d %q %v, want 401 and its text", response.StatusCode, body, err)
 	}
 }

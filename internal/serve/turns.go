@@ -5,6 +5,7 @@ package serve
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/netip"
 	"runtime"
@@ -25,6 +26,9 @@ const (
 	turnLasts = 50 * time.Millisecond
 	// turnPatience is how long bytes wait for a turn. After that they are read without one.
 	turnPatience = 5 * time.Second
+	// lingerTimeout is how long the server reads a connection over HTTP/1.1 whose request it has
+	// refused while the client was sending the body.
+	lingerTimeout = 5 * time.Second
 )
 
 // turns lets few anonymous connections be read at once, so that many connections cannot begin all
@@ -106,7 +110,10 @@ type turnConn struct {
 	from  netip.Prefix
 
 	// over says that the connection takes no more turns: its caller is verified, or it is closed.
-	over    atomic.Bool
+	over atomic.Bool
+	// handedOver says that a handler has hijacked the connection.
+	handedOver atomic.Bool
+
 	waiting atomic.Pointer[context.CancelFunc] // ends the wait for a turn
 	holding atomic.Pointer[turn]
 }
@@ -186,11 +193,22 @@ func (c *turnConn) Close() error {
 }
 
 // CloseWrite ends the direction to the peer, where the connection below can.
+//
+// net/http calls it after an answer, before the end of the request's body, and closes the
+// connection half a second later. Closing a connection with unread bytes resets it, and a client
+// that is still sending would lose the answer. Therefore CloseWrite then reads until the client
+// closes its side, up to [lingerTimeout], as RFC 9112, section 9.6, describes.
 func (c *turnConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return net.ErrClosed
 	}
-	return net.ErrClosed
+	err := half.CloseWrite()
+	if err == nil && !c.handedOver.Load() {
+		_ = c.SetReadDeadline(time.Now().Add(lingerTimeout)) // fails if the connection is closed, and then reads fail too
+		_, _ = io.Copy(io.Discard, c.Conn)
+	}
+	return err
 }
 
 // NetConn returns the connection below, as tls.Conn's does.
