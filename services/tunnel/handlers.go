@@ -50,7 +50,7 @@ func newPublic(
 	mux := http.NewServeMux()
 	mux.Handle(reverse.Path, agents)
 	path, handler := tunnelv1connect.NewTunnelServiceHandler(service{Service: asked, Handler: agents},
-		server.Options()...)
+		append(server.Options(), reverse.Uncompressed())...)
 	mux.Handle(path, server.Guard(reverse.WithDeadlines(handler)))
 	mux.Handle(tunnelv1connect.TunnelServiceGetRecordingProcedure,
 		serve.CutStalled(server.Guard(handler), cfg.StallTimeout))

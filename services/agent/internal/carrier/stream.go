@@ -66,7 +66,10 @@ type bidiStream = connect.BidiStreamForClientSimple[tunnelv1.ConnectRequest, tun
 func open(ctx context.Context, client *http.Client, base string, header http.Header) (*bidiStream, error) {
 	ctx, info := connect.NewClientContext(ctx)
 	maps.Copy(info.RequestHeader(), header)
-	call, err := tunnelv1connect.NewTunnelServiceClient(client, base).Connect(ctx)
+	// The bytes of a tunnel are often compressed already, and compressing secrets beside bytes of
+	// other origin reveals them.
+	uncompressed := connect.WithAcceptCompression("gzip", nil, nil)
+	call, err := tunnelv1connect.NewTunnelServiceClient(client, base, uncompressed).Connect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -154,6 +154,9 @@ func (o Options) stream(ctx context.Context) (net.Conn, error) {
 	if err == nil || errors.Is(err, io.EOF) { // who was refused at once learns why by receiving
 		_, err = stream.Receive()
 	}
+	if encoding := info.ResponseHeader().Get("Connect-Content-Encoding"); err == nil && encoding != "" {
+		err = fmt.Errorf("hub compresses the tunnel with %s", encoding)
+	}
 	if err != nil {
 		cancel()
 		transport.CloseIdleConnections()

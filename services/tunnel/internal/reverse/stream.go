@@ -13,6 +13,7 @@ import (
 	"connectrpc.com/connect"
 
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
+	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 )
 
 // maxChunk bounds a message of the stream. Larger ones cost fewer writes, and hold up what comes
@@ -44,6 +45,17 @@ func (h *Handler) Connect(ctx context.Context, stream *connect.BidiStream[tunnel
 		_ = conn.Close()
 	}
 	return nil
+}
+
+// Uncompressed returns the option that keeps [Handler.Connect] from compressing what it carries. It
+// is often compressed already, and compressing secrets beside bytes of other origin reveals them.
+func Uncompressed() connect.HandlerOption {
+	return connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
+		if spec.Procedure != tunnelv1connect.TunnelServiceConnectProcedure {
+			return nil
+		}
+		return []connect.HandlerOption{connect.WithCompression("gzip", nil, nil)}
+	})
 }
 
 type deadlinesKey struct{}
