@@ -109,7 +109,7 @@ func TestF42BodiesOverAHop(t *testing.T) {
 		c := client(t, http2)
 		for _, size := range []int{1, 4 << 10, 64 << 10, 64<<10 + 1, 1 << 20, 20 << 20} {
 			sent, got := sha256.New(), sha256.New()
-			body := io.TeeReader(io.LimitReader(counting{}, int64(size)), sent)
+			body := io.TeeReader(io.LimitReader(&pattern{}, int64(size)), sent)
 			res, err := c.Do(people.request(t.Context(), http.MethodPost, "ada", "demo", "/echo", body))
 			if err != nil {
 				t.Fatal(err)
@@ -123,22 +123,12 @@ func TestF42BodiesOverAHop(t *testing.T) {
 	}
 }
 
-// counting is an endless body that is not the same everywhere.
-type counting struct{}
-
-func (counting) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = byte(i * i >> 3)
-	}
-	return len(p), nil
-}
-
 // TestF01StalledDownloadsOverAHop has readers that stop, more of them than fit into a window of
 // HTTP/2's usual size.
 func TestF01StalledDownloadsOverAHop(t *testing.T) {
 	people, _ := pair(t, agenttest.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/big" {
-			_, _ = io.Copy(w, io.LimitReader(counting{}, 64<<20))
+			_, _ = io.Copy(w, io.LimitReader(zeros{}, 64<<20))
 			return
 		}
 		echo(w, r)
@@ -146,7 +136,9 @@ func TestF01StalledDownloadsOverAHop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 60 {
-		res, err := client(t, true).Do(people.request(ctx, http.MethodGet, "ada", "demo", "/big", nil))
+		stalled := client(t, true)
+		stalled.Transport.(*http.Transport).HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
+		res, err := stalled.Do(people.request(ctx, http.MethodGet, "ada", "demo", "/big", nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -284,15 +284,14 @@ func (h *hub) sessions() map[string]bool {
 	return ids
 }
 
-// await asks again and again until the answer is yes.
+// await asks again and again, less and less often, until the answer is yes.
 func (h *hub) await(what string, yes func() bool) {
 	h.tb.Helper()
-	deadline, again := time.NewTimer(20*time.Second), time.NewTicker(2*time.Millisecond)
+	deadline := time.NewTimer(20 * time.Second)
 	defer deadline.Stop()
-	defer again.Stop()
-	for !yes() {
+	for pause := time.Millisecond; !yes(); pause = min(pause*3/2, 30*time.Millisecond) {
 		select {
-		case <-again.C:
+		case <-time.After(pause):
 		case <-deadline.C:
 			h.tb.Fatalf("waited in vain for %s", what)
 		}

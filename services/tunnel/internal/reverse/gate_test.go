@@ -90,11 +90,11 @@ func TestSecOneAgentTakesNotAllTurns(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var coming sync.WaitGroup
-		for range 1000 {
+		for range 400 { // more than the turns of maxQueue
 			coming.Go(func() {
 				for ctx.Err() == nil {
 					_ = gate.pass(ctx, "hostile")
-					<-time.After(10 * time.Millisecond)
+					<-time.After(100 * time.Millisecond)
 				}
 			})
 		}
