@@ -123,18 +123,25 @@ func wide(more ...http2.Setting) []http2.Setting {
 	return append([]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: bigWindow}}, more...)
 }
 
+// Most attacks consist of the same messages again and again, which are encoded once.
+var (
+	plainRequest      = requests(http.MethodGet, "/", http2.FlagHeadersEndStream)
+	unfinishedRequest = requests(http.MethodPost, "/", 0)
+	largeHints, _     = block(":status", "103", "link", strings.Repeat("l", 12<<10))
+)
+
 // serverAttacks lists the attacks of clients on a server, by name.
 var serverAttacks = map[string]attack{
 	"rapid reset": {conns: 4, bytes: 512 << 10, handler: hang, say: func(b []byte, i int) []byte {
-		b = requests(http.MethodGet, "/", http2.FlagHeadersEndStream)(b, i)
+		b = plainRequest(b, i)
 		return appendRaw(b, http2.FrameRSTStream, 0, streamOf(i), word(uint32(http2.ErrCodeCancel))...)
 	}},
 	"made you reset": {conns: 4, bytes: 512 << 10, handler: hang, say: func(b []byte, i int) []byte {
-		b = requests(http.MethodGet, "/", http2.FlagHeadersEndStream)(b, i)
+		b = plainRequest(b, i)
 		return appendRaw(b, http2.FrameWindowUpdate, 0, streamOf(i), word(0)...)
 	}},
 	"made you reset, unread": {conns: 4, bytes: 1 << 20, reads: readsNone, handler: hang, say: func(b []byte, i int) []byte {
-		b = requests(http.MethodGet, "/", http2.FlagHeadersEndStream)(b, i)
+		b = plainRequest(b, i)
 		return appendRaw(b, http2.FrameWindowUpdate, 0, streamOf(i), word(0)...)
 	}},
 	"CONTINUATION, 1,000 bytes each": {conns: 8, bytes: 2 << 20, handler: hang, say: fragments(1000)},
@@ -214,7 +221,7 @@ var serverAttacks = map[string]attack{
 		say: requests(http.MethodPost, "/", 0),
 	},
 	"endless streams": {conns: 2, bytes: 128 << 10, handler: hang, say: only(1000, func(b []byte, i int) []byte {
-		return appendRaw(requests(http.MethodPost, "/", 0)(b, i), http2.FrameData, 0, streamOf(i), 1)
+		return appendRaw(unfinishedRequest(b, i), http2.FrameData, 0, streamOf(i), 1)
 	})},
 }
 
@@ -305,8 +312,7 @@ var clientAttacks = map[string]attack{
 	"informational answers, large": {
 		conns: 4, bytes: 2 << 20, settings: many, ask: asks(10, getRequest),
 		say: func(b []byte, i int) []byte {
-			first, _ := block(":status", "103", "link", strings.Repeat("l", 12<<10))
-			return appendRaw(b, http2.FrameHeaders, http2.FlagHeadersEndHeaders, streamOf(i%10), first...)
+			return appendRaw(b, http2.FrameHeaders, http2.FlagHeadersEndHeaders, streamOf(i%10), largeHints...)
 		},
 	},
 	"CONTINUATION, 1,000 bytes each": {conns: 8, bytes: 2 << 20, ask: asks(1, getRequest), say: fragments(1000)},
