@@ -281,6 +281,7 @@ func TestDotSegmentsAreRefused(t *testing.T) {
 }
 
 func TestF36EarlyRefusalReachesTheCaller(t *testing.T) {
+	const waits = 4 * time.Second // less than the hub waits for the rest of a body
 	h := startHub(t, nil)
 	h.access.grant("ada", "demo")
 	h.agent("demo", func(w http.ResponseWriter, r *http.Request) {
@@ -299,8 +300,8 @@ func TestF36EarlyRefusalReachesTheCaller(t *testing.T) {
 			if res.StatusCode != http.StatusRequestEntityTooLarge || text != "too large" {
 				t.Errorf("http2=%v %s: got %d %q, want 413", http2, name, res.StatusCode, text)
 			}
-			if took := time.Since(began); took > time.Second {
-				t.Errorf("http2=%v %s: took %v, want less than 1 s", http2, name, took)
+			if took := time.Since(began); took > waits {
+				t.Errorf("http2=%v %s: took %v, want an answer before the hub gives the rest of the body up", http2, name, took)
 			}
 		}
 	}
