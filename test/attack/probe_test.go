@@ -102,24 +102,25 @@ type probes struct {
 
 // begin sends the normal request repeatedly until stop is called.
 func begin(ctx context.Context, normal ask) *probes {
-	ctx, cancel := context.WithCancel(ctx)
+	until, cancel := context.WithCancel(ctx)
 	p := &probes{cancel: cancel}
 	p.over.Go(func() {
-		for ctx.Err() == nil {
+		for until.Err() == nil {
 			began := time.Now()
-			switch err := normal(ctx); {
-			case err == nil:
-				p.took = append(p.took, time.Since(began))
-			case ctx.Err() == nil:
+			if err := normal(ctx); err != nil {
 				p.failed++
 				p.last = err
+			} else {
+				p.took = append(p.took, time.Since(began))
 			}
-			wait(ctx, 50*time.Millisecond)
+			wait(until, 50*time.Millisecond)
 		}
 	})
 	return p
 }
 
+// stop sends no more requests, and waits for the answer to the last one: beside a short attack on a
+// busy machine it may be the only one.
 func (p *probes) stop() {
 	p.cancel()
 	p.over.Wait()
