@@ -35,6 +35,8 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/nginxtest"
 )
@@ -232,8 +234,9 @@ func startHub(b *testing.B, git *gitcache) server {
 
 	addr := loopback.Addr(b)
 	process := startProcess(b, build(b), []string{
-		"LEAT_LISTEN_ADDR=" + addr, "LEAT_DISTRIBUTOR_DATA_DIR=" + b.TempDir(), "LEAT_GITCACHE_URL=" + upstream.URL,
-		"LEAT_DISTRIBUTOR_ADMIN_TOKEN=" + edge.AdminToken, "LEAT_SERVICE_SECRET=a-secret-of-this-benchmark-and-of-nothing-else",
+		"LEAT_LISTEN_ADDR=" + addr, "LEAT_INTERNAL_LISTEN_ADDR=" + loopback.Addr(b), "LEAT_DISTRIBUTOR_DATA_DIR=" + b.TempDir(),
+		"LEAT_GITCACHE_URL=" + upstream.URL, "LEAT_DISTRIBUTOR_ADMIN_TOKEN=" + edge.AdminToken,
+		"LEAT_SERVICE_SECRET=" + hubkeys.Secret(identity.ServiceDistributor), "LEAT_SERVICE_KEYS=" + strings.Join(hubkeys.List(), ","),
 		"LEAT_LOG_LEVEL=error",
 	})
 	await(b, addr)

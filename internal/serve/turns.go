@@ -211,5 +211,13 @@ func (c *turnConn) CloseWrite() error {
 	return err
 }
 
+// ReadFrom implements io.ReaderFrom, by which net/http has the kernel send a file.
+func (c *turnConn) ReadFrom(r io.Reader) (int64, error) {
+	if sender, ok := c.Conn.(io.ReaderFrom); ok {
+		return sender.ReadFrom(r)
+	}
+	return io.Copy(struct{ io.Writer }{c.Conn}, r)
+}
+
 // NetConn returns the connection below, as tls.Conn's does.
 func (c *turnConn) NetConn() net.Conn { return c.Conn }
