@@ -12,10 +12,12 @@ WORKDIR /src
 # The module files first: dependencies stay cached while code changes.
 COPY gen/go.mod gen/go.sum gen/
 COPY internal/go.mod internal/go.sum internal/
+COPY render/go.mod render/go.sum render/
 COPY services/${SERVICE}/go.mod services/${SERVICE}/go.sum services/${SERVICE}/
 RUN --mount=type=cache,target=/go/pkg/mod GOWORK=off go -C services/${SERVICE} mod download
 COPY gen gen
 COPY internal internal
+COPY render render
 COPY services/${SERVICE} services/${SERVICE}
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOWORK=off go -C services/${SERVICE} build -trimpath \

@@ -73,6 +73,7 @@ require (
 replace (
 	github.com/leatdev/leat/gen => ../gen
 	github.com/leatdev/leat/internal => ../internal
+	github.com/leatdev/leat/render => ../render
 	github.com/leatdev/leat/services/agent => ../services/agent
 	github.com/leatdev/leat/services/distributor => ../services/distributor
 	github.com/leatdev/leat/services/gitcache => ../services/gitcache

@@ -85,6 +85,7 @@ require (
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/leatdev/leat/render v0.0.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/moby/spdystream v0.5.1 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
@@ -168,6 +169,7 @@ require (
 replace (
 	github.com/leatdev/leat/gen => ../gen
 	github.com/leatdev/leat/internal => ../internal
+	github.com/leatdev/leat/render => ../render
 	github.com/leatdev/leat/services/agent => ../services/agent
 	github.com/leatdev/leat/services/distributor => ../services/distributor
 	github.com/leatdev/leat/services/gitcache => ../services/gitcache

@@ -9,7 +9,7 @@ time=$1
 shift
 
 found=""
-for file in $(grep -rl --include='*_test.go' '^func Fuzz' bench cli internal services test); do
+for file in $(grep -rl --include='*_test.go' '^func Fuzz' bench cli internal render services test); do
 	for target in $(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$file"); do
 		echo "==> $target in $(dirname "$file"), $time"
 		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$@" "./$(dirname "$file")" || found="$found $target"

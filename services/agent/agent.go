@@ -21,8 +21,8 @@ import (
 	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/render/renderworker"
 	"github.com/leatdev/leat/services/agent/internal/kube"
-	"github.com/leatdev/leat/services/agent/internal/renderworker"
 )
 
 // ServeRender makes this process a render worker, and does not return, if args ask for one. args

@@ -27,6 +27,8 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderworker"
 	"github.com/leatdev/leat/services/agent/internal/api"
 	"github.com/leatdev/leat/services/agent/internal/control"
 	"github.com/leatdev/leat/services/agent/internal/kube"
@@ -34,8 +36,6 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reception"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
-	"github.com/leatdev/leat/services/agent/internal/render"
-	"github.com/leatdev/leat/services/agent/internal/renderworker"
 	"github.com/leatdev/leat/services/agent/internal/uplink"
 )
 

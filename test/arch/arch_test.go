@@ -47,7 +47,7 @@ var cores = []string{
 	"services/tunnel/internal/kubeapi",
 	"services/tunnel/internal/fanin", "services/tunnel/internal/quota",
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
-	"services/agent/internal/render", "services/agent/internal/fingerprint", "services/agent/internal/order",
+	"render", "services/agent/internal/fingerprint", "services/agent/internal/order",
 	"services/agent/internal/window", "services/agent/internal/fields", "services/agent/internal/overview",
 	"internal/syncpolicy", "internal/accessrule", "internal/upstream",
 }
@@ -60,8 +60,18 @@ var rules = []rule{
 	},
 	{
 		from:      []string{"internal/..."},
-		forbidden: []string{"./services/...", "./cli/..."},
-		why:       "rings point inward: the shared runtime knows no service",
+		forbidden: []string{"./services/...", "./cli/...", "./render/..."},
+		why:       "rings point inward: the shared runtime knows no service, and links no renderer",
+	},
+	{
+		from:      []string{"render/..."},
+		forbidden: join([]string{"./services/...", "./cli/...", "./gen/..."}, git, kubernetes),
+		why:       "the command line renders as agents do: without a service and without a cluster",
+	},
+	{
+		from:      []string{"services/gitcache/...", "services/tunnel/..."},
+		forbidden: []string{"./render/..."},
+		why:       "gitcache and the tunnel render nothing, and link no renderer",
 	},
 	{
 		from:      []string{"internal/..."},

@@ -26,7 +26,7 @@ func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 	handler := regexp.MustCompile(`^New\w*Handler(V1|V1Alpha|Simple)?$`)
 	bounded := regexp.MustCompile(`\.Options\(\)|probeOptions\(\)|rpc\.SmallMessages\(\)`)
 	found := 0
-	for _, folder := range []string{"internal", "services", "cli"} {
+	for _, folder := range []string{"internal", "render", "services", "cli"} {
 		err := filepath.WalkDir(filepath.Join(root(t), folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || isTestEquipment(path) {
 				return err
@@ -104,7 +104,7 @@ func TestSecurityPageNamesTests(t *testing.T) {
 	}
 	defined := map[string]bool{}
 	define := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)Sec[A-Z]\w+)\(`)
-	for _, folder := range []string{"internal", "services", "cli", "test"} {
+	for _, folder := range []string{"internal", "render", "services", "cli", "test"} {
 		err := filepath.WalkDir(filepath.Join(root(t), folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 				return err

@@ -32,7 +32,7 @@ func rooms(t *testing.T) []room {
 	t.Helper()
 	top := root(t)
 	var all []room
-	for _, folder := range []string{"internal", "services", "cli"} {
+	for _, folder := range []string{"internal", "render", "services", "cli"} {
 		err := filepath.WalkDir(filepath.Join(top, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.IsDir() || isTestEquipment(path+"/") {
 				return err

@@ -19,9 +19,9 @@ import (
 	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 const (

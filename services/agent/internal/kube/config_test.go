@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-	"github.com/leatdev/leat/services/agent/internal/render"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 

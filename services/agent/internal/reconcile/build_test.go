@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
-	"github.com/leatdev/leat/services/agent/internal/render"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 

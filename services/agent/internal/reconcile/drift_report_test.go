@@ -13,9 +13,9 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
-	"github.com/leatdev/leat/services/agent/internal/render"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 

@@ -46,6 +46,7 @@ import (
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
@@ -56,7 +57,6 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/slots"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/symptoms"
-	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // Params are the collaborators and settings of an Engine. Collaborators are required; a zero

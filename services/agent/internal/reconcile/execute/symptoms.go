@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-	"github.com/leatdev/leat/services/agent/internal/render"
 )
 
 // maxSymptom is how many bytes of a symptom people are shown.

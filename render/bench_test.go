@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/render"
 )
 
 const deployment = `apiVersion: apps/v1

@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/render"
 )
 
 // A request on the pipes is a head and the files (render.Files.Encode). An answer is a head and a

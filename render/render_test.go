@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -16,8 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/services/agent/internal/inventory"
-	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/render"
 )
 
 // files reads a map as a bundle; a content that begins with "-> " is a symbolic link.
@@ -114,7 +114,7 @@ func TestObjects(t *testing.T) {
 			}
 			var got []string
 			for _, o := range objects {
-				got = append(got, inventory.RefOf(o.Unstructured).String())
+				got = append(got, o.GroupVersionKind().GroupKind().String()+" "+path.Join(o.GetNamespace(), o.GetName()))
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("objects (-want +got):\n%s", diff)

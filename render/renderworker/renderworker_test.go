@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
-	"github.com/leatdev/leat/services/agent/internal/render"
-	"github.com/leatdev/leat/services/agent/internal/renderworker"
+	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderworker"
 )
 
 // TestMain makes it possible to start this program as a worker.

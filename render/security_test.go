@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/leatdev/leat/internal/bundle"
-	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/render"
 )
 
 // listener starts a server that builds must not reach. It returns the server's URL and the number

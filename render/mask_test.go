@@ -6,7 +6,7 @@ package render_test
 import (
 	"testing"
 
-	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/render"
 )
 
 func TestMask(t *testing.T) {

@@ -8,7 +8,7 @@ package main
 import (
 	"os"
 
-	"github.com/leatdev/leat/services/agent/internal/renderworker"
+	"github.com/leatdev/leat/render/renderworker"
 )
 
 func main() { renderworker.Serve(os.Args[1:]) }

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/childproc"
-	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/render"
 )
 
 const (

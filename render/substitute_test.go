@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/leatdev/leat/services/agent/internal/render"
+	"github.com/leatdev/leat/render"
 )
 
 func variables() render.Variables {
@@ -379,7 +379,7 @@ func FuzzSubstitution(f *testing.F) {
 // TestExample renders the examples for a cluster with minimal settings.
 func TestExample(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile("../../../../examples/configuration/deploy/greeter.yaml")
+	content, err := os.ReadFile("../examples/configuration/deploy/greeter.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
