@@ -208,8 +208,14 @@ func (b *guardedBody) end() {
 	}
 }
 
-// release ends the time limit, and returns to the budget what the body has reserved.
+// release returns to the budget what the body has reserved. Over HTTP/1.1 the server reads the rest
+// of a body that the handler has not read to its end, so the time limit goes on for the connection.
 func (b *guardedBody) release() {
+	b.mu.Lock()
+	if !b.hasEnded {
+		_ = b.connection.SetReadDeadline(b.begun.Add(b.allowed)) // fails only for a connection in memory, without deadlines
+	}
+	b.mu.Unlock()
 	b.end()
 	b.budget.Add(-b.held)
 	b.held = 0

@@ -8,7 +8,9 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"runtime"
 	"sync/atomic"
@@ -19,6 +21,8 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/testkit/loopback"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 )
 
@@ -152,6 +156,40 @@ func TestSecSlowBodiesEnd(t *testing.T) {
 		}
 		_ = hold.Close()
 		if err := stack.server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSecUnreadBodiesEnd has a caller over HTTP/1.1 keep back the rest of a body that no handler
+// reads. The server reads it after the answer, and must not do so for longer than any other body.
+func TestSecUnreadBodiesEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		guard, err := rpc.NewServer(rpc.ServerParams{
+			Telemetry: telemetry.Noop(), Logger: slog.New(slog.DiscardHandler), Verifier: verifierFunc(acceptGood),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pipes := loopback.NewPipes()
+		server := &http.Server{Handler: guard.Guard(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))}
+		go func() { _ = server.Serve(pipes) }() // ends with Close
+		conn, err := pipes.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: leat.test\r\nAuthorization: Bearer good\r\nContent-Length: 100\r\n\r\nhello",
+			gitcachev1connect.GitCacheServiceGetRepositoryProcedure)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, conn) // until the server closes the connection
+		if took := time.Since(began); took < 30*time.Second || took > 31*time.Second {
+			t.Errorf("the connection ended after %v, want 30s", took)
+		}
+		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
 	})

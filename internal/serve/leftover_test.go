@@ -51,7 +51,7 @@ func TestRefusedUploadsGetTheirAnswer(t *testing.T) {
 // it has sent the whole body, which is larger than the buffers of the kernel.
 func TestRefusalWaitsForItsReader(t *testing.T) {
 	t.Parallel()
-	const size = 32 << 20
+	const size = 15 << 20
 	server := start(t, serve.Config{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no", http.StatusUnauthorized)
 	}))

@@ -26,9 +26,10 @@ const (
 	turnLasts = 50 * time.Millisecond
 	// turnPatience is how long bytes wait for a turn. After that they are read without one.
 	turnPatience = 5 * time.Second
-	// lingerTimeout is how long the server reads a connection over HTTP/1.1 whose request it has
-	// refused while the client was sending the body.
+	// lingerTimeout is how long, and lingerBytes how much, the server reads of a connection over
+	// HTTP/1.1 whose request it has refused while the client was sending the body.
 	lingerTimeout = 5 * time.Second
+	lingerBytes   = 16 << 20
 )
 
 // turns lets few anonymous connections be read at once, so that many connections cannot begin all
@@ -197,7 +198,7 @@ func (c *turnConn) Close() error {
 // net/http calls it after an answer, before the end of the request's body, and closes the
 // connection half a second later. Closing a connection with unread bytes resets it, and a client
 // that is still sending would lose the answer. Therefore CloseWrite then reads until the client
-// closes its side, up to [lingerTimeout], as RFC 9112, section 9.6, describes.
+// closes its side, up to [lingerTimeout] and [lingerBytes], as RFC 9112, section 9.6, describes.
 func (c *turnConn) CloseWrite() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok {
@@ -206,7 +207,7 @@ func (c *turnConn) CloseWrite() error {
 	err := half.CloseWrite()
 	if err == nil && !c.handedOver.Load() {
 		_ = c.SetReadDeadline(time.Now().Add(lingerTimeout)) // fails if the connection is closed, and then reads fail too
-		_, _ = io.Copy(io.Discard, c.Conn)
+		_, _ = io.CopyN(io.Discard, c.Conn, lingerBytes)
 	}
 	return err
 }
