@@ -60,7 +60,7 @@ func Borrow(t testing.TB) *localkube.ControlPlane {
 	return s.ControlPlane
 }
 
-// take returns an idle server, or nil if there is none.
+// take returns an idle server, or nil if tests hold all of them.
 func (p *pool) take() *server {
 	p.mu.Lock()
 	defer p.mu.Unlock()

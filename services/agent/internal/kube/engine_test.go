@@ -362,7 +362,7 @@ func testPaused(t *testing.T, c *cluster) {
 	c.mu.Unlock()
 	c.plan()
 	c.await(t, "paused", func(got report.Status) bool { return got.Phase == report.Pending })
-	c.drop("paused") // while nobody knows what it wants, services that were ordered before it delete nothing
+	c.drop("paused") // while it cannot be rendered, the agent deletes nothing of services that were ordered before it
 }
 
 // TestRestart shows that a restarted agent corrects drift that happened meanwhile, and removes
