@@ -29,6 +29,7 @@ type BuildParams struct {
 	SourceDir string            // tools/kube of a checkout; empty means what FindSource finds from the working directory
 	CacheDir  string            // empty means leat/kube in the user's cache folder
 	Helm      bool              // also build Helm, which no control plane needs
+	Kustomize bool              // also build kustomize, which no control plane needs
 	GoCommand string            // empty means "go" on the PATH
 	Progress  func(line string) // called with short lines of progress; may be nil
 }
@@ -84,7 +85,7 @@ func newBuilder(p BuildParams) (*builder, error) {
 			return nil, err
 		}
 	}
-	b.targets, err = plan(p.Helm, source, b.cacheDir, &b.binaries)
+	b.targets, err = plan(p, source, b.cacheDir, &b.binaries)
 	return b, err
 }
 

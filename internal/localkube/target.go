@@ -25,6 +25,7 @@ type Binaries struct {
 	KwokStages        string // YAML: what kwok does to nodes, pods and volumes
 	Kubectl           string // not used by Start; of the API server's version, for people
 	Helm              string // not used by Start; empty unless BuildParams.Helm asked for it
+	Kustomize         string // not used by Start; empty unless BuildParams.Kustomize asked for it
 }
 
 // target is one file that Build makes.
@@ -48,12 +49,13 @@ func (t target) built() bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// targets lists what a control plane needs, and Helm if it is requested, in build order.
-func targets(withHelm bool, b *Binaries) []target {
+// targets lists what a control plane needs, and the programs that p requests, in build order.
+func targets(p BuildParams, b *Binaries) []target {
 	const (
-		helm = "helm.sh/helm/v3"
-		etcd = "go.etcd.io/etcd/server/v3"
-		kwok = "sigs.k8s.io/kwok"
+		helm      = "helm.sh/helm/v4"
+		kustomize = "sigs.k8s.io/kustomize/kustomize/v5"
+		etcd      = "go.etcd.io/etcd/server/v3"
+		kwok      = "sigs.k8s.io/kwok"
 	)
 	kubernetes := func(name string, cold time.Duration, place *string) target {
 		const component = "k8s.io/kubernetes"
@@ -68,15 +70,18 @@ func targets(withHelm bool, b *Binaries) []target {
 		{name: "kwok", module: "kwok", component: kwok, source: kwok + "/cmd/kwok", cold: 120 * time.Second, place: &b.Kwok},
 		{name: "kwok-stages.yaml", module: "kwok", component: kwok, place: &b.KwokStages},
 	}
-	if withHelm {
+	if p.Helm {
 		needed = append(needed, target{name: "helm", module: "helm", component: helm, source: helm + "/cmd/helm", cold: 150 * time.Second, place: &b.Helm})
+	}
+	if p.Kustomize {
+		needed = append(needed, target{name: "kustomize", module: "kustomize", component: kustomize, source: kustomize, cold: 40 * time.Second, place: &b.Kustomize})
 	}
 	return needed
 }
 
 // plan reads the pins below sourceDir, decides where each target belongs, and enters that into b.
-func plan(withHelm bool, sourceDir, cacheDir string, b *Binaries) ([]target, error) {
-	planned := targets(withHelm, b)
+func plan(p BuildParams, sourceDir, cacheDir string, b *Binaries) ([]target, error) {
+	planned := targets(p, b)
 	for i := range planned {
 		t := &planned[i]
 		var err error

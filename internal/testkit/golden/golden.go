@@ -8,7 +8,9 @@
 package golden
 
 import (
+	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,6 +26,27 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func Assert(t testing.TB, name string, got []byte) {
 	t.Helper()
 	compare(t, filepath.Join("testdata", filepath.FromSlash(name)), got, *update)
+}
+
+// AssertSection compares got with a section of a page that is otherwise written by hand: what stands
+// between the lines "<!-- NAME -->" and "<!-- end of NAME -->". The page's path is relative to
+// testdata. With -update it replaces the section.
+func AssertSection(t testing.TB, page, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", filepath.FromSlash(page))
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Errorf("read page: %v", err)
+		return
+	}
+	head, rest, began := bytes.Cut(content, []byte("<!-- "+name+" -->\n"))
+	_, tail, ended := bytes.Cut(rest, []byte("<!-- end of "+name+" -->\n"))
+	if !began || !ended {
+		t.Errorf("%s has no section %q", path, name)
+		return
+	}
+	page = fmt.Sprintf("%s<!-- %s -->\n%s<!-- end of %s -->\n%s", head, name, got, name, tail)
+	compare(t, path, []byte(page), *update)
 }
 
 func compare(t testing.TB, path string, got []byte, write bool) {

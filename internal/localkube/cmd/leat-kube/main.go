@@ -65,7 +65,8 @@ func newFlags(name string, stderr io.Writer) (*flag.FlagSet, *localkube.BuildPar
 	p := &localkube.BuildParams{Progress: func(line string) { fmt.Fprintln(stderr, line) }}
 	flags.StringVar(&p.SourceDir, "source-dir", "", "the checkout's tools/kube (default: found from the working directory upwards)")
 	flags.StringVar(&p.CacheDir, "cache-dir", "", "where binaries are kept (default: leat/kube in your cache folder)")
-	flags.BoolVar(&p.Helm, "helm", false, "also build Helm, which the tests of the tunnel use")
+	flags.BoolVar(&p.Helm, "helm", false, "also build Helm, which tests of the tunnel and the renderer use")
+	flags.BoolVar(&p.Kustomize, "kustomize", false, "also build kustomize, which tests of the renderer use")
 	return flags, p
 }
 
@@ -79,8 +80,10 @@ func build(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	paths := []string{b.Etcd, b.APIServer, b.ControllerManager, b.Scheduler, b.Kubectl, b.Kwok, b.KwokStages}
-	if b.Helm != "" {
-		paths = append(paths, b.Helm)
+	for _, requested := range []string{b.Helm, b.Kustomize} {
+		if requested != "" {
+			paths = append(paths, requested)
+		}
 	}
 	for _, path := range paths {
 		fmt.Fprintln(stdout, path)
