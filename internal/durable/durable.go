@@ -7,6 +7,7 @@
 package durable
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -44,6 +45,24 @@ func WriteFile(path, pattern string, data []byte) error {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+// WriteJSON is WriteFile with a value as JSON.
+func WriteJSON(path, pattern string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, pattern, data)
+}
+
+// ReadJSON decodes the file at path into a value. It reads the whole file: its size is not bounded.
+func ReadJSON(path string, into any) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
 }
 
 // SyncDir makes the names in a folder durable.

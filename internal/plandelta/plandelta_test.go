@@ -38,6 +38,9 @@ func drawPlan(t *rapid.T) *distributorv1.Plan {
 	if rapid.Bool().Draw(t, "settings") {
 		p.Settings = &typev1.AgentSettings{Workers: rapid.Int32Range(0, 2).Draw(t, "workers")}
 	}
+	if rapid.Bool().Draw(t, "facts") {
+		p.Facts = &typev1.ClusterFacts{Labels: map[string]string{"region": draw("region")}}
+	}
 	return p
 }
 
@@ -47,7 +50,7 @@ func between(from, to *distributorv1.Plan) *distributorv1.PlanDelta {
 	d := &distributorv1.PlanDelta{
 		FromVersion: from.GetVersion(), ToVersion: to.GetVersion(), Services: to.GetServices(),
 		Time: timestamppb.Now(), Sum: plandelta.Sum(to.GetServices()...),
-		Settings: to.GetSettings(),
+		Settings: to.GetSettings(), Facts: to.GetFacts(),
 	}
 	for _, s := range from.GetServices() {
 		if !slices.ContainsFunc(to.GetServices(), func(o *distributorv1.PlanService) bool { return o.GetName() == s.GetName() }) {

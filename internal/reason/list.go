@@ -45,6 +45,10 @@ const (
 	// repository's verification, and no earlier commit was. Sign and push, or add the signer's key to
 	// the repository's spec.
 	UpstreamSignatureRejected Reason = 30
+	// A version or tag of a chart or artifact was published again with other content, and the
+	// repository is immutable: Leat goes on delivering what it was first. The message names both.
+	// Publish the new content as another version, or set immutable to false to follow the upstream.
+	UpstreamRepublished Reason = 31
 	// The folder exceeds a limit (metadata["limit"]): bytes, files, or the size of one file. Split the folder, or raise the limit.
 	BundleTooLarge Reason = 40
 	// The folder holds something that a bundle cannot carry (metadata["path"]), such as a symlink that leaves it. Change the content.
@@ -88,6 +92,10 @@ const (
 	AgentOffline Reason = 120
 	// The agent did not reach its own Kubernetes API server. Check the cluster.
 	ClusterUnreachable Reason = 121
+	// The cluster's agent does not support what the service asks for. The message names it. Upgrade
+	// the agent; until then the service stays as it is in the cluster, and it continues
+	// automatically afterwards.
+	AgentOutdated Reason = 122
 	// The server is shutting down. Retry at once; another replica answers.
 	ShuttingDown Reason = 140
 	// A service that this one depends on (metadata["dependency"]) does not answer. Retry as RetryInfo says.
@@ -163,6 +171,7 @@ var names = map[Reason]string{
 	UpstreamRateLimited:       "UPSTREAM_RATE_LIMITED",
 	UpstreamHostKeyRejected:   "UPSTREAM_HOST_KEY_REJECTED",
 	UpstreamSignatureRejected: "UPSTREAM_SIGNATURE_REJECTED",
+	UpstreamRepublished:       "UPSTREAM_REPUBLISHED",
 	BundleTooLarge:            "BUNDLE_TOO_LARGE",
 	ContentUnsupported:        "CONTENT_UNSUPPORTED",
 	DigestMismatch:            "DIGEST_MISMATCH",
@@ -184,6 +193,7 @@ var names = map[Reason]string{
 	ResumeExpired:             "RESUME_EXPIRED",
 	AgentOffline:              "AGENT_OFFLINE",
 	ClusterUnreachable:        "CLUSTER_UNREACHABLE",
+	AgentOutdated:             "AGENT_OUTDATED",
 	ShuttingDown:              "SHUTTING_DOWN",
 	DependencyUnavailable:     "DEPENDENCY_UNAVAILABLE",
 	Unimplemented:             "UNIMPLEMENTED",

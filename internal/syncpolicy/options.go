@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/renderstep"
 )
 
 // What an option means that its owner left out.
@@ -45,8 +46,11 @@ type Options struct {
 	Paused bool `json:"paused,omitempty"`
 	// DryRun reports what would change, and changes nothing.
 	DryRun bool `json:"dryRun,omitempty"`
-	// Renderer turns files into objects.
+	// Renderer turns the files of each source into objects. It is [RenderAuto] if there are steps.
 	Renderer Renderer `json:"renderer,omitempty"`
+	// Render are the steps that make objects from the tree of all sources. Empty: Renderer is the
+	// only step, on each source.
+	Render []renderstep.Step `json:"render,omitempty"`
 	// Policy controls how objects are kept.
 	Policy Policy `json:"policy,omitzero"`
 }
@@ -140,8 +144,12 @@ func (o Options) Validate(service string) error {
 			return fielderr.New("sync.prune_confirmation", "is not a digest; copy it from the message of the stopped prune")
 		}
 	}
+	if o.Renderer != RenderAuto && len(o.Render) > 0 {
+		return fielderr.New("renderer", "and render exclude each other; write the renderer as a step: render: [{%s: {}}]", o.Renderer)
+	}
 	return cmp.Or(
 		known("renderer", o.Renderer, RenderAuto, RenderPlain, RenderKustomize),
+		renderstep.Validate("render", o.Render),
 		between("sync.health_timeout", o.HealthTimeout, 0, maxWait),
 		fielderr.Within("policy", o.Policy.Validate(service)),
 	)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
@@ -178,5 +179,30 @@ func TestClusterSettingsComeFirst(t *testing.T) {
 	}
 	if got := own.Over(syncpolicy.AgentSettings{}); !got.Equal(own) {
 		t.Errorf("a fleet that says nothing: got %+v, want the cluster's", got)
+	}
+}
+
+// TestRenderSteps has steps beside the renderer that they replace.
+func TestRenderSteps(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]syncpolicy.Options{
+		"":                       {Render: []renderstep.Step{{Renderer: renderstep.Helm}, {Renderer: renderstep.Kustomize, FromPrevious: true}}},
+		"renderer":               {Renderer: syncpolicy.RenderPlain, Render: []renderstep.Step{{}}},
+		"render[0].path":         {Render: []renderstep.Step{{Path: ".."}}},
+		"render[1].wasm.module":  {Render: []renderstep.Step{{}, {Renderer: renderstep.WASM}}},
+		"render[0].helm.lookup":  {Render: []renderstep.Step{{Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{Lookup: make([]renderstep.LookupRule, 33)}}}},
+		"render":                 {Render: make([]renderstep.Step, 17)},
+		"policy.service_account": {Render: []renderstep.Step{{}}, Policy: syncpolicy.Policy{ServiceAccount: "a/b/c"}},
+	} {
+		err := o.Validate("shop")
+		field, ok := errors.AsType[*fielderr.Error](err)
+		if ok != (want != "") || ok && field.Path != want {
+			t.Errorf("want an error at %q, got %v", want, err)
+		}
+	}
+	steps := syncpolicy.Options{Render: []renderstep.Step{{Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{Parameters: map[string]string{"a": "b"}}}}}
+	other := syncpolicy.Options{Render: []renderstep.Step{{Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{Parameters: map[string]string{"a": "c"}}}}}
+	if steps.IsZero() || steps.Equal(other) || !steps.Equal(steps) {
+		t.Error("options do not differ by their steps")
 	}
 }

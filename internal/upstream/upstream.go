@@ -29,7 +29,8 @@ import (
 type Definition struct {
 	// Type is the kind of the upstream. Empty: Git.
 	Type Type `json:"type,omitempty"`
-	// URL is where the upstream is, without credentials.
+	// URL is where the upstream is, without credentials. That of an OCI repository is as
+	// [ParseRegistry] reads it.
 	URL string `json:"url"`
 	// PollInterval is the mean time between polls. Zero: gitcache's default.
 	PollInterval time.Duration `json:"poll_interval,omitempty"`
@@ -48,6 +49,15 @@ type Definition struct {
 	Verification Verification `json:"-"`
 	// PartialClone mirrors the content of files when it is first needed.
 	PartialClone bool `json:"partial_clone,omitempty"`
+	// Charts are the charts to mirror of a Helm repository: names, or patterns of [path.Match].
+	// Empty: every chart.
+	Charts List `json:"charts,omitempty"`
+	// Immutable keeps delivering what a version or tag of an artifact repository first was, even if
+	// it is published again with other content.
+	Immutable bool `json:"immutable,omitempty"`
+	// TokenHosts are hosts besides the URL's own that an OCI registry may name to trade the
+	// credential for a token.
+	TokenHosts List `json:"token_hosts,omitempty"`
 }
 
 // Type is the kind of an upstream.
@@ -71,6 +81,10 @@ const (
 	MethodSSH    Method = "ssh"
 	// MethodGitHubApp is an installation of a GitHub App.
 	MethodGitHubApp Method = "github_app"
+	// MethodDockerConfig is the entry of the URL's host in a .dockerconfigjson.
+	MethodDockerConfig Method = "docker_config"
+	// MethodWorkloadIdentity is the identity of gitcache's pod at a cloud provider.
+	MethodWorkloadIdentity Method = "workload_identity"
 )
 
 // Credential authenticates the hub to one upstream. The fields of its Method are set, and those
@@ -88,6 +102,12 @@ type Credential struct {
 	InstallationID int64  `json:"installation_id,omitempty"` // github_app
 	APIURL         string `json:"api_url,omitempty"`         // github_app: empty means github.com's
 
+	DockerConfig secret.Text `json:"docker_config,omitempty"` // docker_config: a .dockerconfigjson
+
+	Cloud     Cloud  `json:"cloud,omitempty"`     // workload_identity
+	Principal string `json:"principal,omitempty"` // workload_identity: role, service account or client
+	Scope     string `json:"scope,omitempty"`     // workload_identity: region, tenant or provider
+
 	// AllowPlainHTTP lets the credential travel unencrypted.
 	AllowPlainHTTP bool `json:"allow_plain_http,omitempty"`
 	// ClientCertPEM and ClientKeyPEM are presented to an https upstream that requests a
@@ -95,6 +115,9 @@ type Credential struct {
 	ClientCertPEM string      `json:"client_certificate,omitempty"`
 	ClientKeyPEM  secret.Text `json:"client_key,omitempty"`
 }
+
+// Cloud is a provider of identities for workloads.
+type Cloud string
 
 // IsZero reports whether there is nothing to authenticate with.
 func (c Credential) IsZero() bool {
@@ -132,6 +155,10 @@ type Verification struct {
 	SSHAllowedSigners string `json:"ssh_allowed_signers,omitempty"`
 }
 
+// IsArtifacts reports whether the upstream holds artifacts, each fetched when it is first needed,
+// rather than a Git history.
+func (t Type) IsArtifacts() bool { return t == TypeHelm || t == TypeOCI }
+
 // WithDefaults returns the definition with the defaults that do not depend on a service's settings.
 func (d Definition) WithDefaults() Definition {
 	d.Type = cmp.Or(d.Type, TypeGit)
@@ -144,7 +171,7 @@ func (d Definition) Secrets() map[string]secret.Text {
 	c := d.Credential
 	return map[string]secret.Text{
 		"password": c.Password, "token": c.Token, "private_key": c.PrivateKey, "passphrase": c.Passphrase,
-		"client_key": c.ClientKeyPEM, "proxy_url": d.ProxyURL, "webhook_secret": d.WebhookSecret,
+		"client_key": c.ClientKeyPEM, "docker_config": c.DockerConfig, "proxy_url": d.ProxyURL, "webhook_secret": d.WebhookSecret,
 	}
 }
 
@@ -177,6 +204,7 @@ func (d Definition) HasMaskedProxy() bool {
 // SameUpstream reports whether both definitions reach the same upstream in the same way, and
 // mirror as much of it.
 func (d Definition) SameUpstream(other Definition) bool {
-	return d.URL == other.URL && d.Credential == other.Credential && d.CAPEM == other.CAPEM && d.ProxyURL == other.ProxyURL &&
-		d.PartialClone == other.PartialClone
+	return d.WithDefaults().Type == other.WithDefaults().Type && d.URL == other.URL && d.Credential == other.Credential &&
+		d.CAPEM == other.CAPEM && d.ProxyURL == other.ProxyURL && d.PartialClone == other.PartialClone && d.Charts == other.Charts &&
+		d.Immutable == other.Immutable && d.TokenHosts == other.TokenHosts
 }

@@ -19,6 +19,7 @@ func secretive() upstream.Definition {
 		URL: "https://git.invalid/demo", ProxyURL: "socks5://u:sesame@proxy", WebhookSecret: "sesame",
 		Credential: upstream.Credential{
 			Method: upstream.MethodBasic, Password: "sesame", Token: "sesame", PrivateKey: "sesame", Passphrase: "sesame", ClientKeyPEM: "sesame",
+			DockerConfig: "sesame",
 		},
 	}
 }

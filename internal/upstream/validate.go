@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -30,34 +31,129 @@ const (
 	// A webhook's secret signs text that others can see, so it must not be guessable from that.
 	minWebhookSecret = 16
 	maxWebhookSecret = 1024
+
+	maxCharts     = 1000
+	maxChartBytes = 250 // of a chart's name or a pattern, as Helm bounds names
+	maxTokenHosts = 16
+	maxHostBytes  = 260
 )
 
 // Validate checks everything that can be checked without reaching the upstream. The error is a
 // *fielderr.Error whose path begins at the definition. A definition stays valid: whether its keys
 // have expired is the question of [Verification.ValidateKeys].
 func (d Definition) Validate() error {
-	scheme, urlErr := validateURL("url", d.URL)
+	if err := validateType("type", d.Type); err != nil {
+		return err
+	}
+	scheme, urlErr := d.validateURL("url")
 	return cmp.Or(
-		validateType("type", d.Type),
 		validateInterval("poll_interval", d.PollInterval),
 		urlErr,
+		d.validateOptions(),
 		validateCertificates("ca_pem", d.CAPEM),
 		validateWebhookSecret("webhook_secret", d.WebhookSecret),
 		validateProxy("proxy_url", d.ProxyURL.Reveal()),
 		fielderr.Within("verification", d.Verification.validate()),
 		d.Credential.validate("credential", scheme),
+		d.validateMethod("credential"),
 	)
 }
 
-// validateType distinguishes the kinds that Leat is going to support from slips.
 func validateType(field string, t Type) error {
 	switch t {
-	case TypeGit, "":
+	case TypeGit, TypeHelm, TypeOCI, "":
 		return nil
-	case TypeHelm, TypeOCI:
-		return fielderr.New(field, "%q is not supported yet; only git is", t)
 	}
-	return fielderr.New(field, "%q is not known", t)
+	return fielderr.New(field, "%q is not known; it must be git, helm or oci", t)
+}
+
+// validateURL checks the URL in the form that the type has, and returns the scheme of the
+// connection: http, https or ssh.
+func (d Definition) validateURL(field string) (string, error) {
+	if d.Type != TypeOCI {
+		scheme, err := validateURL(field, d.URL)
+		if err == nil && d.Type == TypeHelm && scheme == "ssh" {
+			err = fielderr.New(field, "must begin with https:// or http://: a Helm repository is an index over HTTP")
+		}
+		return scheme, err
+	}
+	if err := validateText(field, d.URL); err != nil {
+		return "", err
+	}
+	at, err := ParseRegistry(d.URL)
+	if err != nil {
+		return "", fielderr.Within(field, err)
+	}
+	return at.Base.Scheme, nil
+}
+
+// validateOptions checks the options that belong to one type, and refuses those of other types: an
+// option that does nothing would look as if it did.
+func (d Definition) validateOptions() error {
+	kind := d.WithDefaults().Type
+	switch {
+	case kind.IsArtifacts() && d.PartialClone:
+		return fielderr.New("partial_clone", "is for Git repositories; charts and artifacts are always fetched when they are first needed")
+	case kind.IsArtifacts() && d.Verification != Verification{}:
+		return fielderr.New("verification", "is for Git repositories; signatures of charts and artifacts are not verified yet")
+	case kind != TypeHelm && d.Charts != "":
+		return fielderr.New("charts", "is for Helm repositories")
+	case !kind.IsArtifacts() && d.Immutable:
+		return fielderr.New("immutable", "is for Helm and OCI repositories")
+	case kind != TypeOCI && d.TokenHosts != "":
+		return fielderr.New("token_hosts", "is for OCI repositories")
+	}
+	return cmp.Or(
+		fielderr.Each("charts", "charts", d.Charts.Names(), maxCharts, validateChart),
+		fielderr.Each("token_hosts", "hosts", d.TokenHosts.Names(), maxTokenHosts, validateHost),
+	)
+}
+
+// validateChart accepts a chart's name, or a pattern of [path.Match].
+func validateChart(field, pattern string) error {
+	switch {
+	case pattern == "" || len(pattern) > maxChartBytes:
+		return fielderr.New(field, "must have 1 to %d bytes", maxChartBytes)
+	case strings.ContainsFunc(pattern, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '/' }):
+		return fielderr.New(field, "must not hold white space, control characters or slashes")
+	}
+	if _, err := path.Match(pattern, ""); err != nil {
+		return fielderr.New(field, "is not a pattern: a bracket is not closed, or a backslash ends it")
+	}
+	return nil
+}
+
+// validateHost accepts host or host:port.
+func validateHost(field, host string) error {
+	u, err := url.Parse("https://" + host)
+	if err != nil || len(host) > maxHostBytes || u.Host != host || u.Hostname() == "" {
+		return fielderr.New(field, "must be a host, or host:port")
+	}
+	return nil
+}
+
+// validateMethod checks that the credential's method is one that the type can use.
+func (d Definition) validateMethod(field string) error {
+	kind, method := d.WithDefaults().Type, d.Credential.Method
+	switch method {
+	case MethodSSH, MethodGitHubApp:
+		if kind.IsArtifacts() {
+			return fielderr.New(field+"."+string(method), "is for Git repositories")
+		}
+	case MethodDockerConfig:
+		if kind != TypeOCI {
+			return fielderr.New(field+".docker_config", "is for OCI repositories; use basic")
+		}
+		at, err := ParseRegistry(d.URL)
+		if err == nil {
+			_, err = ParseDockerConfig(d.Credential.DockerConfig, at.Base.Host)
+		}
+		return fielderr.Within(field+".docker_config.config_json", err)
+	case MethodWorkloadIdentity:
+		return fielderr.New(field+".workload_identity", "is not supported yet; use basic or docker_config with a token of the provider")
+	case MethodNone, MethodBasic, MethodBearer:
+	}
+	return nil
 }
 
 // validateInterval keeps one repository from using up its host's patience, and a slip of a unit
@@ -146,14 +242,10 @@ func validateProxy(field, p string) error {
 // validateURL accepts http(s)://host/path, ssh://[user@]host/path and user@host:path, and returns
 // the scheme.
 func validateURL(field, raw string) (string, error) {
-	switch {
-	case raw == "":
-		return "", fielderr.New(field, "is required")
-	case len(raw) > maxURLBytes:
-		return "", fielderr.New(field, "has %d bytes; at most %d are allowed", len(raw), maxURLBytes)
-	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return "", fielderr.New(field, "holds white space or control characters")
-	case !strings.Contains(raw, "://"):
+	if err := validateText(field, raw); err != nil {
+		return "", err
+	}
+	if !strings.Contains(raw, "://") {
 		return "ssh", validateSCP(field, raw)
 	}
 	u, err := url.Parse(raw)
@@ -162,6 +254,19 @@ func validateURL(field, raw string) (string, error) {
 		return "", fielderr.New(field, "is not a URL")
 	}
 	return u.Scheme, validateParsed(field, u)
+}
+
+// validateText checks what every URL has in common.
+func validateText(field, raw string) error {
+	switch {
+	case raw == "":
+		return fielderr.New(field, "is required")
+	case len(raw) > maxURLBytes:
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(raw), maxURLBytes)
+	case strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return fielderr.New(field, "holds white space or control characters")
+	}
+	return nil
 }
 
 // validateParsed rejects credentials in a URL, because a URL is shown to everybody who may read the
@@ -177,7 +282,7 @@ func validateParsed(field string, u *url.URL) error {
 			return fielderr.New(field, "must not hold a password; put the key into the credential")
 		}
 	default:
-		return fielderr.New(field, "scheme %q is not supported; use https, http or ssh", u.Scheme)
+		return fielderr.New(field, "scheme %q is not supported; use https, http or ssh, or oci with the type oci", u.Scheme)
 	}
 	switch {
 	case u.Hostname() == "":
@@ -231,7 +336,7 @@ func (c Credential) validate(field, scheme string) error {
 		return nil
 	}
 	size := len(c.Username) + len(c.Password) + len(c.Token) + len(c.PrivateKey) + len(c.Passphrase) + len(c.KnownHosts) +
-		len(c.APIURL) + len(c.ClientCertPEM) + len(c.ClientKeyPEM)
+		len(c.APIURL) + len(c.DockerConfig) + len(c.Principal) + len(c.Scope) + len(c.ClientCertPEM) + len(c.ClientKeyPEM)
 	if size > maxCredentialBytes {
 		return fielderr.New(field, "has more than %d bytes", maxCredentialBytes)
 	}
@@ -262,7 +367,9 @@ func (c Credential) validateMethod(field string) error {
 		return cmp.Or(required(field+".ssh.private_key", c.PrivateKey.Reveal()), required(field+".ssh.known_hosts", c.KnownHosts))
 	case MethodGitHubApp:
 		return c.validateApp(field + ".github_app")
-	case MethodNone:
+	case MethodDockerConfig:
+		return required(field+".docker_config.config_json", c.DockerConfig.Reveal())
+	case MethodNone, MethodWorkloadIdentity:
 	}
 	return nil
 }

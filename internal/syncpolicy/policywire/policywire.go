@@ -23,7 +23,8 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
-// Policy returns the policy of a message. The error is a *fielderr.Error.
+// Policy returns the policy of a message, without the capability words that it requires. The error
+// is a *fielderr.Error.
 func Policy(m *typev1.SyncPolicy) (syncpolicy.Policy, error) {
 	if err := understood(m.ProtoReflect(), ""); err != nil {
 		return syncpolicy.Policy{}, err

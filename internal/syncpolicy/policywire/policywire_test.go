@@ -20,6 +20,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 )
@@ -32,6 +33,8 @@ func fill(t *rapid.T, m protoreflect.Message, every bool) {
 		switch fields.Get(i).FullName() {
 		case "leat.fleet.v1.ServiceSpec.cluster", "leat.fleet.v1.ServiceSpec.sources", "leat.fleet.v1.ServiceSpec.config":
 			continue // are no options
+		case "leat.type.v1.SyncPolicy.requires":
+			continue // is derived from the options; see TestRequiredWords
 		}
 		if every || rapid.Bool().Draw(t, string(fields.Get(i).FullName())) {
 			set(t, m, fields.Get(i), every)
@@ -42,6 +45,9 @@ func fill(t *rapid.T, m protoreflect.Message, every bool) {
 func set(t *rapid.T, m protoreflect.Message, field protoreflect.FieldDescriptor, every bool) {
 	name := string(field.FullName())
 	switch {
+	case field.IsList() && field.Message() != nil && field.Message().FullName() == "leat.type.v1.RenderStep":
+		step := &typev1.RenderStep{Path: "chart", Renderer: &typev1.RenderStep_Liquid{Liquid: &typev1.LiquidStep{FilesOnly: true}}}
+		m.Mutable(field).List().Append(protoreflect.ValueOfMessage(step.ProtoReflect())) // package renderstepwire tests the rest
 	case field.IsList() && field.Message() != nil:
 		for range rapid.IntRange(1, 3).Draw(t, name) {
 			item := m.Mutable(field).List().AppendMutable().Message()
@@ -139,16 +145,44 @@ func TestOptionsOfNewerVersions(t *testing.T) {
 		"renderer":            {Renderer: 9},
 		"policy.drift":        {Policy: &typev1.SyncPolicy{Drift: 9}},
 		"sync.health_timeout": {Sync: &fleetv1.SyncOptions{HealthTimeout: &durationpb.Duration{Seconds: 1, Nanos: -1}}},
+		"render[0]":           {Render: []*typev1.RenderStep{newer(&typev1.RenderStep{})}},
+		"policy.requires":     {Policy: &typev1.SyncPolicy{Requires: []string{"render:helm"}}},
 	} {
 		_, err := policywire.Wanted(m)
 		if field, ok := errors.AsType[*fielderr.Error](err); !ok || field.Path != want {
 			t.Errorf("%v: got %v, want an error at %q", m, err, want)
 		}
 	}
-	newest := &distributorv1.ApplySpec{Namespace: "shop", Renderer: 9, Policy: &typev1.SyncPolicy{Drift: 9}}
-	got, err := policywire.Planned(newest)
-	if err == nil || got.Namespace != "shop" || got.Renderer != syncpolicy.RenderAuto {
-		t.Errorf("got %+v, %v, want the namespace beside an error", got, err)
+	for want, newest := range map[string]*distributorv1.ApplySpec{
+		"policy.drift":       {Namespace: "shop", Renderer: 9, Policy: &typev1.SyncPolicy{Drift: 9}},
+		"policy.requires[1]": {Namespace: "shop", Policy: &typev1.SyncPolicy{Requires: []string{"render:steps", "render:ytt"}}},
+		"render[1]":          {Namespace: "shop", Render: []*typev1.RenderStep{{}, newer(&typev1.RenderStep{})}},
+	} {
+		got, err := policywire.Planned(newest)
+		field, ok := errors.AsType[*fielderr.Error](err)
+		if !ok || field.Path != want || got.Namespace != "shop" || got.Renderer != syncpolicy.RenderAuto || got.Render != nil {
+			t.Errorf("got %+v, %v, want the namespace beside an error at %s", got, err, want)
+		}
+	}
+}
+
+// TestRequiredWords marks a plan's entry with all words of this version, which it knows itself. A
+// version without any words finds an unknown field in the policy.
+func TestRequiredWords(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []*typev1.SyncPolicy{nil, {Recreate: true}} {
+		m := &distributorv1.ApplySpec{Policy: policy}
+		policywire.Require(m, nil)
+		if m.GetPolicy() != policy {
+			t.Errorf("without words: got %v, want %v", m.GetPolicy(), policy)
+		}
+		policywire.Require(m, renderstep.WordsKnown())
+		if diff := cmp.Diff(renderstep.WordsKnown(), m.GetPolicy().GetRequires()); diff != "" || m.GetPolicy().GetRecreate() != policy.GetRecreate() {
+			t.Errorf("words (-want +got):\n%s", diff)
+		}
+		if got, err := policywire.Planned(m); err != nil || got.Policy.Recreate != policy.GetRecreate() {
+			t.Errorf("got %+v, %v", got, err)
+		}
 	}
 }
 

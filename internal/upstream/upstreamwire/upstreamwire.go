@@ -35,6 +35,9 @@ type message interface {
 	GetWebhookSecret() string
 	GetVerification() *gitcachev1.Verification
 	GetPartialClone() bool
+	GetCharts() []string
+	GetImmutable() bool
+	GetTokenHosts() []string
 }
 
 var (
@@ -52,6 +55,7 @@ func Definition(m message) (upstream.Definition, error) {
 		Type: name[upstream.Type](m.GetType()), URL: m.GetUrl(), PollInterval: m.GetPollInterval().AsDuration(), Credential: Credential(m.GetCredential()),
 		CAPEM: m.GetCaPem(), ProxyURL: secret.Text(m.GetProxyUrl()), Suspended: m.GetSuspended(),
 		WebhookSecret: secret.Text(m.GetWebhookSecret()), Verification: verification(m.GetVerification()), PartialClone: m.GetPartialClone(),
+		Charts: upstream.NewList(m.GetCharts()), Immutable: m.GetImmutable(), TokenHosts: upstream.NewList(m.GetTokenHosts()),
 	}, nil
 }
 
@@ -61,6 +65,7 @@ func DefinitionMessage(d upstream.Definition) *gitcachev1.RepositoryDefinition {
 		Type: kindMessage(d.Type), Url: d.URL, PollInterval: interval(d), Credential: credentialMessage(d.Credential), CaPem: d.CAPEM,
 		ProxyUrl: d.ProxyURL.Reveal(), Suspended: d.Suspended, WebhookSecret: d.WebhookSecret.Reveal(),
 		Verification: verificationMessage(d.Verification), PartialClone: d.PartialClone,
+		Charts: d.Charts.Names(), Immutable: d.Immutable, TokenHosts: d.TokenHosts.Names(),
 	}
 }
 
@@ -70,6 +75,7 @@ func SpecMessage(d upstream.Definition) *fleetv1.RepositorySpec {
 	return &fleetv1.RepositorySpec{
 		Type: kindMessage(d.Type), Url: d.URL, PollInterval: interval(d), CaPem: d.CAPEM, ProxyUrl: d.ProxyURL.Reveal(),
 		Suspended: d.Suspended, Verification: verificationMessage(d.Verification), PartialClone: d.PartialClone,
+		Charts: d.Charts.Names(), Immutable: d.Immutable, TokenHosts: d.TokenHosts.Names(),
 	}
 }
 
@@ -108,6 +114,11 @@ func Credential(m *gitcachev1.Credential) upstream.Credential {
 	case *gitcachev1.Credential_GithubApp:
 		c.Method, c.PrivateKey = upstream.MethodGitHubApp, secret.Text(m.GithubApp.GetPrivateKey())
 		c.AppID, c.InstallationID, c.APIURL = m.GithubApp.GetAppId(), m.GithubApp.GetInstallationId(), m.GithubApp.GetApiUrl()
+	case *gitcachev1.Credential_DockerConfig:
+		c.Method, c.DockerConfig = upstream.MethodDockerConfig, secret.Text(m.DockerConfig.GetConfigJson())
+	case *gitcachev1.Credential_WorkloadIdentity:
+		c.Method, c.Cloud = upstream.MethodWorkloadIdentity, name[upstream.Cloud](m.WorkloadIdentity.GetProvider())
+		c.Principal, c.Scope = m.WorkloadIdentity.GetPrincipal(), m.WorkloadIdentity.GetScope()
 	default:
 		if c.IsZero() {
 			return upstream.Credential{}
@@ -137,6 +148,12 @@ func credentialMessage(c upstream.Credential) *gitcachev1.Credential {
 	case upstream.MethodGitHubApp:
 		m.Method = &gitcachev1.Credential_GithubApp{GithubApp: &gitcachev1.GitHubAppCredential{
 			AppId: c.AppID, InstallationId: c.InstallationID, PrivateKey: c.PrivateKey.Reveal(), ApiUrl: c.APIURL,
+		}}
+	case upstream.MethodDockerConfig:
+		m.Method = &gitcachev1.Credential_DockerConfig{DockerConfig: &gitcachev1.DockerConfigCredential{ConfigJson: c.DockerConfig.Reveal()}}
+	case upstream.MethodWorkloadIdentity:
+		m.Method = &gitcachev1.Credential_WorkloadIdentity{WorkloadIdentity: &gitcachev1.WorkloadIdentityCredential{
+			Provider: enumname.Value[gitcachev1.CloudProvider](string(c.Cloud)), Principal: c.Principal, Scope: c.Scope,
 		}}
 	case upstream.MethodNone: // a client certificate alone
 	}

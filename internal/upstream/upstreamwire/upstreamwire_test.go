@@ -37,6 +37,9 @@ next:
 			continue
 		}
 		switch {
+		case field.IsList():
+			m.Mutable(field).List().Append(protoreflect.ValueOfString(string(field.Name())))
+			m.Mutable(field).List().Append(protoreflect.ValueOfString("two"))
 		case field.Message() != nil && field.Message().FullName() == "google.protobuf.Duration":
 			m.Set(field, protoreflect.ValueOfMessage(durationpb.New(time.Duration(i)*time.Minute).ProtoReflect()))
 		case field.Message() != nil:
@@ -56,7 +59,7 @@ next:
 // TestEveryFieldComesBack fails for a field of the protocol that one of the two directions forgets.
 func TestEveryFieldComesBack(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"basic", "bearer", "ssh", "github_app", "none"} {
+	for _, method := range []string{"basic", "bearer", "ssh", "github_app", "docker_config", "workload_identity", "none"} {
 		sent := &gitcachev1.RepositoryDefinition{}
 		fill(sent.ProtoReflect(), method, "name", "uid", "version", "parent") // are no part of what an upstream is
 		d, err := upstreamwire.Definition(sent)

@@ -1919,7 +1919,8 @@ type ClusterReport struct {
 	// The cluster's resources and state. Unset means unchanged.
 	Overview *ClusterOverview `protobuf:"bytes,5,opt,name=overview,proto3" json:"overview,omitempty"`
 	// What this agent supports and is allowed to do, in words such as "overview" and
-	// "leader-election", sorted. Empty from agents that do not report it.
+	// "leader-election", sorted. Empty from agents that do not report it. The hub withholds from an
+	// agent without "render:steps" and, for example, "render:helm" what needs them (AGENT_OUTDATED).
 	Capabilities  []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -92,7 +92,9 @@ type Plan struct {
 	// When it was computed.
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
 	// The hub's settings for the agent itself. Unset means every default.
-	Settings      *v1.AgentSettings `protobuf:"bytes,5,opt,name=settings,proto3" json:"settings,omitempty"`
+	Settings *v1.AgentSettings `protobuf:"bytes,5,opt,name=settings,proto3" json:"settings,omitempty"`
+	// The facts of the cluster. Unset means none.
+	Facts         *v1.ClusterFacts `protobuf:"bytes,6,opt,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -162,6 +164,13 @@ func (x *Plan) GetSettings() *v1.AgentSettings {
 	return nil
 }
 
+func (x *Plan) GetFacts() *v1.ClusterFacts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
 // PlanDelta leads from one version of a plan to another. Services that it does not name are
 // unchanged. Their commits and traces may be those of an earlier plan, because they are not part of
 // a version.
@@ -184,7 +193,9 @@ type PlanDelta struct {
 	// "leat.plan.sum.v1". A caller with another result asks for the whole plan.
 	Sum string `protobuf:"bytes,6,opt,name=sum,proto3" json:"sum,omitempty"`
 	// The settings of the new plan, complete. Unset means every default.
-	Settings      *v1.AgentSettings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
+	Settings *v1.AgentSettings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
+	// The facts of the new plan, complete. Unset means none.
+	Facts         *v1.ClusterFacts `protobuf:"bytes,8,opt,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -268,6 +279,13 @@ func (x *PlanDelta) GetSettings() *v1.AgentSettings {
 	return nil
 }
 
+func (x *PlanDelta) GetFacts() *v1.ClusterFacts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
 // PlanService is one service of a plan.
 type PlanService struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -279,8 +297,8 @@ type PlanService struct {
 	SpecDigest string `protobuf:"bytes,3,opt,name=spec_digest,json=specDigest,proto3" json:"spec_digest,omitempty"`
 	// Digest of the configuration that GetServiceConfig returns. Empty means there is none.
 	ConfigDigest string `protobuf:"bytes,4,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
-	// Bundles in the order of the sources. Empty while the sources were never resolved: the agent
-	// then ignores the service.
+	// Bundles in the order of the sources. Empty while the sources were never resolved, and while the
+	// agent does not support what the service needs: the agent then leaves the service unchanged.
 	Bundles []*PlanBundle `protobuf:"bytes,5,rep,name=bundles,proto3" json:"bundles,omitempty"`
 	// How to apply.
 	Apply *ApplySpec `protobuf:"bytes,6,opt,name=apply,proto3" json:"apply,omitempty"`
@@ -388,10 +406,13 @@ type PlanBundle struct {
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
 	// The source's repository, for messages.
 	Repository string `protobuf:"bytes,3,opt,name=repository,proto3" json:"repository,omitempty"`
-	// The source's folder in the repository, for messages.
+	// The source's folder in the repository, for messages. For a chart, its name and the folder in it.
 	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	// Where the manifests are inside the bundle. Empty means its root.
-	Subpath       string `protobuf:"bytes,5,opt,name=subpath,proto3" json:"subpath,omitempty"`
+	Subpath string `protobuf:"bytes,5,opt,name=subpath,proto3" json:"subpath,omitempty"`
+	// Folder of the service's tree where the bundle's content lies. Empty means its root. Without a
+	// mount and without render steps, each bundle is a tree of its own.
+	Mount         string `protobuf:"bytes,6,opt,name=mount,proto3" json:"mount,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +482,13 @@ func (x *PlanBundle) GetSubpath() string {
 	return ""
 }
 
+func (x *PlanBundle) GetMount() string {
+	if x != nil {
+		return x.Mount
+	}
+	return ""
+}
+
 // ApplySpec describes how a service's manifests are applied.
 type ApplySpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -483,7 +511,10 @@ type ApplySpec struct {
 	// The policy for the objects. Unset means every default.
 	Policy *v1.SyncPolicy `protobuf:"bytes,9,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Report what would change, without changing anything.
-	DryRun        bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun bool `protobuf:"varint,10,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// How the objects are made. Empty: renderer is the one step, on each bundle. An agent that does
+	// not support a step leaves the service unchanged.
+	Render        []*v1.RenderStep `protobuf:"bytes,11,rep,name=render,proto3" json:"render,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,17 +619,25 @@ func (x *ApplySpec) GetDryRun() bool {
 	return false
 }
 
+func (x *ApplySpec) GetRender() []*v1.RenderStep {
+	if x != nil {
+		return x.Render
+	}
+	return nil
+}
+
 var File_leat_distributor_v1_plan_proto protoreflect.FileDescriptor
 
 const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1eleat/distributor/v1/plan.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leat/type/v1/sync.proto\"\xe1\x01\n" +
+	"\x1eleat/distributor/v1/plan.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leat/type/v1/render.proto\x1a\x17leat/type/v1/sync.proto\"\x93\x02\n" +
 	"\x04Plan\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12<\n" +
 	"\bservices\x18\x03 \x03(\v2 .leat.distributor.v1.PlanServiceR\bservices\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x127\n" +
-	"\bsettings\x18\x05 \x01(\v2\x1b.leat.type.v1.AgentSettingsR\bsettings\"\xa0\x02\n" +
+	"\bsettings\x18\x05 \x01(\v2\x1b.leat.type.v1.AgentSettingsR\bsettings\x120\n" +
+	"\x05facts\x18\x06 \x01(\v2\x1a.leat.type.v1.ClusterFactsR\x05facts\"\xd2\x02\n" +
 	"\tPlanDelta\x12!\n" +
 	"\ffrom_version\x18\x01 \x01(\tR\vfromVersion\x12\x1d\n" +
 	"\n" +
@@ -607,7 +646,8 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\aremoved\x18\x04 \x03(\tR\aremoved\x12.\n" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
 	"\x03sum\x18\x06 \x01(\tR\x03sum\x127\n" +
-	"\bsettings\x18\a \x01(\v2\x1b.leat.type.v1.AgentSettingsR\bsettings\"\xaf\x02\n" +
+	"\bsettings\x18\a \x01(\v2\x1b.leat.type.v1.AgentSettingsR\bsettings\x120\n" +
+	"\x05facts\x18\b \x01(\v2\x1a.leat.type.v1.ClusterFactsR\x05facts\"\xaf\x02\n" +
 	"\vPlanService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1f\n" +
@@ -617,7 +657,7 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\abundles\x18\x05 \x03(\v2\x1f.leat.distributor.v1.PlanBundleR\abundles\x124\n" +
 	"\x05apply\x18\x06 \x01(\v2\x1e.leat.distributor.v1.ApplySpecR\x05apply\x12!\n" +
 	"\fsync_request\x18\a \x01(\tR\vsyncRequest\x12 \n" +
-	"\vtraceparent\x18\b \x01(\tR\vtraceparent\"\x8a\x01\n" +
+	"\vtraceparent\x18\b \x01(\tR\vtraceparent\"\xa0\x01\n" +
 	"\n" +
 	"PlanBundle\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
@@ -626,7 +666,8 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"repository\x18\x03 \x01(\tR\n" +
 	"repository\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x18\n" +
-	"\asubpath\x18\x05 \x01(\tR\asubpath\"\xa2\x03\n" +
+	"\asubpath\x18\x05 \x01(\tR\asubpath\x12\x14\n" +
+	"\x05mount\x18\x06 \x01(\tR\x05mount\"\xd4\x03\n" +
 	"\tApplySpec\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12)\n" +
 	"\x10create_namespace\x18\x02 \x01(\bR\x0fcreateNamespace\x12\x14\n" +
@@ -638,7 +679,8 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\x12prune_confirmation\x18\b \x01(\tR\x11pruneConfirmation\x120\n" +
 	"\x06policy\x18\t \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x17\n" +
 	"\adry_run\x18\n" +
-	" \x01(\bR\x06dryRun*P\n" +
+	" \x01(\bR\x06dryRun\x120\n" +
+	"\x06render\x18\v \x03(\v2\x18.leat.type.v1.RenderStepR\x06render*P\n" +
 	"\bRenderer\x12\x18\n" +
 	"\x14RENDERER_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eRENDERER_PLAIN\x10\x01\x12\x16\n" +
@@ -668,26 +710,31 @@ var file_leat_distributor_v1_plan_proto_goTypes = []any{
 	(*ApplySpec)(nil),             // 5: leat.distributor.v1.ApplySpec
 	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
 	(*v1.AgentSettings)(nil),      // 7: leat.type.v1.AgentSettings
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
-	(*v1.SyncPolicy)(nil),         // 9: leat.type.v1.SyncPolicy
+	(*v1.ClusterFacts)(nil),       // 8: leat.type.v1.ClusterFacts
+	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*v1.SyncPolicy)(nil),         // 10: leat.type.v1.SyncPolicy
+	(*v1.RenderStep)(nil),         // 11: leat.type.v1.RenderStep
 }
 var file_leat_distributor_v1_plan_proto_depIdxs = []int32{
 	3,  // 0: leat.distributor.v1.Plan.services:type_name -> leat.distributor.v1.PlanService
 	6,  // 1: leat.distributor.v1.Plan.time:type_name -> google.protobuf.Timestamp
 	7,  // 2: leat.distributor.v1.Plan.settings:type_name -> leat.type.v1.AgentSettings
-	3,  // 3: leat.distributor.v1.PlanDelta.services:type_name -> leat.distributor.v1.PlanService
-	6,  // 4: leat.distributor.v1.PlanDelta.time:type_name -> google.protobuf.Timestamp
-	7,  // 5: leat.distributor.v1.PlanDelta.settings:type_name -> leat.type.v1.AgentSettings
-	4,  // 6: leat.distributor.v1.PlanService.bundles:type_name -> leat.distributor.v1.PlanBundle
-	5,  // 7: leat.distributor.v1.PlanService.apply:type_name -> leat.distributor.v1.ApplySpec
-	8,  // 8: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
-	0,  // 9: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
-	9,  // 10: leat.distributor.v1.ApplySpec.policy:type_name -> leat.type.v1.SyncPolicy
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	8,  // 3: leat.distributor.v1.Plan.facts:type_name -> leat.type.v1.ClusterFacts
+	3,  // 4: leat.distributor.v1.PlanDelta.services:type_name -> leat.distributor.v1.PlanService
+	6,  // 5: leat.distributor.v1.PlanDelta.time:type_name -> google.protobuf.Timestamp
+	7,  // 6: leat.distributor.v1.PlanDelta.settings:type_name -> leat.type.v1.AgentSettings
+	8,  // 7: leat.distributor.v1.PlanDelta.facts:type_name -> leat.type.v1.ClusterFacts
+	4,  // 8: leat.distributor.v1.PlanService.bundles:type_name -> leat.distributor.v1.PlanBundle
+	5,  // 9: leat.distributor.v1.PlanService.apply:type_name -> leat.distributor.v1.ApplySpec
+	9,  // 10: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
+	0,  // 11: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
+	10, // 12: leat.distributor.v1.ApplySpec.policy:type_name -> leat.type.v1.SyncPolicy
+	11, // 13: leat.distributor.v1.ApplySpec.render:type_name -> leat.type.v1.RenderStep
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_plan_proto_init() }

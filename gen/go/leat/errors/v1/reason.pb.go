@@ -73,6 +73,10 @@ const (
 	// repository's verification, and no earlier commit was. Sign and push, or add the signer's key to
 	// the repository's spec.
 	Reason_REASON_UPSTREAM_SIGNATURE_REJECTED Reason = 30
+	// A version or tag of a chart or artifact was published again with other content, and the
+	// repository is immutable: Leat goes on delivering what it was first. The message names both.
+	// Publish the new content as another version, or set immutable to false to follow the upstream.
+	Reason_REASON_UPSTREAM_REPUBLISHED Reason = 31
 	// The folder exceeds a limit (metadata["limit"]): bytes, files, or the size of one file. Split the folder, or raise the limit.
 	Reason_REASON_BUNDLE_TOO_LARGE Reason = 40
 	// The folder holds something that a bundle cannot carry (metadata["path"]), such as a symlink that leaves it. Change the content.
@@ -116,6 +120,10 @@ const (
 	Reason_REASON_AGENT_OFFLINE Reason = 120
 	// The agent did not reach its own Kubernetes API server. Check the cluster.
 	Reason_REASON_CLUSTER_UNREACHABLE Reason = 121
+	// The cluster's agent does not support what the service asks for. The message names it. Upgrade
+	// the agent; until then the service stays as it is in the cluster, and it continues
+	// automatically afterwards.
+	Reason_REASON_AGENT_OUTDATED Reason = 122
 	// The server is shutting down. Retry at once; another replica answers.
 	Reason_REASON_SHUTTING_DOWN Reason = 140
 	// A service that this one depends on (metadata["dependency"]) does not answer. Retry as RetryInfo says.
@@ -193,6 +201,7 @@ var (
 		27:  "REASON_UPSTREAM_RATE_LIMITED",
 		28:  "REASON_UPSTREAM_HOST_KEY_REJECTED",
 		30:  "REASON_UPSTREAM_SIGNATURE_REJECTED",
+		31:  "REASON_UPSTREAM_REPUBLISHED",
 		40:  "REASON_BUNDLE_TOO_LARGE",
 		41:  "REASON_CONTENT_UNSUPPORTED",
 		42:  "REASON_DIGEST_MISMATCH",
@@ -214,6 +223,7 @@ var (
 		103: "REASON_RESUME_EXPIRED",
 		120: "REASON_AGENT_OFFLINE",
 		121: "REASON_CLUSTER_UNREACHABLE",
+		122: "REASON_AGENT_OUTDATED",
 		140: "REASON_SHUTTING_DOWN",
 		141: "REASON_DEPENDENCY_UNAVAILABLE",
 		142: "REASON_UNIMPLEMENTED",
@@ -253,6 +263,7 @@ var (
 		"REASON_UPSTREAM_RATE_LIMITED":       27,
 		"REASON_UPSTREAM_HOST_KEY_REJECTED":  28,
 		"REASON_UPSTREAM_SIGNATURE_REJECTED": 30,
+		"REASON_UPSTREAM_REPUBLISHED":        31,
 		"REASON_BUNDLE_TOO_LARGE":            40,
 		"REASON_CONTENT_UNSUPPORTED":         41,
 		"REASON_DIGEST_MISMATCH":             42,
@@ -274,6 +285,7 @@ var (
 		"REASON_RESUME_EXPIRED":              103,
 		"REASON_AGENT_OFFLINE":               120,
 		"REASON_CLUSTER_UNREACHABLE":         121,
+		"REASON_AGENT_OUTDATED":              122,
 		"REASON_SHUTTING_DOWN":               140,
 		"REASON_DEPENDENCY_UNAVAILABLE":      141,
 		"REASON_UNIMPLEMENTED":               142,
@@ -328,7 +340,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x96\r\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd2\r\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -346,7 +358,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x1bREASON_REPOSITORY_NOT_READY\x10\x1a\x12 \n" +
 	"\x1cREASON_UPSTREAM_RATE_LIMITED\x10\x1b\x12%\n" +
 	"!REASON_UPSTREAM_HOST_KEY_REJECTED\x10\x1c\x12&\n" +
-	"\"REASON_UPSTREAM_SIGNATURE_REJECTED\x10\x1e\x12\x1b\n" +
+	"\"REASON_UPSTREAM_SIGNATURE_REJECTED\x10\x1e\x12\x1f\n" +
+	"\x1bREASON_UPSTREAM_REPUBLISHED\x10\x1f\x12\x1b\n" +
 	"\x17REASON_BUNDLE_TOO_LARGE\x10(\x12\x1e\n" +
 	"\x1aREASON_CONTENT_UNSUPPORTED\x10)\x12\x1a\n" +
 	"\x16REASON_DIGEST_MISMATCH\x10*\x12\x1b\n" +
@@ -368,6 +381,7 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x15REASON_RESUME_EXPIRED\x10g\x12\x18\n" +
 	"\x14REASON_AGENT_OFFLINE\x10x\x12\x1e\n" +
 	"\x1aREASON_CLUSTER_UNREACHABLE\x10y\x12\x19\n" +
+	"\x15REASON_AGENT_OUTDATED\x10z\x12\x19\n" +
 	"\x14REASON_SHUTTING_DOWN\x10\x8c\x01\x12\"\n" +
 	"\x1dREASON_DEPENDENCY_UNAVAILABLE\x10\x8d\x01\x12\x19\n" +
 	"\x14REASON_UNIMPLEMENTED\x10\x8e\x01\x12\x14\n" +

@@ -384,13 +384,15 @@ type RepositorySpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Kind of upstream. Unspecified means Git.
 	Type v12.RepositoryType `protobuf:"varint,1,opt,name=type,proto3,enum=leat.gitcache.v1.RepositoryType" json:"type,omitempty"`
-	// http(s)://…, ssh://… or user@host:path. Credentials inside the URL are refused. Required.
+	// http(s)://…, ssh://… or user@host:path; http(s)://… of a Helm repository; oci://host/name of an
+	// OCI repository, or oci+http://host/name if its registry has no TLS. Credentials inside the URL
+	// are refused. Required.
 	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
 	// How often to poll. Unset means 2 min; at least 5 s.
 	PollInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
 	// How to authenticate. Unset: not at all, or in an update the stored one. An update that changes
-	// the scheme, host or port of the URL or of the proxy has to contain it again, or an empty one
-	// for none. Never returned.
+	// the scheme, host or port of the URL or of the proxy, or that adds a token host, has to contain
+	// it again, or an empty one for none. Never returned.
 	Credential *v12.Credential `protobuf:"bytes,4,opt,name=credential,proto3" json:"credential,omitempty"`
 	// PEM certificates to trust instead of the system's. Empty means the system's.
 	CaPem string `protobuf:"bytes,5,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
@@ -410,7 +412,16 @@ type RepositorySpec struct {
 	// Mirror without the content of files, which is fetched when it is first needed, and kept. For
 	// repositories of which a small part is deployed. Requires gitcache's back end git. If false, or
 	// if the upstream does not support it, everything is mirrored.
-	PartialClone  bool `protobuf:"varint,10,opt,name=partial_clone,json=partialClone,proto3" json:"partial_clone,omitempty"`
+	PartialClone bool `protobuf:"varint,10,opt,name=partial_clone,json=partialClone,proto3" json:"partial_clone,omitempty"`
+	// Names of the charts to mirror of a Helm repository, or patterns such as "team-*". At most 1000.
+	// Empty means every chart.
+	Charts []string `protobuf:"bytes,11,rep,name=charts,proto3" json:"charts,omitempty"`
+	// Deliver what a version or tag of a Helm or OCI repository was when it was first delivered, even
+	// if it is published again with other content (UPSTREAM_REPUBLISHED). False follows the upstream.
+	Immutable bool `protobuf:"varint,12,opt,name=immutable,proto3" json:"immutable,omitempty"`
+	// Hosts, besides the URL's own, that an OCI registry may name to trade the credential for a
+	// token. At most 16.
+	TokenHosts    []string `protobuf:"bytes,13,rep,name=token_hosts,json=tokenHosts,proto3" json:"token_hosts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -515,6 +526,27 @@ func (x *RepositorySpec) GetPartialClone() bool {
 	return false
 }
 
+func (x *RepositorySpec) GetCharts() []string {
+	if x != nil {
+		return x.Charts
+	}
+	return nil
+}
+
+func (x *RepositorySpec) GetImmutable() bool {
+	if x != nil {
+		return x.Immutable
+	}
+	return false
+}
+
+func (x *RepositorySpec) GetTokenHosts() []string {
+	if x != nil {
+		return x.TokenHosts
+	}
+	return nil
+}
+
 // Service is what one cluster runs from one or more sources.
 type Service struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -602,7 +634,10 @@ type ServiceSpec struct {
 	// Unset means every default.
 	Policy *v1.SyncPolicy `protobuf:"bytes,8,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Report what would change in the cluster, without changing anything, until this is false again.
-	DryRun        bool `protobuf:"varint,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun bool `protobuf:"varint,9,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// How the objects are made from the sources, step by step. At most 16; excludes renderer. Empty:
+	// renderer is the one step, on each source.
+	Render        []*v1.RenderStep `protobuf:"bytes,10,rep,name=render,proto3" json:"render,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,6 +733,13 @@ func (x *ServiceSpec) GetDryRun() bool {
 		return x.DryRun
 	}
 	return false
+}
+
+func (x *ServiceSpec) GetRender() []*v1.RenderStep {
+	if x != nil {
+		return x.Render
+	}
+	return nil
 }
 
 // ServiceConfig holds the values of the variables in a service's manifests. It is sent only to the
@@ -1161,7 +1203,7 @@ var File_leat_fleet_v1_resources_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\n" +
-	"\x1dleat/fleet/v1/resources.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%leat/distributor/v1/distributor.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xa3\x01\n" +
+	"\x1dleat/fleet/v1/resources.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%leat/distributor/v1/distributor.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\x1a\x17leat/type/v1/sync.proto\"\xa3\x01\n" +
 	"\aCluster\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ClusterSpecR\x04spec\x124\n" +
@@ -1183,7 +1225,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecR\x04spec\x129\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xd0\x03\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xa7\x04\n" +
 	"\x0eRepositorySpec\x124\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeR\x04type\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12>\n" +
@@ -1197,12 +1239,16 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\tproxy_url\x18\b \x01(\tR\bproxyUrl\x12B\n" +
 	"\fverification\x18\t \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\x12#\n" +
 	"\rpartial_clone\x18\n" +
-	" \x01(\bR\fpartialCloneB\x11\n" +
+	" \x01(\bR\fpartialClone\x12\x16\n" +
+	"\x06charts\x18\v \x03(\tR\x06charts\x12\x1c\n" +
+	"\timmutable\x18\f \x01(\bR\timmutable\x12\x1f\n" +
+	"\vtoken_hosts\x18\r \x03(\tR\n" +
+	"tokenHostsB\x11\n" +
 	"\x0f_webhook_secret\"\xa3\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1a.leat.fleet.v1.ServiceSpecR\x04spec\x124\n" +
-	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xf9\x02\n" +
+	"\x06status\x18\x03 \x01(\v2\x1c.leat.fleet.v1.ServiceStatusR\x06status\"\xab\x03\n" +
 	"\vServiceSpec\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12.\n" +
@@ -1212,7 +1258,9 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x06paused\x18\x06 \x01(\bR\x06paused\x124\n" +
 	"\x06config\x18\a \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\x120\n" +
 	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x17\n" +
-	"\adry_run\x18\t \x01(\bR\x06dryRun\"\x92\x02\n" +
+	"\adry_run\x18\t \x01(\bR\x06dryRun\x120\n" +
+	"\x06render\x18\n" +
+	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\"\x92\x02\n" +
 	"\rServiceConfig\x12@\n" +
 	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryR\x06values\x12H\n" +
 	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\x03\x80\x01\x01R\asecrets\x1a9\n" +
@@ -1310,11 +1358,12 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(*v1.Source)(nil),             // 24: leat.type.v1.Source
 	(v11.Renderer)(0),             // 25: leat.distributor.v1.Renderer
 	(*v1.SyncPolicy)(nil),         // 26: leat.type.v1.SyncPolicy
-	(v1.ServicePhase)(0),          // 27: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 28: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 29: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 30: leat.type.v1.Snapshot
-	(*v11.Timings)(nil),           // 31: leat.distributor.v1.Timings
+	(*v1.RenderStep)(nil),         // 27: leat.type.v1.RenderStep
+	(v1.ServicePhase)(0),          // 28: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 29: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 30: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 31: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 32: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	15, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
@@ -1338,28 +1387,29 @@ var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	9,  // 18: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
 	8,  // 19: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
 	26, // 20: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
-	13, // 21: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	14, // 22: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	21, // 23: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	27, // 24: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	28, // 25: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	11, // 26: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	29, // 27: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	30, // 28: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	28, // 29: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	17, // 30: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 31: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	28, // 32: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	17, // 33: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	17, // 34: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	17, // 35: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	17, // 36: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	31, // 37: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	27, // 21: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
+	13, // 22: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	14, // 23: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	21, // 24: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	28, // 25: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	29, // 26: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	11, // 27: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	30, // 28: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	31, // 29: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	29, // 30: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	17, // 31: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 32: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	29, // 33: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	17, // 34: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	17, // 35: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	17, // 36: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	17, // 37: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	32, // 38: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }

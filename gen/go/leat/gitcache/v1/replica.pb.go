@@ -615,15 +615,18 @@ func (x *TakeOverResponse) GetEpoch() uint64 {
 	return 0
 }
 
-// FetchBlobsRequest names the content of files.
+// FetchBlobsRequest names the content of files, or artifacts.
 type FetchBlobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The repository's name. Required.
 	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
 	// The repository's UID. Required.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
-	// Ids of blobs, at most 10 000.
-	Ids           []string `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
+	// Ids of blobs or artifacts, at most 10 000.
+	Ids []string `protobuf:"bytes,3,rep,name=ids,proto3" json:"ids,omitempty"`
+	// Full names of refs that are to be looked up, at most 100. Only OCI repositories have refs that
+	// are known by name alone.
+	Refs          []string `protobuf:"bytes,4,rep,name=refs,proto3" json:"refs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -675,6 +678,13 @@ func (x *FetchBlobsRequest) GetUid() string {
 func (x *FetchBlobsRequest) GetIds() []string {
 	if x != nil {
 		return x.Ids
+	}
+	return nil
+}
+
+func (x *FetchBlobsRequest) GetRefs() []string {
+	if x != nil {
+		return x.Refs
 	}
 	return nil
 }
@@ -1078,13 +1088,14 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"repository\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\"(\n" +
 	"\x10TakeOverResponse\x12\x14\n" +
-	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"W\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\"k\n" +
 	"\x11FetchBlobsRequest\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
 	"repository\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x10\n" +
-	"\x03ids\x18\x03 \x03(\tR\x03ids\"\x14\n" +
+	"\x03ids\x18\x03 \x03(\tR\x03ids\x12\x12\n" +
+	"\x04refs\x18\x04 \x03(\tR\x04refs\"\x14\n" +
 	"\x12FetchBlobsResponse\"1\n" +
 	"\tLFSObject\x12\x10\n" +
 	"\x03oid\x18\x01 \x01(\tR\x03oid\x12\x12\n" +

@@ -143,6 +143,63 @@ func (VerificationMode) EnumDescriptor() ([]byte, []int) {
 	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{1}
 }
 
+// CloudProvider names a cloud.
+type CloudProvider int32
+
+const (
+	// Not a provider: it is refused.
+	CloudProvider_CLOUD_PROVIDER_UNSPECIFIED CloudProvider = 0
+	// Amazon ECR.
+	CloudProvider_CLOUD_PROVIDER_AWS CloudProvider = 1
+	// Google Artifact Registry.
+	CloudProvider_CLOUD_PROVIDER_GCP CloudProvider = 2
+	// Azure Container Registry.
+	CloudProvider_CLOUD_PROVIDER_AZURE CloudProvider = 3
+)
+
+// Enum value maps for CloudProvider.
+var (
+	CloudProvider_name = map[int32]string{
+		0: "CLOUD_PROVIDER_UNSPECIFIED",
+		1: "CLOUD_PROVIDER_AWS",
+		2: "CLOUD_PROVIDER_GCP",
+		3: "CLOUD_PROVIDER_AZURE",
+	}
+	CloudProvider_value = map[string]int32{
+		"CLOUD_PROVIDER_UNSPECIFIED": 0,
+		"CLOUD_PROVIDER_AWS":         1,
+		"CLOUD_PROVIDER_GCP":         2,
+		"CLOUD_PROVIDER_AZURE":       3,
+	}
+)
+
+func (x CloudProvider) Enum() *CloudProvider {
+	p := new(CloudProvider)
+	*p = x
+	return p
+}
+
+func (x CloudProvider) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CloudProvider) Descriptor() protoreflect.EnumDescriptor {
+	return file_leat_gitcache_v1_repository_proto_enumTypes[2].Descriptor()
+}
+
+func (CloudProvider) Type() protoreflect.EnumType {
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[2]
+}
+
+func (x CloudProvider) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CloudProvider.Descriptor instead.
+func (CloudProvider) EnumDescriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
+}
+
 // RepositoryPhase is the state of a mirror.
 type RepositoryPhase int32
 
@@ -192,11 +249,11 @@ func (x RepositoryPhase) String() string {
 }
 
 func (RepositoryPhase) Descriptor() protoreflect.EnumDescriptor {
-	return file_leat_gitcache_v1_repository_proto_enumTypes[2].Descriptor()
+	return file_leat_gitcache_v1_repository_proto_enumTypes[3].Descriptor()
 }
 
 func (RepositoryPhase) Type() protoreflect.EnumType {
-	return &file_leat_gitcache_v1_repository_proto_enumTypes[2]
+	return &file_leat_gitcache_v1_repository_proto_enumTypes[3]
 }
 
 func (x RepositoryPhase) Number() protoreflect.EnumNumber {
@@ -205,7 +262,7 @@ func (x RepositoryPhase) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RepositoryPhase.Descriptor instead.
 func (RepositoryPhase) EnumDescriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{2}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{3}
 }
 
 // RepositoryDefinition is everything that is needed to mirror a repository.
@@ -219,7 +276,9 @@ type RepositoryDefinition struct {
 	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	// What kind of upstream. Unspecified means Git.
 	Type RepositoryType `protobuf:"varint,4,opt,name=type,proto3,enum=leat.gitcache.v1.RepositoryType" json:"type,omitempty"`
-	// http(s)://…, ssh://… or user@host:path. Credentials inside the URL are refused. Required.
+	// http(s)://…, ssh://… or user@host:path; http(s)://… of a Helm repository; oci://host/name of an
+	// OCI repository, or oci+http://host/name if its registry has no TLS. Credentials inside the URL
+	// are refused. Required.
 	Url string `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`
 	// How often to poll. Unset means 2 min; at least 5 s. Spread by ±25 %.
 	PollInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=poll_interval,json=pollInterval,proto3" json:"poll_interval,omitempty"`
@@ -246,7 +305,16 @@ type RepositoryDefinition struct {
 	PartialClone bool `protobuf:"varint,13,opt,name=partial_clone,json=partialClone,proto3" json:"partial_clone,omitempty"`
 	// Name of the repository that this one is a submodule of. gitcache defines such repositories
 	// itself, and deletes them with their parent; in PutRepository it must be empty.
-	Parent        string `protobuf:"bytes,14,opt,name=parent,proto3" json:"parent,omitempty"`
+	Parent string `protobuf:"bytes,14,opt,name=parent,proto3" json:"parent,omitempty"`
+	// Names of the charts to mirror of a Helm repository, or patterns such as "team-*". Empty means
+	// every chart.
+	Charts []string `protobuf:"bytes,15,rep,name=charts,proto3" json:"charts,omitempty"`
+	// Deliver what a version or tag of a Helm or OCI repository was when it was first delivered, even
+	// if it is published again with other content.
+	Immutable bool `protobuf:"varint,16,opt,name=immutable,proto3" json:"immutable,omitempty"`
+	// Hosts, besides the URL's own, that an OCI registry may name to trade the credential for a
+	// token.
+	TokenHosts    []string `protobuf:"bytes,17,rep,name=token_hosts,json=tokenHosts,proto3" json:"token_hosts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -379,6 +447,27 @@ func (x *RepositoryDefinition) GetParent() string {
 	return ""
 }
 
+func (x *RepositoryDefinition) GetCharts() []string {
+	if x != nil {
+		return x.Charts
+	}
+	return nil
+}
+
+func (x *RepositoryDefinition) GetImmutable() bool {
+	if x != nil {
+		return x.Immutable
+	}
+	return false
+}
+
+func (x *RepositoryDefinition) GetTokenHosts() []string {
+	if x != nil {
+		return x.TokenHosts
+	}
+	return nil
+}
+
 // Verification delivers only commits and tags that are signed by given keys. If the commit of a ref
 // is not, the ref continues to deliver its last accepted content, and the state reports it.
 type Verification struct {
@@ -458,6 +547,8 @@ type Credential struct {
 	//	*Credential_Bearer
 	//	*Credential_Ssh
 	//	*Credential_GithubApp
+	//	*Credential_DockerConfig
+	//	*Credential_WorkloadIdentity
 	Method isCredential_Method `protobuf_oneof:"method"`
 	// Allows sending the credential over plain HTTP. False refuses that.
 	AllowPlainHttp bool `protobuf:"varint,10,opt,name=allow_plain_http,json=allowPlainHttp,proto3" json:"allow_plain_http,omitempty"`
@@ -541,6 +632,24 @@ func (x *Credential) GetGithubApp() *GitHubAppCredential {
 	return nil
 }
 
+func (x *Credential) GetDockerConfig() *DockerConfigCredential {
+	if x != nil {
+		if x, ok := x.Method.(*Credential_DockerConfig); ok {
+			return x.DockerConfig
+		}
+	}
+	return nil
+}
+
+func (x *Credential) GetWorkloadIdentity() *WorkloadIdentityCredential {
+	if x != nil {
+		if x, ok := x.Method.(*Credential_WorkloadIdentity); ok {
+			return x.WorkloadIdentity
+		}
+	}
+	return nil
+}
+
 func (x *Credential) GetAllowPlainHttp() bool {
 	if x != nil {
 		return x.AllowPlainHttp
@@ -579,6 +688,16 @@ type Credential_GithubApp struct {
 	GithubApp *GitHubAppCredential `protobuf:"bytes,4,opt,name=github_app,json=githubApp,proto3,oneof"`
 }
 
+type Credential_DockerConfig struct {
+	// The configuration file of a container tool.
+	DockerConfig *DockerConfigCredential `protobuf:"bytes,5,opt,name=docker_config,json=dockerConfig,proto3,oneof"`
+}
+
+type Credential_WorkloadIdentity struct {
+	// The identity of gitcache's own pod at a cloud provider.
+	WorkloadIdentity *WorkloadIdentityCredential `protobuf:"bytes,6,opt,name=workload_identity,json=workloadIdentity,proto3,oneof"`
+}
+
 func (*Credential_Basic) isCredential_Method() {}
 
 func (*Credential_Bearer) isCredential_Method() {}
@@ -586,6 +705,10 @@ func (*Credential_Bearer) isCredential_Method() {}
 func (*Credential_Ssh) isCredential_Method() {}
 
 func (*Credential_GithubApp) isCredential_Method() {}
+
+func (*Credential_DockerConfig) isCredential_Method() {}
+
+func (*Credential_WorkloadIdentity) isCredential_Method() {}
 
 // BasicCredential is HTTP basic authentication (RFC 7617).
 type BasicCredential struct {
@@ -826,6 +949,119 @@ func (x *GitHubAppCredential) GetApiUrl() string {
 	return ""
 }
 
+// DockerConfigCredential is what docker login and image pull secrets hold, for OCI repositories.
+type DockerConfigCredential struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The text of a .dockerconfigjson. The entry of the URL's host is used; credential helpers are
+	// refused. Required.
+	ConfigJson    string `protobuf:"bytes,1,opt,name=config_json,json=configJson,proto3" json:"config_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DockerConfigCredential) Reset() {
+	*x = DockerConfigCredential{}
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DockerConfigCredential) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DockerConfigCredential) ProtoMessage() {}
+
+func (x *DockerConfigCredential) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DockerConfigCredential.ProtoReflect.Descriptor instead.
+func (*DockerConfigCredential) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DockerConfigCredential) GetConfigJson() string {
+	if x != nil {
+		return x.ConfigJson
+	}
+	return ""
+}
+
+// WorkloadIdentityCredential trades the token of gitcache's Kubernetes service account for one of a
+// cloud provider, for OCI repositories.
+type WorkloadIdentityCredential struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The provider. Required.
+	Provider CloudProvider `protobuf:"varint,1,opt,name=provider,proto3,enum=leat.gitcache.v1.CloudProvider" json:"provider,omitempty"`
+	// AWS: the role's ARN. GCP: the service account's email, empty for direct access. Azure: the
+	// client's id.
+	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
+	// AWS: the region. Azure: the tenant's id. GCP: the full name of the workload identity provider.
+	Scope         string `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkloadIdentityCredential) Reset() {
+	*x = WorkloadIdentityCredential{}
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkloadIdentityCredential) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkloadIdentityCredential) ProtoMessage() {}
+
+func (x *WorkloadIdentityCredential) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkloadIdentityCredential.ProtoReflect.Descriptor instead.
+func (*WorkloadIdentityCredential) Descriptor() ([]byte, []int) {
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *WorkloadIdentityCredential) GetProvider() CloudProvider {
+	if x != nil {
+		return x.Provider
+	}
+	return CloudProvider_CLOUD_PROVIDER_UNSPECIFIED
+}
+
+func (x *WorkloadIdentityCredential) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *WorkloadIdentityCredential) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
 // ClientCertificate authenticates Leat in the TLS handshake.
 type ClientCertificate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -839,7 +1075,7 @@ type ClientCertificate struct {
 
 func (x *ClientCertificate) Reset() {
 	*x = ClientCertificate{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +1087,7 @@ func (x *ClientCertificate) String() string {
 func (*ClientCertificate) ProtoMessage() {}
 
 func (x *ClientCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[7]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +1100,7 @@ func (x *ClientCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientCertificate.ProtoReflect.Descriptor instead.
 func (*ClientCertificate) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{7}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ClientCertificate) GetCertificatePem() string {
@@ -919,7 +1155,7 @@ type RepositoryState struct {
 
 func (x *RepositoryState) Reset() {
 	*x = RepositoryState{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1167,7 @@ func (x *RepositoryState) String() string {
 func (*RepositoryState) ProtoMessage() {}
 
 func (x *RepositoryState) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[8]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1180,7 @@ func (x *RepositoryState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepositoryState.ProtoReflect.Descriptor instead.
 func (*RepositoryState) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{8}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RepositoryState) GetPhase() RepositoryPhase {
@@ -1044,7 +1280,8 @@ type Ref struct {
 	// Full name, such as refs/heads/main.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The commit; for an annotated tag the commit it points to. If held_back is set, the commit that
-	// is delivered instead of the upstream's; empty if there is none.
+	// is delivered instead of the upstream's, and empty if no commit is. For a chart or an artifact,
+	// its digest; empty for a tag of a registry that was not resolved yet.
 	Commit string `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
 	// Why the upstream's commit is not delivered, for people. Empty: it is.
 	HeldBack      string `protobuf:"bytes,3,opt,name=held_back,json=heldBack,proto3" json:"held_back,omitempty"`
@@ -1054,7 +1291,7 @@ type Ref struct {
 
 func (x *Ref) Reset() {
 	*x = Ref{}
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1303,7 @@ func (x *Ref) String() string {
 func (*Ref) ProtoMessage() {}
 
 func (x *Ref) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[9]
+	mi := &file_leat_gitcache_v1_repository_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1316,7 @@ func (x *Ref) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ref.ProtoReflect.Descriptor instead.
 func (*Ref) Descriptor() ([]byte, []int) {
-	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{9}
+	return file_leat_gitcache_v1_repository_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Ref) GetName() string {
@@ -1107,7 +1344,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\x96\x04\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xed\x04\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -1125,18 +1362,24 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\tproxy_url\x18\v \x01(\tR\bproxyUrl\x12B\n" +
 	"\fverification\x18\f \x01(\v2\x1e.leat.gitcache.v1.VerificationR\fverification\x12#\n" +
 	"\rpartial_clone\x18\r \x01(\bR\fpartialClone\x12\x16\n" +
-	"\x06parent\x18\x0e \x01(\tR\x06parent\"\x91\x01\n" +
+	"\x06parent\x18\x0e \x01(\tR\x06parent\x12\x16\n" +
+	"\x06charts\x18\x0f \x03(\tR\x06charts\x12\x1c\n" +
+	"\timmutable\x18\x10 \x01(\bR\timmutable\x12\x1f\n" +
+	"\vtoken_hosts\x18\x11 \x03(\tR\n" +
+	"tokenHosts\"\x91\x01\n" +
 	"\fVerification\x126\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\".leat.gitcache.v1.VerificationModeR\x04mode\x12\x19\n" +
 	"\bpgp_keys\x18\x02 \x01(\tR\apgpKeys\x12.\n" +
-	"\x13ssh_allowed_signers\x18\x03 \x01(\tR\x11sshAllowedSigners\"\x8a\x03\n" +
+	"\x13ssh_allowed_signers\x18\x03 \x01(\tR\x11sshAllowedSigners\"\xb8\x04\n" +
 	"\n" +
 	"Credential\x129\n" +
 	"\x05basic\x18\x01 \x01(\v2!.leat.gitcache.v1.BasicCredentialH\x00R\x05basic\x12<\n" +
 	"\x06bearer\x18\x02 \x01(\v2\".leat.gitcache.v1.BearerCredentialH\x00R\x06bearer\x123\n" +
 	"\x03ssh\x18\x03 \x01(\v2\x1f.leat.gitcache.v1.SSHCredentialH\x00R\x03ssh\x12F\n" +
 	"\n" +
-	"github_app\x18\x04 \x01(\v2%.leat.gitcache.v1.GitHubAppCredentialH\x00R\tgithubApp\x12(\n" +
+	"github_app\x18\x04 \x01(\v2%.leat.gitcache.v1.GitHubAppCredentialH\x00R\tgithubApp\x12O\n" +
+	"\rdocker_config\x18\x05 \x01(\v2(.leat.gitcache.v1.DockerConfigCredentialH\x00R\fdockerConfig\x12[\n" +
+	"\x11workload_identity\x18\x06 \x01(\v2,.leat.gitcache.v1.WorkloadIdentityCredentialH\x00R\x10workloadIdentity\x12(\n" +
 	"\x10allow_plain_http\x18\n" +
 	" \x01(\bR\x0eallowPlainHttp\x12R\n" +
 	"\x12client_certificate\x18\v \x01(\v2#.leat.gitcache.v1.ClientCertificateR\x11clientCertificateB\b\n" +
@@ -1159,7 +1402,14 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x0finstallation_id\x18\x02 \x01(\x03R\x0einstallationId\x12\x1f\n" +
 	"\vprivate_key\x18\x03 \x01(\tR\n" +
 	"privateKey\x12\x17\n" +
-	"\aapi_url\x18\x04 \x01(\tR\x06apiUrl\"d\n" +
+	"\aapi_url\x18\x04 \x01(\tR\x06apiUrl\"9\n" +
+	"\x16DockerConfigCredential\x12\x1f\n" +
+	"\vconfig_json\x18\x01 \x01(\tR\n" +
+	"configJson\"\x8d\x01\n" +
+	"\x1aWorkloadIdentityCredential\x12;\n" +
+	"\bprovider\x18\x01 \x01(\x0e2\x1f.leat.gitcache.v1.CloudProviderR\bprovider\x12\x1c\n" +
+	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x14\n" +
+	"\x05scope\x18\x03 \x01(\tR\x05scope\"d\n" +
 	"\x11ClientCertificate\x12'\n" +
 	"\x0fcertificate_pem\x18\x01 \x01(\tR\x0ecertificatePem\x12&\n" +
 	"\x0fprivate_key_pem\x18\x02 \x01(\tR\rprivateKeyPem\"\x8d\x04\n" +
@@ -1194,7 +1444,12 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x1dVERIFICATION_MODE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18VERIFICATION_MODE_COMMIT\x10\x01\x12\x19\n" +
 	"\x15VERIFICATION_MODE_TAG\x10\x02\x12$\n" +
-	" VERIFICATION_MODE_TAG_AND_COMMIT\x10\x03*\xc6\x01\n" +
+	" VERIFICATION_MODE_TAG_AND_COMMIT\x10\x03*y\n" +
+	"\rCloudProvider\x12\x1e\n" +
+	"\x1aCLOUD_PROVIDER_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12CLOUD_PROVIDER_AWS\x10\x01\x12\x16\n" +
+	"\x12CLOUD_PROVIDER_GCP\x10\x02\x12\x18\n" +
+	"\x14CLOUD_PROVIDER_AZURE\x10\x03*\xc6\x01\n" +
 	"\x0fRepositoryPhase\x12 \n" +
 	"\x1cREPOSITORY_PHASE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18REPOSITORY_PHASE_CLONING\x10\x01\x12\x1a\n" +
@@ -1216,47 +1471,53 @@ func file_leat_gitcache_v1_repository_proto_rawDescGZIP() []byte {
 	return file_leat_gitcache_v1_repository_proto_rawDescData
 }
 
-var file_leat_gitcache_v1_repository_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_leat_gitcache_v1_repository_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_leat_gitcache_v1_repository_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_leat_gitcache_v1_repository_proto_goTypes = []any{
-	(RepositoryType)(0),           // 0: leat.gitcache.v1.RepositoryType
-	(VerificationMode)(0),         // 1: leat.gitcache.v1.VerificationMode
-	(RepositoryPhase)(0),          // 2: leat.gitcache.v1.RepositoryPhase
-	(*RepositoryDefinition)(nil),  // 3: leat.gitcache.v1.RepositoryDefinition
-	(*Verification)(nil),          // 4: leat.gitcache.v1.Verification
-	(*Credential)(nil),            // 5: leat.gitcache.v1.Credential
-	(*BasicCredential)(nil),       // 6: leat.gitcache.v1.BasicCredential
-	(*BearerCredential)(nil),      // 7: leat.gitcache.v1.BearerCredential
-	(*SSHCredential)(nil),         // 8: leat.gitcache.v1.SSHCredential
-	(*GitHubAppCredential)(nil),   // 9: leat.gitcache.v1.GitHubAppCredential
-	(*ClientCertificate)(nil),     // 10: leat.gitcache.v1.ClientCertificate
-	(*RepositoryState)(nil),       // 11: leat.gitcache.v1.RepositoryState
-	(*Ref)(nil),                   // 12: leat.gitcache.v1.Ref
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(*v1.Problem)(nil),            // 14: leat.type.v1.Problem
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(RepositoryType)(0),                // 0: leat.gitcache.v1.RepositoryType
+	(VerificationMode)(0),              // 1: leat.gitcache.v1.VerificationMode
+	(CloudProvider)(0),                 // 2: leat.gitcache.v1.CloudProvider
+	(RepositoryPhase)(0),               // 3: leat.gitcache.v1.RepositoryPhase
+	(*RepositoryDefinition)(nil),       // 4: leat.gitcache.v1.RepositoryDefinition
+	(*Verification)(nil),               // 5: leat.gitcache.v1.Verification
+	(*Credential)(nil),                 // 6: leat.gitcache.v1.Credential
+	(*BasicCredential)(nil),            // 7: leat.gitcache.v1.BasicCredential
+	(*BearerCredential)(nil),           // 8: leat.gitcache.v1.BearerCredential
+	(*SSHCredential)(nil),              // 9: leat.gitcache.v1.SSHCredential
+	(*GitHubAppCredential)(nil),        // 10: leat.gitcache.v1.GitHubAppCredential
+	(*DockerConfigCredential)(nil),     // 11: leat.gitcache.v1.DockerConfigCredential
+	(*WorkloadIdentityCredential)(nil), // 12: leat.gitcache.v1.WorkloadIdentityCredential
+	(*ClientCertificate)(nil),          // 13: leat.gitcache.v1.ClientCertificate
+	(*RepositoryState)(nil),            // 14: leat.gitcache.v1.RepositoryState
+	(*Ref)(nil),                        // 15: leat.gitcache.v1.Ref
+	(*durationpb.Duration)(nil),        // 16: google.protobuf.Duration
+	(*v1.Problem)(nil),                 // 17: leat.type.v1.Problem
+	(*timestamppb.Timestamp)(nil),      // 18: google.protobuf.Timestamp
 }
 var file_leat_gitcache_v1_repository_proto_depIdxs = []int32{
 	0,  // 0: leat.gitcache.v1.RepositoryDefinition.type:type_name -> leat.gitcache.v1.RepositoryType
-	13, // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
-	5,  // 2: leat.gitcache.v1.RepositoryDefinition.credential:type_name -> leat.gitcache.v1.Credential
-	4,  // 3: leat.gitcache.v1.RepositoryDefinition.verification:type_name -> leat.gitcache.v1.Verification
+	16, // 1: leat.gitcache.v1.RepositoryDefinition.poll_interval:type_name -> google.protobuf.Duration
+	6,  // 2: leat.gitcache.v1.RepositoryDefinition.credential:type_name -> leat.gitcache.v1.Credential
+	5,  // 3: leat.gitcache.v1.RepositoryDefinition.verification:type_name -> leat.gitcache.v1.Verification
 	1,  // 4: leat.gitcache.v1.Verification.mode:type_name -> leat.gitcache.v1.VerificationMode
-	6,  // 5: leat.gitcache.v1.Credential.basic:type_name -> leat.gitcache.v1.BasicCredential
-	7,  // 6: leat.gitcache.v1.Credential.bearer:type_name -> leat.gitcache.v1.BearerCredential
-	8,  // 7: leat.gitcache.v1.Credential.ssh:type_name -> leat.gitcache.v1.SSHCredential
-	9,  // 8: leat.gitcache.v1.Credential.github_app:type_name -> leat.gitcache.v1.GitHubAppCredential
-	10, // 9: leat.gitcache.v1.Credential.client_certificate:type_name -> leat.gitcache.v1.ClientCertificate
-	2,  // 10: leat.gitcache.v1.RepositoryState.phase:type_name -> leat.gitcache.v1.RepositoryPhase
-	14, // 11: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
-	15, // 12: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
-	15, // 13: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
-	15, // 14: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	7,  // 5: leat.gitcache.v1.Credential.basic:type_name -> leat.gitcache.v1.BasicCredential
+	8,  // 6: leat.gitcache.v1.Credential.bearer:type_name -> leat.gitcache.v1.BearerCredential
+	9,  // 7: leat.gitcache.v1.Credential.ssh:type_name -> leat.gitcache.v1.SSHCredential
+	10, // 8: leat.gitcache.v1.Credential.github_app:type_name -> leat.gitcache.v1.GitHubAppCredential
+	11, // 9: leat.gitcache.v1.Credential.docker_config:type_name -> leat.gitcache.v1.DockerConfigCredential
+	12, // 10: leat.gitcache.v1.Credential.workload_identity:type_name -> leat.gitcache.v1.WorkloadIdentityCredential
+	13, // 11: leat.gitcache.v1.Credential.client_certificate:type_name -> leat.gitcache.v1.ClientCertificate
+	2,  // 12: leat.gitcache.v1.WorkloadIdentityCredential.provider:type_name -> leat.gitcache.v1.CloudProvider
+	3,  // 13: leat.gitcache.v1.RepositoryState.phase:type_name -> leat.gitcache.v1.RepositoryPhase
+	17, // 14: leat.gitcache.v1.RepositoryState.problem:type_name -> leat.type.v1.Problem
+	18, // 15: leat.gitcache.v1.RepositoryState.fresh_at:type_name -> google.protobuf.Timestamp
+	18, // 16: leat.gitcache.v1.RepositoryState.changed_at:type_name -> google.protobuf.Timestamp
+	18, // 17: leat.gitcache.v1.RepositoryState.next_poll_at:type_name -> google.protobuf.Timestamp
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_leat_gitcache_v1_repository_proto_init() }
@@ -1269,14 +1530,16 @@ func file_leat_gitcache_v1_repository_proto_init() {
 		(*Credential_Bearer)(nil),
 		(*Credential_Ssh)(nil),
 		(*Credential_GithubApp)(nil),
+		(*Credential_DockerConfig)(nil),
+		(*Credential_WorkloadIdentity)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_gitcache_v1_repository_proto_rawDesc), len(file_leat_gitcache_v1_repository_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   10,
+			NumEnums:      4,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

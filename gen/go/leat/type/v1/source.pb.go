@@ -26,6 +26,11 @@ const (
 
 // GitRef selects a commit of a repository. Exactly one field is set; without any, it selects HEAD,
 // the upstream's default branch.
+//
+// In a Helm repository a tag is a version of the source's chart, in an OCI repository a tag of the
+// registry. Both can be selected by tag, by semver, and by commit, which is the digest of the
+// archive or of the manifest (64 digits). HEAD is the highest stable version there, and in an OCI
+// repository without versions the tag latest.
 type GitRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The selector. Unset means HEAD.
@@ -199,7 +204,15 @@ type Source struct {
 	Include []string `protobuf:"bytes,7,rep,name=include,proto3" json:"include,omitempty"`
 	// Patterns like those of include. Matching files are not bundled, even if include matches them
 	// too. At most 100, of 1024 bytes each. Empty means nothing.
-	Exclude       []string `protobuf:"bytes,8,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	Exclude []string `protobuf:"bytes,8,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	// The chart's name. Required if the repository is a Helm repository, and refused otherwise.
+	Chart string `protobuf:"bytes,9,opt,name=chart,proto3" json:"chart,omitempty"`
+	// Folder of the service's tree where the bundle's content lies. Empty means the tree's root. Two
+	// sources may have a path in common only if both hold the same bytes there.
+	Mount string `protobuf:"bytes,10,opt,name=mount,proto3" json:"mount,omitempty"`
+	// Which layer of an OCI artifact is delivered, and in which form. Unset: a chart's layer, or else
+	// the only layer, is unpacked. Refused if the repository is not an OCI repository.
+	Layer         *ArtifactLayer `protobuf:"bytes,11,opt,name=layer,proto3" json:"layer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,6 +303,93 @@ func (x *Source) GetExclude() []string {
 	return nil
 }
 
+func (x *Source) GetChart() string {
+	if x != nil {
+		return x.Chart
+	}
+	return ""
+}
+
+func (x *Source) GetMount() string {
+	if x != nil {
+		return x.Mount
+	}
+	return ""
+}
+
+func (x *Source) GetLayer() *ArtifactLayer {
+	if x != nil {
+		return x.Layer
+	}
+	return nil
+}
+
+// ArtifactLayer selects layers of an OCI artifact.
+type ArtifactLayer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Media type of the layer; of several with that type the first one. Empty means the artifact's
+	// only layer.
+	MediaType string `protobuf:"bytes,1,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
+	// Keep the layer as a file, under the name that its annotation org.opencontainers.image.title
+	// gives it, instead of unpacking it.
+	Copy bool `protobuf:"varint,2,opt,name=copy,proto3" json:"copy,omitempty"`
+	// Keep every layer that has a title as a file of that name. Excludes the other fields.
+	Files         bool `protobuf:"varint,3,opt,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArtifactLayer) Reset() {
+	*x = ArtifactLayer{}
+	mi := &file_leat_type_v1_source_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArtifactLayer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArtifactLayer) ProtoMessage() {}
+
+func (x *ArtifactLayer) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_type_v1_source_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArtifactLayer.ProtoReflect.Descriptor instead.
+func (*ArtifactLayer) Descriptor() ([]byte, []int) {
+	return file_leat_type_v1_source_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ArtifactLayer) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
+}
+
+func (x *ArtifactLayer) GetCopy() bool {
+	if x != nil {
+		return x.Copy
+	}
+	return false
+}
+
+func (x *ArtifactLayer) GetFiles() bool {
+	if x != nil {
+		return x.Files
+	}
+	return false
+}
+
 // Snapshot is the current content of a source.
 type Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -309,7 +409,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_leat_type_v1_source_proto_msgTypes[2]
+	mi := &file_leat_type_v1_source_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -321,7 +421,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_source_proto_msgTypes[2]
+	mi := &file_leat_type_v1_source_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -334,7 +434,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_source_proto_rawDescGZIP(), []int{2}
+	return file_leat_type_v1_source_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Snapshot) GetCommit() string {
@@ -384,7 +484,7 @@ const file_leat_type_v1_source_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tH\x00R\x04name\x12\x18\n" +
 	"\x06semver\x18\x05 \x01(\tH\x00R\x06semverB\n" +
 	"\n" +
-	"\bselector\"\xdc\x01\n" +
+	"\bselector\"\xbb\x02\n" +
 	"\x06Source\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
@@ -395,7 +495,16 @@ const file_leat_type_v1_source_proto_rawDesc = "" +
 	"\afolders\x18\x05 \x03(\tR\afolders\x12\x14\n" +
 	"\x05files\x18\x06 \x03(\tR\x05files\x12\x18\n" +
 	"\ainclude\x18\a \x03(\tR\ainclude\x12\x18\n" +
-	"\aexclude\x18\b \x03(\tR\aexclude\"\x9d\x01\n" +
+	"\aexclude\x18\b \x03(\tR\aexclude\x12\x14\n" +
+	"\x05chart\x18\t \x01(\tR\x05chart\x12\x14\n" +
+	"\x05mount\x18\n" +
+	" \x01(\tR\x05mount\x121\n" +
+	"\x05layer\x18\v \x01(\v2\x1b.leat.type.v1.ArtifactLayerR\x05layer\"X\n" +
+	"\rArtifactLayer\x12\x1d\n" +
+	"\n" +
+	"media_type\x18\x01 \x01(\tR\tmediaType\x12\x12\n" +
+	"\x04copy\x18\x02 \x01(\bR\x04copy\x12\x14\n" +
+	"\x05files\x18\x03 \x01(\bR\x05files\"\x9d\x01\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12!\n" +
@@ -418,19 +527,21 @@ func file_leat_type_v1_source_proto_rawDescGZIP() []byte {
 	return file_leat_type_v1_source_proto_rawDescData
 }
 
-var file_leat_type_v1_source_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_leat_type_v1_source_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_leat_type_v1_source_proto_goTypes = []any{
-	(*GitRef)(nil),   // 0: leat.type.v1.GitRef
-	(*Source)(nil),   // 1: leat.type.v1.Source
-	(*Snapshot)(nil), // 2: leat.type.v1.Snapshot
+	(*GitRef)(nil),        // 0: leat.type.v1.GitRef
+	(*Source)(nil),        // 1: leat.type.v1.Source
+	(*ArtifactLayer)(nil), // 2: leat.type.v1.ArtifactLayer
+	(*Snapshot)(nil),      // 3: leat.type.v1.Snapshot
 }
 var file_leat_type_v1_source_proto_depIdxs = []int32{
 	0, // 0: leat.type.v1.Source.ref:type_name -> leat.type.v1.GitRef
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2, // 1: leat.type.v1.Source.layer:type_name -> leat.type.v1.ArtifactLayer
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_leat_type_v1_source_proto_init() }
@@ -451,7 +562,7 @@ func file_leat_type_v1_source_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_type_v1_source_proto_rawDesc), len(file_leat_type_v1_source_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

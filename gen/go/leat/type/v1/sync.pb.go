@@ -277,7 +277,10 @@ type SyncPolicy struct {
 	// namespace. Empty: the cluster's default, or the agent itself if there is no default.
 	ServiceAccount string `protobuf:"bytes,10,opt,name=service_account,json=serviceAccount,proto3" json:"service_account,omitempty"`
 	// How to judge objects of kinds that Leat does not know, or differently from Leat. At most 64.
-	HealthRules   []*HealthRule `protobuf:"bytes,11,rep,name=health_rules,json=healthRules,proto3" json:"health_rules,omitempty"`
+	HealthRules []*HealthRule `protobuf:"bytes,11,rep,name=health_rules,json=healthRules,proto3" json:"health_rules,omitempty"`
+	// Capability words, such as "render:helm". An agent that does not know one of them leaves the
+	// service unchanged. The hub sets them in plans; in a service's spec they must be empty.
+	Requires      []string `protobuf:"bytes,12,rep,name=requires,proto3" json:"requires,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -385,6 +388,13 @@ func (x *SyncPolicy) GetServiceAccount() string {
 func (x *SyncPolicy) GetHealthRules() []*HealthRule {
 	if x != nil {
 		return x.HealthRules
+	}
+	return nil
+}
+
+func (x *SyncPolicy) GetRequires() []string {
+	if x != nil {
+		return x.Requires
 	}
 	return nil
 }
@@ -1160,7 +1170,7 @@ var File_leat_type_v1_sync_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_sync_proto_rawDesc = "" +
 	"\n" +
-	"\x17leat/type/v1/sync.proto\x12\fleat.type.v1\x1a\x1egoogle/protobuf/duration.proto\"\xa9\x04\n" +
+	"\x17leat/type/v1/sync.proto\x12\fleat.type.v1\x1a\x1egoogle/protobuf/duration.proto\"\xc5\x04\n" +
 	"\n" +
 	"SyncPolicy\x12-\n" +
 	"\x05drift\x18\x01 \x01(\x0e2\x17.leat.type.v1.DriftModeR\x05drift\x120\n" +
@@ -1175,7 +1185,8 @@ const file_leat_type_v1_sync_proto_rawDesc = "" +
 	"\x05tests\x18\t \x01(\v2\x13.leat.type.v1.TestsR\x05tests\x12'\n" +
 	"\x0fservice_account\x18\n" +
 	" \x01(\tR\x0eserviceAccount\x12;\n" +
-	"\fhealth_rules\x18\v \x03(\v2\x18.leat.type.v1.HealthRuleR\vhealthRules\"\x84\x01\n" +
+	"\fhealth_rules\x18\v \x03(\v2\x18.leat.type.v1.HealthRuleR\vhealthRules\x12\x1a\n" +
+	"\brequires\x18\f \x03(\tR\brequires\"\x84\x01\n" +
 	"\x0eObjectSelector\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +

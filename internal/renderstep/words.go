@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package renderstep
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// StepsWord is the capability word of agents that mount sources into one tree and carry out render
+// steps on it.
+const StepsWord = wordPrefix + "steps"
+
+const wordPrefix = "render:"
+
+// Words returns the capability words of an agent that carries out steps with these renderers,
+// sorted: [StepsWord], and one word for each renderer but plain and kustomize, which every agent
+// has.
+//
+// Agents report the words, and the hub withholds from an agent what needs a word that it does not
+// report. They are a contract between versions: a word is never given another meaning.
+func Words(renderers ...Renderer) []string {
+	words := map[string]bool{StepsWord: true}
+	for _, r := range renderers {
+		if word := r.Word(); word != "" {
+			words[word] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(words))
+}
+
+// Word returns the capability word of agents that have the renderer, such as "render:helm". It is
+// empty for renderers that every agent has.
+func (r Renderer) Word() string {
+	if !r.ProducesText() {
+		return ""
+	}
+	return wordPrefix + string(r)
+}
+
+// WordsKnown returns every word that this version can give a meaning to, sorted. What an agent
+// reports is what its own renderers can do, which may be less.
+func WordsKnown() []string { return Words(Helm, Liquid, Jsonnet, CUE, WASM) }
+
+// Ability returns what an agent with the capability word can do, as a phrase that follows "can".
+func Ability(word string) string {
+	if renderer, ok := strings.CutPrefix(word, wordPrefix); ok && word != StepsWord {
+		return "render " + renderer
+	}
+	if word == StepsWord {
+		return "carry out render steps"
+	}
+	return "do " + word
+}
