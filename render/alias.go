@@ -25,13 +25,13 @@ const perValue = 8
 // separator.
 const maxSeparators = 250_000
 
-// checkAliases returns a *LimitError if the documents of a text are larger than limit once their
+// CheckAliases returns a *LimitError if the documents of a text are larger than limit once their
 // aliases are expanded. It accepts text that is not YAML, because the decoder reports that better.
 //
 // Kustomize splits a text into documents before it decodes them. So it decodes documents behind one
-// that ends a decoder of the whole text. If the whole text cannot be decoded, checkAliases checks
+// that ends a decoder of the whole text. If the whole text cannot be decoded, CheckAliases checks
 // each document alone.
-func checkAliases(text []byte, limit int64) error {
+func CheckAliases(text []byte, limit int64) error {
 	if bytes.IndexByte(text, '&') < 0 || bytes.IndexByte(text, '*') < 0 {
 		return nil // an alias needs both
 	}
@@ -44,7 +44,7 @@ func checkAliases(text []byte, limit int64) error {
 		}
 	}
 	if total > limit {
-		return exceeded(LimitText, "YAML aliases make it larger than %s; write out what they stand for, or repeat less of it", size(limit))
+		return exceeded(LimitText, "YAML aliases make it larger than %s; write out what they stand for, or repeat less of it", sizeText(limit))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
 )
 
@@ -43,7 +44,7 @@ func BenchmarkPlain(b *testing.B) {
 	files := render.NewFiles(content)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := inProcess().Objects(b.Context(), files, "", render.Plain, nil); err != nil {
+		if _, err := inProcess().Objects(b.Context(), files, "", renderstep.Plain, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -83,7 +83,7 @@ func (x *expansion) text(s string, depth int) (expanded, rest string, err error)
 // expression evaluates the expression at the beginning of s.
 func (x *expansion) expression(s string, depth int) (value, rest string, err error) {
 	if depth > maxNesting {
-		return "", "", fmt.Errorf("%s: defaults are nested too deeply", excerpt(s))
+		return "", "", fmt.Errorf("%s: defaults are nested too deeply", Excerpt(s))
 	}
 	name := variableName(s[len("${"):])
 	rest = s[len("${")+len(name):]
@@ -100,7 +100,7 @@ func (x *expansion) expression(s string, depth int) (value, rest string, err err
 		return value, strings.TrimPrefix(rest, "}"), err
 	}
 	return "", "", fmt.Errorf("%s is not a variable: write ${NAME} or ${NAME:-default}, $${ for a ${ that stays, or leave the object as it is "+
-		"with the annotation %s: %s", excerpt(s), SubstituteAnnotation, substituteDisabled)
+		"with the annotation %s: %s", Excerpt(s), SubstituteAnnotation, substituteDisabled)
 }
 
 // value returns the value of a variable without a default.
@@ -153,8 +153,8 @@ func variableName(s string) string {
 	return s[:end]
 }
 
-// excerpt returns the beginning of a manifest's text, for a message.
-func excerpt(s string) string {
+// Excerpt returns the beginning of a manifest's text, for a message.
+func Excerpt(s string) string {
 	const enough = 40
 	if line, _, cut := strings.Cut(s, "\n"); cut {
 		s = line + "…"

@@ -3,10 +3,5 @@
 
 package render
 
-import "sigs.k8s.io/kustomize/kyaml/filesys"
-
-// CheckReferences runs the check that content must pass before kustomize sees it.
-func CheckReferences(files *Files, folder string) error { return checkReferences(files, folder) }
-
-// FileSystem returns what kustomize sees of files.
-func FileSystem(files *Files) filesys.FileSystem { return newFileSystem(files) }
+// Variables returns what the substitution was made of.
+func (s *Substitution) Variables() Variables { return s.variables }

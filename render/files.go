@@ -22,13 +22,6 @@ type Files struct {
 	content  map[string][]byte
 	origin   map[string]string // by the name through a link: the target
 	dangling map[string]string // by the name of a link to nothing: the target
-	except   string            // a folder whose files are not manifests; "" excludes nothing
-}
-
-// Except returns the same files without the manifests of a folder. It affects only folders without
-// a kustomization: a kustomization may still name the excluded files.
-func (f *Files) Except(folder string) *Files {
-	return &Files{content: f.content, origin: f.origin, dangling: f.dangling, except: strings.TrimPrefix(path.Clean("/"+folder), "/")}
 }
 
 // maxHops bounds a chain of symbolic links.
@@ -57,7 +50,7 @@ func Read(r *bundle.Reader, limits Limits) (*Files, error) {
 			return nil, fmt.Errorf("read bundle: %w", err)
 		}
 		if room -= int64(len(content)); room < 0 {
-			return nil, exceeded(LimitBytes, "the source has more than %s; select less of it with folders, or leave files out with .leatignore", size(limits.Bytes))
+			return nil, exceeded(LimitBytes, "the source has more than %s; select less of it with folders, or leave files out with .leatignore", sizeText(limits.Bytes))
 		}
 		files.content[entry.Name] = content
 	}
@@ -136,28 +129,6 @@ func step(links map[string]string, name string) (string, bool) {
 		}
 	}
 	return name, false
-}
-
-// folder cleans the name of a folder of the bundle ("" for the root), and returns an error if it
-// does not exist.
-func (f *Files) folder(name string) (string, error) {
-	clean := strings.TrimPrefix(path.Clean("/"+name), "/")
-	if clean == "" || f.hasFolder(clean) {
-		return clean, nil
-	}
-	if _, ok := f.content[clean]; ok {
-		return "", &Error{Path: name, Cause: errors.New("is a file, want a folder")}
-	}
-	return "", &Error{Path: name, Cause: errors.New("the bundle holds no such folder")}
-}
-
-func (f *Files) hasFolder(name string) bool {
-	for file := range f.content {
-		if file != name && isBelow(file, name) {
-			return true
-		}
-	}
-	return false
 }
 
 // isBelow reports whether name is folder or in it. Everything is below "".

@@ -4,105 +4,13 @@
 package render_test
 
 import (
-	"errors"
-	"net/http"
-	"os"
 	"runtime/debug"
-	"strings"
-	"sync/atomic"
 	"testing"
 
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderers"
 )
-
-// recording rejects requests, and counts them.
-type recording struct{ requests atomic.Int64 }
-
-// RoundTrip implements http.RoundTripper.
-func (r *recording) RoundTrip(*http.Request) (*http.Response, error) {
-	r.requests.Add(1)
-	return nil, errors.New("refused")
-}
-
-// recordingDisk records the files outside the bundle that kustomize reads. Asking for a file that
-// the file system does not have is harmless.
-type recordingDisk struct {
-	filesys.FileSystem
-	outside []string
-}
-
-// ReadFile implements filesys.FileSystem.
-func (d *recordingDisk) ReadFile(name string) ([]byte, error) {
-	content, err := d.FileSystem.ReadFile(name)
-	if err == nil && !strings.HasPrefix(name, "/bundle/") {
-		d.outside = append(d.outside, name)
-	}
-	return content, err
-}
-
-// FuzzReferences compares the check of kustomizations with the library. For content that passes the
-// check, kustomize must not dial, look for git, or read outside the bundle. Two files are fuzzed: a
-// kustomization, and a file that it may name in any field.
-func FuzzReferences(f *testing.F) {
-	for _, content := range remoteFiles() {
-		var first, second string
-		for name, text := range content {
-			if strings.Contains(name, "ustomization") && !strings.Contains(name, "/") {
-				first = text
-			} else {
-				second = text
-			}
-		}
-		first, second = strings.ReplaceAll(first, "URLREST", "://h.test/x"), strings.ReplaceAll(second, "URLREST", "://h.test/x")
-		f.Add(strings.ReplaceAll(first, "URL", "http://h.test/x"), strings.ReplaceAll(second, "URL", "http://h.test/x"))
-	}
-	for _, target := range []string{"git@h.test:a/b", "git::./a", "file:///a", "u@h/a/b", "github.com/a/b", "../a", "/a", "./b", "b/../b", "g.yaml"} {
-		f.Add("resources: ['"+target+"']\n", "")
-		f.Add("components: ["+target+"]\ngenerators: [g.yaml]\n", "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: g}\nfiles: ["+target+"]\n")
-	}
-	transport := &recording{}
-	http.DefaultTransport = transport
-	if err := os.Unsetenv("PATH"); err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, first, second string) {
-		content := map[string][]byte{
-			"kustomization.yaml": []byte(first), "g.yaml": []byte(second), "b/kustomization.yaml": []byte(second), "b/a.yaml": []byte(configMap("b")),
-			"a.yaml": []byte(configMap("a")),
-		}
-		if render.CheckReferences(render.NewFiles(content), "") != nil {
-			return
-		}
-		disk := &recordingDisk{FileSystem: render.FileSystem(render.NewFiles(content))}
-		before := transport.requests.Load()
-		err := runKustomize(disk)
-		if n := transport.requests.Load() - before; n > 0 {
-			t.Errorf("%d requests; kustomize says %v", n, err)
-		}
-		if err != nil && strings.Contains(err.Error(), "no 'git' program on path") {
-			t.Errorf("looks for git: %v", err)
-		}
-		for _, name := range disk.outside {
-			t.Errorf("reads %s", name)
-		}
-	})
-}
-
-func runKustomize(disk filesys.FileSystem) (err error) {
-	defer func() {
-		if failure := recover(); failure != nil {
-			err = errors.New("panic")
-		}
-	}()
-	o := krusty.MakeDefaultOptions()
-	o.LoadRestrictions = types.LoadRestrictionsNone
-	_, err = krusty.MakeKustomizer(o).Run(disk, "/bundle")
-	return err
-}
 
 // FuzzAliases renders any YAML, as it is and through kustomize. The limits bound the allocations,
 // however small the text is.
@@ -116,13 +24,13 @@ func FuzzAliases(f *testing.F) {
 		if len(text) > 64<<10 {
 			return
 		}
-		engine := render.Engine{Builder: render.InProcess{Limits: render.Limits{Text: 1 << 20}}, Limits: render.Limits{Text: 1 << 20}}
+		engine := engine{renderers.Engine(render.Limits{Text: 1 << 20})}
 		for _, content := range []map[string][]byte{
 			{"a.yaml": []byte(text)},
 			{"kustomization.yaml": []byte("resources: [a.yaml]\n"), "a.yaml": []byte(text)},
 		} {
 			took := allocated(func() {
-				_, _ = engine.Objects(t.Context(), render.NewFiles(content), "", render.Auto, render.NewSubstitution(render.Variables{}))
+				_, _ = engine.Objects(t.Context(), render.NewFiles(content), "", renderstep.Auto, render.NewSubstitution(render.Variables{}))
 			})
 			const most = 1 << 30
 			if took > most {

@@ -138,7 +138,7 @@ func newBudget(limits Limits) *budget {
 // addText counts bytes of manifests.
 func (b *budget) addText(bytes int64) error {
 	if b.text += bytes; b.text > b.limits.Text {
-		return exceeded(LimitText, "the manifests of the service have more than %s; split the service", size(b.limits.Text))
+		return exceeded(LimitText, "the manifests of the service have more than %s; split the service", sizeText(b.limits.Text))
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (b *budget) addObject(fields map[string]any, encoded int) error {
 		return exceeded(LimitObjects, "the service has more than %d objects; split the service", b.limits.Objects)
 	}
 	if encoded > b.limits.ObjectBytes {
-		return exceeded(LimitObject, "the object has more than %s, which no API server accepts", size(int64(b.limits.ObjectBytes)))
+		return exceeded(LimitObject, "the object has more than %s, which no API server accepts", sizeText(int64(b.limits.ObjectBytes)))
 	}
 	return b.addValue(fields, 0)
 }
@@ -180,8 +180,8 @@ func (b *budget) addValue(value any, depth int) error {
 	return nil
 }
 
-// size formats a number of bytes for people.
-func size(bytes int64) string {
+// sizeText formats a number of bytes for people.
+func sizeText(bytes int64) string {
 	switch {
 	case bytes >= 1<<20:
 		return fmt.Sprintf("%d MiB", bytes>>20)

@@ -5,16 +5,64 @@ package render
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 )
 
-// masked replaces a secret.
-const masked = "(masked)"
+const (
+	// masked replaces a secret.
+	masked = "(masked)"
+	// shortLine is the length up to which a single line of a multi-line secret is not masked: it
+	// might be just a bracket.
+	shortLine = 8
+	// shortSecret is the length up to which a secret is looked for as a whole text only, and not
+	// inside of longer ones: "1" is part of most of them.
+	shortSecret = 3
+	// telling is the length from which a secret that stands in an object's metadata was put there.
+	// A shorter one may equal a common word.
+	telling = 8
+)
 
-// shortLine is the length up to which a single line of a multi-line secret is not masked: it might
-// be just a bracket.
-const shortLine = 8
+// Tainted reports whether a value of an object contains a secret. Other values with the same text
+// count, too. A nil Substitution taints nothing.
+func (s *Substitution) Tainted(value any) bool {
+	if s == nil || len(s.tainted) == 0 {
+		return false
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), s.Tainted)
+	case []any:
+		return slices.ContainsFunc(v, s.Tainted)
+	case nil:
+		return false
+	default:
+		_, tainted := s.tainted[fmt.Sprint(v)]
+		return tainted
+	}
+}
+
+// Taint adds the tainted texts of a render in another process.
+func (s *Substitution) Taint(texts []string) {
+	for _, text := range texts {
+		s.tainted[text] = struct{}{}
+	}
+}
+
+func (s *Substitution) taintedTexts() []string { return slices.Sorted(maps.Keys(s.tainted)) }
+
+// Reveals reports whether the text contains a secret, as it is or encoded. A nil Substitution has no
+// secrets.
+func (s *Substitution) Reveals(text string) bool {
+	return s != nil && slices.ContainsFunc(s.forms, func(form string) bool { return strings.Contains(text, form) })
+}
 
 // Mask replaces the secrets in a text from another source. Of a multi-line secret it also replaces
 // each single line, because the text may begin in the middle of the secret. A nil Substitution has
@@ -23,11 +71,8 @@ func (s *Substitution) Mask(text string) string {
 	if s == nil {
 		return text
 	}
-	var all []string
+	all := slices.Clone(s.forms)
 	for _, secret := range s.variables.Secrets {
-		if secret != "" {
-			all = append(all, secret)
-		}
 		for line := range strings.Lines(secret) {
 			if line = strings.TrimSpace(line); len(line) > shortLine {
 				all = append(all, line)
@@ -40,4 +85,111 @@ func (s *Substitution) Mask(text string) string {
 		text = strings.ReplaceAll(text, secret, masked)
 	}
 	return text
+}
+
+// maskError returns an error whose message holds no secret. A nil Substitution has no secrets.
+func (s *Substitution) maskError(err error) error {
+	if _, isVariable := errors.AsType[*VariableError](err); isVariable || !s.Reveals(err.Error()) {
+		return err // the former names variables and objects, and no values
+	}
+	if limit, ok := errors.AsType[*LimitError](err); ok {
+		hidden := *limit
+		hidden.Path, hidden.Message = s.Mask(limit.Path), s.Mask(limit.Message)
+		return &hidden
+	}
+	if invalid, ok := errors.AsType[*Error](err); ok {
+		return &Error{Path: s.Mask(invalid.Path), Document: invalid.Document, Cause: errors.New(s.Mask(invalid.Cause.Error()))}
+	}
+	return errors.New(s.Mask(err.Error()))
+}
+
+// secretForms returns the secrets as texts of manifests contain them: as they are, and in the
+// encodings that templates and manifests use.
+func secretForms(secrets map[string]string) []string {
+	forms := map[string]bool{}
+	for _, secret := range secrets {
+		if secret == "" {
+			continue
+		}
+		forms[secret] = true
+		if len(secret) <= shortSecret {
+			continue // its encodings are common words
+		}
+		quoted, err := json.Marshal(secret)
+		if err == nil {
+			forms[string(quoted[1:len(quoted)-1])] = true
+		}
+		for _, form := range []string{
+			base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
+			hex.EncodeToString([]byte(secret)), url.QueryEscape(secret), url.PathEscape(secret),
+		} {
+			forms[form] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(forms))
+}
+
+// findSecrets taints the texts of objects that contain a secret. It is for objects of renderers that
+// were given the configuration: nobody knows which of their texts came from it. It returns an
+// *Error if a secret is shown to people.
+func (s *Substitution) findSecrets(objects []Object) error {
+	if len(s.forms) == 0 {
+		return nil
+	}
+	for _, o := range objects {
+		for key, value := range o.Object {
+			shown := key == "apiVersion" || key == "kind" || key == "metadata"
+			if !s.findIn(value, shown) {
+				return &Error{Path: o.Path, Document: o.Document, Cause: fmt.Errorf(
+					"%s: %s holds a secret of the configuration, and is shown to people; use a value instead", o.GetKind(), key)}
+			}
+		}
+	}
+	return nil
+}
+
+// findIn taints the texts below a value. It returns false if one of them may not hold a secret.
+func (s *Substitution) findIn(value any, shown bool) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, item := range v {
+			if !s.findIn(item, shown) {
+				return false
+			}
+		}
+	case []any:
+		for _, item := range v {
+			if !s.findIn(item, shown) {
+				return false
+			}
+		}
+	case nil, bool:
+	default:
+		text := fmt.Sprint(v)
+		form, found := s.holds(text)
+		if found && shown && len(form) >= telling {
+			return false
+		}
+		if found {
+			s.tainted[text] = struct{}{}
+		}
+	}
+	return true
+}
+
+// holds returns the secret that a text contains, also inside of base64.
+func (s *Substitution) holds(text string) (form string, found bool) {
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	for _, form := range s.forms {
+		if len(form) <= shortSecret {
+			if text == form || err == nil && string(decoded) == form {
+				return form, true
+			}
+			continue
+		}
+		if strings.Contains(text, form) || err == nil && strings.Contains(string(decoded), form) {
+			return form, true
+		}
+	}
+	return "", false
 }

@@ -5,62 +5,131 @@ package render
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"io"
+	"fmt"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/klauspost/compress/zstd"
 )
 
 const (
-	// maxRemembered bounds the failures that a Memo remembers.
+	// maxRemembered bounds the failures and the outputs that a Memo remembers, in number.
 	maxRemembered = 1000
-	// firstPause is the pause before content that took too much memory or time is built again. It
+	// maxOutputs bounds the compressed bytes of those outputs.
+	maxOutputs = 16 << 20
+	// firstPause is the pause before content that took too much memory or time is rendered again. It
 	// doubles with each further failure, up to lastPause.
 	firstPause, lastPause = time.Minute, time.Hour
 )
 
-// Memo is a Builder that remembers the failures of another Builder, so that a bad commit costs one
-// build instead of one at each reconciliation. It remembers an *Error, and a *LimitError that
-// depends on the content alone, for as long as there is room. After a *LimitError of memory or time
-// it builds the same content again after a minute, and then after longer and longer pauses of up to
-// an hour. It does not remember builds that succeed. The zero Memo is not usable. Its methods are
-// safe for concurrent use.
+// Memo is a Renderer that remembers what another Renderer answered, so that unchanged content costs
+// no render, and a bad commit costs one instead of one at each reconciliation. It remembers outputs,
+// compressed, as long as there is room: the least recently used is dropped first. It remembers an
+// *Error, and a *LimitError that depends on the content alone. After a *LimitError of memory or time
+// it renders the same content again after a minute, and then after longer and longer pauses of up to
+// an hour. The zero Memo is not usable. Its methods are safe for concurrent use.
 type Memo struct {
-	builder Builder
+	renderer Renderer
+	limits   Limits
 
 	mu       sync.Mutex // guards what follows
 	failures map[key]failure
+	outputs  *simplelru.LRU[key, []byte] // encoded and compressed
+	bytes    int                         // of all outputs
+	asked    *simplelru.LRU[key, Asked]  // by the key of an input without facts: what its render asked
 }
-
-// key is the SHA-256 of the files and the folder of a build. It does not cover the engine and its
-// limits, which do not change during the life of the process.
-type key [sha256.Size]byte
 
 type failure struct {
 	err      error
-	attempts int       // builds that failed
+	attempts int       // renders that failed
 	last     time.Time // when the failure was used last
 	retryAt  time.Time // zero: never
 }
 
-// NewMemo returns a Memo that remembers nothing yet.
-func NewMemo(builder Builder) *Memo {
-	return &Memo{builder: builder, failures: map[key]failure{}}
+// NewMemo returns a Memo that remembers nothing yet. Limits are those of the renderer.
+func NewMemo(renderer Renderer, limits Limits) (*Memo, error) {
+	m := &Memo{renderer: renderer, limits: limits, failures: map[key]failure{}}
+	var err, askedErr error
+	m.outputs, err = simplelru.NewLRU(maxRemembered, func(_ key, output []byte) { m.bytes -= len(output) })
+	m.asked, askedErr = simplelru.NewLRU[key, Asked](maxRemembered, nil)
+	return m, errors.Join(err, askedErr)
 }
 
-// Build implements Builder. It does not merge concurrent builds of the same content.
-func (m *Memo) Build(ctx context.Context, files *Files, folder string) ([]byte, error) {
-	k := keyOf(files, folder)
-	known := m.lookUp(k)
-	if known.err != nil && (known.retryAt.IsZero() || time.Now().Before(known.retryAt)) {
-		return nil, known.err
+// Render implements Renderer. It does not merge concurrent renders of the same content.
+func (m *Memo) Render(ctx context.Context, in Input) (Output, error) {
+	files, err := in.Files.sum()
+	if err != nil {
+		return Output{}, err
 	}
-	text, err := m.builder.Build(ctx, files, folder)
-	return text, m.note(k, known.attempts, err)
+	bare := in.key(files, Asked{})
+	k := in.key(files, m.askedBy(bare))
+	known, output := m.lookUp(k)
+	if known.err != nil && (known.retryAt.IsZero() || time.Now().Before(known.retryAt)) {
+		return Output{}, known.err
+	}
+	if output != nil {
+		return m.decode(output)
+	}
+	out, err := m.renderer.Render(ctx, in)
+	if err != nil {
+		return Output{}, m.note(k, known.attempts, err)
+	}
+	m.keep(bare, in.key(files, out.Asked), out)
+	return out, nil
 }
 
-func (m *Memo) lookUp(k key) failure {
+// askedBy returns what the render of an input asked last time, by the input's key without facts. It
+// returns everything for an unknown input.
+func (m *Memo) askedBy(bare key) Asked {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if asked, ok := m.asked.Get(bare); ok {
+		return asked
+	}
+	return Asked{Facts: true, APIVersions: true, Lookups: true}
+}
+
+// decode returns a copy of an output.
+func (m *Memo) decode(output []byte) (Output, error) {
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(m.limits.EncodedLimit())))
+	if err != nil {
+		return Output{}, fmt.Errorf("read remembered objects: %w", err)
+	}
+	defer decoder.Close()
+	text, err := decoder.DecodeAll(output, nil)
+	if err != nil {
+		return Output{}, fmt.Errorf("read remembered objects: %w", err)
+	}
+	return DecodeOutput(text, m.limits)
+}
+
+// keep remembers an output. It drops others to make room.
+func (m *Memo) keep(bare, k key, out Output) {
+	var compressed []byte
+	if text, err := out.Encode(); err == nil {
+		if encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true)); err == nil {
+			compressed = encoder.EncodeAll(text, nil)
+			_ = encoder.Close()
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.failures, k)
+	m.asked.Add(bare, out.Asked)
+	if compressed == nil || len(compressed) > maxOutputs {
+		return
+	}
+	m.outputs.Remove(k)
+	m.outputs.Add(k, compressed)
+	for m.bytes += len(compressed); m.bytes > maxOutputs; {
+		m.outputs.RemoveOldest()
+	}
+}
+
+// lookUp returns what is known of an input: a failure, an output, or neither.
+func (m *Memo) lookUp(k key) (failure, []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known, ok := m.failures[k]
@@ -68,20 +137,18 @@ func (m *Memo) lookUp(k key) failure {
 		known.last = time.Now()
 		m.failures[k] = known
 	}
-	return known
+	output, _ := m.outputs.Get(k)
+	return known, output
 }
 
-// note remembers err after attempts failed builds, and returns it with the time when the content is
-// built again.
+// note remembers err after attempts failed renders, and returns it with the time when the content is
+// rendered again.
 func (m *Memo) note(k key, attempts int, err error) error {
 	limit, isLimit := errors.AsType[*LimitError](err)
 	_, isError := errors.AsType[*Error](err)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !isLimit && !isError {
-		if err == nil {
-			delete(m.failures, k)
-		}
 		return err
 	}
 	now := time.Now()
@@ -118,13 +185,4 @@ func (m *Memo) forgetOldestLocked() {
 		}
 	}
 	delete(m.failures, oldest)
-}
-
-// keyOf returns the key of a build of folder in files.
-func keyOf(files *Files, folder string) (k key) {
-	sum := sha256.New()
-	_, _ = io.WriteString(sum, folder+"\x00") // names do not contain a zero byte; a hash never fails
-	_ = files.Encode(sum)
-	sum.Sum(k[:0])
-	return k
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,7 +50,7 @@ func (p parser) parse(name string, content []byte) ([]Object, error) {
 }
 
 func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
-	if err := errors.Join(checkSeparators(text), checkAliases(text, p.budget.limits.Text)); err != nil {
+	if err := errors.Join(checkSeparators(text), CheckAliases(text, p.budget.limits.Text)); err != nil {
 		return nil, err
 	}
 	// Strict mode rejects a duplicate key, which is a mistake whose first value would be dropped
@@ -83,6 +84,24 @@ func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
 	return p.flatten(object, len(encoded))
 }
 
+// object checks and counts an object that was read before, and replaces its variables.
+func (p parser) object(o Object) error {
+	encoded, err := json.Marshal(o.Object)
+	if err == nil {
+		err = p.budget.addText(int64(len(encoded)))
+	}
+	if err == nil {
+		err = p.substitute(o.Unstructured, nil)
+	}
+	if err == nil {
+		_, err = p.flatten(o.Unstructured, len(encoded))
+	}
+	if err != nil {
+		return &Error{Path: o.Path, Document: o.Document, Cause: err}
+	}
+	return nil
+}
+
 func (p parser) substitute(object *unstructured.Unstructured, text []byte) error {
 	if p.substitution == nil {
 		return nil
@@ -98,6 +117,7 @@ func (p parser) substitute(object *unstructured.Unstructured, text []byte) error
 // of the object's bytes as JSON.
 func (p parser) flatten(object *unstructured.Unstructured, encoded int) ([]*unstructured.Unstructured, error) {
 	if !object.IsList() {
+		dropNulls(object)
 		if err := p.budget.addObject(object.Object, encoded); err != nil {
 			return nil, err
 		}
@@ -143,6 +163,13 @@ func check(object *unstructured.Unstructured) error {
 		return nil
 	}
 	return fmt.Errorf("%s has no metadata.name", object.GetKind())
+}
+
+// dropNulls removes the fields of metadata that are null. Templates write them for an empty map or
+// an empty namespace, and the API server takes them for absent.
+func dropNulls(object *unstructured.Unstructured) {
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	maps.DeleteFunc(metadata, func(_ string, value any) bool { return value == nil })
 }
 
 // checkMetadata rejects values that YAML does not read as text, such as n, yes or 1.0 without

@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-
-	"sigs.k8s.io/kustomize/api/konfig"
 )
 
 // recognize returns the error of a file that was read as a manifest and is not one. If the file
@@ -23,15 +21,15 @@ func (f *Files) recognize(name string, err error) error {
 	}
 	recognized := *invalid
 	folder := path.Dir(name)
-	if slices.Contains(konfig.RecognizedKustomizationFileNames(), path.Base(name)) {
+	if slices.Contains(KustomizationFiles(), path.Base(name)) {
 		recognized.Cause = fmt.Errorf("is a kustomization, and the service's folder above it holds none; make %s the path of the source, "+
 			"list it under resources of a kustomization.yaml in the service's folder, or leave it out with the source's exclude", folder)
 		return &recognized
 	}
 	for ; ; folder = path.Dir(folder) {
 		if _, isChart := f.content[path.Join(folder, "Chart.yaml")]; isChart {
-			recognized.Cause = fmt.Errorf("is part of the Helm chart in %s, and charts are not rendered; put what helm template makes of it "+
-				"into the repository, or leave the chart out with the source's exclude", folder)
+			recognized.Cause = fmt.Errorf("is part of the Helm chart in %s, which the service's folder above it does not render; make %s the path of "+
+				"a source or of a render step, or leave the chart out with the source's exclude", folder, folder)
 			return &recognized
 		}
 		if folder == "." {
@@ -39,7 +37,7 @@ func (f *Files) recognize(name string, err error) error {
 		}
 	}
 	if bytes.Contains(f.content[name], []byte("{{")) {
-		recognized.Cause = fmt.Errorf("looks like a template, and templates are not rendered; put what they make into the repository, "+
+		recognized.Cause = fmt.Errorf("looks like a template of a Helm chart, but no folder above it holds Chart.yaml; add that to the source, "+
 			"or leave the file out with the source's exclude: %w", invalid.Cause)
 		return &recognized
 	}

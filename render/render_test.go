@@ -5,19 +5,21 @@ package render_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderers"
 )
 
 // files reads a map as a bundle; a content that begins with "-> " is a symbolic link.
@@ -47,9 +49,24 @@ func files(t *testing.T, content map[string]string) *render.Files {
 	return read
 }
 
-// inProcess returns an engine that builds in this process.
-func inProcess() *render.Engine {
-	return &render.Engine{Builder: render.InProcess{}}
+// engine renders a folder in this process, as one step.
+type engine struct{ *render.Engine }
+
+// inProcess returns an engine without limits of its own.
+func inProcess() engine { return engine{renderers.Engine(render.Limits{})} }
+
+// Objects renders a folder with the variables of s, which then knows their secrets in the objects.
+func (e engine) Objects(ctx context.Context, files *render.Files, folder string, renderer renderstep.Renderer, s *render.Substitution) ([]render.Object, error) {
+	in := render.Input{Files: files, Folder: folder, Steps: []renderstep.Step{{Renderer: renderer}}}
+	if s != nil {
+		variables := s.Variables()
+		in.Variables = &variables
+	}
+	out, err := e.Render(ctx, in)
+	if err == nil && s != nil {
+		s.Taint(out.Tainted)
+	}
+	return out.Objects, err
 }
 
 func configMap(name string) string {
@@ -63,7 +80,7 @@ func TestObjects(t *testing.T) {
 	for name, test := range map[string]struct {
 		files    map[string]string
 		folder   string
-		renderer render.Renderer
+		renderer renderstep.Renderer
 		want     []string
 	}{
 		"every file below, in order": {
@@ -99,11 +116,11 @@ func TestObjects(t *testing.T) {
 				"extra/b.yaml":            configMap("b"),
 				"patches/p.yaml":          "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {patched: yes}\n",
 			},
-			folder: "app", want: []string{"ConfigMap a", "ConfigMap g", "ConfigMap b"},
+			folder: "app", want: []string{"ConfigMap a", "ConfigMap b", "ConfigMap g"},
 		},
 		"plain although there is a kustomization": {
 			files:    map[string]string{"a.yaml": configMap("a"), "sub/kustomization.yaml": kustomization + "metadata: {name: k}\n"},
-			renderer: render.Plain, want: []string{"ConfigMap a", "Kustomization.kustomize.config.k8s.io k"},
+			renderer: renderstep.Plain, want: []string{"ConfigMap a", "Kustomization.kustomize.config.k8s.io k"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +145,7 @@ func TestErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		files    map[string]string
 		folder   string
-		renderer render.Renderer
+		renderer renderstep.Renderer
 		want     []string // parts of the message
 	}{
 		"no YAML":          {files: map[string]string{"a.yaml": configMap("a") + "---\nkind: [\n"}, want: []string{"a.yaml: document 2:", "line"}},
@@ -140,7 +157,7 @@ func TestErrors(t *testing.T) {
 			files: map[string]string{
 				"web/Chart.yaml": "apiVersion: v2\nname: web\n", "web/templates/a.yaml": "kind: A\nmetadata:\n  name: {{ .Release.Name }}\n",
 			},
-			want: []string{"web/Chart.yaml: document 1: is part of the Helm chart in web", "helm template", "exclude"},
+			want: []string{"web/Chart.yaml: document 1: is part of the Helm chart in web", "make web the path", "exclude"},
 		},
 		"template of a Helm chart": {
 			files:  map[string]string{"web/Chart.yaml": "", "web/templates/a.yaml": "kind: A\nmetadata:\n  name: {{ .Release.Name }}\n"},
@@ -167,7 +184,7 @@ func TestErrors(t *testing.T) {
 		"bad item":           {files: map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap}]\n"}, want: []string{"item 1", "no metadata.name"}},
 		"no such folder":     {files: map[string]string{"a.yaml": ""}, folder: "b", want: []string{"b: the bundle holds no such folder"}},
 		"folder is a file":   {files: map[string]string{"a.yaml": ""}, folder: "a.yaml", want: []string{"is a file"}},
-		"no kustomization":   {files: map[string]string{"a.yaml": ""}, renderer: render.Kustomize, want: []string{"holds no kustomization.yaml"}},
+		"no kustomization":   {files: map[string]string{"a.yaml": ""}, renderer: renderstep.Kustomize, want: []string{"holds no kustomization.yaml"}},
 		"outside the bundle": {files: map[string]string{"kustomization.yaml": kustomization + "resources: [../base]\n"}, want: []string{"kustomization.yaml: resources", "../base", "outside the bundle", "root"}},
 		"missing file":       {files: map[string]string{"kustomization.yaml": kustomization + "resources: [a.yaml]\n"}, want: []string{"\"a.yaml\": no such file or folder"}},
 		"remote base":        {files: map[string]string{"kustomization.yaml": kustomization + "resources: ['https://example.test/a.yaml']\n"}, want: []string{"remote references are not fetched"}},
@@ -262,16 +279,16 @@ func TestLinksToNothingThatDoNotMatter(t *testing.T) {
 	content := files(t, map[string]string{
 		"app/a.yaml": configMap("a"), "app/NOTES.md": "-> ../gone.md", "app/tests/b.yaml": "-> ../../gone.yaml", "other/b.yaml": "-> gone.yaml",
 	})
-	objects, err := inProcess().Objects(t.Context(), content.Except("app/tests"), "app", render.Auto, nil)
-	if err != nil || len(objects) != 1 {
-		t.Errorf("got %d objects, %v, want one", len(objects), err)
+	out, err := inProcess().Render(t.Context(), render.Input{Files: content, Folder: "app", Except: "app/tests", Steps: []renderstep.Step{{}}})
+	if err != nil || len(out.Objects) != 1 {
+		t.Errorf("got %d objects, %v, want one", len(out.Objects), err)
 	}
 }
 
 // TestNumbers makes sure that objects can be copied and compared as the rest of the agent does.
 func TestNumbers(t *testing.T) {
 	t.Parallel()
-	objects, err := inProcess().Objects(t.Context(), files(t, map[string]string{"a.yaml": configMap("a") + "count: 3\nshare: 0.5\nbig: 9007199254740993\n"}), "", render.Auto, nil)
+	objects, err := inProcess().Objects(t.Context(), files(t, map[string]string{"a.yaml": configMap("a") + "count: 3\nshare: 0.5\nbig: 9007199254740993\n"}), "", renderstep.Auto, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,28 +298,12 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestParallelBuilds would fail under the race detector if kustomize's own global state were not
-// guarded.
-func TestParallelBuilds(t *testing.T) {
-	t.Parallel()
-	read := files(t, map[string]string{"kustomization.yaml": kustomization + "resources: [a.yaml]\n", "a.yaml": configMap("a")})
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			if _, err := inProcess().Objects(t.Context(), read, "", render.Kustomize, nil); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-}
-
 func FuzzPlain(f *testing.F) {
 	f.Add(configMap("a"))
 	f.Add("---\n- 1\n---\n{\"kind\": 1}")
 	f.Add("apiVersion: v1\nkind: List\nitems: [{}, null]")
 	f.Fuzz(func(t *testing.T, content string) {
-		objects, err := inProcess().Objects(t.Context(), render.NewFiles(map[string][]byte{"a.yaml": []byte(content)}), "", render.Plain, nil)
+		objects, err := inProcess().Objects(t.Context(), render.NewFiles(map[string][]byte{"a.yaml": []byte(content)}), "", renderstep.Plain, nil)
 		if err != nil {
 			return
 		}
@@ -314,26 +315,17 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
-// TestKustomizeTakesAnyFileName builds beside, and of, files whose names kustomize's own file
-// system in memory refuses.
-func TestKustomizeTakesAnyFileName(t *testing.T) {
+// TestNullMetadata renders what templates write for an empty map or an empty namespace: the API
+// server takes it for absent.
+func TestNullMetadata(t *testing.T) {
 	t.Parallel()
-	objects, err := inProcess().Objects(t.Context(), files(t, map[string]string{
-		"app/kustomization.yaml":            "resources: ['high-availability-1.21+.yaml', '../base folder/(a)']\nconfigMapGenerator: [{name: boards, files: ['My Dashboard (1).json']}]\n",
-		"app/high-availability-1.21+.yaml":  configMap("plus"),
-		"app/My Dashboard (1).json":         "{}",
-		"app/not referred to/ü %20 #1.txt":  "anything",
-		"base folder/(a)/kustomization.yml": "resources: [it's.yaml]\n",
-		"base folder/(a)/it's.yaml":         configMap("quote"),
-	}), "app", render.Auto, nil)
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: null, labels: , annotations: ~}\n"
+	objects, err := inProcess().Objects(t.Context(), render.NewFiles(map[string][]byte{"a.yaml": []byte(text)}), "", renderstep.Plain, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, o := range objects {
-		names = append(names, o.GetName())
-	}
-	if len(names) != 3 || !slices.Contains(names, "plus") || !slices.Contains(names, "quote") {
-		t.Errorf("got %v, want plus, quote and the dashboards", names)
+	want := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}
+	if diff := cmp.Diff(want, objects[0].Object); diff != "" {
+		t.Error(diff)
 	}
 }

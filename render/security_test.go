@@ -8,220 +8,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"reflect"
 	"runtime"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/kustomize/api/types"
-
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderers"
 )
-
-// listener starts a server that builds must not reach. It returns the server's URL and the number
-// of its requests.
-func listener(t testing.TB) (url string, requests *atomic.Int64) {
-	t.Helper()
-	requests = new(atomic.Int64)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		requests.Add(1)
-		_, _ = fmt.Fprint(w, configMap("fetched"))
-	}))
-	t.Cleanup(server.Close)
-	return server.URL + "/x", requests
-}
-
-// remoteFiles returns bundles that would make kustomize fetch URL.
-func remoteFiles() map[string]map[string]string {
-	one := func(fields string) map[string]string { return map[string]string{"kustomization.yaml": fields} }
-	all := map[string]map[string]string{
-		"JSON":                            one(`{"Resources": ["URL"]}`),
-		"JSON, escaped":                   one(`{"\u0052esources": ["\u0068ttp` + `URLREST"]}`),
-		"YAML, escaped":                   one("resources: [\"\\x68ttpURLREST\"]\n"),
-		"scheme in capitals":              one("resources: ['HTTPURLREST']\n"),
-		"Unicode folds to ASCII":          one("re\u017fources: ['URL']\n"),
-		"Kelvin sign":                     one("configMapGenerator: [{name: g, file\u017f: [URL]}]\n"),
-		"twice, the second counts":        one("resources: [a.yaml]\nResources: ['URL']\n"),
-		"merge key":                       one("x: &x {resources: ['URL']}\n<<: *x\n"),
-		"merge key with an anchor inside": one("openapi: &x {path: 'URL'}\npatches:\n- <<: *x\n"),
-		"alias":                           one("nameSuffix: &x 'URL'\nresources: [*x]\n"),
-		"second document":                 one("resources: ['URL']\n---\nresources: [a.yaml]\n"),
-		"kustomization.yml":               {"kustomization.yml": "Resources: ['URL']\n"},
-		"Kustomization":                   {"Kustomization": "Resources: ['URL']\n"},
-		"nested":                          {"kustomization.yaml": "resources: [b]\n", "b/kustomization.yaml": "Resources: ['URL']\n"},
-		"bases":                           {"kustomization.yaml": "bases: [b]\n", "b/kustomization.yml": "Bases: ['URL']\n"},
-		"components": {
-			"kustomization.yaml":   "components: [b]\n",
-			"b/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nPatches: [{path: 'URL'}]\n",
-		},
-		"component's component": {
-			"kustomization.yaml":   "components: [b]\n",
-			"b/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../c]\n",
-			"c/Kustomization":      "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nconfigurations: ['URL']\n",
-		},
-		"plugin in other spelling": {
-			"kustomization.yaml": "generators: [g.yaml]\n",
-			"g.yaml":             "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: g}\nFILES: ['a=URL']\n",
-		},
-		"inline plugin": one("transformers:\n- |-\n  apiVersion: builtin\n  kind: PatchTransformer\n  metadata: {name: g}\n  Path: 'URL'\n"),
-		"tagged inline plugin": {
-			"kustomization.yaml": "generators: ['!!map {apiVersion: builtin, kind: ConfigMapGenerator, metadata: {name: g}, files: [\"\\x68ttpURLREST\"]}']\n",
-		},
-		"plugin in a folder": {
-			"kustomization.yaml":   "generators: [g]\n",
-			"g/kustomization.yaml": "resources: [g.yaml]\n",
-			"g/g.yaml":             "apiVersion: builtin\nkind: SecretGenerator\nmetadata: {name: g}\nEnvs: ['URL']\n",
-		},
-		"plugin put together": {
-			"kustomization.yaml":   "generators: [g]\n",
-			"g/kustomization.yaml": "resources: [g.yaml]\nconfigurations: [c.yaml]\nnamePrefix: 'httpURLREST'\n",
-			"g/c.yaml":             "namePrefix: [{path: env}]\n",
-			"g/g.yaml":             "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: g}\nenv: '#'\n",
-		},
-		"plugin behind unreadable document": {
-			"kustomization.yaml": "generators: [g.yaml]\n",
-			"g.yaml":             "apiVersion: builtin\r\nkind: ConfigMapGenerator\r\nmetadata: {name: g}\r\nfiles: ['a=URL']\r\n---\r\n",
-		},
-		"list of plugins": {
-			"kustomization.yaml": "generators: [g.yaml]\n",
-			"g.yaml":             "apiVersion: v1\nkind: List\nitems: [{apiVersion: builtin, kind: ConfigMapGenerator, metadata: {name: g}, files: ['a=URL']}]\n",
-		},
-	}
-	for _, field := range []string{"resources", "bases", "components", "crds", "configurations", "patchesStrategicMerge", "generators", "transformers", "validators"} {
-		for spelling, key := range spellings(field) {
-			all[field+" "+spelling] = one(key + ": ['URL']\n")
-		}
-	}
-	for _, field := range []string{"patches", "patchesJson6902", "replacements"} {
-		for spelling, key := range spellings(field) {
-			all[field+" "+spelling] = one(key + ": [{path: 'URL', target: {kind: ConfigMap, name: a, version: v1}}]\n")
-			all[field+" path "+spelling] = one(field + ": [{" + spellings("path")[spelling] + ": 'URL', target: {kind: ConfigMap, name: a, version: v1}}]\n")
-		}
-	}
-	for spelling, key := range spellings("openapi") {
-		all["openapi "+spelling] = one(key + ": {path: 'URL'}\n")
-	}
-	for _, generator := range []string{"configMapGenerator", "secretGenerator"} {
-		for spelling, key := range spellings(generator) {
-			all[generator+" "+spelling] = one(key + ": [{name: g, files: ['a=URL']}]\n")
-			for _, field := range []string{"files", "envs"} {
-				all[generator+" "+field+" "+spelling] = one(generator + ": [{name: g, " + spellings(field)[spelling] + ": ['URL']}]\n")
-			}
-			all[generator+" env "+spelling] = one(generator + ": [{name: g, " + spellings("env")[spelling] + ": 'URL'}]\n")
-			all[generator+" named file "+spelling] = one(generator + ": [{name: g, " + spellings("files")[spelling] + ": ['a=URL']}]\n")
-		}
-	}
-	return all
-}
-
-func spellings(key string) map[string]string {
-	return map[string]string{"as it is": key, "with a capital": strings.ToUpper(key[:1]) + key[1:], "in capitals": strings.ToUpper(key)}
-}
-
-// withURL replaces URL in the files by url, and URLREST by the part of url after "http".
-func withURL(content map[string]string, url string) map[string][]byte {
-	files := map[string][]byte{"a.yaml": []byte(configMap("a"))}
-	for name, text := range content {
-		text = strings.ReplaceAll(text, "URLREST", strings.TrimPrefix(url, "http"))
-		files[name] = []byte(strings.ReplaceAll(text, "URL", url))
-	}
-	return files
-}
-
-// TestSecKustomizeFetchesNothing names a real server in every field that makes kustomize load
-// something, in every spelling. It tests the check alone: in this process HTTP works.
-func TestSecKustomizeFetchesNothing(t *testing.T) {
-	t.Parallel()
-	url, requests := listener(t)
-	for name, content := range remoteFiles() {
-		before := requests.Load()
-		_, err := inProcess().Objects(t.Context(), render.NewFiles(withURL(content, url)), "", render.Kustomize, nil)
-		if invalid := new(render.Error); !errors.As(err, &invalid) {
-			t.Errorf("%s: got %v, want a *render.Error", name, err)
-		} else if strings.Contains(err.Error(), "kustomize build") {
-			t.Errorf("%s: the check let it through, and kustomize said %v", name, err)
-		}
-		if n := requests.Load() - before; n != 0 {
-			t.Errorf("%s: %d requests", name, n)
-		}
-	}
-}
-
-// TestSecRepositoriesAreNotCloned names repositories in the ways that kustomize knows, including
-// names that are also folders of the bundle.
-func TestSecRepositoriesAreNotCloned(t *testing.T) {
-	t.Parallel()
-	for _, target := range []string{
-		"git@127.0.0.1:a/b", "user@127.0.0.1:a/b", "GIT::https://127.0.0.1/a/b", "git::./a/b", "file:///etc/b", "FILE:///etc/b", "ssh://127.0.0.1/a/b",
-		"github.com/a/b", "GitHub.com/a/b", "github.com:a/b", "user@github.com:a/b", "user@host/a/b", "user@host/a.git", "http:/127.0.0.1/a/b",
-	} {
-		folder := strings.ReplaceAll(target, "//", "/")
-		for _, field := range []string{"resources", "bases", "components"} {
-			files := render.NewFiles(map[string][]byte{
-				"kustomization.yaml":           fmt.Appendf(nil, "%s: ['%s']\n", field, target),
-				folder + "/kustomization.yaml": []byte("resources: [a.yaml]\n"), folder + "/a.yaml": []byte(configMap("a")),
-			})
-			_, err := inProcess().Objects(t.Context(), files, "", render.Kustomize, nil)
-			if err == nil || !strings.Contains(err.Error(), "remote references are not fetched") {
-				t.Errorf("%s: %s: got %v, want it refused as remote", field, target, err)
-			}
-		}
-	}
-	files := render.NewFiles(map[string][]byte{
-		"kustomization.yaml":                []byte("resources: [./github.com/a/b]\n"),
-		"github.com/a/b/kustomization.yaml": []byte("resources: [a.yaml]\n"),
-		"github.com/a/b/a.yaml":             []byte(configMap("a")),
-	})
-	if objects, err := inProcess().Objects(t.Context(), files, "", render.Kustomize, nil); err != nil || len(objects) != 1 {
-		t.Errorf("folder that is named like a repository, with ./ before it: got %d objects, %v", len(objects), err)
-	}
-}
-
-// TestSecEveryFieldIsJudged fails if kustomize's type has a field that is not listed here. If the
-// field makes kustomize load something, references must return it.
-func TestSecEveryFieldIsJudged(t *testing.T) {
-	t.Parallel()
-	loading := []string{
-		"OpenAPI", "PatchesStrategicMerge", "PatchesJson6902", "Patches", "Replacements", "Resources", "Components", "Crds", "Bases",
-		"ConfigMapGenerator", "SecretGenerator", "HelmGlobals", "HelmCharts", "HelmChartInflationGenerator", "Configurations",
-		"Generators", "Transformers", "Validators",
-	}
-	others := []string{
-		"TypeMeta", "MetaData", "NamePrefix", "NameSuffix", "Namespace", "CommonLabels", "Labels", "CommonAnnotations", "Images", "ImageTags",
-		"Replicas", "Vars", "SortOptions", "GeneratorOptions", "BuildMetadata",
-	}
-	var got []string
-	for field := range reflect.TypeFor[types.Kustomization]().Fields() {
-		got = append(got, field.Name)
-	}
-	want := slices.Concat(loading, others)
-	slices.Sort(got)
-	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("fields of types.Kustomization (-judged +there):\n%s", diff)
-	}
-	for kind, want := range map[reflect.Type][]string{
-		reflect.TypeFor[types.KvPairSources]():    {"LiteralSources", "FileSources", "EnvSources", "EnvSource"},
-		reflect.TypeFor[types.Patch]():            {"Path", "Patch", "Target", "Options"},
-		reflect.TypeFor[types.ReplacementField](): {"Replacement", "Path"},
-	} {
-		var got []string
-		for field := range kind.Fields() {
-			got = append(got, field.Name)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("fields of %v (-judged +there):\n%s", kind, diff)
-		}
-	}
-}
 
 // bomb returns a text whose anchors expand to ten times width to the power of depth values.
 func bomb(depth, width int) string {
@@ -265,7 +62,7 @@ func TestSecAliasesDoNotMultiply(t *testing.T) {
 		}
 		var err error
 		took := allocated(func() {
-			_, err = inProcess().Objects(t.Context(), render.NewFiles(files), "", render.Auto, render.NewSubstitution(render.Variables{}))
+			_, err = inProcess().Objects(t.Context(), render.NewFiles(files), "", renderstep.Auto, render.NewSubstitution(render.Variables{}))
 		})
 		if err == nil || strings.Contains(err.Error(), "kustomize build") {
 			t.Errorf("%s: got %v, want it refused before it is built", name, err)
@@ -294,7 +91,7 @@ func TestAliases(t *testing.T) {
 		{"a.yaml": []byte(text)},
 		{"kustomization.yaml": []byte("resources: [a.yaml]\n"), "a.yaml": []byte(text)},
 	} {
-		objects, err := inProcess().Objects(t.Context(), render.NewFiles(content), "", render.Auto, nil)
+		objects, err := inProcess().Objects(t.Context(), render.NewFiles(content), "", renderstep.Auto, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,8 +123,8 @@ func TestSecLimits(t *testing.T) {
 			if kustomize {
 				files["kustomization.yaml"] = []byte("resources: [a.yaml]\n")
 			}
-			engine := render.Engine{Builder: render.InProcess{}, Limits: test.limits}
-			_, err := engine.Objects(t.Context(), render.NewFiles(files), "", render.Auto, nil)
+			engine := engine{renderers.Engine(test.limits)}
+			_, err := engine.Objects(t.Context(), render.NewFiles(files), "", renderstep.Auto, nil)
 			limit := new(render.LimitError)
 			if !errors.As(err, &limit) || limit.Limit != test.want {
 				t.Errorf("%s: got %v, want limit %s", name, err, test.want)
@@ -393,13 +190,25 @@ func TestSecBundleIsBounded(t *testing.T) {
 
 // counted is a Builder that returns err, and counts its builds.
 type counted struct {
-	err    error
-	builds int
+	err     error
+	out     render.Output
+	renders int
 }
 
-func (c *counted) Build(context.Context, *render.Files, string) ([]byte, error) {
-	c.builds++
-	return nil, c.err
+// Render implements render.Renderer.
+func (c *counted) Render(context.Context, render.Input) (render.Output, error) {
+	c.renders++
+	return c.out, c.err
+}
+
+// remembering returns a memo of the renderer.
+func remembering(t *testing.T, renderer render.Renderer) *render.Memo {
+	t.Helper()
+	memo, err := render.NewMemo(renderer, render.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return memo
 }
 
 // TestSecFailuresAreRemembered builds the same bad content again and again.
@@ -408,24 +217,24 @@ func TestSecFailuresAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := render.NewFiles(map[string][]byte{"kustomization.yaml": []byte("resources: [a.yaml]\n")})
 		b := &counted{err: &render.LimitError{Limit: render.LimitMemory, Message: "needs too much memory"}}
-		memo := render.NewMemo(b)
+		memo := remembering(t, b)
 		for range 24 * 60 { // a day
-			_, err := memo.Build(t.Context(), files, "")
+			_, err := memo.Render(t.Context(), render.Input{Files: files, Folder: ""})
 			limit := new(render.LimitError)
 			if !errors.As(err, &limit) || !limit.RetryAt.After(time.Now()) {
 				t.Fatalf("got %v, want a time when it is tried again", err)
 			}
 			time.Sleep(time.Minute)
 		}
-		if b.builds < 24 || b.builds > 32 {
-			t.Errorf("got %d builds in a day, want one an hour", b.builds)
+		if b.renders < 24 || b.renders > 32 {
+			t.Errorf("got %d renders in a day, want one an hour", b.renders)
 		}
-		builds := b.builds
-		if _, err := memo.Build(t.Context(), files, "b"); err == nil || b.builds != builds+1 {
-			t.Errorf("another folder: got %d builds (%v), want 1", b.builds-builds, err)
+		renders := b.renders
+		if _, err := memo.Render(t.Context(), render.Input{Files: files, Folder: "b"}); err == nil || b.renders != renders+1 {
+			t.Errorf("another folder: got %d renders (%v), want 1", b.renders-renders, err)
 		}
-		if _, err := memo.Build(t.Context(), render.NewFiles(map[string][]byte{"kustomization.yaml": nil}), ""); err == nil || b.builds != builds+2 {
-			t.Errorf("other content: got %d builds (%v), want 1", b.builds-builds-1, err)
+		if _, err := memo.Render(t.Context(), render.Input{Files: render.NewFiles(map[string][]byte{"kustomization.yaml": nil}), Folder: ""}); err == nil || b.renders != renders+2 {
+			t.Errorf("other content: got %d renders (%v), want 1", b.renders-renders-1, err)
 		}
 	})
 }
@@ -434,34 +243,34 @@ func TestMemo(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		err  error
-		want int // builds of three
+		want int // renders of three
 	}{
 		"of the content": {err: &render.Error{Path: "a", Cause: errors.New("is wrong")}, want: 1},
 		"of a limit":     {err: &render.LimitError{Limit: render.LimitText, Message: "is too long"}, want: 1},
 		"of the machine": {err: errors.New("cannot start"), want: 3},
-		"none":           {want: 3},
+		"none":           {want: 1},
 	} {
 		b := &counted{err: test.err}
-		memo := render.NewMemo(b)
+		memo := remembering(t, b)
 		for range 3 {
-			if _, err := memo.Build(t.Context(), render.NewFiles(nil), ""); !errors.Is(err, test.err) {
+			if _, err := memo.Render(t.Context(), render.Input{Files: render.NewFiles(nil), Folder: ""}); !errors.Is(err, test.err) {
 				t.Errorf("%s: got %v, want %v", name, err, test.err)
 			}
 		}
-		if b.builds != test.want {
-			t.Errorf("%s: got %d builds, want %d", name, b.builds, test.want)
+		if b.renders != test.want {
+			t.Errorf("%s: got %d renders, want %d", name, b.renders, test.want)
 		}
 	}
 	b := &counted{err: errors.New("cannot start")}
-	memo := render.NewMemo(b)
+	memo := remembering(t, b)
 	for i := range 3_000 { // more than it remembers
 		b.err = &render.Error{Path: "a", Cause: errors.New("is wrong")}
-		if _, err := memo.Build(t.Context(), render.NewFiles(nil), fmt.Sprint(i)); err == nil {
+		if _, err := memo.Render(t.Context(), render.Input{Files: render.NewFiles(nil), Folder: fmt.Sprint(i)}); err == nil {
 			t.Fatal("got no error")
 		}
 	}
-	if _, err := memo.Build(t.Context(), render.NewFiles(nil), "2999"); err == nil || b.builds != 3_000 {
-		t.Errorf("got %d builds (%v), want the newest remembered", b.builds, err)
+	if _, err := memo.Render(t.Context(), render.Input{Files: render.NewFiles(nil), Folder: "2999"}); err == nil || b.renders != 3_000 {
+		t.Errorf("got %d renders (%v), want the newest remembered", b.renders, err)
 	}
 }
 
@@ -475,7 +284,7 @@ func TestSecMissingVariables(t *testing.T) {
 	}
 	text.WriteString("\"\n")
 	files := render.NewFiles(map[string][]byte{"a.yaml": []byte(text.String())})
-	_, err := inProcess().Objects(t.Context(), files, "", render.Plain, render.NewSubstitution(render.Variables{}))
+	_, err := inProcess().Objects(t.Context(), files, "", renderstep.Plain, render.NewSubstitution(render.Variables{}))
 	missing := new(render.VariableError)
 	if !errors.As(err, &missing) || len(missing.Names) > 100 || len(err.Error()) > 2_000 {
 		t.Errorf("got an error of %d bytes (%T), want one that names some of them", len(fmt.Sprint(err)), err)

@@ -56,43 +56,12 @@ type Substitution struct {
 	variables Variables
 	room      int
 	tainted   map[string]struct{}
+	forms     []string // of all secrets; see secretForms
 }
 
 // NewSubstitution returns the substitution of the variables.
 func NewSubstitution(v Variables) *Substitution {
-	return &Substitution{variables: v, room: maxGrowth, tainted: map[string]struct{}{}}
-}
-
-// Tainted reports whether a value of an object contains a secret. Other values with the same text
-// count, too. A nil Substitution taints nothing.
-func (s *Substitution) Tainted(value any) bool {
-	if s == nil || len(s.tainted) == 0 {
-		return false
-	}
-	switch v := value.(type) {
-	case map[string]any:
-		return slices.ContainsFunc(slices.Collect(maps.Values(v)), s.Tainted)
-	case []any:
-		return slices.ContainsFunc(v, s.Tainted)
-	case nil:
-		return false
-	default:
-		_, tainted := s.tainted[fmt.Sprint(v)]
-		return tainted
-	}
-}
-
-// Reveals reports whether the text contains a secret. A nil Substitution has no secrets.
-func (s *Substitution) Reveals(text string) bool {
-	if s == nil {
-		return false
-	}
-	for _, secret := range s.variables.Secrets {
-		if secret != "" && strings.Contains(text, secret) {
-			return true
-		}
-	}
-	return false
+	return &Substitution{variables: v, room: maxGrowth, tainted: map[string]struct{}{}, forms: secretForms(v.Secrets)}
 }
 
 func (s *Substitution) lookUp(name string) (value string, secret, known bool) {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
 )
 
@@ -36,7 +37,7 @@ func rendered(t *testing.T, files map[string]string, v render.Variables) (map[st
 		content[name] = []byte(text)
 	}
 	s := render.NewSubstitution(v)
-	objects, err := inProcess().Objects(t.Context(), render.NewFiles(content), "", render.Auto, s)
+	objects, err := inProcess().Objects(t.Context(), render.NewFiles(content), "", renderstep.Auto, s)
 	if err != nil {
 		return nil, s, err
 	}
@@ -236,7 +237,7 @@ items:
 {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "four"}, "n": "${REPLICAS}"}
 `
 	manifestFiles := render.NewFiles(map[string][]byte{"a.yaml": []byte(manifest)})
-	objects, err := inProcess().Objects(t.Context(), manifestFiles, "", render.Plain, render.NewSubstitution(variables()))
+	objects, err := inProcess().Objects(t.Context(), manifestFiles, "", renderstep.Plain, render.NewSubstitution(variables()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ items:
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// Without variables nothing changes.
-	objects, err = inProcess().Objects(t.Context(), manifestFiles, "", render.Plain, nil)
+	objects, err = inProcess().Objects(t.Context(), manifestFiles, "", renderstep.Plain, nil)
 	if err != nil || objects[0].Object["data"].(map[string]any)["a"] != "${NAME}" {
 		t.Errorf("got %v, %v, want the texts as they are", objects, err)
 	}
@@ -383,7 +384,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := inProcess().Objects(t.Context(), render.NewFiles(map[string][]byte{"greeter.yaml": content}), "", render.Auto, render.NewSubstitution(render.Variables{
+	objects, err := inProcess().Objects(t.Context(), render.NewFiles(map[string][]byte{"greeter.yaml": content}), "", renderstep.Auto, render.NewSubstitution(render.Variables{
 		Values: map[string]string{"REGION": "south"}, Secrets: map[string]string{"DATABASE_PASSWORD": "a: b"},
 	}))
 	if err != nil || len(objects) != 3 {

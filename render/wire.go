@@ -28,14 +28,11 @@ func (f *Files) Size() int64 {
 }
 
 // Encode writes the files for DecodeFiles, in the order of their names. Equal files yield equal
-// bytes. Encode also writes files that Except excludes: Except affects only manifests that no
-// kustomization names.
+// bytes. It leaves out links to nothing, which DecodeFiles does not need: package render reports
+// them before it sends files.
 func (f *Files) Encode(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	put := func(text []byte) {
-		_, _ = out.Write(binary.AppendUvarint(nil, uint64(len(text))))
-		_, _ = out.Write(text) // Flush returns the first error
-	}
+	put := func(text []byte) { _ = put(out, text) } // Flush returns the first error
 	for _, linked := range []bool{false, true} {
 		for _, name := range slices.Sorted(maps.Keys(f.content)) {
 			origin, isLink := f.origin[name]
@@ -100,6 +97,15 @@ func (f *Files) put(name string, text []byte, linked bool) error {
 	}
 	f.content[name], f.origin[name] = content, string(text)
 	return nil
+}
+
+// put writes one text after its length.
+func put(w io.Writer, text []byte) error {
+	if _, err := w.Write(binary.AppendUvarint(nil, uint64(len(text)))); err != nil {
+		return err
+	}
+	_, err := w.Write(text)
+	return err
 }
 
 // take reads one text of at most most bytes, after its length.

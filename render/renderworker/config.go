@@ -18,12 +18,12 @@ import (
 
 // Config holds the settings of workers. A zero field means its default.
 type Config struct {
-	// Workers is how many builds run at once. Zero: 1.
+	// Workers is how many renders run at once. Zero: 1.
 	Workers int
 	// Memory is how many bytes one worker may use. Zero: half of the container's memory divided by
 	// Workers, but at least 192 MiB and at most 512 MiB.
 	Memory config.Bytes
-	// Timeout is how long a build may take. Zero: 30 s.
+	// Timeout is how long a render may take. Zero: 30 s.
 	Timeout time.Duration
 }
 
@@ -37,10 +37,10 @@ const (
 
 // Bind binds the fields.
 func (c *Config) Bind(s *config.Set) {
-	s.Int(&c.Workers, "agent-render-workers", defaultWorkers, "number of kustomizations that are built at once, each in a process of its own")
+	s.Int(&c.Workers, "agent-render-workers", defaultWorkers, "number of services that are rendered at once, each in a process of its own; plain manifests need none")
 	s.Size(&c.Memory, "agent-render-memory", 0,
-		"memory of a process that builds kustomizations; 0 means half of the container's, but 192 MiB to 512 MiB")
-	s.Duration(&c.Timeout, "agent-render-timeout", defaultTimeout, "maximum duration of the build of one kustomization")
+		"memory of a process that renders; 0 means half of the container's, but 192 MiB to 512 MiB")
+	s.Duration(&c.Timeout, "agent-render-timeout", defaultTimeout, "maximum time to render one service")
 }
 
 // Check returns an error if the settings are invalid.
@@ -82,7 +82,7 @@ func memoryOf(container int64, workers int) config.Bytes {
 }
 
 // errNotServing reports a mistake in a program, not in its settings.
-var errNotServing = errors.New("kustomizations cannot be built: this program does not call renderworker.Serve first")
+var errNotServing = errors.New("nothing but plain manifests can be rendered: this program does not call renderworker.Serve first")
 
 // thisProgram returns the path of the running program, if the program can be a worker.
 func thisProgram() (string, error) {

@@ -29,19 +29,18 @@ const (
 	// writes less when it ends a process.
 	maxWords = 64 << 10
 	// cpuOverTime bounds the CPU time of a worker over its life, as a multiple of the timeout of
-	// one build. The deadline ends a slow build. This bound ends a worker that the agent could not
+	// one render. The deadline ends a slow one. This bound ends a worker that the agent could not
 	// end.
 	cpuOverTime = 2
 )
 
-// Pool builds kustomizations in workers. It does not start a worker before there is something to
-// build. Its methods may be called concurrently.
+// Pool renders in workers. It does not start a worker before there is something to render. Its methods may be called concurrently.
 type Pool struct {
 	cfg     Config
 	limits  render.Limits
 	bounds  bounds
 	program func() (string, error) // returns the program to start as a worker
-	turns   chan struct{}          // holds a token for each running build; waiting builds are served in order
+	turns   chan struct{}          // holds a token for each running render; waiting ones are served in order
 
 	mu       sync.Mutex // guards what follows
 	resting  []*worker  // idle workers; the most recently used are at the end
@@ -49,20 +48,20 @@ type Pool struct {
 	closed   bool
 }
 
-var _ render.Builder = (*Pool)(nil)
+var _ render.Renderer = (*Pool)(nil)
 
-// worker is one process. It belongs to a build, or to Pool.resting.
+// worker is one process. It belongs to a render, or to Pool.resting.
 type worker struct {
 	cmd    *exec.Cmd
 	pipes  childproc.Pipes
 	out    *bufio.Reader
 	ended  <-chan struct{}
 	words  *tail // the end of its standard error
-	asked  bool  // it has built something
+	asked  bool  // it has rendered something
 	rested time.Time
 }
 
-// NewPool returns a Pool without workers. Limits bound each build.
+// NewPool returns a Pool without workers. Limits bound each render.
 func NewPool(cfg Config, limits render.Limits) *Pool {
 	cfg, limits = cfg.withDefaults(), limits.WithDefaults()
 	return &Pool{
@@ -72,7 +71,7 @@ func NewPool(cfg Config, limits render.Limits) *Pool {
 	}
 }
 
-// Close ends the idle workers. A busy worker ends with its build, whose context the caller must end
+// Close ends the idle workers. A busy worker ends with its render, whose context the caller must end
 // first.
 func (p *Pool) Close() {
 	p.mu.Lock()
@@ -84,19 +83,19 @@ func (p *Pool) Close() {
 	}
 }
 
-// errTime is the cause of the end of a build that exceeds its timeout.
-var errTime = errors.New("the build takes too long")
+// errTime is the cause of the end of a render that exceeds its timeout.
+var errTime = errors.New("rendering takes too long")
 
-// Build implements render.Builder. It waits for its turn until ctx ends. The timeout of the build
-// begins after that wait, which it records with render.AddWait.
-func (p *Pool) Build(ctx context.Context, files *render.Files, folder string) ([]byte, error) {
+// Render implements render.Renderer. It waits for its turn until ctx ends. The timeout begins after
+// that wait, which it records with render.AddWait.
+func (p *Pool) Render(ctx context.Context, in render.Input) (render.Output, error) {
 	began := time.Now()
 	select {
 	case p.turns <- struct{}{}:
 		render.AddWait(ctx, time.Since(began))
 		defer func() { <-p.turns }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return render.Output{}, context.Cause(ctx)
 	}
 	timed, stop := context.WithTimeoutCause(ctx, p.cfg.Timeout, errTime)
 	defer stop()
@@ -105,25 +104,36 @@ func (p *Pool) Build(ctx context.Context, files *render.Files, folder string) ([
 		if w == nil {
 			var err error
 			if w, err = p.start(); err != nil {
-				return nil, err
+				return render.Output{}, err
 			}
 		}
 		used := w.asked
-		text, err := p.ask(timed, w, requestHead{Folder: folder, Limits: p.limits}, files)
+		output, err := p.ask(timed, w, in)
 		if died := new(deathError); !errors.As(err, &died) {
-			return text, err
+			if err != nil {
+				return render.Output{}, err
+			}
+			return render.DecodeOutput(output, p.limits)
 		} else if !used || timed.Err() != nil {
-			return nil, p.explain(timed, died, cmp.Or(folder, "."))
+			return render.Output{}, p.explain(timed, died, folderOf(in))
 		}
-		w = nil // an earlier build may have caused its death: a new worker decides
+		w = nil // an earlier render may have caused its death: a new worker decides
 	}
 }
 
-// ask makes a worker build, and then puts the worker back or ends it. The error is a *deathError if
+// folderOf returns the folder that a message about a whole render names.
+func folderOf(in render.Input) string {
+	if len(in.Steps) == 1 && in.Steps[0].Path != "" {
+		return in.Steps[0].Path
+	}
+	return cmp.Or(in.Folder, ".")
+}
+
+// ask makes a worker render, and then puts the worker back or ends it. The error is a *deathError if
 // the worker died without an answer.
-func (p *Pool) ask(ctx context.Context, w *worker, request requestHead, files *render.Files) ([]byte, error) {
+func (p *Pool) ask(ctx context.Context, w *worker, in render.Input) ([]byte, error) {
 	release := context.AfterFunc(ctx, w.kill)
-	head, text, err := w.exchange(request, files, p.limits)
+	head, output, err := w.exchange(in, p.limits)
 	if !release() || err != nil {
 		w.kill()
 		<-w.ended
@@ -140,29 +150,27 @@ func (p *Pool) ask(ctx context.Context, w *worker, request requestHead, files *r
 	} else {
 		p.rest(w)
 	}
-	return text, head.err()
+	return output, head.err()
 }
 
 // exchange writes a request and reads its answer.
-func (w *worker) exchange(request requestHead, files *render.Files, limits render.Limits) (head answerHead, text []byte, err error) {
+func (w *worker) exchange(in render.Input, limits render.Limits) (head answerHead, output []byte, err error) {
 	w.asked = true
-	if err := writeHead(w.pipes.In, request); err != nil {
-		return head, nil, fmt.Errorf("ask render worker: %w", err)
-	}
-	if err := files.Encode(w.pipes.In); err != nil {
+	request := bufio.NewWriter(w.pipes.In)
+	if err := errors.Join(writeHead(request, requestHead{Limits: limits}), in.Encode(request), request.Flush()); err != nil {
 		return head, nil, fmt.Errorf("ask render worker: %w", err)
 	}
 	if err := readHead(w.out, &head); err != nil {
 		return head, nil, fmt.Errorf("read answer of render worker: %w", err)
 	}
-	if head.Bytes < 0 || head.Bytes > limits.Text {
-		return head, nil, fmt.Errorf("render worker answers with %d bytes, want at most %d", head.Bytes, limits.Text)
+	if head.Bytes < 0 || head.Bytes > limits.EncodedLimit() {
+		return head, nil, fmt.Errorf("render worker answers with %d bytes, want at most %d", head.Bytes, limits.EncodedLimit())
 	}
-	text = make([]byte, head.Bytes)
-	if _, err := io.ReadFull(w.out, text); err != nil {
+	output = make([]byte, head.Bytes)
+	if _, err := io.ReadFull(w.out, output); err != nil {
 		return head, nil, fmt.Errorf("read answer of render worker: %w", err)
 	}
-	return head, text, nil
+	return head, output, nil
 }
 
 // isEnd reports whether an error of a pipe means that the process at its other end is gone.
@@ -182,31 +190,34 @@ func (e *deathError) Error() string {
 	return fmt.Sprintf("render worker ended (%v): %v: %s", e.state, e.cause, lastWords(e.words))
 }
 
-// explain returns the error of a build whose worker died.
+// explain returns the error of a render whose worker died.
 func (p *Pool) explain(ctx context.Context, died *deathError, folder string) error {
 	used := died.state.UserTime() + died.state.SystemTime()
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errTime), p.bounds.cpu > 0 && killed(died.state) && used >= p.bounds.cpu-time.Second:
 		return &render.LimitError{Path: folder, Limit: render.LimitTime, Message: fmt.Sprintf(
-			"kustomize build takes longer than %v; split the service, or raise --agent-render-timeout", p.cfg.Timeout)}
+			"rendering takes longer than %v; split the service, or raise --agent-render-timeout", p.cfg.Timeout)}
 	case cause != nil:
 		return cause
 	case strings.Contains(died.words, "stack exceeds"):
-		return &render.LimitError{Path: folder, Limit: render.LimitDepth, Message: "kustomize build recurses too deeply; nest less"}
+		return &render.LimitError{Path: folder, Limit: render.LimitDepth, Message: "rendering recurses too deeply; nest less"}
 	case killed(died.state), outOfMemory(died.words):
 		return &render.LimitError{Path: folder, Limit: render.LimitMemory, Message: fmt.Sprintf(
-			"kustomize build needs more than %d MiB of memory; split the service, or raise --agent-render-memory", p.bounds.memory>>20)}
+			"rendering needs more than %d MiB of memory; split the service, or raise --agent-render-memory", p.bounds.memory>>20)}
 	case died.state.ExitCode() == exitUnusable:
 		return died
 	default:
-		return &render.Error{Path: folder, Cause: fmt.Errorf("kustomize ends at this content: %s", lastWords(died.words))}
+		return &render.Error{Path: folder, Cause: fmt.Errorf("the renderer ends at this content: %s", lastWords(died.words))}
 	}
 }
 
-// outOfMemory reports whether words hold an error of Go's runtime about a lack of memory.
+// outOfMemory reports whether words hold an error about a lack of memory: one of Go's runtime, or a
+// signal in code that is not Go's, which ends the process where an allocation fails.
 func outOfMemory(words string) bool {
-	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "failed to create new OS thread"},
-		func(sign string) bool { return strings.Contains(words, sign) })
+	return slices.ContainsFunc([]string{
+		"out of memory", "cannot allocate memory", "failed to create new OS thread", "pthread_create failed",
+		"SIGABRT: abort", "SIGSEGV: segmentation violation",
+	}, func(sign string) bool { return strings.Contains(words, sign) })
 }
 
 // rested removes and returns the most recently used idle worker, or returns nil.
@@ -222,7 +233,7 @@ func (p *Pool) rested() *worker {
 	return w
 }
 
-// rest keeps a worker for the next build.
+// rest keeps a worker for the next render.
 func (p *Pool) rest(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

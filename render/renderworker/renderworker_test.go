@@ -22,7 +22,9 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderers"
 	"github.com/leatdev/leat/render/renderworker"
 )
 
@@ -121,10 +123,19 @@ func slow(objects int) *render.Files {
 	return files(map[string]string{"kustomization.yaml": "namePrefix: my-\nresources: [a.yaml]\n", "a.yaml": text.String()})
 }
 
+// build renders the kustomization of a folder, and returns the names of its objects.
+func build(ctx context.Context, renderer render.Renderer, files *render.Files, folder string) (names string, err error) {
+	out, err := renderer.Render(ctx, render.Input{Files: files, Folder: folder, Steps: []renderstep.Step{{Renderer: renderstep.Kustomize}}})
+	for _, o := range out.Objects {
+		names += "name: " + o.GetName() + "\n"
+	}
+	return names, err
+}
+
 func mustBuild(t *testing.T, pool *renderworker.Pool, name string) {
 	t.Helper()
-	text, err := pool.Build(t.Context(), good(name), "")
-	if err != nil || !strings.Contains(string(text), "my-"+name) {
+	text, err := build(t.Context(), pool, good(name), "")
+	if err != nil || !strings.Contains(text, "my-"+name) {
 		t.Fatalf("got %q, %v, want the ConfigMap my-%s", text, err, name)
 	}
 }
@@ -139,7 +150,7 @@ func TestBuilds(t *testing.T) {
 		t.Errorf("got %d workers, want one that built all", n)
 	}
 	linked := files(map[string]string{"app/kustomization.yaml": "resources: [../a.yaml]\n", "a.yaml": configMap("a")})
-	if text, err := pool.Build(t.Context(), linked, "app"); err != nil || !strings.Contains(string(text), "name: a") {
+	if text, err := build(t.Context(), pool, linked, "app"); err != nil || !strings.Contains(text, "name: a") {
 		t.Errorf("in a folder: got %q, %v", text, err)
 	}
 	pool.Close()
@@ -159,8 +170,8 @@ func TestErrors(t *testing.T) {
 		"too much": files(map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap("a") + "x: [&x {x: *x}]\n"}),
 		"panic":    files(map[string]string{"kustomization.yaml": "crds: [a]\n", "a": ""}),
 	} {
-		_, want := render.InProcess{}.Build(t.Context(), content, "")
-		_, err := pool.Build(t.Context(), content, "")
+		_, want := build(t.Context(), renderers.Engine(render.Limits{}), content, "")
+		_, err := build(t.Context(), pool, content, "")
 		if want == nil || err == nil || err.Error() != want.Error() || fmt.Sprintf("%T", err) != fmt.Sprintf("%T", want) {
 			t.Errorf("%s: got %T %v, want %T %v", name, err, err, want, want)
 		}
@@ -188,7 +199,7 @@ func TestSecBombEndsTheWorkerAlone(t *testing.T) {
 		}
 		content[fmt.Sprintf("%02d/kustomization.yaml", i)] = fmt.Sprintf("resources: [../%02dl, ../%02dr]\n", i, i)
 	}
-	_, err := pool.Build(t.Context(), files(content), fmt.Sprintf("%02d", levels))
+	_, err := build(t.Context(), pool, files(content), fmt.Sprintf("%02d", levels))
 	limit := new(render.LimitError)
 	if !errors.As(err, &limit) || limit.Limit != render.LimitMemory {
 		t.Errorf("got %v, want limit %s", err, render.LimitMemory)
@@ -204,7 +215,7 @@ func TestSecSlowBuildIsEnded(t *testing.T) {
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
-			_, err := pool.Build(t.Context(), slow(4_000), "")
+			_, err := build(t.Context(), pool, slow(4_000), "")
 			limit := new(render.LimitError)
 			if !errors.As(err, &limit) || limit.Limit != render.LimitTime {
 				t.Errorf("got %v, want limit %s", err, render.LimitTime)
@@ -225,7 +236,7 @@ func TestSecCPUTimeIsBounded(t *testing.T) {
 	pool := newPool(t, renderworker.Config{Timeout: 10 * time.Minute})
 	needsLimits(t, pool)
 	pool.BoundCPU(2 * time.Second)
-	_, err := pool.Build(t.Context(), slow(4_000), "")
+	_, err := build(t.Context(), pool, slow(4_000), "")
 	limit := new(render.LimitError)
 	if !errors.As(err, &limit) || limit.Limit != render.LimitTime {
 		t.Errorf("got %v, want limit %s", err, render.LimitTime)
@@ -240,10 +251,10 @@ func TestCanceledBuildIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("there is a newer plan")
 	time.AfterFunc(time.Second, func() { cancel(why) })
-	if _, err := pool.Build(ctx, slow(4_000), ""); !errors.Is(err, why) {
+	if _, err := build(ctx, pool, slow(4_000), ""); !errors.Is(err, why) {
 		t.Errorf("got %v, want %v", err, why)
 	}
-	if _, err := pool.Build(ctx, good("a"), ""); err != nil && !errors.Is(err, why) {
+	if _, err := build(ctx, pool, good("a"), ""); err != nil && !errors.Is(err, why) {
 		t.Errorf("before its turn: got %v, want %v", err, why)
 	}
 	mustBuild(t, pool, "after")

@@ -14,27 +14,25 @@ import (
 	"github.com/leatdev/leat/render"
 )
 
-// A request on the pipes is a head and the files (render.Files.Encode). An answer is a head and a
-// text. A head is JSON after its length in four bytes. Both ends are the same program, so the
-// format is not versioned.
+// A request on the pipes is a head and an input (render.Input.Encode). An answer is a head and an
+// output (render.Output.Encode). A head is JSON after its length in four bytes. Both ends are the
+// same program, so the format is not versioned.
 
 const (
 	// maxHead bounds the bytes of a head.
 	maxHead = 1 << 20
-	// maxMessage bounds the bytes of an error message, because kustomize repeats whole files in
-	// some.
+	// maxMessage bounds the bytes of an error message, because libraries repeat whole files in some.
 	maxMessage = 4 << 10
 )
 
-// requestHead describes what to build.
+// requestHead begins a request.
 type requestHead struct {
-	Folder string        `json:"folder"`
 	Limits render.Limits `json:"limits"`
 }
 
 // answerHead describes the result. At most one of the errors is set.
 type answerHead struct {
-	Bytes int64              `json:"bytes"`           // of the text that follows
+	Bytes int64              `json:"bytes"`           // of the output that follows
 	Error *errorHead         `json:"error,omitempty"` // a *render.Error
 	Limit *render.LimitError `json:"limit,omitempty"`
 	Other string             `json:"other,omitempty"` // any other error
@@ -45,20 +43,27 @@ type errorHead struct {
 	Path     string `json:"path"`
 	Document int    `json:"document"`
 	Message  string `json:"message"`
+	// Variables are the names of a *render.VariableError that is the cause, and Object is its object.
+	Variables []string `json:"variables,omitempty"`
+	Object    string   `json:"object,omitempty"`
 }
 
-func headOf(text []byte, err error) answerHead {
+func headOf(output []byte, err error) answerHead {
 	limit, isLimit := errors.AsType[*render.LimitError](err)
 	invalid, isInvalid := errors.AsType[*render.Error](err)
 	switch {
 	case err == nil:
-		return answerHead{Bytes: int64(len(text))}
+		return answerHead{Bytes: int64(len(output))}
 	case isLimit:
 		bounded := *limit
 		bounded.Message = cut(limit.Message)
 		return answerHead{Limit: &bounded}
 	case isInvalid:
-		return answerHead{Error: &errorHead{Path: invalid.Path, Document: invalid.Document, Message: cut(invalid.Cause.Error())}}
+		head := &errorHead{Path: invalid.Path, Document: invalid.Document, Message: cut(invalid.Cause.Error())}
+		if missing, ok := errors.AsType[*render.VariableError](invalid.Cause); ok {
+			head.Variables, head.Object = missing.Names, missing.Object
+		}
+		return answerHead{Error: head}
 	default:
 		return answerHead{Other: cut(err.Error())}
 	}
@@ -70,7 +75,11 @@ func (h answerHead) err() error {
 	case h.Limit != nil:
 		return h.Limit
 	case h.Error != nil:
-		return &render.Error{Path: h.Error.Path, Document: h.Error.Document, Cause: errors.New(h.Error.Message)}
+		cause := errors.New(h.Error.Message)
+		if len(h.Error.Variables) > 0 {
+			cause = &render.VariableError{Object: h.Error.Object, Names: h.Error.Variables}
+		}
+		return &render.Error{Path: h.Error.Path, Document: h.Error.Document, Cause: cause}
 	case h.Other != "":
 		return errors.New(h.Other)
 	default:

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package renderworker builds kustomizations in child processes.
+// Package renderworker renders in child processes.
 //
 // A rendering engine cannot be interrupted, and a process cannot bound its own allocations from
 // inside. So the agent starts its own program again, as a worker: a process with an empty
 // environment, whose memory, CPU, files and network the kernel limits. A worker reads a request
 // from its standard input, writes the answer to its standard output, and waits for the next
-// request. A build that ends its worker fails, and no other build does.
+// request. A render that ends its worker fails, and no other render does.
 //
 // The program's main function calls Serve before anything else. In the agent, a Pool starts
 // workers, sends them requests, and ends them. Its one lock guards the list of idle workers, and no
@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderers"
 )
 
 // Command is the first argument of a worker. Two numbers follow: bytes of memory, and seconds of
@@ -38,9 +39,9 @@ const Command = "render-worker"
 const (
 	exitUnusable = 70 // the worker could not prepare itself, or its pipes failed
 
-	// maxBuilds is the most builds of one worker. Kustomize keeps some data in memory permanently.
-	maxBuilds = 100
-	// maxStack bounds the stack, and so ends a build that recurses too deeply. The default of 1 GiB
+	// maxRenders is the most renders of one worker. Kustomize keeps some data in memory permanently.
+	maxRenders = 100
+	// maxStack bounds the stack, and so ends a render that recurses too deeply. The default of 1 GiB
 	// is more than a worker's memory.
 	maxStack = 64 << 20
 )
@@ -116,7 +117,7 @@ func shut(b bounds) error {
 	return limit(b)
 }
 
-// errNetwork is the error of a build that dials in spite of all checks.
+// errNetwork is the error of a render that dials in spite of all checks.
 var errNetwork = errors.New("remote references are not fetched; put a copy into the repository")
 
 type refusal struct{}
@@ -130,28 +131,30 @@ func refuseNetwork() {
 	http.DefaultTransport = refusal{}
 }
 
-// answer answers requests until there are no more, or until the worker has made enough builds. It
+// answer answers requests until there are no more, or until the worker has made enough renders. It
 // then returns nil.
 func answer(in io.Reader, out io.Writer, b bounds) error {
 	requests, answers := bufio.NewReader(in), bufio.NewWriter(out)
-	for builds := 1; ; builds++ {
+	engine := renderers.Engine(render.Limits{})
+	for renders := 1; ; renders++ {
 		var request requestHead
 		if err := readHead(requests, &request); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		files, err := render.DecodeFiles(requests, request.Limits)
+		input, err := render.DecodeInput(requests, request.Limits)
 		if err != nil {
 			return fmt.Errorf("read request: %w", err)
 		}
-		text, err := render.InProcess{Limits: request.Limits}.Build(context.Background(), files, request.Folder)
-		head := headOf(text, err)
-		head.Last = builds >= maxBuilds || b.nearlyUsed()
+		engine.Limits = request.Limits
+		output, err := renderInput(engine, input)
+		head := headOf(output, err)
+		head.Last = renders >= maxRenders || b.nearlyUsed()
 		if err := writeHead(answers, head); err != nil {
 			return fmt.Errorf("answer: %w", err)
 		}
-		_, _ = answers.Write(text) // Flush returns the first error
+		_, _ = answers.Write(output) // Flush returns the first error
 		if err := answers.Flush(); err != nil {
 			return fmt.Errorf("answer: %w", err)
 		}
@@ -161,8 +164,17 @@ func answer(in io.Reader, out io.Writer, b bounds) error {
 	}
 }
 
+// renderInput returns the encoded output of an input.
+func renderInput(engine *render.Engine, input render.Input) ([]byte, error) {
+	output, err := engine.Render(context.Background(), input)
+	if err != nil {
+		return nil, err
+	}
+	return output.Encode()
+}
+
 // nearlyUsed reports whether this worker has used more than half of its memory or CPU time, so that
-// another build could exceed the limits.
+// another render could exceed the limits.
 func (b bounds) nearlyUsed() bool {
 	const half = 2
 	var memory runtime.MemStats

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package render
+package kustomize
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"slices"
 
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/leatdev/leat/render"
 )
 
 // errReadOnly is the error of operations that would change a bundle.
@@ -28,9 +30,11 @@ type fileSystem struct {
 
 var _ filesys.FileSystem = fileSystem{}
 
-func newFileSystem(files *Files) fileSystem {
-	f := fileSystem{files: make(map[string][]byte, len(files.content)), folders: map[string]map[string]bool{mount: {}}}
-	for name, content := range files.content {
+func newFileSystem(files *render.Files) fileSystem {
+	names := files.Below("")
+	f := fileSystem{files: make(map[string][]byte, len(names)), folders: map[string]map[string]bool{mount: {}}}
+	for _, name := range names {
+		content, _ := files.Get(name)
 		full := path.Join(mount, name)
 		f.files[full] = content
 		for full != "/" {

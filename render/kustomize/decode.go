@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package render
+package kustomize
 
 import (
 	"encoding/json"
@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/kio"
 	"sigs.k8s.io/yaml"
+
+	"github.com/leatdev/leat/render"
 )
 
 // decodeKustomization decodes a kustomization as kustomize does, and rejects content that another
@@ -86,8 +88,8 @@ func keysOf(t reflect.Type, seen map[reflect.Type]bool) []string {
 // It decodes them as kustomize does, and ignores text that kustomize cannot read as a
 // configuration.
 func checkPlugin(name string, content []byte) error {
-	if err := checkAliases(content, defaultText); err != nil {
-		return &Error{Path: name, Cause: err}
+	if err := render.CheckAliases(content, render.Limits{}.WithDefaults().Text); err != nil {
+		return &render.Error{Path: name, Cause: err}
 	}
 	nodes, err := kio.FromBytes(content)
 	if err != nil {
@@ -100,10 +102,10 @@ func checkPlugin(name string, content []byte) error {
 		}
 		var value any
 		if err := json.Unmarshal(encoded, &value); err != nil {
-			return &Error{Path: name, Cause: fmt.Errorf("read configuration: %w", err)}
+			return &render.Error{Path: name, Cause: fmt.Errorf("read configuration: %w", err)}
 		}
 		if target := remoteIn(value, false); target != "" {
-			return &Error{Path: name, Cause: fmt.Errorf("%q: %w", excerpt(target), errRemote)}
+			return &render.Error{Path: name, Cause: fmt.Errorf("%q: %w", render.Excerpt(target), errRemote)}
 		}
 	}
 	return nil

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package render
+package kustomize
 
 import (
 	"errors"
@@ -15,6 +15,8 @@ import (
 
 	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/leatdev/leat/render"
 )
 
 var (
@@ -35,7 +37,7 @@ var (
 // not explain what to do. The referrer reads what kustomize's own types decode, so that it
 // understands every spelling that kustomize understands.
 type referrer struct {
-	files *Files
+	files *render.Files
 	seen  map[visit]bool
 }
 
@@ -47,7 +49,7 @@ type visit struct {
 
 // checkReferences returns an error unless everything that the kustomization of folder names,
 // directly or not, is a file or folder of the bundle.
-func checkReferences(files *Files, folder string) error {
+func checkReferences(files *render.Files, folder string) error {
 	return (&referrer{files: files, seen: map[visit]bool{}}).walk(visit{folder: folder})
 }
 
@@ -62,13 +64,13 @@ func (r *referrer) walk(v visit) error {
 	}
 	if v.plugins {
 		if err := onlyResources(k); err != nil {
-			return &Error{Path: name, Cause: err}
+			return &render.Error{Path: name, Cause: err}
 		}
 	}
 	refs := references(k)
 	for _, ref := range refs {
 		if err := r.check(v, ref); err != nil {
-			return &Error{Path: name, Cause: fmt.Errorf("%s: %q: %w", ref.field, excerpt(ref.target), err)}
+			return &render.Error{Path: name, Cause: fmt.Errorf("%s: %q: %w", ref.field, render.Excerpt(ref.target), err)}
 		}
 	}
 	return r.descend(v, name, refs)
@@ -82,13 +84,14 @@ func (r *referrer) read(folder string) (string, types.Kustomization, error) {
 	}
 	for _, base := range konfig.RecognizedKustomizationFileNames() {
 		other := path.Join(folder, base)
-		if _, ok := r.files.content[other]; ok && other != name {
-			return "", types.Kustomization{}, &Error{Path: other, Cause: fmt.Errorf("stands beside %s; a folder has one kustomization", name)}
+		if _, ok := r.files.Get(other); ok && other != name {
+			return "", types.Kustomization{}, &render.Error{Path: other, Cause: fmt.Errorf("stands beside %s; a folder has one kustomization", name)}
 		}
 	}
-	k, err := decodeKustomization(r.files.content[name])
+	content, _ := r.files.Get(name)
+	k, err := decodeKustomization(content)
 	if err != nil {
-		return "", types.Kustomization{}, &Error{Path: name, Document: 1, Cause: err}
+		return "", types.Kustomization{}, &render.Error{Path: name, Document: 1, Cause: err}
 	}
 	return name, k, nil
 }
@@ -124,7 +127,7 @@ func (r *referrer) descend(v visit, name string, refs []reference) error {
 		if target == "." {
 			target = ""
 		}
-		content, isFile := r.files.content[target]
+		content, isFile := r.files.Get(target)
 		switch {
 		case isFile && plugin:
 			if err := checkPlugin(target, content); err != nil {
@@ -148,8 +151,8 @@ func (r *referrer) check(v visit, ref reference) error {
 		return nil
 	}
 	target := path.Join(v.folder, ref.target)
-	_, isFile := r.files.content[target]
-	exists := isFile || target == "." || r.files.hasFolder(target)
+	_, isFile := r.files.Get(target)
+	exists := isFile || target == "." || r.files.HasFolder(target)
 	switch {
 	case isRemote(ref.target) && exists && !strings.Contains(ref.target, "://"):
 		return errLooksRemote

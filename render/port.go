@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"context"
+
+	"github.com/leatdev/leat/internal/renderstep"
+)
+
+// Input is everything that a render depends on: equal inputs have equal outputs. Nobody changes it
+// while it is rendered.
+type Input struct {
+	// Files are the service's tree.
+	Files *Files
+	// Folder is the folder of steps without a path.
+	Folder string
+	// Except is a folder whose files are no manifests for the plain renderer. Empty: none.
+	Except string
+	// Steps are carried out in their order. There is at least one.
+	Steps []renderstep.Step
+	// Variables are the service's configuration. Nil: it has none, and ${NAME} stays as it is.
+	Variables *Variables
+	// Facts are what is known of the service and its cluster.
+	Facts Facts
+	// Installed reports that the service was applied completely before.
+	Installed bool
+	// Generated is what random functions returned before. Nil: they were never called.
+	Generated Generated
+	// Lookups are the objects that templates may read.
+	Lookups []Lookup
+}
+
+// Facts are what templates may know of where they are rendered. Their names in JSON are part of the
+// contract with templates.
+type Facts struct {
+	Cluster ClusterFacts `json:"cluster"`
+	Service ServiceFacts `json:"service"`
+	// Sources are the service's, in their order.
+	Sources []SourceFacts `json:"sources,omitempty"`
+}
+
+// ClusterFacts describe a cluster.
+type ClusterFacts struct {
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// KubernetesVersion is the API server's version, such as v1.36.1. Empty: unknown.
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// APIVersions are the versions and kinds that the API server serves, such as "apps/v1" and
+	// "apps/v1/Deployment", sorted.
+	APIVersions []string `json:"apiVersions,omitempty"`
+}
+
+// ServiceFacts describe a service.
+type ServiceFacts struct {
+	Name string `json:"name"`
+	// Namespace is that of objects that name none.
+	Namespace string `json:"namespace"`
+}
+
+// SourceFacts describe the content of a source.
+type SourceFacts struct {
+	Repository string `json:"repository,omitempty"`
+	Path       string `json:"path,omitempty"`
+	Mount      string `json:"mount,omitempty"`
+	// Commit is a commit's id, or the digest of a chart or an artifact.
+	Commit string `json:"commit,omitempty"`
+	Digest string `json:"digest,omitempty"`
+}
+
+// Generated holds what random functions returned, by the place of their call. It holds secrets.
+type Generated map[string]string
+
+// Lookup is an object that templates may read.
+type Lookup struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+	// Object is the object as JSON.
+	Object []byte `json:"object"`
+}
+
+// Output is what a render made.
+type Output struct {
+	// Objects come in the order of the steps, and within a step in its renderer's order. Every one
+	// has apiVersion, kind and a name.
+	Objects []Object
+	// Tainted are the texts of objects that contain a secret of the configuration.
+	Tainted []string
+	// Generated is what random functions returned, for the next render. Nil: none was called.
+	Generated Generated
+	// Asked is what the render looked at besides files and configuration.
+	Asked Asked
+	// Warnings are for the service's owner.
+	Warnings []string
+}
+
+// Asked is what a render looked at, or may have looked at: if it changes, the same files make other
+// objects.
+type Asked struct {
+	// Facts: those of the cluster and the sources, but for APIVersions. Every render may look at the
+	// service's.
+	Facts bool `json:"facts,omitempty"`
+	// APIVersions: those of the cluster.
+	APIVersions bool `json:"apiVersions,omitempty"`
+	// Lookups: objects of the cluster.
+	Lookups bool `json:"lookups,omitempty"`
+}
+
+// Add joins what two renders asked.
+func (a Asked) Add(b Asked) Asked {
+	return Asked{Facts: a.Facts || b.Facts, APIVersions: a.APIVersions || b.APIVersions, Lookups: a.Lookups || b.Lookups}
+}
+
+// Renderer carries out steps. Implementations are safe for concurrent use.
+type Renderer interface {
+	// Render returns what the steps make. It returns an *Error if only other content helps, a
+	// *LimitError if a limit was exceeded, and the context's cause if ctx ended. Other errors are
+	// of the machine, and worth a retry.
+	Render(ctx context.Context, in Input) (Output, error)
+}
+
+// StepRenderer is one kind of step: files, parameters and facts in, documents out. It uses no
+// client, no network, no disk and no clock. Implementations are safe for concurrent use. They may
+// be impossible to interrupt, and use memory and time without bounds, since they run in a process
+// that is limited from outside; but where a library lets them stop at a limit or at the context's
+// end, they do. A panic is reported as an error of the content.
+type StepRenderer interface {
+	// RenderStep returns what the step makes. Errors are those of Renderer. They name the file, the
+	// line and the template where these are known, with paths from the tree's root. Messages may
+	// contain secrets: the Engine masks them.
+	RenderStep(ctx context.Context, in StepInput) (StepOutput, error)
+}
+
+// StepInput is the input of one step.
+type StepInput struct {
+	// Input is the render's. Its Files include those that earlier steps made; its Folder and Steps
+	// are not this step's.
+	Input
+
+	// Step is the step, with the renderer that was asked for or detected.
+	Step renderstep.Step
+	// Folder is the step's folder, which exists: a clean path from the tree's root, "" for the root
+	// itself.
+	Folder string
+	// Previous are the objects of the step before, if Step.FromPrevious.
+	Previous []Object
+	// Limits bound the output.
+	Limits Limits
+}
+
+// StepOutput is the output of one step.
+type StepOutput struct {
+	// Documents are manifests. The Engine reads them, and checks and counts their objects.
+	Documents []Document
+	// Objects follow those of Documents. The Engine checks and counts them, too, and may change them.
+	Objects []Object
+	// Files are files for later steps, by their path from the tree's root. They replace files of the
+	// same name.
+	Files map[string][]byte
+	// Generated is what random functions returned in this step.
+	Generated Generated
+	// Asked is what the step looked at.
+	Asked Asked
+	// Warnings are for the service's owner.
+	Warnings []string
+}
+
+// Document is the text of one or more manifests in YAML or JSON.
+type Document struct {
+	// Path says where it comes from, such as chart/templates/web.yaml.
+	Path string
+	Text []byte
+	// Position is the place of the first manifest among those of Path, from 1. Zero: 1.
+	Position int
+}

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package renderworker_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leatdev/leat/internal/config"
+	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderworker"
+)
+
+// chart returns a chart with a template.
+func chart(template string) *render.Files {
+	return files(map[string]string{"Chart.yaml": "{apiVersion: v2, name: a, version: 1.0.0}", "templates/a.yaml": template})
+}
+
+func renderChart(ctx context.Context, renderer render.Renderer, files *render.Files) (render.Output, error) {
+	return renderer.Render(ctx, render.Input{Files: files, Steps: []renderstep.Step{{Renderer: renderstep.Helm}}})
+}
+
+// TestSecHostileCharts renders charts that never end or take all memory, while another service's
+// chart is rendered again and again. Each hostile one ends at a limit, the other succeeds every time,
+// and this process, which stands for the agent, does not grow.
+func TestSecHostileCharts(t *testing.T) {
+	t.Parallel()
+	hostile := newPool(t, renderworker.Config{Memory: 256 * config.MiB, Timeout: 2 * time.Second})
+	needsLimits(t, hostile)
+	before := resident(t)
+	for name, test := range map[string]struct {
+		template string
+		want     render.Limit
+	}{
+		"a list of a thousand million":            {`{{ range until 1000000000 }}x{{ end }}`, render.LimitMemory},
+		"an output of 1 GB":                       {`{{ range until 1000 }}{{ repeat 1000000 "x" }}{{ end }}`, render.LimitMemory},
+		"a text of 2 GB":                          {`{{ repeat 2000000000 "x" }}`, render.LimitMemory},
+		"random bytes":                            {`{{ randBytes 2000000000 }}`, render.LimitMemory},
+		"a value that doubles":                    {`{{ $x := "xxxxxxxx" }}{{ range until 40 }}{{ $x = print $x $x }}{{ end }}`, render.LimitMemory},
+		"loops in loops":                          {`{{ range until 100000 }}{{ range until 100000 }}{{ $_ := sha256sum "x" }}{{ end }}{{ end }}`, render.LimitTime},
+		"a recursion with many branches":          {`{{ define "x" }}{{ if . }}{{ include "x" (sub . 1 | int) }}{{ include "x" (sub . 1 | int) }}{{ end }}{{ end }}{{ include "x" 60 }}`, render.LimitTime},
+		"a template that defines and runs itself": {`{{ $x := "{{ tpl .x . }}" }}{{ tpl $x (dict "x" $x "Template" .Template) }}`, ""},
+	} {
+		_, err := renderChart(t.Context(), hostile, chart(test.template))
+		limit := new(render.LimitError)
+		if !errors.As(err, &limit) || test.want != "" && limit.Limit != test.want {
+			t.Errorf("%s: got %v, want limit %s", name, err, test.want)
+		}
+		if _, err := renderChart(t.Context(), hostile, chart(configMap("good"))); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
+	}
+	debug.FreeOSMemory()
+	if grown := resident(t) - before; !renderworker.RaceDetector && grown > 20<<20 {
+		t.Errorf("the process grew by %d MiB", grown>>20)
+	}
+}
+
+// TestSecHostileChartsHoldUpNoOthers renders an endless chart beside good ones, in a pool of two.
+func TestSecHostileChartsHoldUpNoOthers(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 2 * time.Second})
+	var group sync.WaitGroup
+	group.Go(func() {
+		_, err := renderChart(t.Context(), pool, chart(`{{ range until 100000 }}{{ range until 100000 }}{{ $_ := sha256sum "x" }}{{ end }}{{ end }}`))
+		if limit := new(render.LimitError); !errors.As(err, &limit) {
+			t.Errorf("got %v, want a limit", err)
+		}
+	})
+	for range 20 {
+		if _, err := renderChart(t.Context(), pool, chart(configMap("good"))); err != nil {
+			t.Error(err)
+		}
+	}
+	group.Wait()
+}
+
+// TestSecManyFiles renders a chart of 20,000 files.
+func TestSecManyFiles(t *testing.T) {
+	t.Parallel()
+	content := map[string]string{"Chart.yaml": "{apiVersion: v2, name: a, version: 1.0.0}", "templates/a.yaml": configMap("a"), ".helmignore": "*.bak\nsecret/\n"}
+	for i := range 20_000 {
+		content["files/"+strconv.Itoa(i%100)+"/"+strconv.Itoa(i)] = "x"
+	}
+	out, err := renderChart(t.Context(), newPool(t, renderworker.Config{}), files(content))
+	if err != nil || len(out.Objects) != 1 {
+		t.Errorf("got %d objects, %v", len(out.Objects), err)
+	}
+}
+
+// resident returns the bytes of memory of this process that are not code, or 0 if they are unknown.
+func resident(t *testing.T) int {
+	t.Helper()
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			pages, err := strconv.Atoi(strings.Fields(rest)[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pages << 10
+		}
+	}
+	return 0
+}
