@@ -18,20 +18,28 @@ import (
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/services/gitcache/internal/artifactstore"
 	"github.com/leatdev/leat/services/gitcache/internal/backend"
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
+	"github.com/leatdev/leat/services/gitcache/internal/helmrepo"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
+	"github.com/leatdev/leat/services/gitcache/internal/kinds"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/memory"
+	"github.com/leatdev/leat/services/gitcache/internal/ociregistry"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
 // disk is everything below the data folder but the registry's copy. It is opened as a whole, before
 // anything that could change it runs.
 type disk struct {
-	git *backend.Backend
+	git       *backend.Backend
+	artifacts *artifactstore.Store
+	// mirrors are those of all types.
+	mirrors *kinds.Backend
 	// credentials are those by URL prefix; nil where no file is set.
 	credentials *credfile.File
 	objects     *lfs.Store
@@ -66,7 +74,7 @@ func openDisk(cfg Config, root func(uid string) (string, bool), tel *telemetry.T
 	if d.objects, err = lfs.OpenStore(filepath.Join(cfg.DataDir, "lfs")); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if err := errors.Join(d.openGit(cfg, root, tel), observeStore(tel.Meter(scope), d.bundles)); err != nil {
+	if err := errors.Join(d.openMirrors(cfg, root, tel), observeStore(tel.Meter(scope), d.bundles)); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -76,31 +84,52 @@ func (d *disk) newBuilder(
 	cfg Config, blobs snapshot.Blobs, objects snapshot.Objects, submodules snapshot.Submodules, tel *telemetry.Telemetry,
 ) (*snapshot.Builder, error) {
 	return snapshot.NewBuilder(snapshot.Params{
-		Mirrors: d.git, Blobs: blobs, Objects: objects, Submodules: submodules, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
+		Mirrors: d.mirrors, Blobs: blobs, Objects: objects, Submodules: submodules, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
 		Builds: cfg.Builds, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 }
 
-// openGit opens mirrors and upstreams, with the credentials that are shared by prefix.
-func (d *disk) openGit(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (err error) {
+// openMirrors opens mirrors and upstreams, with the credentials that are shared by prefix.
+func (d *disk) openMirrors(cfg Config, root func(uid string) (string, bool), tel *telemetry.Telemetry) (err error) {
 	config := backend.Config{
 		Dir: filepath.Join(cfg.DataDir, "mirrors"), Readers: cfg.Readers, Root: root,
 		Guard:  dialguard.Guard{AllowLocal: cfg.AllowLocalUpstreams, RefusePrivate: cfg.RefusePrivateUpstreams},
 		Hosts:  hostgate.New(hostgate.Config{Sessions: cfg.HostSessions, Requests: cfg.HostRequests, Burst: cfg.HostBurst}),
 		Memory: memory.NewBudget(int64(cfg.Memory)), MirrorDisk: int64(cfg.MirrorDisk), Logger: tel.Logger(),
+		OtherMirrors: func() int64 { return d.artifacts.Usage().Bytes },
 	}
 	if cfg.CredentialsFile != "" {
 		d.credentials = credfile.New(cfg.CredentialsFile, tel.Logger())
 		config.Credentials = d.credentials
 	}
+	d.artifacts, err = artifactstore.New(artifactstore.Params{
+		Dir: filepath.Join(cfg.DataDir, "artifacts"), Readers: cfg.Readers, Limits: cfg.limits(), DiskBytes: int64(cfg.MirrorDisk),
+		Others: func() int64 { return d.git.Usage().Bytes }, Logger: tel.Logger(),
+	})
+	if err != nil {
+		return err
+	}
 	open := gogit.New
 	if cfg.Backend == BackendGit {
 		open = gitbin.New
 	}
-	if d.git, err = open(config); err != nil || d.credentials == nil {
+	if d.git, err = open(config); err != nil {
 		return err
 	}
-	return d.credentials.Load(d.git.Check)
+	registries, err := ociregistry.New(ociregistry.Params{Carriers: d.git, Mirrors: d.artifacts, Limits: cfg.limits()})
+	if err != nil {
+		return err
+	}
+	d.mirrors = kinds.New(kinds.Params{Git: d.git, Artifacts: d.artifacts, Upstreams: map[upstream.Type]kinds.Upstream{
+		upstream.TypeHelm: helmrepo.New(helmrepo.Params{
+			Carriers: d.git, Mirrors: d.artifacts, Limits: cfg.limits(), TempDir: d.temporary, Logger: tel.Logger(),
+		}),
+		upstream.TypeOCI: registries,
+	}})
+	if d.credentials == nil {
+		return nil
+	}
+	return d.credentials.Load(d.mirrors.Check)
 }
 
 // run looks after the bundles, and reads the file of credentials again when it changes, until ctx

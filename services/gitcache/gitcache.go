@@ -96,7 +96,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	})
 	others := replicas.New(trust.dial) // the one way to reach another replica, for the core and for the edge
 	set, err := mirroring.NewSet(mirroring.Deps{
-		Backend: disk.git, Named: registry, Events: events,
+		Backend: disk.mirrors, Named: registry, Events: events,
 		Objects: &lfs.Copier{Store: disk.objects, Holders: others.Objects()},
 		Leases:  leaseredis.New(client, prefix), Peers: members, Replicas: others,
 		Self: trust.self, Settings: settings, Logger: logger, Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
@@ -118,21 +118,21 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	submodules := submodule.New(submodule.Params{
-		Set: set, Shared: shared, Registry: registry, Mirrors: disk.git, Events: events, Check: disk.git.Check, Logger: logger,
+		Set: set, Shared: shared, Registry: registry, Mirrors: disk.mirrors, Events: events, Check: disk.mirrors.Check, Logger: logger,
 	})
 	snapshots, err := disk.newBuilder(cfg, set, objects, submodules, tel)
 	if err != nil {
 		return err
 	}
 	service := api.New(api.Params{
-		Set: set, Registry: registry, Checker: disk.git, Events: events, Mirrors: disk.git, Snapshots: snapshots,
+		Set: set, Registry: registry, Checker: disk.mirrors, Events: events, Mirrors: disk.mirrors, Snapshots: snapshots,
 		Dial: others.GitCache, Logger: logger, Tracer: tel.Tracer(scope), Heartbeat: cfg.Heartbeat,
 	})
 	webhooks, err := newWebhooks(cfg, set, redisdeliveries.New(client, prefix), tel)
 	if err != nil {
 		return err
 	}
-	handler, err := newHandler(service, api.NewReplica(set, disk.git, objects), webhooks, trust.verifier, tel)
+	handler, err := newHandler(service, api.NewReplica(set, disk.mirrors, objects), webhooks, trust.verifier, tel)
 	if err != nil {
 		return err
 	}

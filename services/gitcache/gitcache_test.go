@@ -211,7 +211,7 @@ func TestDefinitionsAreChecked(t *testing.T) {
 	for field, change := range map[string]func(*gitcachev1.RepositoryDefinition){
 		"repository.name":           func(d *gitcachev1.RepositoryDefinition) { d.Name = "Not a label" },
 		"repository.uid":            func(d *gitcachev1.RepositoryDefinition) { d.Uid = "../up" },
-		"repository.type":           func(d *gitcachev1.RepositoryDefinition) { d.Type = gitcachev1.RepositoryType_REPOSITORY_TYPE_HELM },
+		"repository.type":           func(d *gitcachev1.RepositoryDefinition) { d.Type = gitcachev1.RepositoryType(99) },
 		"repository.url":            func(d *gitcachev1.RepositoryDefinition) { d.Url = "https://user:pass@git.invalid/demo" },
 		"repository.poll_interval":  func(d *gitcachev1.RepositoryDefinition) { d.PollInterval.Seconds = 1 },
 		"repository.ca_pem":         func(d *gitcachev1.RepositoryDefinition) { d.CaPem = "no certificate" },

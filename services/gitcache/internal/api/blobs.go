@@ -14,6 +14,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/gitcache/internal/artifact"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
@@ -29,13 +30,23 @@ func (s *Replica) FetchBlobs(ctx context.Context, req *gitcachev1.FetchBlobsRequ
 	if len(req.GetIds()) > mirroring.MaxFill {
 		return nil, rpcerr.Field("ids", fmt.Sprintf("It may have %d elements.", mirroring.MaxFill))
 	}
+	if len(req.GetRefs()) > mirroring.MaxPin {
+		return nil, rpcerr.Field("refs", fmt.Sprintf("It may have %d elements.", mirroring.MaxPin))
+	}
 	for _, id := range req.GetIds() {
-		if !pack.IsName(id) {
-			return nil, rpcerr.Field("ids", "Every element must be an id of 40 or 64 lower-case hexadecimal digits.")
+		if _, err := artifact.ParseID(id); err != nil && !pack.IsName(id) {
+			return nil, rpcerr.Field("ids", "Every element must be an id of 40 or 64 lower-case hexadecimal digits, or that of an artifact.")
 		}
 	}
-	if err := r.Fill(ctx, req.GetIds()); err != nil {
-		return nil, toError(err, req.GetRepository())
+	if len(req.GetRefs()) > 0 {
+		if err := r.LookUp(ctx, req.GetRefs()); err != nil {
+			return nil, toError(err, req.GetRepository())
+		}
+	}
+	if len(req.GetIds()) > 0 {
+		if err := r.Fill(ctx, req.GetIds()); err != nil {
+			return nil, toError(err, req.GetRepository())
+		}
 	}
 	return &gitcachev1.FetchBlobsResponse{}, nil
 }
@@ -75,11 +86,23 @@ func upstreamError(err error, what string, of ...rpcerr.Option) error {
 	return nil
 }
 
-// blobError maps what keeps the content of files from being fetched; nil: err is of another kind.
+// blobError maps what keeps the content of files, or an artifact, from being fetched; nil: err is of
+// another kind.
 func blobError(err error, in rpcerr.Option) error {
+	if bad, ok := errors.AsType[*mirror.ArtifactError](err); ok {
+		of := []rpcerr.Option{in}
+		if bad.Path != "" {
+			of = append(of, rpcerr.With("path", text(bad.Path)))
+		}
+		return rpcerr.New(codeOf(bad.Reason), errorsv1.Reason(bad.Reason), text(bad.Message), of...)
+	}
+	if unpinned, ok := errors.AsType[*mirror.UnpinnedError](err); ok {
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
+			fmt.Sprintf("%s is still being looked up; call again.", text(unpinned.Names[0])), rpcerr.RetryAfter(retryReady), in)
+	}
 	if _, ok := errors.AsType[*content.AbsentError](err); ok {
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
 			"The content of files is still being fetched; call again.", rpcerr.RetryAfter(retryReady), in)
 	}
-	return upstreamError(err, "The content of files", in)
+	return upstreamError(err, "The content", in)
 }

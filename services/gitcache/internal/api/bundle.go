@@ -27,7 +27,7 @@ func (s *Service) DownloadBundle(ctx context.Context, req *gitcachev1.DownloadBu
 	if err != nil {
 		return err
 	}
-	d, folder, err := parseBundle(req, r.Definition().UID)
+	d, folder, err := parseBundle(req, r.Definition())
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
@@ -44,7 +45,11 @@ func (s *Service) resolve(ctx context.Context, r *mirroring.Repository, src sour
 	ctx, span := s.Tracer.Start(ctx, "snapshot.resolve", trace.WithAttributes(
 		attribute.String("leat.repository", def.Name), attribute.String("leat.repository.uid", def.UID)))
 	defer span.End()
-	c, commit, err := s.resolveCommit(ctx, r, src.selector)
+	selector, err := src.at(def)
+	if err != nil {
+		return nil, err
+	}
+	c, commit, err := s.resolveCommit(ctx, r, selector)
 	if err != nil {
 		span.SetStatus(codes.Error, "no commit")
 		return nil, err
@@ -55,7 +60,7 @@ func (s *Service) resolve(ctx context.Context, r *mirroring.Repository, src sour
 	}
 	span.SetAttributes(attribute.Int64("leat.epoch", int64(epoch)), attribute.String("leat.commit", commit))
 	found, err := s.Snapshots.Resolve(ctx, snapshot.Folder{
-		UID: def.UID, Commit: commit, Selection: src.selection, Repository: def.Name, Epoch: epoch,
+		UID: def.UID, Commit: contentID(def, commit, src.layer), Selection: src.selection, Repository: def.Name, Epoch: epoch,
 	})
 	if errors.Is(err, content.ErrCommitNotFound) && src.selector.Kind != mirror.SelectCommit {
 		// A ref's commit was fetched with the ref; its absence says nothing about the upstream.
@@ -75,16 +80,35 @@ func (s *Service) resolve(ctx context.Context, r *mirroring.Repository, src sour
 	}, nil
 }
 
-// resolveCommit finds what a selector means in the mirror of this replica.
+// resolveCommit finds what a selector means in the mirror of this replica. Refs that the mirror knows
+// by name alone are looked up first.
 func (s *Service) resolveCommit(ctx context.Context, r *mirroring.Repository, selector mirror.Selector) (mirror.Content, string, error) {
-	c, err := contentOf(r)
-	if err != nil {
-		return c, "", err
+	var c mirror.Content
+	var commit string
+	for lookups := 0; ; lookups++ {
+		var err error
+		if c, err = contentOf(r); err != nil {
+			return c, "", err
+		}
+		commit, err = c.Resolve(selector)
+		if err == nil {
+			break
+		}
+		unpinned, ok := errors.AsType[*mirror.UnpinnedError](err)
+		if !ok || lookups == maxFills {
+			return c, "", toError(err, r.Definition().Name)
+		}
+		if err := r.Pin(ctx, unpinned.Names); err != nil {
+			return c, "", toError(err, r.Definition().Name)
+		}
 	}
-	commit, err := c.Resolve(selector)
-	if err != nil {
-		return c, "", toError(err, r.Definition().Name)
-	}
+	return s.named(ctx, r, selector, c, commit)
+}
+
+// named returns the whole commit where a selector names it by an id.
+func (s *Service) named(
+	ctx context.Context, r *mirroring.Repository, selector mirror.Selector, c mirror.Content, commit string,
+) (_ mirror.Content, _ string, err error) {
 	if selector.Kind == mirror.SelectCommit {
 		commit, err = s.nameCommit(ctx, r, commit)
 	}
@@ -115,7 +139,7 @@ func listRefs(refs mirror.Refs, prefix, after string, size int) *gitcachev1.List
 		resp.NextPageToken = formatToken(page[size-1].Name)
 	}
 	for _, ref := range page {
-		if ref.Commit != "" { // a tag of a file is no named commit
+		if ref.Commit != "" || ref.Object == "" { // a tag of a file is not a named commit
 			resp.Refs = append(resp.Refs, fromRef(ref))
 		}
 	}
@@ -144,9 +168,13 @@ func (s *Service) ListCommits(ctx context.Context, req *gitcachev1.ListCommitsRe
 	}
 	return answer(ctx, s, "source.repository", req.GetSource().GetRepository(), client.ListCommits, req,
 		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.ListCommitsResponse, error) {
-			from, err := at.From, error(nil)
+			from := at.From
 			if from == "" {
-				if _, from, err = s.resolveCommit(ctx, r, src.selector); err != nil {
+				selector, err := src.at(r.Definition())
+				if err != nil {
+					return nil, err
+				}
+				if _, from, err = s.resolveCommit(ctx, r, selector); err != nil {
 					return nil, err
 				}
 			}
@@ -212,13 +240,18 @@ func (s *Service) ReadFile(ctx context.Context, req *gitcachev1.ReadFileRequest)
 	}
 	return answer(ctx, s, "source.repository", req.GetSource().GetRepository(), client.ReadFile, req,
 		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.ReadFileResponse, error) {
-			_, commit, err := s.resolveCommit(ctx, r, src.selector)
+			selector, err := src.at(r.Definition())
+			if err != nil {
+				return nil, err
+			}
+			_, commit, err := s.resolveCommit(ctx, r, selector)
 			if err != nil {
 				return nil, err
 			}
 			resp := &gitcachev1.ReadFileResponse{Commit: commit}
+			id := contentID(r.Definition(), commit, src.layer)
 			return resp, s.read(ctx, r, func(reader content.Reader) (err error) {
-				resp.Content, resp.Size, err = readRange(ctx, reader, commit, src.selection.Path(), req.GetOffset(), req.GetLimit())
+				resp.Content, resp.Size, err = readRange(ctx, reader, id, src.selection.Path(), req.GetOffset(), req.GetLimit())
 				return err
 			})
 		})
@@ -269,12 +302,15 @@ func (s *Service) CompareCommits(ctx context.Context, req *gitcachev1.CompareCom
 	}
 	return answer(ctx, s, "repository", req.GetRepository(), client.CompareCommits, req,
 		func(ctx context.Context, r *mirroring.Repository) (*gitcachev1.CompareCommitsResponse, error) {
-			var err error
 			if at.Base == "" {
-				if _, at.Base, err = s.resolveCommit(ctx, r, base); err != nil {
+				if r.Definition().Type == upstream.TypeHelm {
+					return nil, rpcerr.Field("repository", "It is a Helm repository, whose charts cannot be compared.")
+				}
+				var err error
+				if _, at.Base, err = s.resolveCommit(ctx, r, within(r.Definition(), "", base)); err != nil {
 					return nil, err
 				}
-				if _, at.Head, err = s.resolveCommit(ctx, r, head); err != nil {
+				if _, at.Head, err = s.resolveCommit(ctx, r, within(r.Definition(), "", head)); err != nil {
 					return nil, err
 				}
 			}

@@ -89,14 +89,24 @@ func toError(err error, repository string) error {
 
 // refMessage says what a selector does not find, and what may have been meant.
 func refMessage(e *mirror.RefError) string {
-	names := strings.Join(e.Close, ", ")
+	names := strings.Join(shownNames(e), ", ")
 	switch {
+	case e.NoBranches:
+		return fmt.Sprintf("The repository holds artifacts, and has no %s; select by tag, semver or commit.", e.Selector)
+	case e.Ambiguous:
+		return fmt.Sprintf("Several digests begin as the %s; give more digits.", e.Selector)
 	case e.NoCommit:
 		return fmt.Sprintf("The repository's %s leads to no commit, so there is nothing to deliver from.", e.Selector)
+	case e.Selector.IsOfArtifacts() && e.Selector.Kind == mirror.SelectHead && names == "":
+		return fmt.Sprintf("The repository has no %s; it may not have been published yet.", e.Selector)
+	case e.Selector.IsOfArtifacts() && e.Selector.Kind == mirror.SelectHead:
+		return fmt.Sprintf("The repository has no %s; name one, such as %s.", e.Selector, names)
 	case e.Selector.Kind == mirror.SelectHead && names == "":
 		return "The repository has no branches; nothing has been pushed yet, or all were deleted."
 	case e.Selector.Kind == mirror.SelectHead:
 		return fmt.Sprintf("The repository's HEAD leads nowhere; name a branch, such as %s.", names)
+	case e.Selector.IsOfArtifacts() && names == "":
+		return fmt.Sprintf("The repository has no %s, and nothing with a similar name; it may not have been published yet.", e.Selector)
 	case e.Selector.Kind == mirror.SelectSemver && names == "":
 		return fmt.Sprintf("The repository has no %s, and no tag that is a version at all.", e.Selector)
 	case e.Selector.Kind == mirror.SelectSemver:
@@ -106,6 +116,23 @@ func refMessage(e *mirror.RefError) string {
 	default:
 		return fmt.Sprintf("The repository has no %s; did you mean %s?", e.Selector, names)
 	}
+}
+
+// shownNames returns what may have been meant: full names of refs, but versions of the chart, or
+// charts with a version, in an artifact repository.
+func shownNames(e *mirror.RefError) []string {
+	if !e.Selector.IsOfArtifacts() {
+		return e.Close
+	}
+	var names []string
+	for _, name := range e.Close {
+		if version, own := strings.CutPrefix(name, e.Selector.Within); own {
+			names = append(names, version)
+		} else {
+			names = append(names, strings.ReplaceAll(strings.TrimPrefix(name, mirror.TagPrefix), "/", " "))
+		}
+	}
+	return names
 }
 
 func sentinelError(err error, repository string, in rpcerr.Option) error {
@@ -170,9 +197,11 @@ func codeOf(r reason.Reason) connect.Code {
 	switch r {
 	case reason.UpstreamAuthRejected, reason.UpstreamHostKeyRejected, reason.UpstreamProtocol, reason.UpstreamSignatureRejected:
 		return connect.CodeFailedPrecondition
-	case reason.RepositoryNotFound:
+	case reason.ContentUnsupported:
+		return connect.CodeFailedPrecondition
+	case reason.RepositoryNotFound, reason.RefNotFound:
 		return connect.CodeNotFound
-	case reason.StorageFull, reason.UpstreamRateLimited:
+	case reason.StorageFull, reason.UpstreamRateLimited, reason.BundleTooLarge:
 		return connect.CodeResourceExhausted
 	default: // may be over soon
 		return connect.CodeUnavailable

@@ -4,9 +4,11 @@
 package api
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -15,7 +17,9 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/internal/upstream/upstreamwire"
+	"github.com/leatdev/leat/services/gitcache/internal/artifact"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/pack"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
@@ -33,6 +37,7 @@ var (
 	nameForm      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	shortForm     = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 	submoduleForm = regexp.MustCompile(`\.[0-9a-f]{16}$`)
+	chartForm     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,249}$`)
 )
 
 func checkName(field, name string) error {
@@ -86,7 +91,7 @@ func parseSelector(field string, ref *typev1.GitRef) (mirror.Selector, error) {
 		s, field = mirror.Selector{Kind: mirror.SelectTag, Value: r.Tag}, field+".tag"
 	case *typev1.GitRef_Commit:
 		if !shortForm.MatchString(r.Commit) {
-			return s, rpcerr.Field(field+".commit", "It must be a commit id: 7 to 40 lower-case hexadecimal digits, or up to 64 in a SHA-256 repository.")
+			return s, rpcerr.Field(field+".commit", "It must be a commit id: 7 to 40 lower-case hexadecimal digits, or up to 64 of a digest or in a SHA-256 repository.")
 		}
 		return mirror.Selector{Kind: mirror.SelectCommit, Value: r.Commit}, nil
 	case *typev1.GitRef_Semver:
@@ -112,6 +117,8 @@ func parseSelector(field string, ref *typev1.GitRef) (mirror.Selector, error) {
 type source struct {
 	selector  mirror.Selector
 	selection *selection.Selection
+	chart     string
+	layer     artifact.Layer
 }
 
 func parseSource(s *typev1.Source) (source, error) {
@@ -120,7 +127,68 @@ func parseSource(s *typev1.Source) (source, error) {
 		return source{}, err
 	}
 	selected, err := parseSelection(s)
-	return source{selector, selected}, err
+	if err != nil {
+		return source{}, err
+	}
+	src := source{selector: selector, selection: selected}
+	src.chart, src.layer, err = parseArtifact(s)
+	return src, err
+}
+
+// parseArtifact reads which artifact of a repository a source names. Whether the repository has
+// artifacts at all is judged by source.at.
+func parseArtifact(s *typev1.Source) (chart string, layer artifact.Layer, err error) {
+	chart = s.GetChart()
+	if chart != "" && !chartForm.MatchString(chart) {
+		return "", layer, rpcerr.Field("source.chart", "It must be a chart's name: letters, digits, '.', '_' and '-', at most 250.")
+	}
+	layer = artifact.Layer{MediaType: s.GetLayer().GetMediaType(), Copy: s.GetLayer().GetCopy(), Files: s.GetLayer().GetFiles()}
+	if problem := layer.Problem(); problem != "" {
+		return "", layer, rpcerr.Field("source.layer", problem)
+	}
+	return chart, layer, nil
+}
+
+// at returns the source's selector for the repository that the source names.
+func (s source) at(def mirror.Definition) (mirror.Selector, error) {
+	if err := checkArtifact(def, s.chart, s.layer); err != nil {
+		return mirror.Selector{}, err
+	}
+	return within(def, s.chart, s.selector), nil
+}
+
+// checkArtifact refuses a chart where the repository has none, and its absence where it needs one.
+func checkArtifact(def mirror.Definition, chart string, layer artifact.Layer) error {
+	switch {
+	case def.Type == upstream.TypeHelm && chart == "":
+		return rpcerr.Field("source.chart", fmt.Sprintf("It is required: %q is a Helm repository, which holds many charts.", def.Name))
+	case def.Type != upstream.TypeHelm && chart != "":
+		return rpcerr.Field("source.chart", fmt.Sprintf("It must be empty: %q is not a Helm repository.", def.Name))
+	case def.Type != upstream.TypeOCI && layer != artifact.Layer{}:
+		return rpcerr.Field("source.layer", fmt.Sprintf("It must be empty: %q is not an OCI repository.", def.Name))
+	}
+	return nil
+}
+
+// within returns a selector for what it looks at in a repository.
+func within(def mirror.Definition, chart string, s mirror.Selector) mirror.Selector {
+	switch def.Type {
+	case upstream.TypeHelm:
+		s.Within = mirror.ChartPrefix(chart)
+	case upstream.TypeOCI:
+		s.Within = mirror.TagPrefix
+	case upstream.TypeGit:
+	}
+	return s
+}
+
+// contentID returns the commit by which a package snapshot knows what a commit of a repository
+// delivers.
+func contentID(def mirror.Definition, commit string, layer artifact.Layer) string {
+	if !def.Type.IsArtifacts() {
+		return commit
+	}
+	return artifact.ID{Digest: commit, Layer: layer}.String()
 }
 
 func parseSelection(s *typev1.Source) (*selection.Selection, error) {
@@ -135,16 +203,39 @@ func parseSelection(s *typev1.Source) (*selection.Selection, error) {
 }
 
 // parseBundle reads which bundle is asked for, and what it can be built from.
-func parseBundle(req *gitcachev1.DownloadBundleRequest, uid string) (digest.Digest, snapshot.Folder, error) {
+func parseBundle(req *gitcachev1.DownloadBundleRequest, def mirror.Definition) (digest.Digest, snapshot.Folder, error) {
 	d, err := digest.Parse(req.GetDigest())
 	if err != nil {
 		return d, snapshot.Folder{}, rpcerr.Field("digest", "It must be sha256: and 64 lower-case hexadecimal digits.")
 	}
-	if req.GetCommit() != "" && !pack.IsName(req.GetCommit()) {
+	commit := req.GetCommit()
+	if commit != "" && !pack.IsName(commit) {
 		return d, snapshot.Folder{}, rpcerr.Field("commit", "It must be a full commit id: 40 lower-case hexadecimal digits, or 64 in a SHA-256 repository.")
 	}
 	selected, err := parseBundled(req)
-	return d, snapshot.Folder{UID: uid, Commit: req.GetCommit(), Selection: selected}, err
+	if err != nil {
+		return d, snapshot.Folder{}, err
+	}
+	chart, layer, err := parseArtifact(req.GetSource())
+	if err != nil {
+		return d, snapshot.Folder{}, err
+	}
+	if commit != "" {
+		if err := checkArtifact(def, cmp.Or(chart, chartOf(def)), layer); err != nil {
+			return d, snapshot.Folder{}, err
+		}
+		commit = contentID(def, commit, layer)
+	}
+	return d, snapshot.Folder{UID: def.UID, Commit: commit, Selection: selected}, nil
+}
+
+// chartOf stands in for a chart that a request for a bundle does not name: the digest of its archive
+// is enough.
+func chartOf(def mirror.Definition) string {
+	if def.Type == upstream.TypeHelm {
+		return "any"
+	}
+	return ""
 }
 
 // parseBundled reads what of its commit a bundle holds.

@@ -55,9 +55,12 @@ type Config struct {
 	Root  func(uid string) (url string, ok bool)
 	// Memory admits packs that are indexed. Nil: a budget of its default size.
 	Memory *memory.Budget
-	// MirrorDisk bounds the bytes of all mirrors. Zero: only the disk does.
+	// MirrorDisk bounds the bytes of all mirrors, together with what OtherMirrors returns. Zero: only
+	// the disk does.
 	MirrorDisk int64
-	Logger     *slog.Logger
+	// OtherMirrors is [store.Limits.Others].
+	OtherMirrors func() int64
+	Logger       *slog.Logger
 	// Fault is [store.Limits.Fault].
 	Fault func(step string) error
 }
@@ -101,7 +104,7 @@ var _ mirror.Backend = (*Backend)(nil)
 func New(cfg Config, tools Tools) (*Backend, error) {
 	mirrors, err := store.New(store.Params{
 		Dir: cfg.Dir, Readers: cfg.Readers, Large: tools.OpenLarge, SHA256: tools.IsFull(), Partial: tools.IsFull(), Logger: cfg.Logger,
-		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Fault: cfg.Fault},
+		Limits: store.Limits{Memory: cfg.Memory, DiskBytes: cfg.MirrorDisk, Others: cfg.OtherMirrors, Fault: cfg.Fault},
 	})
 	if err != nil {
 		return nil, err

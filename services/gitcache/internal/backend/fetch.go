@@ -122,6 +122,11 @@ func (b *Backend) keep(ctx context.Context, s *uploadpack.Session, r uploadpack.
 	return errors.Join(b.tools.Keep(ctx, a), sent.Close())
 }
 
+// Pin implements [mirror.Pinner]: a Git upstream lists every ref with its object.
+func (b *Backend) Pin(_ context.Context, p mirror.FetchParams, _ []string) (mirror.Content, error) {
+	return p.Have, nil
+}
+
 // Fill implements [mirror.Upstream]. Check refuses partial clones where there is nothing to fill.
 func (b *Backend) Fill(ctx context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {
 	if !b.tools.IsFull() {

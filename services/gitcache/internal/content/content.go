@@ -30,14 +30,15 @@ var (
 	ErrMalformed = errors.New("malformed object")
 )
 
-// AbsentError reports that a partial mirror does not hold the content of files yet.
+// AbsentError reports that a partial mirror does not hold the content of files yet, or that a mirror
+// of artifacts does not hold one of them.
 type AbsentError struct {
-	IDs []string // of blobs, at least one
+	IDs []string // of blobs or artifacts, at least one
 }
 
 // Error implements error.
 func (e *AbsentError) Error() string {
-	return fmt.Sprintf("content of %d files, such as blob %s, has to be fetched first", len(e.IDs), e.IDs[0])
+	return fmt.Sprintf("content has to be fetched first: %d, such as %s", len(e.IDs), e.IDs[0])
 }
 
 // PathError names a path that a commit does not have, as the caller asked for it. It matches
@@ -201,7 +202,8 @@ type Opener interface {
 
 // Reader reads one mirror as it was when the reader was opened. It is for one goroutine, which
 // closes it soon: readers are counted. Errors of all methods: ErrCommitNotFound, *PathError,
-// ErrDamaged, ErrMalformed, the context's; of Blob and File, of a partial mirror, *AbsentError.
+// ErrDamaged, ErrMalformed, the context's. *AbsentError is one of Blob and File of a partial mirror,
+// and of Tree, File and Compare of a mirror of artifacts.
 type Reader interface {
 	// Commit returns the commit of that id.
 	Commit(ctx context.Context, id string) (Commit, error)
@@ -211,7 +213,8 @@ type Reader interface {
 	// Object returns a commit or an annotated tag as it is stored; of an object that is neither, or
 	// larger than [MaxObject], the zero Object. ErrCommitNotFound: there is no object of that id.
 	Object(ctx context.Context, id string) (Object, error)
-	// Tree returns the id of the tree that the commit holds at path, a folder.
+	// Tree returns the id of the tree that the commit holds at path, a folder. Where the commit names
+	// an artifact that the mirror does not hold yet, the error is an *AbsentError.
 	Tree(ctx context.Context, commit, path string) (string, error)
 	// List returns the entries of a tree in Git's order: by name, as if the name of a folder ended
 	// with a slash. Walking depth first therefore meets rising paths. It reads no blob.

@@ -161,7 +161,8 @@ func (f *File) entry(d document) (entry, error) {
 		return entry{}, err
 	}
 	// Any repository below the prefix will do to find out whether the credential fits the scheme.
-	if err := f.check(mirror.Definition{Name: "prefix", UID: "prefix", Definition: upstream.Definition{URL: prefix.example(), Credential: credential, CAPEM: d.CAPEM}}); err != nil {
+	example := upstream.Definition{Type: prefix.kind(), URL: prefix.example(), Credential: credential, CAPEM: d.CAPEM}
+	if err := f.check(mirror.Definition{Name: "prefix", UID: "prefix", Definition: example}); err != nil {
 		if field, ok := errors.AsType[*mirror.FieldError](err); ok && field.Field == "url" {
 			return entry{}, fmt.Errorf("urlPrefix: %s", field.Message)
 		}

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/leatdev/leat/internal/upstream"
 )
 
 // location is a URL taken apart, so that prefixes end where hosts and folders end.
@@ -33,11 +35,13 @@ func parseLocation(text string) (location, error) {
 		return location{}, errors.New("not a URL with a host")
 	}
 	l := location{scheme: strings.ToLower(u.Scheme), user: u.User.Username(), host: strings.ToLower(u.Hostname()), port: u.Port()}
-	defaultPort, known := map[string]string{"https": "443", "http": "80", "ssh": "22"}[l.scheme]
+	defaultPort, known := map[string]string{
+		"https": "443", "http": "80", "ssh": "22", upstream.SchemeOCI: "443", upstream.SchemeOCIPlain: "80",
+	}[l.scheme]
 	_, password := u.User.Password()
 	switch {
 	case !known:
-		return location{}, errors.New("its scheme is not one of https, http and ssh")
+		return location{}, errors.New("its scheme is not one of https, http, ssh, oci and oci+http")
 	case password || (l.user != "" && l.scheme != "ssh"):
 		return location{}, errors.New("it holds credentials")
 	case u.RawQuery != "" || u.Fragment != "":
@@ -87,6 +91,15 @@ func (l location) String() string {
 		u.User = url.User(l.user)
 	}
 	return u.String()
+}
+
+// kind returns the type of the repositories at a location. Those of Git and Helm share schemes, and
+// can have the same credentials there.
+func (l location) kind() upstream.Type {
+	if l.scheme == upstream.SchemeOCI || l.scheme == upstream.SchemeOCIPlain {
+		return upstream.TypeOCI
+	}
+	return upstream.TypeGit
 }
 
 func (l location) example() string { return strings.TrimSuffix(l.String(), "/") + "/repository" }

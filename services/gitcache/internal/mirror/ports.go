@@ -38,6 +38,7 @@ type FetchParams struct {
 // that write a mirror for different repositories only.
 type Backend interface {
 	Upstream
+	Pinner
 	Storage
 	content.Opener
 }
@@ -56,9 +57,21 @@ type Upstream interface {
 	// held before. Errors are *UpstreamError, the guard's, or the context's.
 	Fetch(ctx context.Context, p FetchParams) (Content, error)
 	// Fill makes a partial mirror durably hold the blobs of those ids besides what it holds, which
-	// is p.Have. Admit is not called: no ref moves. On an error some may have arrived. Errors are
+	// is p.Have. Of an artifact repository ids name artifacts (package artifact), and an artifact that
+	// cannot be delivered is an *ArtifactError. Admit is not called: no ref moves. On an error some may have arrived. Errors are
 	// those of Fetch. A back end whose Check refuses partial clones is never asked to fill one.
 	Fill(ctx context.Context, p FetchParams, ids []string) (Content, error)
+}
+
+// Pinner looks up refs that an upstream lists by name alone. Pin may be called concurrently, for
+// different repositories only.
+type Pinner interface {
+	// Pin makes the mirror, which holds p.Have, durably know what the named refs lead to, and has
+	// every later Fetch look at them. Names that are known already cost nothing. A name that the
+	// upstream does not have is not an error: its ref is gone from the content returned. Admit is
+	// not called. Errors are those of Fetch. Only OCI repositories have such refs; for others Pin
+	// returns p.Have.
+	Pin(ctx context.Context, p FetchParams, names []string) (Content, error)
 }
 
 // Storage keeps the mirrors on this replica's disk, whichever back end fetches and reads them.
@@ -154,6 +167,8 @@ type Replicas interface {
 	// FetchBlobs makes the owner's partial mirror hold blobs. ErrNotOwner: that replica is not the
 	// owner.
 	FetchBlobs(ctx context.Context, replica string, def Definition, ids []string) error
+	// Pin has the owner look up refs. ErrNotOwner: that replica is not the owner.
+	Pin(ctx context.Context, replica string, def Definition, names []string) error
 	// Inspect returns what a replica's mirror of a repository holds. known is the fingerprint of
 	// this replica's own mirror; where the two are the same, the answer has no refs and files.
 	// ErrNoMirror: there is no mirror over there.

@@ -4,6 +4,7 @@
 package mirror
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,10 +26,25 @@ const (
 	SelectSemver                     // a range of versions; see [Content.Resolve]
 )
 
-// Selector names a commit of a repository. The zero Selector is HEAD.
+// Selector names a commit of a repository. The zero Selector is HEAD of a Git repository.
 type Selector struct {
 	Kind  SelectorKind
 	Value string // empty for SelectHead
+	// Within is the prefix of the refs that a selector of an artifact repository looks at: that of
+	// [ChartPrefix] in a Helm repository, and TagPrefix in an OCI repository. Empty: the repository
+	// is a Git repository, and every ref counts.
+	Within string
+}
+
+// ChartPrefix returns what the full names of a chart's versions begin with.
+func ChartPrefix(chart string) string { return TagPrefix + chart + "/" }
+
+// IsOfArtifacts reports whether the selector is of a Helm or OCI repository.
+func (s Selector) IsOfArtifacts() bool { return s.Within != "" }
+
+// short returns a ref's name within what the selector looks at.
+func (s Selector) short(name string) string {
+	return strings.TrimPrefix(name, cmp.Or(s.Within, TagPrefix))
 }
 
 // String names the selector in messages.
@@ -37,16 +53,37 @@ func (s Selector) String() string {
 	case SelectBranch:
 		return "branch " + s.Value
 	case SelectTag:
+		if chart := s.chart(); chart != "" {
+			return "version " + s.Value + chart
+		}
 		return "tag " + s.Value
 	case SelectCommit:
+		if s.IsOfArtifacts() {
+			return "digest " + s.Value + s.chart()
+		}
 		return "commit " + s.Value
 	case SelectName:
 		return s.Value
 	case SelectSemver:
+		if chart := s.chart(); chart != "" {
+			return "version" + chart + " in the range " + s.Value
+		}
 		return "tag in the range " + s.Value
 	default:
+		if chart := s.chart(); chart != "" {
+			return "stable version" + chart
+		}
 		return "HEAD"
 	}
+}
+
+// chart names the chart that a selector looks at, as " of chart NAME"; "" for other repositories.
+func (s Selector) chart() string {
+	name := strings.Trim(strings.TrimPrefix(s.Within, TagPrefix), "/")
+	if name == "" {
+		return ""
+	}
+	return " of chart " + name
 }
 
 // Resolve returns the commit that s selects, from memory. The error is a *RefError where there is
@@ -54,7 +91,15 @@ func (s Selector) String() string {
 // returned as it is: only the mirror's objects show whether it exists, and a look at them whether
 // it is delivered. A range selects the highest version among the tags within it; of several tags
 // for one version it selects the last by name.
+//
+// In an artifact repository the commit is a digest. HEAD is the highest version that is not a
+// pre-release or, in an OCI repository without such, the tag latest. There are no branches. A tag
+// of an OCI registry has "_" where the version has "+"; both are found. A ref that is known by name
+// alone is an *UnpinnedError.
 func (c Content) Resolve(s Selector) (string, error) {
+	if s.IsOfArtifacts() {
+		return c.resolveArtifact(s)
+	}
 	name := s.Value
 	switch s.Kind {
 	case SelectCommit:
@@ -108,6 +153,8 @@ func (c Content) resolveHead(s Selector) (string, error) {
 func (r Ref) deliver(s Selector) (string, error) {
 	commit := r.Delivered()
 	switch {
+	case r.isUnpinned():
+		return "", &UnpinnedError{Names: []string{r.Name}}
 	case commit != "":
 		return commit, nil
 	case r.Held != "":
@@ -138,17 +185,20 @@ func compareReleases(a, b release) int { return a.version.Compare(b.version) }
 
 // parseRelease accepts tags with three numbers only. A looser rule would take dates and build
 // numbers for the highest version of all.
-func parseRelease(ref Ref) (release, bool) {
-	text := strings.TrimPrefix(strings.TrimPrefix(ref.Name, TagPrefix), "v")
+func parseRelease(s Selector, ref Ref) (release, bool) {
+	text := strings.TrimPrefix(s.short(ref.Name), "v")
+	if s.IsOfArtifacts() {
+		text = strings.Replace(text, tagPlus, "+", 1)
+	}
 	version, err := semver.StrictNewVersion(text)
-	return release{ref: ref, version: version}, err == nil && ref.Commit != ""
+	return release{ref: ref, version: version}, err == nil && (ref.Commit != "" || ref.isUnpinned())
 }
 
-// releases returns the tags that are versions, by name.
-func (r Refs) releases() []release {
+// releases returns the tags that are versions and that the selector looks at, by name.
+func (c Content) releases(s Selector) []release {
 	var found []release
-	for _, ref := range r.Below(TagPrefix, "", len(r)) {
-		if v, ok := parseRelease(ref); ok {
+	for _, ref := range c.Refs.Below(cmp.Or(s.Within, TagPrefix), "", len(c.Refs)) {
+		if v, ok := parseRelease(s, ref); ok {
 			found = append(found, v)
 		}
 	}
@@ -160,24 +210,30 @@ func (c Content) resolveRange(s Selector) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("parse range %q: %w", s.Value, err)
 	}
-	all := c.Refs.releases()
+	all := c.releases(s)
+	if best, ok := bestOf(all, within.Check); ok {
+		return best.deliver(s)
+	}
+	return "", &RefError{Selector: s, Close: highest(all)}
+}
+
+// bestOf returns the ref of the highest version that a check accepts: the highest that delivers
+// something, if any does.
+func bestOf(all []release, accepts func(*semver.Version) bool) (Ref, bool) {
 	var best, held release // held is the best among those that deliver nothing
 	for _, v := range all {
 		most := &best
-		if v.ref.Delivered() == "" {
+		if v.ref.Delivered() == "" && !v.ref.isUnpinned() {
 			most = &held
 		}
-		if within.Check(v.version) && (most.version == nil || compareReleases(v, *most) >= 0) {
+		if accepts(v.version) && (most.version == nil || compareReleases(v, *most) >= 0) {
 			*most = v
 		}
 	}
-	switch {
-	case best.version != nil:
-		return best.ref.deliver(s)
-	case held.version != nil:
-		return held.ref.deliver(s)
+	if best.version == nil {
+		best = held
 	}
-	return "", &RefError{Selector: s, Close: highest(all)}
+	return best.ref, best.version != nil
 }
 
 // highest returns the names of the highest versions, the highest first.
@@ -197,6 +253,10 @@ type RefError struct {
 	Close []string
 	// NoCommit: the ref exists, but leads to something else than a commit.
 	NoCommit bool
+	// NoBranches: a branch was selected of an artifact repository, which has none.
+	NoBranches bool
+	// Ambiguous: several digests begin with the digits that were given.
+	Ambiguous bool
 }
 
 // Error implements error.

@@ -17,6 +17,8 @@ import (
 const (
 	// MaxFill is how many blobs are asked for at once.
 	MaxFill = 10_000
+	// MaxPin is how many refs are looked up at once.
+	MaxPin = 100
 	// fillMemory is how long the upstream is not asked again after it failed: a thousand callers
 	// cost one request.
 	fillMemory = 10 * time.Second
@@ -81,16 +83,22 @@ func (b *blobFetcher) fetchFromOthers(ctx context.Context) error {
 	return fmt.Errorf("fetch blobs of %q: %w", b.status.name, errors.Join(mirror.ErrNotOwner, err))
 }
 
-// fill asks the upstream for blobs, which only the owner may.
-func (b *blobFetcher) fill(ctx context.Context, ids []string) error {
+// ask asks the upstream, which only the owner may. A failure of the upstream is remembered for a while,
+// for every call.
+func (b *blobFetcher) ask(ctx context.Context, do func(context.Context, mirror.OwnerTask) error) error {
 	if f := b.failure.Load(); f != nil && time.Now().Before(f.until) {
 		return f.err
 	}
-	err := b.tasks.run(ctx, func(ctx context.Context, task mirror.OwnerTask) error { return b.fillMirror(ctx, task, ids) })
+	err := b.tasks.run(ctx, do)
 	if _, ok := errors.AsType[*mirror.UpstreamError](err); ok {
 		b.failure.Store(&fillFailure{err: err, until: time.Now().Add(fillMemory)})
 	}
 	return err
+}
+
+// fill asks the upstream for blobs.
+func (b *blobFetcher) fill(ctx context.Context, ids []string) error {
+	return b.ask(ctx, func(ctx context.Context, task mirror.OwnerTask) error { return b.fillMirror(ctx, task, ids) })
 }
 
 func (b *blobFetcher) fillMirror(ctx context.Context, task mirror.OwnerTask, ids []string) error {
@@ -121,6 +129,59 @@ func (b *blobFetcher) fillMirror(ctx context.Context, task mirror.OwnerTask, ids
 		})
 		b.inbox.announce()
 	}
+	return nil
+}
+
+// pin makes this replica's mirror know what refs lead to, as [Repository.Pin] says.
+func (b *blobFetcher) pin(ctx context.Context, names []string) error {
+	owner, err := b.owners.find(ctx)
+	switch {
+	case err == nil && owner == b.shared.Self:
+		return b.look(ctx, names)
+	case err == nil && owner != "":
+		if err := b.shared.Replicas.Pin(ctx, owner, b.status.definition(), names); err != nil {
+			b.owners.forget()
+			return err
+		}
+		return b.follower.copier.catchUp(ctx, owner)
+	default:
+		return b.fetchFromOthers(ctx)
+	}
+}
+
+// look asks the upstream what refs lead to.
+func (b *blobFetcher) look(ctx context.Context, names []string) error {
+	return b.ask(ctx, func(ctx context.Context, task mirror.OwnerTask) error { return b.pinMirror(ctx, task, names) })
+}
+
+func (b *blobFetcher) pinMirror(ctx context.Context, task mirror.OwnerTask, names []string) error {
+	unlock, err := b.local.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	have := b.status.holding.read().content
+	if !have.Exists() {
+		return &mirror.NotReadyError{Repository: b.status.name, Problem: b.status.fetching.read().problem}
+	}
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		ref, ok := have.Refs.Get(name)
+		return !ok || ref.Object != "" // another call was faster, or the ref is gone
+	})
+	if len(names) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.shared.Settings.FetchTimeout)
+	defer cancel()
+	pinned, err := b.shared.Backend.Pin(ctx, mirror.FetchParams{
+		Definition: task.Definition, Have: have, Epoch: b.status.epoch(), Guard: task.Guard,
+		Received: b.shared.metrics.receiver(ctx, false),
+	}, names)
+	if err != nil {
+		return err
+	}
+	b.status.holding.replace(pinned)
+	b.inbox.announce()
 	return nil
 }
 

@@ -337,6 +337,14 @@ func (f *fleet) FetchBlobs(ctx context.Context, replica string, def mirror.Defin
 	return r.Fill(ctx, ids)
 }
 
+func (f *fleet) Pin(ctx context.Context, replica string, def mirror.Definition, names []string) error {
+	r, err := f.repository(replica, def)
+	if err != nil {
+		return err
+	}
+	return r.LookUp(ctx, names)
+}
+
 func (f *fleet) Refresh(ctx context.Context, replica string, def mirror.Definition, via mirror.Via, wait bool) (*mirror.Problem, error) {
 	r, err := f.repository(replica, def)
 	if err != nil {

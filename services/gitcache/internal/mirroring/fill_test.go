@@ -19,9 +19,10 @@ import (
 
 // filler is an upstream's blobs.
 type filler struct {
-	mu    sync.Mutex
-	asked []int // how many blobs each request was for
-	err   error
+	mu     sync.Mutex
+	asked  []int    // how many blobs each request was for
+	looked []string // names of refs that were looked up
+	err    error
 }
 
 func (f *filler) Fill(_ context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {
@@ -33,6 +34,26 @@ func (f *filler) Fill(_ context.Context, p mirror.FetchParams, ids []string) (mi
 	f.asked = append(f.asked, len(ids))
 	c := p.Have
 	c.FilledAt = time.Now()
+	return c, f.err
+}
+
+// Pin makes every name lead to "pinned".
+func (f *filler) Pin(_ context.Context, p mirror.FetchParams, names []string) (mirror.Content, error) {
+	if err := p.Guard(); err != nil {
+		return mirror.Content{}, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looked = append(f.looked, names...)
+	c := p.Have
+	var refs []mirror.Ref
+	for _, ref := range c.Refs {
+		if slices.Contains(names, ref.Name) {
+			ref.Object, ref.Commit = "pinned", "pinned"
+		}
+		refs = append(refs, ref)
+	}
+	c.Refs, c.FilledAt = mirror.NewRefs(refs), time.Now()
 	return c, f.err
 }
 

@@ -181,6 +181,17 @@ func (r *Repository) FetchBlobs(ctx context.Context, ids []string) error {
 	return r.blobs.fetch(ctx, ids)
 }
 
+// Pin makes this replica's mirror know what refs lead to that it knows by name alone: as the owner
+// by asking the upstream, else by having the owner do so and copying. Errors are those of
+// FetchBlobs.
+func (r *Repository) Pin(ctx context.Context, names []string) error { return r.blobs.pin(ctx, names) }
+
+// LookUp asks the upstream what refs lead to. The error matches mirror.ErrNotOwner where this
+// replica is not the owner.
+func (r *Repository) LookUp(ctx context.Context, names []string) error {
+	return r.blobs.look(ctx, names)
+}
+
 // Fill fetches blobs into this replica's partial mirror. The error matches mirror.ErrNotOwner where
 // this replica is not the owner. The mirror of a repository that is no longer partial needs no
 // blobs, which is not an error.

@@ -189,7 +189,8 @@ func (t *tenure) fetchNow(ctx context.Context) error {
 
 // timeout returns how long a fetch may take.
 func (t *tenure) timeout(def mirror.Definition, have mirror.Content) time.Duration {
-	if !have.Exists() || have.Partial != def.PartialClone {
+	isPartial := def.PartialClone || def.Type.IsArtifacts()
+	if !have.Exists() || have.Partial != isPartial {
 		return t.shared.Settings.CloneTimeout
 	}
 	return t.shared.Settings.FetchTimeout

@@ -165,15 +165,31 @@ func (r *Replicas) FetchBlobs(ctx context.Context, replica string, def mirror.De
 		return err
 	}
 	_, err = c.FetchBlobs(ctx, &gitcachev1.FetchBlobsRequest{Repository: def.Name, Uid: def.UID, Ids: ids})
+	return errandError(ctx, "fetch blobs", err)
+}
+
+// Pin implements [mirror.Replicas].
+func (r *Replicas) Pin(ctx context.Context, replica string, def mirror.Definition, names []string) error {
+	c, err := r.client(replica)
+	if err != nil {
+		return err
+	}
+	_, err = c.FetchBlobs(ctx, &gitcachev1.FetchBlobsRequest{Repository: def.Name, Uid: def.UID, Refs: names})
+	return errandError(ctx, "look up refs", err)
+}
+
+// errandError returns the error of what an owner was asked to do: a reason of its own stays, and
+// anything else means that it is not the owner any more.
+func errandError(ctx context.Context, errand string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case rpcerr.HasReason(err) && rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_OWNER_UNAVAILABLE:
-		return fmt.Errorf("fetch blobs: %w", err)
+		return fmt.Errorf("%s: %w", errand, err)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return fmt.Errorf("fetch blobs: %w: %w", mirror.ErrNotOwner, err)
+	return fmt.Errorf("%s: %w: %w", errand, mirror.ErrNotOwner, err)
 }
 
 // TakeOver implements [mirror.Replicas].

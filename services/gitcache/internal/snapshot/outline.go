@@ -5,6 +5,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -29,19 +30,40 @@ func (b *Builder) outlineOf(ctx context.Context, f Folder) (treeKey, error) {
 	if sum, ok := b.outlines.Get(key); ok {
 		return treeKey{f.UID, sum}, nil
 	}
+	for round := 0; ; round++ {
+		sum, err := b.readOutline(ctx, f)
+		absent, ok := errors.AsType[*content.AbsentError](err)
+		switch {
+		case err == nil:
+			b.outlines.Add(key, sum)
+			return treeKey{f.UID, sum}, nil
+		case !ok || round == maxOutlines:
+			return treeKey{}, err
+		}
+		if err := b.fetchBlobs(ctx, map[string][]string{f.UID: absent.IDs}); err != nil {
+			return treeKey{}, err
+		}
+	}
+}
+
+// maxOutlines bounds how often the artifact that a commit names is fetched for its outline: once
+// suffices, unless the mirror is given up in between.
+const maxOutlines = 3
+
+// readOutline returns the outline. The error is a *content.AbsentError where the commit is an
+// artifact that is not here.
+func (b *Builder) readOutline(ctx context.Context, f Folder) (string, error) {
 	r, err := b.params.Mirrors.Open(ctx, f.UID)
 	if err != nil {
-		return treeKey{}, err
+		return "", err
 	}
 	defer func() { _ = r.Close() }()
 	o := &outline{reader: r, selection: f.Selection, hash: selection.NewHash("outline"), found: map[string]bool{}}
 	o.hash.Add(f.Selection.Key())
 	if err := o.read(ctx, f.Commit); err != nil {
-		return treeKey{}, err
+		return "", err
 	}
-	sum := o.hash.Sum()
-	b.outlines.Add(key, sum)
-	return treeKey{f.UID, sum}, nil
+	return o.hash.Sum(), nil
 }
 
 func (o *outline) read(ctx context.Context, commit string) error {

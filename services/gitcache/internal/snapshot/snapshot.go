@@ -100,7 +100,8 @@ type Snapshot struct {
 
 // Folder names what is selected of a commit.
 type Folder struct {
-	UID    string // the repository's
+	UID string // the repository's
+	// Commit is a commit's id or, of an artifact repository, the text of an artifact's id.
 	Commit string
 	// Repository and Epoch are its name and its owner's epoch, for traces alone.
 	Repository string

@@ -24,7 +24,8 @@ const updateShare = 0.05
 
 // disk accounts for the bytes that mirrors take. It may be used concurrently.
 type disk struct {
-	limit int64 // zero: none
+	limit  int64        // zero: none
+	others func() int64 // bytes elsewhere that count, too
 
 	mu       sync.Mutex
 	accounts map[string]account // by UID
@@ -39,7 +40,12 @@ type account struct {
 	readAt time.Time // when it was last opened; zero: not since the process started
 }
 
-func newDisk(limit int64) *disk { return &disk{limit: limit, accounts: map[string]account{}} }
+func newDisk(limit int64, others func() int64) *disk {
+	if others == nil {
+		others = func() int64 { return 0 }
+	}
+	return &disk{limit: limit, others: others, accounts: map[string]account{}}
+}
 
 // measure opens an account for each mirror in a folder, before any is loaded: whatever lies there
 // takes room, whether it can be read or not.
@@ -112,13 +118,14 @@ func (d *disk) noteRead(uid string, now time.Time) {
 // exists. The caller gives the room back with release, at the latest once the account has the
 // bytes. The error is a [*mirror.UpstreamError].
 func (d *disk) reserve(bytes int64, isNew bool) error {
+	others := d.others()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	limit := d.limit
 	if isNew {
 		limit -= int64(updateShare * float64(limit))
 	}
-	if used := d.stored + d.arriving; d.limit > 0 && used+bytes > limit {
+	if used := d.stored + d.arriving + others; d.limit > 0 && used+bytes > limit {
 		return &mirror.UpstreamError{
 			Reason: reason.StorageFull,
 			Message: fmt.Sprintf("Mirrors take %s of the %s that they may on this replica; raise gitcache-mirror-disk, "+

@@ -4,9 +4,7 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,22 +91,14 @@ func readState(home string) (state, error) {
 }
 
 func readJSON(path string, into any) error {
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(data, into)
-	}
-	if err != nil {
+	if err := durable.ReadJSON(path, into); err != nil {
 		return fmt.Errorf("read mirror state: %w", err)
 	}
 	return nil
 }
 
 func writeJSON(path string, v any) error {
-	data, err := json.Marshal(v)
-	if err == nil {
-		err = durable.WriteFile(path, temporaryPrefix, data)
-	}
-	if err != nil {
+	if err := durable.WriteJSON(path, temporaryPrefix, v); err != nil {
 		return fmt.Errorf("write mirror state: %w", err)
 	}
 	return nil

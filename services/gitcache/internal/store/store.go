@@ -93,8 +93,12 @@ type Params struct {
 type Limits struct {
 	// Memory admits compactions. Nil: all are.
 	Memory pack.Memory
-	// DiskBytes bounds the folder of mirrors. Zero: only the disk does.
+	// DiskBytes bounds the folder of mirrors, together with what Others returns. Zero: only the disk
+	// does.
 	DiskBytes int64
+	// Others returns the bytes of mirrors elsewhere that count towards DiskBytes. It may be called
+	// concurrently. Nil: there are none.
+	Others func() int64
 	// Fault is called between the steps of a compaction and, as "arriving", whenever a piece of a
 	// pack arrives, so that tests can make a step fail. Nil: nothing is called.
 	Fault func(step string) error
@@ -140,7 +144,7 @@ func New(p Params) (*Store, error) {
 	}
 	s := &Store{
 		params: p, readers: semaphore.NewWeighted(int64(p.Readers)),
-		generations: newGenerations(), disk: newDisk(p.Limits.DiskBytes),
+		generations: newGenerations(), disk: newDisk(p.Limits.DiskBytes, p.Limits.Others),
 	}
 	if err := s.disk.measure(p.Dir); err != nil {
 		return nil, fmt.Errorf("measure mirrors: %w", err)

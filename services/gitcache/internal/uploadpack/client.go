@@ -33,6 +33,7 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/githubapp"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -130,7 +131,8 @@ func (c *Client) withCredential(def mirror.Definition) (mirror.Definition, error
 // its author could have a shared credential sent to a server of theirs. SSH is safe, since
 // known_hosts comes with the credential.
 func choosesServer(def mirror.Definition) bool {
-	isPlain := strings.HasPrefix(strings.ToLower(def.URL), "http://")
+	lower := strings.ToLower(def.URL)
+	isPlain := strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, upstream.SchemeOCIPlain+"://")
 	return def.CAPEM != "" || (isPlain && def.ProxyURL != "")
 }
 
@@ -165,11 +167,15 @@ func (c *Client) newRoute(
 	}), nil
 }
 
-// written returns the URLs that an administrator wrote for a definition: its own URL, or that of
-// its root if it is a submodule.
+// written returns the URLs that an administrator wrote for a definition: its own URL and those of
+// its token hosts, or the URL of its root if it is a submodule.
 func (c *Client) written(def mirror.Definition) []string {
 	if def.ParentUID == "" {
-		return []string{def.URL}
+		urls := []string{def.URL}
+		for _, host := range def.TokenHosts.Names() {
+			urls = append(urls, "https://"+host, "http://"+host)
+		}
+		return urls
 	}
 	if root, ok := c.config.Root(def.ParentUID); ok {
 		return []string{root}

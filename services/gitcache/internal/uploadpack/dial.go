@@ -47,16 +47,32 @@ const maxGrant = 64 << 10
 // guard. Where credential is set, those to the host of the repository's URL get its credential; all
 // others are sent as they are. The caller closes its idle connections.
 func (c *Client) Carrier(def mirror.Definition, guard func() error, credential bool) (http.RoundTripper, error) {
-	t, err := c.target(def)
+	return c.Transport(mirror.FetchParams{Definition: def, Guard: guard}, credential)
+}
+
+// Transport is Carrier for the requests of a fetch, whose bytes it counts.
+func (c *Client) Transport(p mirror.FetchParams, credential bool) (http.RoundTripper, error) {
+	t, err := c.target(p.Definition)
 	if err != nil {
 		return nil, err
 	}
-	return c.newAuthorizer(t, mirror.FetchParams{Guard: guard}, credential)
+	return c.newAuthorizer(t, p, credential)
+}
+
+// Effective returns a definition with the credential and the certificates that its URL has, if it
+// has none of its own. The error is a *mirror.FieldError.
+func (c *Client) Effective(def mirror.Definition) (mirror.Definition, error) {
+	return c.withCredential(def)
 }
 
 // LFS returns the URL of a repository's LFS server, and the headers that requests to that host have
 // to carry besides the repository's credential. Over SSH git-lfs-authenticate prints both.
 func (c *Client) LFS(ctx context.Context, def mirror.Definition, guard func() error) (string, map[string]string, error) {
+	if def.Type.IsArtifacts() {
+		return "", nil, &mirror.UpstreamError{
+			Reason: reason.ContentUnsupported, Message: "A chart or artifact holds a Git LFS pointer; package the content itself.",
+		}
+	}
 	t, err := c.target(def)
 	if err != nil {
 		return "", nil, err

@@ -89,8 +89,8 @@ func classify(err error, def mirror.Definition) (reason.Reason, string) {
 	}
 	switch {
 	case errors.Is(err, dialguard.ErrLocal), errors.Is(err, dialguard.ErrPrivate):
-		return reason.UpstreamUnreachable, "A submodule's URL, a redirect or an LFS server leads to an address of the hub's own machine or network, " +
-			"which only the URL that an administrator wrote may; correct it, or see gitcache-allow-local-upstreams."
+		return reason.UpstreamUnreachable, "A submodule's URL, a redirect, an LFS server or a chart's archive leads to an address of the hub's own " +
+			"machine or network, which only the URL that an administrator wrote may; correct it, or see gitcache-allow-local-upstreams."
 	case errors.Is(err, route.ErrProxy):
 		return reason.UpstreamUnreachable, proxyMessage
 	case errors.Is(err, syscall.ENOSPC):

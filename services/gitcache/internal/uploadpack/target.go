@@ -39,6 +39,13 @@ func parseTarget(def mirror.Definition) (target, error) {
 	if def.URL == "" || strings.ContainsFunc(def.URL, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return target{}, refuse("url", "It is empty, or holds white space or control characters.")
 	}
+	if def.Type == upstream.TypeOCI {
+		at, err := upstream.ParseRegistry(def.URL)
+		if err != nil {
+			return target{}, refuse("url", "It is not the URL of an OCI repository, such as oci://registry.example.com/team/web.")
+		}
+		def.URL = at.Base.String() + "/v2/" + at.Name // as requests have it
+	}
 	endpoint, err := transport.NewEndpoint(def.URL)
 	if err != nil {
 		return target{}, refuse("url", "It is not a URL.")

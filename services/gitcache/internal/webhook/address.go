@@ -11,15 +11,18 @@ import (
 )
 
 // address returns the one spelling of where a repository is, "host[:port]/path", whatever protocol
-// and user it is reached by; empty where the URL cannot be read. Letters' case does not count:
-// hosts that tell paths apart by it are rare, and the worst that can happen there is a fetch too
-// many.
+// and user it is reached by; empty where the URL cannot be read. It is "host[:port]" alone where a
+// URL has no path: many Helm repositories have a host of their own. Letters' case does not count: hosts that tell paths apart
+// by it are rare, and the worst that can happen there is a fetch too many.
 func address(raw string) string {
 	host, folder := split(strings.TrimSpace(raw))
 	folder = strings.Trim(path.Clean("/"+folder), "/")
 	folder = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(folder), ".git"), "/") // "/.git" is a worktree's own
-	if host == "" || folder == "" {
+	if host == "" || folder == "" && !strings.Contains(raw, "://") {
 		return ""
+	}
+	if folder == "" {
+		return strings.ToLower(host)
 	}
 	return azureAddress(strings.ToLower(host), folder)
 }
@@ -47,9 +50,9 @@ func split(raw string) (host, folder string) {
 
 func defaultPort(scheme string) string {
 	switch scheme {
-	case "https":
+	case "https", "oci":
 		return "443"
-	case "http":
+	case "http", "oci+http":
 		return "80"
 	case "ssh", "git+ssh", "ssh+git":
 		return "22"

@@ -35,6 +35,8 @@ func events() map[string][]http.Header {
 		"bitbucket-server": one("X-Event-Key", "repo:refs_changed", "mirror:repo_synchronized", "diagnostics:ping"),
 		"azure-devops":     {{}},
 		"generic":          {{}},
+		"distribution":     {{}},
+		"harbor":           {{}},
 	}
 }
 
@@ -127,7 +129,7 @@ func FuzzAddress(f *testing.F) {
 	for _, seed := range []string{
 		"https://git.example.com/team/shop.git", "git@git.example.com:team/shop.git", "ssh://git@git.example.com:22/team/shop",
 		"https://Git.Example.com:443/Team/Shop/", "git@ssh.dev.azure.com:v3/org/project/repo", "https://org.visualstudio.com/p/_git/p",
-		"https://dev.azure.com/org/_git/repo", "https://[::1]:8443/a", "host:a", "a/b:c", "https://host/a/../b", "https://host/%2e%2e/b", "::", "https://host/.git",
+		"https://dev.azure.com/org/_git/repo", "https://[::1]:8443/a", "host:a", "a/b:c", "https://host/a/../b", "https://host/%2e%2e/b", "::", "https://host/.git", "https://charts.example.com/",
 	} {
 		f.Add(seed)
 	}
@@ -136,9 +138,12 @@ func FuzzAddress(f *testing.F) {
 		if at == "" {
 			return
 		}
-		host, folder, ok := strings.Cut(at, "/")
-		if !ok || host == "" || folder == "" || strings.HasSuffix(at, "/") {
-			t.Errorf("%q: got address %q, want a host and a path", raw, at)
+		host, folder, hasPath := strings.Cut(at, "/")
+		if host == "" || hasPath != (folder != "") || strings.HasSuffix(at, "/") || !hasPath && !strings.Contains(raw, "://") {
+			t.Errorf("%q: got address %q, want a host and a path, or the host of a URL", raw, at)
+		}
+		if !hasPath {
+			folder = "none"
 		}
 		for element := range strings.SplitSeq(folder, "/") {
 			if element == "" || element == "." || element == ".." {

@@ -88,13 +88,14 @@ func decode(header http.Header, body []byte) (*payload, error) {
 }
 
 // payload holds the fields that providers read. Whatever else a delivery has is skipped without
-// being kept, and so are clone URLs past the array, so that a body costs little more than its bytes.
+// being kept, and so are clone URLs and events past their arrays, so that a body costs little more than its bytes.
 type payload struct {
 	ID         string     `json:"id"`
 	Event      string     `json:"event"`
 	EventName  string     `json:"event_name"`
 	EventType  string     `json:"eventType"`
 	URL        string     `json:"url"`
+	Type       string     `json:"type"`
 	Project    project    `json:"project"`
 	Repository repository `json:"repository"`
 	Resource   struct {
@@ -103,6 +104,8 @@ type payload struct {
 			SSHURL    string `json:"sshUrl"`
 		} `json:"repository"`
 	} `json:"resource"`
+	Events    [maxEvents]registryEvent `json:"events"`
+	EventData harborData               `json:"event_data"`
 }
 
 type project struct {

@@ -78,6 +78,18 @@ var providers = map[string]provider{
 		},
 		hasID: true,
 	},
+	// The distribution project's registry, and others that notify as it does. The secret is in a header
+	// of the endpoint.
+	"distribution": {
+		claim: authorization,
+		field: distributionEvent, fieldEvents: map[string]kind{tagsMoved: kindRefs}, urls: distributionURLs,
+	},
+	"harbor": {
+		claim:       authorization,
+		field:       func(p *payload) string { return p.Type },
+		fieldEvents: map[string]kind{"PUSH_ARTIFACT": kindRefs, "DELETE_ARTIFACT": kindRefs},
+		urls:        harborURLs,
+	},
 	// Leat's own form: {"url": "https://…"}, or {"event": "ping"}.
 	"generic": {
 		claim: timedSignature,

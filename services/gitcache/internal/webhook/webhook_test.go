@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/leatdev/leat/internal/testkit/registrytest"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -51,6 +52,11 @@ func TestEveryProviderRefreshesWhatItNames(t *testing.T) {
 	}
 	server := func(name string) func(*testing.T) delivery {
 		return with(signed("bitbucket-server", "X-Event-Key", "X-Hub-Signature", "sha256=", name), "X-Event-Key", "repo:refs_changed")
+	}
+	registry := func(provider, authorization, name string) func(*testing.T) delivery {
+		return func(t *testing.T) delivery {
+			return delivery{provider: provider, body: fixture(t, name), header: map[string]string{"Authorization": authorization}}
+		}
 	}
 	for _, tc := range []struct {
 		name     string
@@ -83,6 +89,9 @@ func TestEveryProviderRefreshesWhatItNames(t *testing.T) {
 		{"azure devops", "https://dev.azure.com/acme/Web%20Apps/_git/shop", func(t *testing.T) delivery { return azure(t, own) }},
 		{"azure devops over ssh", "git@ssh.dev.azure.com:v3/acme/Web Apps/shop", func(t *testing.T) delivery { return azure(t, own) }},
 		{"azure devops, old host", "https://acme.visualstudio.com/DefaultCollection/Web%20Apps/_git/shop", func(t *testing.T) delivery { return azure(t, own) }},
+		{"distribution", "oci://registry.example.com/team/shop", registry("distribution", "Bearer "+own, "distribution-push")},
+		{"distribution, deletion, own host", "oci+http://10.0.0.7:5000/team/shop", registry("distribution", basicHeader(own), "distribution-delete")},
+		{"harbor", "oci://harbor.example.com:8443/team/shop", registry("harbor", own, "harbor-push")},
 		{"generic", "https://git.example.com/shop", func(*testing.T) delivery {
 			return generic(own, `{"url": "ssh://git@git.example.com/shop.git"}`, time.Now())
 		}},
@@ -102,11 +111,56 @@ func TestEveryProviderRefreshesWhatItNames(t *testing.T) {
 
 func azure(t *testing.T, secret string) delivery {
 	t.Helper()
+	return delivery{
+		provider: "azure-devops", body: fixture(t, "azure-push"), header: map[string]string{"Authorization": basicHeader(secret)},
+	}
+}
+
+// basicHeader is the header with a secret as the password.
+func basicHeader(secret string) string {
 	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
 	r.SetBasicAuth("anybody", secret)
-	return delivery{
-		provider: "azure-devops", body: fixture(t, "azure-push"),
-		header: map[string]string{"Authorization": r.Header.Get("Authorization")},
+	return r.Header.Get("Authorization")
+}
+
+// TestEventsThatMoveNoTags are read and do nothing.
+func TestEventsThatMoveNoTags(t *testing.T) {
+	t.Parallel()
+	h := (&hub{repositories: []mirror.Definition{repository("shop", "oci://registry.example.com/team/shop", own)}}).start(t)
+	for _, d := range []delivery{
+		{provider: "distribution", body: []byte(`{"events":[{"action":"pull","target":{"repository":"team/shop","tag":"1"},"request":{"host":"registry.example.com"}}]}`)},
+		{provider: "distribution", body: []byte(`{"events":[{"action":"push","target":{"repository":"team/shop"},"request":{"host":"registry.example.com"}}]}`)},
+		{provider: "distribution", body: []byte(`{"events":[]}`)},
+		{provider: "harbor", body: []byte(`{"type":"SCANNING_COMPLETED","event_data":{"resources":[{"resource_url":"registry.example.com/team/shop:1"}]}}`)},
+	} {
+		d.header = map[string]string{"Authorization": "Bearer " + own}
+		wantStatus(t, h.send(t, d), http.StatusAccepted)
+	}
+	wantStatus(t, h.send(t, delivery{
+		provider: "distribution", body: fixture(t, "distribution-push"), header: map[string]string{"Authorization": "Bearer wrong"},
+	}), http.StatusUnauthorized)
+	if n := h.count(); n != 0 {
+		t.Errorf("got %d refreshes, want none", n)
+	}
+}
+
+// TestARealRegistryNotifies pushes a tag to the distribution project's registry.
+func TestARealRegistryNotifies(t *testing.T) {
+	t.Parallel()
+	h := &hub{}
+	receiver := httptest.NewUnstartedServer(nil)
+	r := registrytest.Start(t, registrytest.Config{
+		Notify: "http://" + receiver.Listener.Addr().String() + "/webhooks/distribution", NotifyAuthorization: "Bearer " + own,
+	})
+	h.repositories = []mirror.Definition{
+		repository("shop", "oci+http://"+r.Addr+"/team/shop", own), repository("other", "oci+http://"+r.Addr+"/team/other", own),
+	}
+	receiver.Config.Handler = h.start(t).mux
+	receiver.Start()
+	t.Cleanup(receiver.Close)
+	r.Push(t, "team/shop", "1.0.0", registrytest.ChartType, registrytest.Layer{MediaType: registrytest.ChartLayerType, Data: []byte("layer")})
+	if diff := cmp.Diff([]string{"shop"}, h.await(t, 1)); diff != "" {
+		t.Errorf("refreshed (-want +got):\n%s", diff)
 	}
 }
 

@@ -19,7 +19,8 @@ const maxNamedRefs = 3
 
 // Problem returns the problem that a mirror has because refs of it are held back, and the names of
 // those refs. Both are nil where no ref is. A problem that stands already keeps its beginning.
-// Branches are no problem where the policy is for tags alone.
+// Branches are no problem where the policy is for tags alone. Where no policy applies, refs are held
+// back because the repository is immutable.
 func Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.Problem, []string) {
 	var held mirror.Refs
 	for _, ref := range c.Refs {
@@ -31,7 +32,14 @@ func Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.P
 		return nil, nil
 	}
 	slices.SortStableFunc(held, func(a, b mirror.Ref) int { return cmp.Compare(urgency(c, a), urgency(c, b)) })
-	p := &mirror.Problem{Reason: reason.UpstreamSignatureRejected, Message: message(held), Since: now}
+	p := &mirror.Problem{
+		Reason: reason.UpstreamSignatureRejected, Since: now,
+		Message: message(held) + " Sign and push, or add the signer's key to the repository's verification.",
+	}
+	if c.Policy == "" {
+		p.Reason = reason.UpstreamRepublished
+		p.Message = message(held) + " Publish the content as another version, or set the repository's immutable to false to follow."
+	}
 	if before != nil {
 		p.Since = before.Since
 	}
@@ -64,6 +72,5 @@ func message(held []mirror.Ref) string {
 	if len(held) > 1 {
 		count = fmt.Sprintf("%d refs are held back", len(held))
 	}
-	return fmt.Sprintf("%s: %s. Sign and push, or add the signer's key to the repository's verification.",
-		count, strings.Join(described, "; "))
+	return fmt.Sprintf("%s: %s.", count, strings.Join(described, "; "))
 }

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	"github.com/leatdev/leat/internal/reason"
+)
+
+const (
+	// tagPlus stands in the tags of OCI registries for the "+" of a version, which they do not
+	// allow.
+	tagPlus = "_"
+	// latestTag is HEAD of an OCI repository without versions.
+	latestTag = TagPrefix + "latest"
+	// digestDigits are those of a SHA-256 digest.
+	digestDigits = 64
+)
+
+// UnpinnedError means that a selector selects refs which the mirror knows by name alone: their
+// digests have to be looked up first. See [Pinner].
+type UnpinnedError struct {
+	Names []string // full names, at least one
+}
+
+// Error implements error.
+func (e *UnpinnedError) Error() string {
+	return fmt.Sprintf("%s has to be looked up first", strings.Join(e.Names, ", "))
+}
+
+// ArtifactError means that one artifact cannot be delivered. It is not a failure of the upstream,
+// and says nothing about other artifacts.
+type ArtifactError struct {
+	// Reason is ContentUnsupported, BundleTooLarge or RefNotFound.
+	Reason reason.Reason
+	// Message is a sentence for a person that says what to do.
+	Message string
+	// Path is that of the entry at fault; empty if no single one is.
+	Path string
+}
+
+// Error implements error.
+func (e *ArtifactError) Error() string { return fmt.Sprintf("%s: %s", e.Reason, e.Message) }
+
+// isUnpinned reports whether the ref is known by name alone.
+func (r Ref) isUnpinned() bool { return r.Object == "" && r.Commit == "" && r.Held == "" }
+
+// resolveArtifact is Resolve for Helm and OCI repositories.
+func (c Content) resolveArtifact(s Selector) (string, error) {
+	switch s.Kind {
+	case SelectCommit:
+		return c.resolveDigest(s)
+	case SelectSemver:
+		return c.resolveRange(s)
+	case SelectHead:
+		return c.resolveHighest(s)
+	case SelectBranch:
+		return "", &RefError{Selector: s, NoBranches: true}
+	case SelectName:
+		if s.Value == "HEAD" {
+			return c.resolveHighest(s)
+		}
+		if !strings.HasPrefix(s.Value, s.Within) {
+			return "", &RefError{Selector: s, Close: c.closeVersions(s)}
+		}
+	case SelectTag:
+	}
+	name := s.Within + s.short(s.Value)
+	ref, ok := c.Refs.Get(name)
+	if !ok {
+		ref, ok = c.Refs.Get(strings.ReplaceAll(name, "+", tagPlus))
+	}
+	if !ok {
+		return "", &RefError{Selector: s, Close: c.closeVersions(s)}
+	}
+	return ref.deliver(s)
+}
+
+// resolveDigest returns a digest as it is in an OCI repository: only the registry shows whether it
+// exists. In a Helm repository a version of the chart has to have it. Leading digits have to belong
+// to one digest that a ref delivers.
+func (c Content) resolveDigest(s Selector) (string, error) {
+	isChart := s.Within != TagPrefix
+	if !isChart && len(s.Value) == digestDigits {
+		return s.Value, nil
+	}
+	found := ""
+	for _, ref := range c.Refs.Below(s.Within, "", len(c.Refs)) {
+		commit := ref.Delivered()
+		if commit == "" || !strings.HasPrefix(commit, s.Value) || commit == found {
+			continue
+		}
+		if found != "" {
+			return "", &RefError{Selector: s, Close: nil, Ambiguous: true}
+		}
+		found = commit
+	}
+	if found == "" {
+		return "", &RefError{Selector: s}
+	}
+	return found, nil
+}
+
+// resolveHighest returns what HEAD is in an artifact repository.
+func (c Content) resolveHighest(s Selector) (string, error) {
+	all := c.releases(s)
+	best, ok := bestOf(all, func(v *semver.Version) bool { return v.Prerelease() == "" })
+	if ok {
+		return best.deliver(s)
+	}
+	if latest, ok := c.Refs.Get(latestTag); ok && s.Within == TagPrefix {
+		return latest.deliver(s)
+	}
+	return "", &RefError{Selector: s, Close: c.closeVersions(s)}
+}
+
+// closeVersions returns full names that may have been meant: misspelled ones, else the highest
+// versions, else charts with a similar name.
+func (c Content) closeVersions(s Selector) []string {
+	own := c.Refs.Below(s.Within, "", maxCompared)
+	if s.Value != "" && len(own) > 0 {
+		if names := own.closeTo(s.Within + s.short(s.Value)); len(names) > 0 {
+			return names
+		}
+	}
+	if names := highest(c.releases(s)); len(names) > 0 {
+		return names
+	}
+	if s.Within == TagPrefix {
+		return own.Names(maxClose)
+	}
+	return c.closeCharts(strings.Trim(strings.TrimPrefix(s.Within, TagPrefix), "/"))
+}
+
+// closeCharts returns the highest versions of charts whose names are like name, one of each.
+func (c Content) closeCharts(name string) []string {
+	allowed := min(maxTypos, max(1, len(name)/lettersPerTypo))
+	var names []string
+	last, compared := "", 0
+	for i := range c.Refs {
+		chart, _, _ := strings.Cut(strings.TrimPrefix(c.Refs[i].Name, TagPrefix), "/")
+		if chart == last {
+			continue
+		}
+		last = chart
+		if compared++; compared > maxCompared || len(names) == maxClose {
+			break
+		}
+		isLike := max(len(chart), len(name))-min(len(chart), len(name)) <= allowed && distance(name, chart) <= allowed
+		if !isLike && !strings.EqualFold(chart, name) {
+			continue
+		}
+		if best := highest(c.releases(Selector{Within: ChartPrefix(chart)})); len(best) > 0 {
+			names = append(names, best[0])
+		}
+	}
+	return names
+}

@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package mirror_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+// digestOf is a digest that begins with text.
+func digestOf(text string) string { return text + strings.Repeat("0", 64-len(text)) }
+
+// versions has a digest for each name; a name that ends with "?" is known by name alone.
+func versions(names ...string) mirror.Content {
+	var list []mirror.Ref
+	for i, name := range names {
+		name, isUnpinned := strings.CutSuffix(name, "?")
+		ref := mirror.Ref{Name: mirror.TagPrefix + name}
+		if !isUnpinned {
+			ref.Object = digestOf("abcdef" + string(rune('0'+i)))
+			ref.Commit = ref.Object
+		}
+		list = append(list, ref)
+	}
+	return mirror.Content{Refs: mirror.NewRefs(list)}
+}
+
+func TestCharts(t *testing.T) {
+	t.Parallel()
+	c := versions("web/1.0.0", "web/1.2.0+build.7", "web/2.0.0-rc.1", "webs/9.0.0", "db/3.0.0-beta.1", "web/v1.1.0")
+	digest := func(name string) string {
+		ref, _ := c.Refs.Get(mirror.TagPrefix + name)
+		return ref.Commit
+	}
+	web, db := mirror.ChartPrefix("web"), mirror.ChartPrefix("db")
+	for selector, want := range map[mirror.Selector]string{
+		{Within: web}:                       digest("web/1.2.0+build.7"),
+		{Within: db}:                        "",
+		{Within: mirror.ChartPrefix("wep")}: "",
+		{Kind: mirror.SelectName, Value: "HEAD", Within: web}:                       digest("web/1.2.0+build.7"),
+		{Kind: mirror.SelectTag, Value: "1.0.0", Within: web}:                       digest("web/1.0.0"),
+		{Kind: mirror.SelectTag, Value: "1.2.0+build.7", Within: web}:               digest("web/1.2.0+build.7"),
+		{Kind: mirror.SelectTag, Value: "9.0.0", Within: web}:                       "",
+		{Kind: mirror.SelectTag, Value: "web/1.0.0", Within: web}:                   "",
+		{Kind: mirror.SelectName, Value: "refs/tags/web/1.0.0", Within: web}:        digest("web/1.0.0"),
+		{Kind: mirror.SelectName, Value: "refs/tags/webs/9.0.0", Within: web}:       "",
+		{Kind: mirror.SelectSemver, Value: "1.x", Within: web}:                      digest("web/1.2.0+build.7"),
+		{Kind: mirror.SelectSemver, Value: ">=2.0.0-0", Within: web}:                digest("web/2.0.0-rc.1"),
+		{Kind: mirror.SelectSemver, Value: ">=3", Within: web}:                      "",
+		{Kind: mirror.SelectSemver, Value: "~3.0.0-0", Within: db}:                  digest("db/3.0.0-beta.1"),
+		{Kind: mirror.SelectBranch, Value: "main", Within: web}:                     "",
+		{Kind: mirror.SelectCommit, Value: digest("web/1.0.0"), Within: web}:        digest("web/1.0.0"),
+		{Kind: mirror.SelectCommit, Value: digest("web/1.0.0")[:7], Within: web}:    digest("web/1.0.0"),
+		{Kind: mirror.SelectCommit, Value: digest("web/1.0.0")[:5], Within: web}:    "", // several
+		{Kind: mirror.SelectCommit, Value: digest("webs/9.0.0"), Within: web}:       "",
+		{Kind: mirror.SelectCommit, Value: digestOf("f"), Within: mirror.TagPrefix}: digestOf("f"), // the registry knows
+	} {
+		got, err := c.Resolve(selector)
+		if got != want || (want == "") != errors.Is(err, mirror.ErrRefNotFound) {
+			t.Errorf("%s: got %q (%v), want %q", selector, got, err, want)
+		}
+	}
+	for selector, want := range map[mirror.Selector]string{
+		{Kind: mirror.SelectTag, Value: "1.0.9", Within: web}:                       "refs/tags/web/1.0.0",
+		{Within: mirror.ChartPrefix("wep")}:                                         "refs/tags/web/2.0.0-rc.1",
+		{Kind: mirror.SelectSemver, Value: ">=3", Within: web}:                      "refs/tags/web/2.0.0-rc.1",
+		{Kind: mirror.SelectTag, Value: "1.0.0", Within: mirror.ChartPrefix("wbs")}: "refs/tags/webs/9.0.0",
+	} {
+		_, err := c.Resolve(selector)
+		if found, ok := errors.AsType[*mirror.RefError](err); !ok || !slices.Contains(found.Close, want) {
+			t.Errorf("%s: got %+v, want %s among what is close", selector, found, want)
+		}
+	}
+}
+
+func TestRegistryTags(t *testing.T) {
+	t.Parallel()
+	tags := func(names ...string) mirror.Content { return versions(names...) }
+	for _, test := range []struct {
+		content  mirror.Content
+		selector mirror.Selector
+		want     string // name of the tag
+		unpinned bool
+	}{
+		{tags("1.0.0", "latest"), mirror.Selector{}, "1.0.0", false},
+		{tags("1.0.0-rc.1", "latest", "main"), mirror.Selector{}, "latest", false},
+		{tags("main"), mirror.Selector{}, "", false},
+		{tags("1.0.0?", "0.9.0"), mirror.Selector{}, "1.0.0", true},
+		{tags("latest?"), mirror.Selector{}, "latest", true},
+		{tags("v1.4.0_b7", "v1.4.0-rc.1"), mirror.Selector{Kind: mirror.SelectSemver, Value: "~1.4"}, "v1.4.0_b7", false},
+		{tags("1.4.0", "1.5.0?", "2.0.0?"), mirror.Selector{Kind: mirror.SelectSemver, Value: "1.x"}, "1.5.0", true},
+		{tags("1.4.0_b7"), mirror.Selector{Kind: mirror.SelectTag, Value: "1.4.0+b7"}, "1.4.0_b7", false},
+		{tags("1.4.0_b7?"), mirror.Selector{Kind: mirror.SelectTag, Value: "1.4.0+b7"}, "1.4.0_b7", true},
+		{tags("web?"), mirror.Selector{Kind: mirror.SelectName, Value: "refs/tags/web"}, "web", true},
+		{tags("web"), mirror.Selector{Kind: mirror.SelectBranch, Value: "web"}, "", false},
+	} {
+		test.selector.Within = mirror.TagPrefix
+		got, err := test.content.Resolve(test.selector)
+		ref, _ := test.content.Refs.Get(mirror.TagPrefix + test.want)
+		unpinned, isUnpinned := errors.AsType[*mirror.UnpinnedError](err)
+		switch {
+		case test.unpinned:
+			if !isUnpinned || !slices.Equal(unpinned.Names, []string{mirror.TagPrefix + test.want}) {
+				t.Errorf("%s: got %q (%v), want %s to be looked up", test.selector, got, err, test.want)
+			}
+		case got != ref.Commit || (test.want == "") != errors.Is(err, mirror.ErrRefNotFound):
+			t.Errorf("%s: got %q (%v), want %s", test.selector, got, err, test.want)
+		}
+	}
+}
+
+// TestImmutableRefs deliver what they were first.
+func TestImmutableRefs(t *testing.T) {
+	t.Parallel()
+	c := mirror.Content{Refs: mirror.Refs{{
+		Name: "refs/tags/1.0.0", Object: digestOf("b"), Commit: digestOf("b"), Held: "was published again",
+		GoodObject: digestOf("a"), GoodCommit: digestOf("a"),
+	}}}
+	for _, s := range []mirror.Selector{{}, {Kind: mirror.SelectTag, Value: "1.0.0"}, {Kind: mirror.SelectSemver, Value: "1.x"}} {
+		s.Within = mirror.TagPrefix
+		if got, err := c.Resolve(s); got != digestOf("a") {
+			t.Errorf("%s: got %q (%v), want what it was first", s, got, err)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ociregistry
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+const (
+	userAgent = "leat"
+	// pageSize is how many tags are asked for at once.
+	pageSize = 1000
+	// maxTags bounds the tags that are mirrored, maxTagBytes one of them: what the distribution
+	// specification allows.
+	maxTags     = 50_000
+	maxTagBytes = 128
+	maxPages    = 1000
+	// maxManifest is what the distribution specification asks registries to accept, and the bound of
+	// a page of tags.
+	maxManifest  = 4 << 20
+	maxRedirects = 5
+)
+
+// tagForm is the form of a tag in the distribution specification 1.1.
+var tagForm = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
+
+// conversation is one call's exchange with a registry.
+type conversation struct {
+	upstream   *Upstream
+	params     mirror.FetchParams
+	repository *remote.Repository
+	host       string
+}
+
+// converse runs a call, and turns its failure into what [mirror.Upstream] promises.
+func (u *Upstream) converse(
+	ctx context.Context, p mirror.FetchParams, call func(*conversation) (mirror.Content, error),
+) (mirror.Content, error) {
+	t, closeIdle, err := u.dial(p)
+	var c mirror.Content
+	if err == nil {
+		defer closeIdle()
+		c, err = call(t)
+	}
+	if err == nil {
+		return c, nil
+	}
+	if gone := p.Guard(); gone != nil {
+		return mirror.Content{}, gone
+	}
+	if ctx.Err() != nil {
+		return mirror.Content{}, fmt.Errorf("fetch from registry: %w", context.Cause(ctx))
+	}
+	return mirror.Content{}, u.explain(err, p.Definition)
+}
+
+// dial sends nothing. The caller calls closeIdle in the end: the next conversation has another guard.
+func (u *Upstream) dial(p mirror.FetchParams) (t *conversation, closeIdle func(), err error) {
+	def, err := u.params.Carriers.Effective(p.Definition)
+	if err != nil {
+		return nil, nil, err
+	}
+	at, err := upstream.ParseRegistry(def.URL)
+	if err != nil {
+		return nil, nil, &mirror.FieldError{Field: "url", Message: "It is not the URL of an OCI repository."}
+	}
+	carrier, err := u.params.Carriers.Transport(p, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	login, err := loginOf(def, at.Base.Host)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &authorizer{
+		carrier: carrier, refused: u.params.Carriers.Refused, base: at.Base, scope: "repository:" + at.Name + ":pull", login: login,
+		allowsPlain: def.Credential.AllowPlainHTTP, tokenHosts: def.TokenHosts.Names(), tokens: u.tokens,
+		owner: fmt.Sprintf("%s %d", def.UID, def.Version), now: u.params.Now,
+	}
+	client := &http.Client{Transport: a, CheckRedirect: checkRedirect}
+	repository := &remote.Repository{
+		Client: client, PlainHTTP: at.Base.Scheme == "http", TagListPageSize: pageSize, MaxMetadataBytes: maxManifest,
+		Reference: registry.Reference{Registry: at.Base.Host, Repository: at.Name},
+	}
+	return &conversation{upstream: u, params: p, repository: repository, host: at.Base.Host}, client.CloseIdleConnections, nil
+}
+
+// checkRedirect follows redirects to stores of layers, but never from encrypted to plain, and never
+// with a credential: the authorizer adds that for the registry's own host alone.
+func checkRedirect(req *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) > maxRedirects:
+		return errRedirect
+	case via[0].URL.Scheme == "https" && req.URL.Scheme != "https":
+		return errRedirect
+	}
+	req.Header.Del("Authorization")
+	return nil
+}
+
+var errRedirect = &mirror.UpstreamError{
+	Reason: reason.UpstreamProtocol, Message: "The registry redirects to where Leat does not follow: plain HTTP, or too often.",
+}
+
+// tags returns the full names of all tags, rising.
+func (t *conversation) tags(ctx context.Context) ([]string, error) {
+	var names []string
+	pages := 0
+	err := t.repository.Tags(ctx, "", func(page []string) error {
+		if pages++; pages > maxPages {
+			return errTooManyTags
+		}
+		for _, tag := range page {
+			if !tagForm.MatchString(tag) { // no registry that keeps to the specification has one
+				continue
+			}
+			if len(names) == maxTags {
+				return errTooManyTags
+			}
+			names = append(names, mirror.TagPrefix+tag)
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return slices.Compact(names), err
+}
+
+var errTooManyTags = &mirror.UpstreamError{
+	Reason:  reason.UpstreamProtocol,
+	Message: fmt.Sprintf("The registry lists more than %d tags, or does not end its list; have it delete tags that nobody needs.", maxTags),
+}
+
+// lookUp returns the digest that a tag leads to, or "" where the registry has no such tag. A registry
+// that does not tell is asked for the manifest.
+func (t *conversation) lookUp(ctx context.Context, tag string) (string, error) {
+	d, err := t.repository.Resolve(ctx, tag)
+	if err != nil && !errors.Is(err, errdef.ErrNotFound) && isAnswer(err) {
+		var body io.ReadCloser
+		d, body, err = t.repository.FetchReference(ctx, tag)
+		if err == nil {
+			err = body.Close()
+		}
+	}
+	if errors.Is(err, errdef.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return sha256Of(d.Digest)
+}
+
+// isAnswer reports whether an error is about an answer without a digest, rather than a failure.
+func isAnswer(err error) bool { return strings.Contains(err.Error(), "missing required header") }
+
+// sha256Of returns the digits of a SHA-256 digest. The error is a *mirror.ArtifactError.
+func sha256Of(d digest.Digest) (string, error) {
+	if d.Validate() != nil || d.Algorithm() != digest.SHA256 {
+		return "", unsupported("has a digest that is not SHA-256, which is the only one that Leat takes")
+	}
+	return d.Encoded(), nil
+}
+
+func unsupported(format string, args ...any) error {
+	return &mirror.ArtifactError{Reason: reason.ContentUnsupported, Message: "The artifact " + fmt.Sprintf(format, args...) + "."}
+}
+
+// manifest returns the manifest of a digest, which its bytes have.
+func (t *conversation) manifest(ctx context.Context, sum string) (ocispec.Manifest, error) {
+	var m ocispec.Manifest
+	want := digest.NewDigestFromEncoded(digest.SHA256, sum)
+	d, body, err := t.repository.Manifests().FetchReference(ctx, want.String())
+	if errors.Is(err, errdef.ErrNotFound) {
+		return m, &mirror.ArtifactError{
+			Reason:  reason.RefNotFound,
+			Message: fmt.Sprintf("%s has no artifact with the digest sha256:%s any more; publish it again, or select another version.", t.host, sum),
+		}
+	}
+	if err != nil {
+		return m, err
+	}
+	data, err := io.ReadAll(io.LimitReader(body, maxManifest+1))
+	if err = errors.Join(err, body.Close()); err != nil {
+		return m, err
+	}
+	got := sha256.Sum256(data)
+	switch {
+	case len(data) > maxManifest:
+		return m, unsupported("has a manifest of more than %d bytes", maxManifest)
+	case hex.EncodeToString(got[:]) != sum:
+		return m, errBytes
+	}
+	return parseManifest(data, d.MediaType)
+}
+
+// errBytes is content that does not have the digest it was asked for by.
+var errBytes = &mirror.UpstreamError{
+	Reason: reason.UpstreamProtocol, Message: "The registry sent content that does not have the digest it was asked for by; Leat retries automatically.",
+}
+
+// parseManifest reads the manifest of an image or artifact.
+func parseManifest(data []byte, mediaType string) (ocispec.Manifest, error) {
+	var m struct {
+		ocispec.Manifest
+		Manifests json.RawMessage `json:"manifests"`
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m.Manifest, unsupported("has a manifest that is not JSON as the specification has it")
+	}
+	isIndex := mediaType == ocispec.MediaTypeImageIndex || m.MediaType == ocispec.MediaTypeImageIndex || len(m.Manifests) > 0 ||
+		strings.Contains(mediaType+m.MediaType, "manifest.list")
+	if isIndex {
+		return m.Manifest, unsupported("is an image index, which stands for several artifacts; select one of them by its digest")
+	}
+	return m.Manifest, nil
+}
+
+// explain is the one place where failures become reasons. Errors of oras-go repeat URLs, which after
+// a redirect may hold a signature, so their text goes without queries.
+func (u *Upstream) explain(err error, def mirror.Definition) error {
+	if bad, ok := errors.AsType[*mirror.ArtifactError](err); ok {
+		return bad
+	}
+	if known, ok := errors.AsType[*mirror.UpstreamError](err); ok {
+		return known
+	}
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return u.params.Carriers.Explain(failed.Err, def)
+	}
+	at, _ := upstream.ParseRegistry(def.URL)
+	e := &mirror.UpstreamError{Cause: errors.New(query.ReplaceAllString(err.Error(), "?…"))}
+	answer, ok := errors.AsType[*errcode.ErrorResponse](err)
+	switch {
+	case ok:
+		e.Reason, e.Message = statusProblem(answer.StatusCode, at.Base.Host, def.Credential.IsZero())
+	case errors.Is(err, errdef.ErrNotFound):
+		e.Reason, e.Message = statusProblem(http.StatusNotFound, at.Base.Host, def.Credential.IsZero())
+	case errors.Is(err, errAnswer) || isProtocol(err):
+		e.Reason = reason.UpstreamProtocol
+		e.Message = fmt.Sprintf("%s does not answer as a registry does; check the URL.", at.Base.Host)
+	default:
+		return u.params.Carriers.Explain(err, def)
+	}
+	return e
+}
+
+// query is the part of a URL that may hold a signature.
+var query = regexp.MustCompile(`\?[^\s"]*`)
+
+// isProtocol reports whether an error is about the content of an answer.
+func isProtocol(err error) bool {
+	_, isSyntax := errors.AsType[*json.SyntaxError](err)
+	_, isType := errors.AsType[*json.UnmarshalTypeError](err)
+	return isSyntax || isType || errors.Is(err, errdef.ErrSizeExceedsLimit) || errors.Is(err, errdef.ErrInvalidReference) ||
+		strings.Contains(err.Error(), "invalid response") || strings.Contains(err.Error(), "mismatch Content-Length") ||
+		strings.Contains(err.Error(), "unknown response Content-Length")
+}
+
+func statusProblem(status int, host string, isAnonymous bool) (reason.Reason, string) {
+	switch {
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && isAnonymous:
+		return reason.UpstreamAuthRejected, host + " asks for a credential; add one to the repository's spec."
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return reason.UpstreamAuthRejected,
+			fmt.Sprintf("%s refused the credential (HTTP status %d); replace it in the repository's spec, or give it the right to pull.", host, status)
+	case status == http.StatusNotFound:
+		return reason.RepositoryNotFound,
+			fmt.Sprintf("%s holds no such repository, or hides it from this credential; check the URL and the credential's rights.", host)
+	default:
+		return reason.UpstreamProtocol, fmt.Sprintf("%s answers with HTTP status %d, which a registry does not; check the URL.", host, status)
+	}
+}

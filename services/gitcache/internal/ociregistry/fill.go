@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ociregistry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"oras.land/oras-go/v2/errdef"
+
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/gitcache/internal/artifact"
+	"github.com/leatdev/leat/services/gitcache/internal/mirror"
+)
+
+const (
+	rememberRefused = 10_000
+	// refusedFor is how long an artifact that cannot be delivered is not downloaded again.
+	refusedFor = 10 * time.Minute
+	// downloadTimeout bounds the download of one artifact: a registry that trickles must not keep
+	// others from being unpacked.
+	downloadTimeout = 10 * time.Minute
+)
+
+// refusal names an artifact that cannot be delivered, and verdict says why.
+type refusal struct{ uid, id string }
+
+type verdict struct {
+	err   *mirror.ArtifactError
+	until time.Time
+}
+
+// Fill implements [mirror.Upstream]. ids are those of package artifact.
+func (u *Upstream) Fill(ctx context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {
+	var absent []artifact.ID
+	var failed error
+	for _, text := range ids {
+		id, err := artifact.ParseID(text)
+		if err != nil {
+			return mirror.Content{}, err
+		}
+		if u.params.Mirrors.Has(p.Definition.UID, id) {
+			continue
+		}
+		if v, ok := u.refused.Get(refusal{p.Definition.UID, text}); ok && u.params.Now().Before(v.until) {
+			failed = v.err
+			continue
+		}
+		absent = append(absent, id)
+	}
+	if len(absent) == 0 {
+		return p.Have, failed
+	}
+	return u.converse(ctx, p, func(t *conversation) (mirror.Content, error) {
+		for _, id := range absent {
+			err := t.download(ctx, id)
+			if bad, ok := errors.AsType[*mirror.ArtifactError](err); ok {
+				u.refused.Add(refusal{p.Definition.UID, id.String()}, verdict{err: bad, until: u.params.Now().Add(refusedFor)})
+				failed = bad
+				continue
+			}
+			if err != nil {
+				return mirror.Content{}, err
+			}
+		}
+		c, err := u.params.Mirrors.Amend(p, p.Have, nil)
+		return c, errors.Join(failed, err)
+	})
+}
+
+// download keeps one artifact.
+func (t *conversation) download(ctx context.Context, id artifact.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
+	m, err := t.manifest(ctx, id.Digest)
+	if err != nil {
+		return err
+	}
+	layers, err := pick(m, id.Layer)
+	if err != nil {
+		return err
+	}
+	err = t.upstream.params.Mirrors.Keep(ctx, t.params.Definition.UID, id, func(sink artifact.Sink) error {
+		for _, layer := range layers {
+			if err := t.take(ctx, layer, sink); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return artifact.Unusable(err)
+}
+
+// take downloads a layer, which has the digest that the manifest says.
+func (t *conversation) take(ctx context.Context, layer picked, sink artifact.Sink) error {
+	limits := t.upstream.params.Limits
+	sum, err := sha256Of(layer.Digest)
+	if err != nil {
+		return err
+	}
+	if layer.Size < 0 || layer.Size > limits.Bytes { // before anybody downloads it
+		return &bundle.LimitError{Limit: bundle.LimitBytes, Max: limits.Bytes, Name: layer.name}
+	}
+	body, err := t.repository.Blobs().Fetch(ctx, layer.Descriptor)
+	if errors.Is(err, errdef.ErrNotFound) {
+		return &mirror.ArtifactError{
+			Reason:  reason.RefNotFound,
+			Message: fmt.Sprintf("%s has lost the layer %s of the artifact; publish it again.", t.host, layer.Digest),
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = artifact.Consume(body, sum, limits.Bytes, func(r io.Reader) error {
+		if layer.name != "" {
+			return sink.Add(bundle.Entry{Name: layer.name, Size: layer.Size}, r)
+		}
+		return artifact.Unpack(ctx, r, artifact.Params{Chart: layer.isChart, Limits: limits}, sink)
+	})
+	if _, isOther := errors.AsType[*artifact.MismatchError](err); isOther {
+		err = errBytes
+	}
+	_ = body.Close() // all of it was read, or nobody wants the rest
+	return err
+}
