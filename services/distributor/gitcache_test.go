@@ -193,6 +193,13 @@ func (f *fakeGit) definition(name string) *gitcachev1.RepositoryDefinition {
 	return f.definitions[name]
 }
 
+// asks is how often a folder was asked for, by repository and path.
+func (f *fakeGit) asks(folder string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.resolved[folder]
+}
+
 func (f *fakeGit) count(n *int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"crypto/ed25519"
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
@@ -44,13 +45,24 @@ type Agent struct {
 	Report ClusterReport
 	// PlanVersion is the plan that the agent works on, as it reported.
 	PlanVersion string
-	// Instance and Sequence belong to the last report that was taken.
+	// Instance and Sequence belong to the last report that was taken. Empty: there was none.
 	Instance string
 	Sequence uint64
 }
 
 // Enrolled reports whether an agent's key is known.
 func (a Agent) Enrolled() bool { return len(a.PublicKey) > 0 }
+
+// Lacks returns those of the capability words that the agent did not report.
+func (a Agent) Lacks(words []string) []string {
+	var lacking []string
+	for _, word := range words {
+		if !slices.Contains(a.Report.Capabilities, word) {
+			lacking = append(lacking, word)
+		}
+	}
+	return lacking
+}
 
 // Key implements Object.
 func (c *Cluster) Key() Key { return Key{KindCluster, c.Name} }

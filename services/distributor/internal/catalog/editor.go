@@ -279,6 +279,9 @@ func carryOver(current, next Object) (_ Object, err error) {
 		}
 	case *Repository:
 		if c, ok := current.(*Repository); ok {
+			if have, want := c.Spec.WithDefaults().Type, n.Spec.WithDefaults().Type; have != want {
+				return nil, fielderr.New("spec.type", "is fixed to %q, because sources depend on it; create another repository of type %q", have, want)
+			}
 			n.Spec, err = n.Spec.settle(c)
 			return next, err
 		}
@@ -321,24 +324,32 @@ func checkReferences(ctx context.Context, tx Tx, object Object) error {
 	if !ok {
 		return nil
 	}
-	if err := checkReference(ctx, tx, Key{KindCluster, service.Spec.Cluster}, "spec.cluster"); err != nil {
+	if _, err := referred(ctx, tx, Key{KindCluster, service.Spec.Cluster}, "spec.cluster"); err != nil {
 		return err
 	}
 	for i, source := range service.Spec.Sources {
-		key := Key{KindRepository, source.Repository}
-		if err := checkReference(ctx, tx, key, fielderr.Indexed("spec.sources", i)+".repository"); err != nil {
+		field := fielderr.Indexed("spec.sources", i)
+		object, err := referred(ctx, tx, Key{KindRepository, source.Repository}, field+".repository")
+		if err != nil {
+			return err
+		}
+		if repository, ok := object.(*Repository); ok {
+			err = source.fits(field, repository)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkReference(ctx context.Context, tx Tx, key Key, path string) error {
-	_, err := tx.Get(ctx, key)
+// referred returns the object that the field at path names.
+func referred(ctx context.Context, tx Tx, key Key, path string) (Object, error) {
+	object, err := tx.Get(ctx, key)
 	if errors.Is(err, ErrNotFound) {
-		return &ReferenceError{Key: key, Path: path}
+		return nil, &ReferenceError{Key: key, Path: path}
 	}
-	return err
+	return object, err
 }
 
 // Now returns the time with the precision of the store, so that what is written equals what is read

@@ -30,10 +30,10 @@ type Mirror struct {
 	HeldRefs []string
 }
 
-// Holds reports whether what the reference leads to is held back.
-func (m Mirror) Holds(r Ref) bool {
-	name := r.FullName()
-	if r.Kind == RefHead || name == "HEAD" {
+// Holds reports whether what the source's reference leads to is held back.
+func (m Mirror) Holds(s Source) bool {
+	name := s.RefName()
+	if s.Ref.Kind == RefHead || name == "HEAD" {
 		name = m.DefaultBranch
 	}
 	return name != "" && slices.Contains(m.HeldRefs, name)

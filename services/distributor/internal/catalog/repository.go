@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +95,11 @@ func (s RepositorySpec) checkServer(stored RepositorySpec) error {
 	if s.ProxyURL != "" && before != after {
 		return fielderr.New("spec.credential", "was not given for the proxy %s; give the credential again, or an empty one for none", after)
 	}
+	for _, host := range s.TokenHosts.Names() {
+		if !slices.Contains(stored.TokenHosts.Names(), host) {
+			return fielderr.New("spec.credential", "was not given for the token host %s; give the credential again, or an empty one for none", host)
+		}
+	}
 	return nil
 }
 
@@ -111,7 +117,7 @@ func serverOf(raw string) string {
 	}
 	port := u.Port()
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443", "ssh": "22", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+		port = map[string]string{"http": "80", "https": "443", "ssh": "22", "oci": "443", "oci+http": "80", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
 	}
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }

@@ -6,6 +6,7 @@ package catalog
 import (
 	"slices"
 
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
@@ -41,6 +42,31 @@ func (s ServiceSpec) Wanted() syncpolicy.Options {
 		return syncpolicy.Options{}
 	}
 	return *s.Options
+}
+
+// Requires returns the capability words of the agents that can carry the spec out, sorted; none if
+// every agent can.
+//
+// A chart that nothing but its own files makes a chart is no business of the hub, which does not
+// look into content. A chart of a Helm repository is one by its spec, and an agent that does not
+// know Helm would read its templates as manifests.
+func (s ServiceSpec) Requires() []string {
+	hasMount := slices.ContainsFunc(s.Sources, func(s Source) bool { return s.Mount != "" })
+	hasChart := slices.ContainsFunc(s.Sources, func(s Source) bool { return s.Chart != "" })
+	hasSteps := s.Options != nil && len(s.Options.Render) > 0
+	if !hasMount && !hasChart && !hasSteps {
+		return nil // as nearly all
+	}
+	options := s.Wanted()
+	renderers := renderstep.Renderers(options.Render)
+	isDetected := !hasSteps && options.Renderer == syncpolicy.RenderAuto || slices.Contains(renderers, renderstep.Auto)
+	if hasChart && isDetected {
+		renderers = append(renderers, renderstep.Helm)
+	}
+	if len(renderers) == 0 && !hasMount {
+		return nil
+	}
+	return renderstep.Words(renderers...)
 }
 
 // Key implements Object.

@@ -12,7 +12,10 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 )
 
-// Source names content of a repository at a ref. It is comparable.
+// Source names content of a repository at a ref, and where it lies in the service's tree. It is
+// comparable.
+//
+// The names in JSON are a contract: the database holds Sources that earlier versions wrote.
 type Source struct {
 	Repository string `json:"repository"`
 	Ref        Ref    `json:"ref,omitzero"`
@@ -27,6 +30,24 @@ type Source struct {
 	// folders.
 	Include List `json:"include,omitempty"`
 	Exclude List `json:"exclude,omitempty"`
+	// Chart is the chart's name in a Helm repository. Empty in other repositories.
+	Chart string `json:"chart,omitempty"`
+	// Layer says which layer of an OCI artifact is delivered. It is zero in other repositories.
+	Layer ArtifactLayer `json:"layer,omitzero"`
+	// Mount is the folder of the service's tree where the content lies: a clean path. Empty: the
+	// tree's root.
+	Mount string `json:"mount,omitempty"`
+}
+
+// ArtifactLayer selects layers of an OCI artifact. The zero value is a chart's layer, or else the
+// only one, unpacked.
+type ArtifactLayer struct {
+	// MediaType is that of the layer. Empty: the artifact's only layer.
+	MediaType string `json:"mediaType,omitempty"`
+	// Copy keeps the layer as a file instead of unpacking it.
+	Copy bool `json:"copy,omitempty"`
+	// Files keeps every layer that has a title as a file. It excludes the others.
+	Files bool `json:"files,omitempty"`
 }
 
 // RefKind says how a Ref selects its commit.
@@ -65,27 +86,51 @@ func (r Ref) FullName() string {
 	return ""
 }
 
-// DependsOn reports whether a change of the reference of that full name can change what r selects.
-// What HEAD leads to may change with any reference; a range looks at all tags.
-func (r Ref) DependsOn(name string) bool {
-	switch r.Kind {
+// RefName returns the full name of the reference that s is read at; empty for HEAD, for a commit and
+// for a range. The reference of a chart's version is refs/tags/<chart>/<version>.
+func (s Source) RefName() string {
+	if s.Ref.Kind == RefTag {
+		return s.tags() + s.Ref.Value
+	}
+	return s.Ref.FullName()
+}
+
+// tags returns what the full names of all tags begin with at which s can be read.
+func (s Source) tags() string {
+	if s.Chart == "" {
+		return tagPrefix
+	}
+	return tagPrefix + s.Chart + "/"
+}
+
+// DependsOn reports whether a change of the reference of that full name can change what s selects.
+// What HEAD leads to may change with any reference, or with any version of the chart; a range looks
+// at all tags.
+func (s Source) DependsOn(name string) bool {
+	isTag := strings.HasPrefix(name, s.tags())
+	switch s.Ref.Kind {
 	case RefHead:
-		return true
+		return s.Chart == "" || isTag
 	case RefSemver:
-		return strings.HasPrefix(name, tagPrefix)
+		return isTag
 	case RefCommit:
 		return false
 	case RefBranch, RefTag, RefName:
 	}
-	full := r.FullName()
-	return full == name || full == "HEAD"
+	full := s.RefName()
+	if full == name || full == "HEAD" {
+		return true
+	}
+	// A registry's tags have "_" where versions have "+".
+	return s.Ref.Kind == RefTag && strings.ReplaceAll(full, "+", "_") == name
 }
 
-// Normal returns the one spelling of s: clean paths without a leading or trailing slash, the
-// repository's root as "" in Path and "." in Root, no Root that equals Path, and Folders and Files
-// in order. Sources with the same Normal mean the same.
+// Normal returns the one spelling of what s selects: clean paths without a leading or trailing
+// slash, the repository's root as "" in Path and "." in Root, no Root that equals Path, and Folders
+// and Files in order. It has no Mount, so that services which mount the same content at different
+// places share one snapshot. Sources with the same Normal have the same content.
 func (s Source) Normal() Source {
-	s.Path, s.Root = cleanFolder(s.Path), s.normalRoot()
+	s.Path, s.Root, s.Mount = cleanFolder(s.Path), s.normalRoot(), ""
 	s.Folders, s.Files = s.Folders.paths(), s.Files.paths()
 	return s
 }
@@ -104,9 +149,14 @@ func (s Source) normalRoot() string {
 	}
 }
 
-// Plain reports whether s is nothing but one folder.
+// Place returns where in the repository the manifests are, for messages: a chart's name and the
+// folder.
+func (s Source) Place() string { return path.Join(s.Chart, cleanFolder(s.Path)) }
+
+// Plain reports whether s selects nothing but one folder of a Git repository, or of an artifact that
+// is unpacked by default.
 func (s Source) Plain() bool {
-	return s.Folders == "" && s.Files == "" && s.Include == "" && s.Exclude == ""
+	return s.Folders == "" && s.Files == "" && s.Include == "" && s.Exclude == "" && s.Chart == "" && s.Layer == (ArtifactLayer{})
 }
 
 // bundled returns the folder that is bundled for Path; "" is the repository's root.

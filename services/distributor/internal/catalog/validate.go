@@ -134,6 +134,9 @@ func validateSource(field string, s Source) error {
 		s.Ref.validate(field+".ref"),
 		validateFolder(field+".path", s.Path),
 		validateFolder(field+".root", s.Root),
+		validateChart(field+".chart", s.Chart),
+		validateMount(field+".mount", s.Mount),
+		s.Layer.validate(field+".layer"),
 	)
 	if err != nil {
 		return err

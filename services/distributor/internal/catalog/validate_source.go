@@ -5,12 +5,27 @@ package catalog
 
 import (
 	"cmp"
+	"mime"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/ignore"
+	"github.com/leatdev/leat/internal/upstream"
 )
+
+const (
+	maxMountBytes = 1024
+	// maxChartBytes is Helm's own limit.
+	maxChartBytes = 250
+	maxMediaType  = 255 // RFC 6838, section 4.2: 127 bytes on each side of the slash
+	// digestDigits is how many digits name a version of a chart or an artifact: SHA-256.
+	digestDigits = 64
+)
+
+// chartName follows what Helm accepts as a chart's name. It is a part of references' names.
+var chartName = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$`)
 
 // maxSelected is how many elements each list of a source may have. gitcache has the same limit.
 const maxSelected = 100
@@ -43,6 +58,78 @@ func validateFile(field, file string) error {
 func validatePattern(field, pattern string) error {
 	if err := ignore.CheckLine(pattern); err != nil {
 		return fielderr.New(field, "%q %v", pattern, err)
+	}
+	return nil
+}
+
+func validateChart(field, name string) error {
+	switch {
+	case name == "":
+		return nil
+	case len(name) > maxChartBytes:
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(name), maxChartBytes)
+	case !chartName.MatchString(name) || strings.Contains(name, "..") || strings.HasSuffix(name, ".lock"):
+		return fielderr.New(field, "%q is not a chart's name: letters, digits, '-', '_' and '.', with a letter or digit at both ends", name)
+	}
+	return nil
+}
+
+// validateMount accepts the one spelling of a folder inside the service's tree.
+func validateMount(field, mount string) error {
+	switch {
+	case mount == "":
+		return nil
+	case len(mount) > maxMountBytes:
+		return fielderr.New(field, "has %d bytes; at most %d are allowed", len(mount), maxMountBytes)
+	case strings.ContainsFunc(mount, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }):
+		return fielderr.New(field, "%q holds a control character or a backslash", mount)
+	}
+	clean := path.Clean(mount)
+	switch {
+	case path.IsAbs(mount):
+		return fielderr.New(field, "%q must be relative to the service's tree: leave out the leading slash", mount)
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		return fielderr.New(field, "%q leaves the service's tree", mount)
+	case clean == ".":
+		return fielderr.New(field, "%q is the service's tree itself; leave the field out", mount)
+	case clean != mount:
+		return fielderr.New(field, "write %q as %q", mount, clean)
+	}
+	return nil
+}
+
+func (l ArtifactLayer) validate(field string) error {
+	if l.Files && (l.Copy || l.MediaType != "") {
+		return fielderr.New(field+".files", "excludes media_type and copy: it takes every layer that has a title")
+	}
+	if l.MediaType == "" {
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(l.MediaType)
+	if err != nil || len(l.MediaType) > maxMediaType || !strings.Contains(kind, "/") {
+		return fielderr.New(field+".media_type", "%q is not a media type such as application/vnd.example.layer.v1.tar+gzip", l.MediaType)
+	}
+	return nil
+}
+
+// fits checks what depends on the type of the source's repository.
+func (s Source) fits(field string, repository *Repository) error {
+	kind := cmp.Or(repository.Spec.Type, upstream.TypeGit)
+	what := map[upstream.Type]string{
+		upstream.TypeGit: "a Git repository", upstream.TypeHelm: "a Helm repository", upstream.TypeOCI: "an OCI repository",
+	}[kind]
+	switch {
+	case kind == upstream.TypeHelm && s.Chart == "":
+		return fielderr.New(field+".chart", "is required, because %q is %s", repository.Name, what)
+	case kind != upstream.TypeHelm && s.Chart != "":
+		return fielderr.New(field+".chart", "is for Helm repositories, and %q is %s; name the chart's folder with path", repository.Name, what)
+	case kind != upstream.TypeOCI && s.Layer != (ArtifactLayer{}):
+		return fielderr.New(field+".layer", "is for OCI repositories, and %q is %s", repository.Name, what)
+	case kind != upstream.TypeGit && (s.Ref.Kind == RefBranch || s.Ref.Kind == RefName):
+		return fielderr.New(field+".ref."+string(s.Ref.Kind), "is for Git repositories, and %q is %s; select a version by tag or semver, or a digest by commit",
+			repository.Name, what)
+	case kind != upstream.TypeGit && s.Ref.Kind == RefCommit && len(s.Ref.Value) != digestDigits:
+		return fielderr.New(field+".ref.commit", "%q is not a whole digest of %d digits, and %q is %s", s.Ref.Value, digestDigits, repository.Name, what)
 	}
 	return nil
 }

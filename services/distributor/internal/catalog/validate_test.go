@@ -182,7 +182,7 @@ func TestValidate(t *testing.T) {
 		{url("https:///x"), "spec.url"},
 		{url("https://host/x?a=b"), "spec.url"},
 		{url("https://host/%zz"), "spec.url"},
-		{repository(func(r *catalog.RepositorySpec) { r.Type = upstream.TypeHelm }), "spec.type"},
+		{repository(func(r *catalog.RepositorySpec) { r.Type = upstream.TypeHelm }), ""},
 		{repository(func(r *catalog.RepositorySpec) { r.Type = "99" }), "spec.type"},
 		{repository(func(r *catalog.RepositorySpec) { r.PollInterval = 5 * time.Second }), ""},
 		{repository(func(r *catalog.RepositorySpec) { r.PollInterval = time.Second }), "spec.poll_interval"},

@@ -51,10 +51,15 @@ func ProblemOf(m *typev1.Problem) *catalog.Problem {
 
 // SourceMessage returns the message of a source.
 func SourceMessage(s catalog.Source) *typev1.Source {
-	return &typev1.Source{
+	m := &typev1.Source{
 		Repository: s.Repository, Ref: refMessage(s.Ref), Path: s.Path, Root: s.Root,
 		Folders: s.Folders.Items(), Files: s.Files.Items(), Include: s.Include.Items(), Exclude: s.Exclude.Items(),
+		Chart: s.Chart, Mount: s.Mount,
 	}
+	if s.Layer != (catalog.ArtifactLayer{}) {
+		m.Layer = &typev1.ArtifactLayer{MediaType: s.Layer.MediaType, Copy: s.Layer.Copy, Files: s.Layer.Files}
+	}
+	return m
 }
 
 // SourceOf returns the source of a message.
@@ -63,6 +68,8 @@ func SourceOf(s *typev1.Source) catalog.Source {
 		Repository: s.GetRepository(), Ref: RefOf(s.GetRef()), Path: s.GetPath(), Root: s.GetRoot(),
 		Folders: catalog.NewList(s.GetFolders()), Files: catalog.NewList(s.GetFiles()),
 		Include: catalog.NewList(s.GetInclude()), Exclude: catalog.NewList(s.GetExclude()),
+		Chart: s.GetChart(), Mount: s.GetMount(),
+		Layer: catalog.ArtifactLayer{MediaType: s.GetLayer().GetMediaType(), Copy: s.GetLayer().GetCopy(), Files: s.GetLayer().GetFiles()},
 	}
 }
 

@@ -118,6 +118,7 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 		case *catalog.Cluster:
 			if old, ok := last.(*catalog.Cluster); ok {
 				addCluster(s, old, o)
+				c.addRequirersLocked(s, old, o)
 			}
 		case *catalog.AccessBinding:
 			if old, ok := last.(*catalog.AccessBinding); ok {
@@ -131,12 +132,28 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 
 // addCluster adds what a changed cluster means for its agent.
 func addCluster(s *changeSet, last, next *catalog.Cluster) {
-	if !last.Spec.Settings.Equal(next.Spec.Settings) {
+	if !last.Spec.Settings.Equal(next.Spec.Settings) || !maps.Equal(last.Labels, next.Labels) || !maps.Equal(last.Annotations, next.Annotations) {
 		s.addPlan(next.Name)
 	}
 	if last.Agent.KeyGeneration != next.Agent.KeyGeneration {
 		// Streams that were opened with the old key check whether they may go on.
 		s.clusters[next.Name] = struct{}{}
+	}
+}
+
+// addRequirersLocked adds the cluster's services that its agent could not carry out and now can, or
+// the other way round, and those whose status names a version that the agent no longer has, or the
+// want of a report that has come.
+func (c *Catalog) addRequirersLocked(s *changeSet, last, next *catalog.Cluster) {
+	before, after := last.Agent.Report, next.Agent.Report
+	isFirst := (last.Agent.Instance == "") != (next.Agent.Instance == "")
+	if !isFirst && slices.Equal(before.Capabilities, after.Capabilities) && before.AgentVersion == after.AgentVersion {
+		return
+	}
+	for _, service := range c.servicesLocked(c.services.Services(next.Name)) {
+		if words := service.Spec.Requires(); len(last.Agent.Lacks(words))+len(next.Agent.Lacks(words)) > 0 {
+			s.addService(service)
+		}
 	}
 }
 

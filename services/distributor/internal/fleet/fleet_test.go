@@ -343,7 +343,7 @@ func TestHeldBackRefIsTheSourcesProblem(t *testing.T) {
 		{}: true, {Kind: catalog.RefName, Value: "HEAD"}: true, {Kind: catalog.RefBranch, Value: "main"}: true,
 		{Kind: catalog.RefTag, Value: "main"}: false, {Kind: catalog.RefCommit, Value: "refs/heads/main"}: false, {Kind: catalog.RefSemver, Value: "*"}: false,
 	} {
-		if got := head.Holds(ref); got != want {
+		if got := head.Holds(catalog.Source{Ref: ref}); got != want {
 			t.Errorf("%+v: got held %t, want %t", ref, got, want)
 		}
 	}

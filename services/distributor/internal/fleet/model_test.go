@@ -18,6 +18,7 @@ import (
 
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
@@ -42,13 +43,29 @@ func (e *eager) plan(cluster string) *plan.Plan {
 		if s.Spec.Cluster != cluster {
 			continue
 		}
-		input := plan.Input{Service: s}
+		input := plan.Input{Service: s, IsWithheld: e.withheld(s)}
 		for _, source := range s.Spec.Sources {
 			input.Snapshots = append(input.Snapshots, e.resolutions[source.Normal()].Snapshot)
 		}
 		inputs = append(inputs, input)
 	}
-	return plan.Compute(cluster, inputs, plan.Cause{})
+	var facts plan.Facts
+	if c := e.clusters[cluster]; c != nil {
+		facts.Labels = c.Labels
+	}
+	return plan.Compute(cluster, inputs, plan.Cause{}).With(plan.ClusterPart{Facts: facts}, plan.Cause{})
+}
+
+// withheld reports whether the service's agent cannot carry it out. In this model only steps with
+// Helm, and mounts, ask for more than the first agents can.
+func (e *eager) withheld(s *catalog.Service) bool {
+	has := func(word string) bool {
+		c := e.clusters[s.Spec.Cluster]
+		return c != nil && slices.Contains(c.Agent.Report.Capabilities, word)
+	}
+	hasMount := slices.ContainsFunc(s.Spec.Sources, func(source catalog.Source) bool { return source.Mount != "" })
+	hasHelm := len(s.Spec.Options.Render) > 0
+	return (hasMount || hasHelm) && !has("render:steps") || hasHelm && !has("render:helm")
 }
 
 // step notes the plans that a step replaced, and returns the clusters whose watchers are to be
@@ -106,8 +123,10 @@ func (m *machine) refresh(t *rapid.T, c catalog.Changes) {
 var (
 	clusterNames = rapid.SampledFrom([]string{"c0", "c1"})
 	serviceNames = rapid.SampledFrom([]string{"s0", "s1", "s2"})
-	sources      = rapid.SampledFrom([]catalog.Source{{Repository: "demo", Path: "a"}, {Repository: "demo", Path: "b/"}, {Repository: "demo", Path: "b", Root: "."}})
-	contents     = rapid.SampledFrom([]string{"0", "1", "2", "3", "4", "5"})
+	sources      = rapid.SampledFrom([]catalog.Source{
+		{Repository: "demo", Path: "a"}, {Repository: "demo", Path: "b/"}, {Repository: "demo", Path: "b", Root: "."}, {Repository: "demo", Path: "a", Mount: "m"},
+	})
+	contents = rapid.SampledFrom([]string{"0", "1", "2", "3", "4", "5"})
 )
 
 func (m *machine) putService(t *rapid.T) {
@@ -122,6 +141,9 @@ func (m *machine) putService(t *rapid.T) {
 	}
 	s.Spec.Sources = rapid.SliceOfN(sources, 1, 2).Draw(t, "sources")
 	s.Spec.Options = &syncpolicy.Options{Paused: rapid.Bool().Draw(t, "paused")}
+	if rapid.IntRange(0, 2).Draw(t, "steps") == 0 {
+		s.Spec.Options.Render = []renderstep.Step{{Renderer: renderstep.Helm}}
+	}
 	m.model.services[name] = s
 	m.refresh(t, catalog.Changes{Services: []*catalog.Service{s}})
 	m.check(t)
@@ -150,6 +172,23 @@ func (m *machine) putCluster(t *rapid.T) {
 	}
 	m.refresh(t, catalog.Changes{Deleted: ended, Clusters: []*catalog.Cluster{c}})
 	m.check(t, told...)
+}
+
+// report has a cluster's agent report other capabilities, as after an upgrade or a downgrade, or
+// changes the cluster's labels.
+func (m *machine) report(t *rapid.T) {
+	last := m.model.clusters[clusterNames.Draw(t, "cluster")]
+	if last == nil {
+		t.Skip("no such cluster")
+	}
+	next := *last
+	next.Agent.Instance = "i"
+	next.Agent.Report.AgentVersion = rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "version")
+	next.Agent.Report.Capabilities = rapid.SampledFrom([][]string{nil, {"overview"}, {"render:steps"}, {"render:helm", "render:steps"}}).Draw(t, "words")
+	next.Labels = rapid.SampledFrom([]map[string]string{nil, {"a": "1"}, {"a": "2"}}).Draw(t, "labels")
+	m.model.clusters[next.Name] = &next
+	m.refresh(t, catalog.Changes{Clusters: []*catalog.Cluster{&next}})
+	m.check(t)
 }
 
 func (m *machine) deleteCluster(t *rapid.T) {
@@ -227,6 +266,7 @@ func (m *machine) read(t *rapid.T) {
 	if got != want {
 		t.Fatalf("content %s read by %s: got %v, want %v", content, name, got, want)
 	}
+	bundle.Mount = "" // the same content has several
 	if got && !m.seen[bundle] {
 		t.Fatalf("content %s read by %s: got %+v, a commit at which the source never held that", content, name, bundle)
 	}
@@ -254,6 +294,10 @@ func (m *machine) status(t *rapid.T) {
 		want := catalog.PhasePending
 		if slices.ContainsFunc(s.Spec.Sources, func(source catalog.Source) bool { return m.model.resolutions[source.Normal()].Problem != nil }) {
 			want = catalog.PhaseFailed
+		} else if m.model.withheld(s) {
+			if want = catalog.PhaseFailed; m.model.clusters[s.Spec.Cluster].Agent.Instance == "" {
+				want = catalog.PhasePending
+			}
 		} else if s.Spec.Wanted().Paused && len(entry.Bundles) > 0 {
 			want = catalog.PhasePaused
 		}
@@ -273,7 +317,7 @@ func TestLazyPlansAreTheEagerOnes(t *testing.T) {
 			t.Repeat(map[string]func(*rapid.T){
 				"put service": m.putService, "delete service": m.deleteService,
 				"put cluster": m.putCluster, "delete cluster": m.deleteCluster,
-				"resolve": m.resolve, "resolve again": m.resolve, "ask": m.ask, "ask again": m.ask, "read": m.read,
+				"report": m.report, "resolve": m.resolve, "resolve again": m.resolve, "ask": m.ask, "ask again": m.ask, "read": m.read,
 				"drop": m.drop, "status": m.status,
 			})
 		}

@@ -75,12 +75,30 @@ func (b *planBook) of(cluster string) (set planSet, ok bool) {
 	if p.current == nil {
 		// What the plan says was so before, so no event caused it and it has no trace.
 		why := plan.Cause{Time: catalog.Now()}
-		p.current = plan.Compute(cluster, b.sources.inputs(services...), why).With(found.Spec.Settings.Over(b.settings), why)
+		p.current = plan.Compute(cluster, b.inputs(found, services), why).With(b.ownPart(found), why)
 		b.shareLocked(p.current, nil)
 	}
 	b.updateLocked(p)
 	p.touch()
 	return p.planSet, true
+}
+
+// inputs returns what a plan is computed from. Services that the cluster's agent cannot carry out are
+// withheld; an agent that has not reported yet may be of any version.
+func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service) []plan.Input {
+	inputs := b.sources.inputs(services...)
+	for i, service := range services {
+		inputs[i].IsWithheld = len(cluster.Agent.Lacks(service.Spec.Requires())) > 0
+	}
+	return inputs
+}
+
+// ownPart returns what the cluster's plan says of the cluster itself.
+func (b *planBook) ownPart(cluster *catalog.Cluster) plan.ClusterPart {
+	return plan.ClusterPart{
+		Settings: cluster.Spec.Settings.Over(b.settings),
+		Facts:    plan.Facts{Labels: cluster.Labels, Annotations: cluster.Annotations},
+	}
 }
 
 // inMemory returns a cluster's plans if they are in memory and up to date.
@@ -134,12 +152,15 @@ func (b *planBook) updateLocked(p *clusterPlans) {
 func (b *planBook) entry(service *catalog.Service) plan.Entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	p := b.knownLocked(service.Spec.Cluster)
-	if p == nil || p.current == nil {
-		return b.sources.inputs(service)[0].Entry()
+	if p := b.knownLocked(service.Spec.Cluster); p != nil && p.current != nil {
+		entry, _ := p.current.Entry(service.Name)
+		return entry
 	}
-	entry, _ := p.current.Entry(service.Name)
-	return entry
+	cluster, ok := b.catalog.Cluster(service.Spec.Cluster)
+	if !ok {
+		cluster = &catalog.Cluster{}
+	}
+	return b.inputs(cluster, []*catalog.Service{service})[0].Entry()
 }
 
 // revise updates the plans in memory that a change touches. It returns the names of clusters whose
@@ -170,7 +191,7 @@ func (b *planBook) reviseCluster(ctx context.Context, name string, services map[
 	defer span.End()
 	b.updateLocked(p)
 	why := plan.Cause{Time: catalog.Now(), Traceparent: carry(span, traceparent), Last: p.current}
-	next := plan.Revise(p.current, b.sources.inputs(own...), gone, why).With(cluster.Spec.Settings.Over(b.settings), why)
+	next := plan.Revise(p.current, b.inputs(cluster, own), gone, why).With(b.ownPart(cluster), why)
 	b.shareLocked(next, p.current)
 	if next.Version == p.current.Version {
 		p.current = next

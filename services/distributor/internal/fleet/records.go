@@ -55,8 +55,24 @@ func (v *View) Describe(object catalog.Object) Record {
 	return r
 }
 
+// Withheld returns why a service is withheld from its cluster's agent, or nil if the agent can carry
+// it out.
+func (v *View) Withheld(service *catalog.Service) *catalog.Problem {
+	f := serviceFacts{service: service, agent: v.agentOf(service)}
+	problem, _ := f.agentProblem()
+	return problem
+}
+
+// agentOf returns the agent of the service's cluster.
+func (v *View) agentOf(service *catalog.Service) catalog.Agent {
+	if cluster, ok := v.Cluster(service.Spec.Cluster); ok {
+		return cluster.Agent
+	}
+	return catalog.Agent{}
+}
+
 func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
-	f := serviceFacts{service: service, entry: v.plans.entry(service), report: v.reports.of(service)}
+	f := serviceFacts{service: service, agent: v.agentOf(service), entry: v.plans.entry(service), report: v.reports.of(service)}
 	f.sources, f.mirrors = v.sources.of(service)
 	return f.status()
 }

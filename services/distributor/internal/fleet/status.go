@@ -4,10 +4,14 @@
 package fleet
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -39,6 +43,8 @@ type ClusterStatus struct {
 // serviceFacts is everything that a service's status is derived from. Its methods are pure.
 type serviceFacts struct {
 	service *catalog.Service
+	// agent is that of the service's cluster.
+	agent   catalog.Agent
 	entry   plan.Entry
 	sources []catalog.Resolution
 	// mirrors are the mirrors of the sources' repositories.
@@ -46,9 +52,9 @@ type serviceFacts struct {
 	report  catalog.StoredReport
 }
 
-// status returns the service's status. A source that cannot be resolved comes first, then what the
-// agent reports about the desired state. A report about another state only shows that the agent has
-// not reached the desired one yet.
+// status returns the service's status. A source that cannot be resolved comes first, then an agent
+// that the service is withheld from, then what the agent reports about the desired state. A report
+// about another state only shows that the agent has not reached the desired one yet.
 func (f serviceFacts) status() ServiceStatus {
 	s := ServiceStatus{
 		Phase:              catalog.PhasePending,
@@ -58,11 +64,16 @@ func (f serviceFacts) status() ServiceStatus {
 		ObservedGeneration: f.observedGeneration(),
 	}
 	problem, hasFailed := f.sourceProblem()
+	withheld, isOutdated := f.agentProblem()
 	switch {
 	case hasFailed:
 		s.Phase, s.Problem = catalog.PhaseFailed, problem
+	case isOutdated:
+		s.Phase, s.Problem = catalog.PhaseFailed, withheld
 	case problem != nil:
 		s.Problem = problem
+	case withheld != nil:
+		s.Problem = withheld
 	case len(f.entry.Bundles) == 0:
 	case f.isCurrent(), f.isDryRun():
 		s.Phase, s.Problem = f.report.Report.Phase, f.report.Report.Problem
@@ -81,7 +92,7 @@ func (f serviceFacts) shownSources() []catalog.Resolution {
 	for i, mirror := range f.mirrors {
 		p := mirror.Problem
 		if shown[i].Problem == nil && p != nil && p.Reason == reason.UpstreamSignatureRejected &&
-			mirror.Holds(f.service.Spec.Sources[i].Ref) {
+			mirror.Holds(f.service.Spec.Sources[i]) {
 			shown[i].Problem = p
 		}
 	}
@@ -107,6 +118,31 @@ func (f serviceFacts) sourceProblem() (problem *catalog.Problem, hasFailed bool)
 		}
 	}
 	return problem, false
+}
+
+// agentProblem returns why the service is withheld from the cluster's agent, or nil. isOutdated is
+// false while the agent has not said yet what it can do.
+func (f serviceFacts) agentProblem() (problem *catalog.Problem, isOutdated bool) {
+	lacking, cluster := f.agent.Lacks(f.service.Spec.Requires()), f.service.Spec.Cluster
+	switch {
+	case len(lacking) == 0:
+		return nil, false
+	case f.agent.Instance == "":
+		return &catalog.Problem{Reason: reason.AgentOffline, Message: fmt.Sprintf(
+			"the agent of cluster %s has not reported yet whether it can %s; the service waits for its first report", cluster, abilities(lacking))}, false
+	}
+	return &catalog.Problem{Reason: reason.AgentOutdated, Message: fmt.Sprintf(
+		"the agent of cluster %s (version %s) cannot %s; upgrade it. Until then the service stays as it is in the cluster",
+		cluster, cmp.Or(f.agent.Report.AgentVersion, "unknown"), abilities(lacking))}, true
+}
+
+// abilities returns what capability words mean, as a phrase that follows "can".
+func abilities(words []string) string {
+	phrases := make([]string, len(words))
+	for i, word := range words {
+		phrases[i] = renderstep.Ability(word)
+	}
+	return strings.Join(phrases, " or ")
 }
 
 // isSynced reports whether the agent has applied everything that is desired.

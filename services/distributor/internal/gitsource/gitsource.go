@@ -50,9 +50,9 @@ func New(p Params) *Source {
 	return &Source{p: p, pushed: wake.NewSignal()}
 }
 
-// Resolve implements resolve.Upstream.
+// Resolve implements resolve.Upstream. gitcache is not told where the content is mounted.
 func (s *Source) Resolve(ctx context.Context, source catalog.Source) (resolve.Answer, error) {
-	res, err := s.p.Client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: catalogwire.SourceMessage(source)})
+	res, err := s.p.Client.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: catalogwire.SourceMessage(source.Normal())})
 	if err != nil {
 		if rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NOT_FOUND {
 			// The definition has not arrived there yet, or was lost there.

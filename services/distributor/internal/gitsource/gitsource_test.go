@@ -152,11 +152,17 @@ func TestSelectionTravels(t *testing.T) {
 		Include: catalog.NewList([]string{"*.yaml"}), Exclude: catalog.NewList([]string{"test/"}),
 	}
 	plain := catalog.Source{Repository: "demo", Path: "apps/web", Root: "apps"}
-	if _, err := source.Resolve(t.Context(), selective); err == nil {
-		t.Error("got no error for an answer without a digest")
+	chart := catalog.Source{Repository: "demo", Chart: "web", Ref: catalog.Ref{Kind: catalog.RefSemver, Value: "~4.2"}}
+	layer := catalog.Source{Repository: "demo", Layer: catalog.ArtifactLayer{MediaType: "a/b", Copy: true}}
+	mounted := chart
+	mounted.Mount = "charts/web" // is not gitcache's business
+	for _, asked := range []catalog.Source{selective, mounted} {
+		if _, err := source.Resolve(t.Context(), asked); err == nil {
+			t.Error("got no error for an answer without a digest")
+		}
 	}
 	d := digest.FromBytes(nil)
-	for _, bundled := range []catalog.Source{selective, plain} {
+	for _, bundled := range []catalog.Source{selective, plain, chart, layer} {
 		body, err := source.Download(t.Context(), plan.Bundle{Digest: d, Commit: "c", Source: bundled})
 		if err != nil {
 			t.Fatal(err)
@@ -169,10 +175,15 @@ func TestSelectionTravels(t *testing.T) {
 	message := &typev1.Source{
 		Repository: "demo", Path: "apps/web", Folders: []string{"apps/base"}, Files: []string{"VERSION"}, Include: []string{"*.yaml"}, Exclude: []string{"test/"},
 	}
+	web := &typev1.Source{Repository: "demo", Chart: "web", Ref: &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: "~4.2"}}}
+	file := &typev1.Source{Repository: "demo", Layer: &typev1.ArtifactLayer{MediaType: "a/b", Copy: true}}
 	want := []proto.Message{
 		&gitcachev1.ResolveSnapshotRequest{Source: message},
+		&gitcachev1.ResolveSnapshotRequest{Source: web},
 		&gitcachev1.DownloadBundleRequest{Repository: "demo", Digest: d.String(), Commit: "c", Source: message},
 		&gitcachev1.DownloadBundleRequest{Repository: "demo", Digest: d.String(), Commit: "c", Path: "apps"},
+		&gitcachev1.DownloadBundleRequest{Repository: "demo", Digest: d.String(), Commit: "c", Source: web},
+		&gitcachev1.DownloadBundleRequest{Repository: "demo", Digest: d.String(), Commit: "c", Source: file},
 	}
 	if diff := cmp.Diff(want, g.asked, protocmp.Transform()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)

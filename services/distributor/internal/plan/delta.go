@@ -3,11 +3,7 @@
 
 package plan
 
-import (
-	"time"
-
-	"github.com/leatdev/leat/internal/syncpolicy"
-)
+import "time"
 
 // Delta leads from one version of a cluster's plan to another. It is immutable.
 type Delta struct {
@@ -17,8 +13,8 @@ type Delta struct {
 	Changed []*Entry
 	// Removed are the names of entries that are gone, sorted.
 	Removed []string
-	// Settings are those of the new plan, whole.
-	Settings syncpolicy.AgentSettings
+	// ClusterPart is that of the new plan, whole.
+	ClusterPart
 	// ComputedAt is that of the new plan.
 	ComputedAt time.Time
 }
@@ -30,7 +26,7 @@ type Delta struct {
 // folders every commit moves the commit of every service, and a delta would be as large as the
 // plan.
 func Diff(from, to *Plan) Delta {
-	d := Delta{From: from.Version, To: to.Version, Settings: to.Settings, ComputedAt: to.ComputedAt}
+	d := Delta{From: from.Version, To: to.Version, ClusterPart: to.ClusterPart, ComputedAt: to.ComputedAt}
 	for _, next := range to.Entries {
 		if last := from.find(next.Name); last == nil || !same(last, next) {
 			d.Changed = append(d.Changed, next)

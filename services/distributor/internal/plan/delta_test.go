@@ -86,14 +86,14 @@ func TestApplyingTheDifferenceGivesTheNewPlan(t *testing.T) {
 			after = drawInputs(t)
 		}
 		first := plan.Cause{Time: time.Unix(1, 0), Traceparent: "x"}
-		last := plan.Compute("one", before, first).With(drawSettings(t), first)
+		last := plan.Compute("one", before, first).With(drawPart(t), first)
 		second := plan.Cause{Time: time.Unix(2, 0), Traceparent: "y", Last: last}
-		next := plan.Compute("one", after, second).With(drawSettings(t), second)
+		next := plan.Compute("one", after, second).With(drawPart(t), second)
 		delta := plan.Diff(last, next)
 		if diff := cmp.Diff(next.Entries, applied(last, delta), seen); diff != "" {
 			t.Fatalf("diff(old, new) applied to old (-want +got):\n%s", diff)
 		}
-		if delta.From != last.Version || delta.To != next.Version || !delta.Settings.Equal(next.Settings) || delta.ComputedAt != next.ComputedAt {
+		if delta.From != last.Version || delta.To != next.Version || !cmp.Equal(delta.ClusterPart, next.ClusterPart) || delta.ComputedAt != next.ComputedAt {
 			t.Fatalf("got %+v, want it to lead from %s to %s", delta, last.Version, next.Version)
 		}
 		checkMinimal(t, last, next, delta)
@@ -121,7 +121,7 @@ func checkMinimal(t *rapid.T, last, next *plan.Plan, delta plan.Delta) {
 	if diff := cmp.Diff(removed, delta.Removed); diff != "" {
 		t.Fatalf("removed (-want +got):\n%s", diff)
 	}
-	if same := last.Version == next.Version; same != (len(changed)+len(removed) == 0 && last.Settings.Equal(next.Settings)) {
+	if same := last.Version == next.Version; same != (len(changed)+len(removed) == 0 && cmp.Equal(last.ClusterPart, next.ClusterPart)) {
 		t.Fatalf("same version: %v, but %d changed and %d removed", same, len(changed), len(removed))
 	}
 }

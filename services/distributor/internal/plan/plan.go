@@ -11,6 +11,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,17 +23,38 @@ import (
 // Plan is everything a cluster should run. It is immutable.
 type Plan struct {
 	Cluster string
-	// Version is a digest over the cluster's name, its settings and its entries, but not their
+	// Version is a digest over the cluster's name, its own part and its entries, but not their
 	// commits and traces.
 	Version string
 	// Entries are sorted by name. An entry does not change, so that plans share those that they
 	// have in common: the plans that a cluster's plan replaced cost little more than what has
 	// changed since.
 	Entries []*Entry
-	// Settings are what the agent is told.
-	Settings syncpolicy.AgentSettings
+	ClusterPart
 	// ComputedAt is when a plan of this version was first computed here.
 	ComputedAt time.Time
+}
+
+// ClusterPart is what a plan says of the cluster itself, not of a service.
+type ClusterPart struct {
+	// Settings are the hub's settings for the agent.
+	Settings syncpolicy.AgentSettings
+	// Facts are what renderers may use of the cluster's document.
+	Facts Facts
+}
+
+// Facts are what the hub knows of a cluster. Nobody changes the maps. The names in JSON are hashed.
+type Facts struct {
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// IsZero reports whether nothing is known.
+func (f Facts) IsZero() bool { return len(f.Labels) == 0 && len(f.Annotations) == 0 }
+
+func (c ClusterPart) equal(other ClusterPart) bool {
+	return c.Settings.Equal(other.Settings) && maps.Equal(c.Facts.Labels, other.Facts.Labels) &&
+		maps.Equal(c.Facts.Annotations, other.Facts.Annotations)
 }
 
 // Entry is one service of a plan.
@@ -43,10 +65,14 @@ type Entry struct {
 	SpecDigest string
 	// ConfigDigest names the service's configuration; empty where there is none.
 	ConfigDigest string
-	// Bundles are in the order of the sources; empty while one of them was never resolved.
+	// Bundles are in the order of the sources; empty while one of them was never resolved, and for
+	// a withheld service: see Input.
 	Bundles []Bundle
 	// Options are the service's own, shared with the catalog: see Apply.
 	Options *syncpolicy.Options
+	// Requires are the capability words without which an agent must leave the service unchanged.
+	// They follow from what SpecDigest covers.
+	Requires []string
 	// Digest names what the entry wants applied: its spec, its configuration and its content, but
 	// not the request to sync it now.
 	Digest string
@@ -65,6 +91,8 @@ type Bundle struct {
 	Source catalog.Source
 	// Subpath is where the manifests are inside the bundle; "" is the bundle's root.
 	Subpath string
+	// Mount is the folder of the service's tree where the content lies; "" is the tree's root.
+	Mount string
 }
 
 // Input is one service with what its sources hold.
@@ -72,6 +100,11 @@ type Input struct {
 	Service *catalog.Service
 	// Snapshots are in the order of the service's sources; nil where a source was never resolved.
 	Snapshots []*catalog.Snapshot
+	// IsWithheld is true if the cluster's agent does not have what the service requires. The entry
+	// then has no bundles, which every agent there ever was takes for a service that is not
+	// resolved yet: it changes and deletes nothing, and it reads nothing that it would
+	// misunderstand.
+	IsWithheld bool
 }
 
 // Cause says why a plan is computed.
@@ -112,7 +145,11 @@ func entryOf(input Input) *Entry {
 		ConfigDigest: service.ConfigDigest,
 		Bundles:      bundlesOf(service.Spec.Sources, input.Snapshots),
 		Options:      service.Spec.Options,
+		Requires:     service.Spec.Requires(),
 		SyncRequest:  service.SyncRequest,
+	}
+	if input.IsWithheld {
+		entry.Bundles = nil
 	}
 	entry.SpecDigest = specDigest(entry.Apply(), service.Spec.Sources)
 	entry.Digest = contentDigest(entry)
@@ -130,6 +167,7 @@ func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle
 			Commit:  snapshots[i].Commit,
 			Source:  source.Normal(),
 			Subpath: source.Subpath(),
+			Mount:   source.Mount,
 		}
 	}
 	return bundles

@@ -4,6 +4,7 @@
 package plan_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
@@ -41,7 +43,9 @@ func optionsOf(e plan.Entry) string {
 	if o.Policy.Tests != nil {
 		text += fmt.Sprint(*o.Policy.Tests)
 	}
-	o.Prune, o.CreateNamespace, o.Policy.Tests = nil, nil, nil
+	steps, _ := json.Marshal(o.Render)
+	text += string(steps)
+	o.Prune, o.CreateNamespace, o.Policy.Tests, o.Render = nil, nil, nil, nil
 	return text + fmt.Sprintf("%+v\n", o)
 }
 
@@ -49,6 +53,25 @@ func drawSettings(t *rapid.T) syncpolicy.AgentSettings {
 	return rapid.SampledFrom([]syncpolicy.AgentSettings{
 		{}, {Workers: 1}, {LockDown: true}, {HealthRules: []syncpolicy.HealthRule{{Kind: "A"}}}, {HealthRules: []syncpolicy.HealthRule{{Kind: "B"}}},
 	}).Draw(t, "settings")
+}
+
+func drawPart(t *rapid.T) plan.ClusterPart {
+	return plan.ClusterPart{Settings: drawSettings(t), Facts: rapid.SampledFrom([]plan.Facts{
+		{},
+		{Labels: map[string]string{"a": "1"}},
+		{Labels: map[string]string{"a": "2"}},
+		{Annotations: map[string]string{"a": "1"}},
+		{Labels: map[string]string{"a": "1", "b": "1"}},
+		{Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"a": "1"}},
+	}).Draw(t, "facts")}
+}
+
+// stepsOf are some that differ in one thing each, and none.
+func stepsOf() [][]renderstep.Step {
+	helm := func(tag string) []renderstep.Step {
+		return []renderstep.Step{{Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{Values: map[string]any{"tag": tag}}}}
+	}
+	return [][]renderstep.Step{nil, {{}}, {{}, {}}, {{Path: "a"}}, {{Renderer: renderstep.Plain}}, helm("a"), helm("b")}
 }
 
 func drawService(t *rapid.T, name string) *catalog.Service {
@@ -64,11 +87,13 @@ func drawService(t *rapid.T, name string) *catalog.Service {
 			Prune:    optional.Draw(t, "prune"), CreateNamespace: optional.Draw(t, "create"),
 			HealthTimeout: time.Duration(rapid.IntRange(0, 2).Draw(t, "timeout")) * 10 * time.Minute,
 			Policy:        rapid.SampledFrom(policies()).Draw(t, "policy"), DryRun: rapid.Bool().Draw(t, "dry run"),
+			Render: rapid.SampledFrom(stepsOf()).Draw(t, "render"),
 		},
 	}
 	for range rapid.IntRange(1, 3).Draw(t, "sources") {
 		s.Spec.Sources = append(s.Spec.Sources, catalog.Source{
 			Repository: draw("repository"), Path: draw("path"), Root: rapid.SampledFrom([]string{"", "."}).Draw(t, "root"),
+			Chart: rapid.SampledFrom([]string{"", "web"}).Draw(t, "chart"), Mount: rapid.SampledFrom([]string{"", "a", "a/b"}).Draw(t, "mount"),
 			Exclude: rapid.SampledFrom([]catalog.List{"", catalog.NewList([]string{"a"}), catalog.NewList([]string{"b"})}).Draw(t, "exclude"),
 		})
 	}
@@ -86,6 +111,7 @@ func drawInputs(t *rapid.T) []plan.Input {
 			}
 			inputs[i].Snapshots = append(inputs[i].Snapshots, snapshot)
 		}
+		inputs[i].IsWithheld = rapid.IntRange(0, 4).Draw(t, "withheld") == 0
 	}
 	return inputs
 }
@@ -112,7 +138,7 @@ func places(inputs []plan.Input) string {
 	var text string
 	for _, input := range inputs {
 		for _, source := range input.Service.Spec.Sources {
-			text += fmt.Sprintf("%q %q %q;", source.Repository, source.Normal().Path, source.Subpath())
+			text += fmt.Sprintf("%q %q %q %q %q;", source.Repository, source.Normal().Path, source.Subpath(), source.Chart, source.Mount)
 		}
 	}
 	return text

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
@@ -33,7 +34,7 @@ func TestServicesWithoutAPolicyKeepTheirDigests(t *testing.T) {
 	for name, p := range map[string]*plan.Plan{
 		"none":        simple(func(*catalog.ServiceSpec) {}),
 		"empty":       simple(func(s *catalog.ServiceSpec) { s.Options = &syncpolicy.Options{} }),
-		"no settings": simple(func(*catalog.ServiceSpec) {}).With(syncpolicy.AgentSettings{}, plan.Cause{}),
+		"no settings": simple(func(*catalog.ServiceSpec) {}).With(plan.ClusterPart{}, plan.Cause{}),
 	} {
 		if p.Version != version || p.Entries[0].SpecDigest != spec {
 			t.Errorf("%s: got version %s and spec %s, want %s and %s", name, p.Version, p.Entries[0].SpecDigest, version, spec)
@@ -56,7 +57,7 @@ func TestPolicyDryRunAndSettingsCount(t *testing.T) {
 	specs, versions := map[string]bool{}, map[string]bool{}
 	for _, p := range plans {
 		specs[p.Entries[0].SpecDigest], versions[p.Version] = true, true
-		changed := p.With(syncpolicy.AgentSettings{LockDown: true}, plan.Cause{})
+		changed := p.With(plan.ClusterPart{Settings: syncpolicy.AgentSettings{LockDown: true}}, plan.Cause{})
 		specs[changed.Entries[0].SpecDigest], versions[changed.Version] = true, true
 	}
 	if len(specs) != len(plans) || len(versions) != 2*len(plans) {
@@ -80,6 +81,8 @@ func TestEveryOptionCounts(t *testing.T) {
 			value.Set(reflect.ValueOf(new(false)))
 		case reflect.Struct:
 			value.Set(reflect.ValueOf(syncpolicy.Policy{Recreate: true}))
+		case reflect.Slice:
+			value.Set(reflect.ValueOf([]renderstep.Step{{}}))
 		default:
 			value.SetInt(1)
 		}
@@ -95,13 +98,13 @@ func TestEveryOptionCounts(t *testing.T) {
 // that has some.
 func TestSettingsKeepTheTimeOfTheirVersion(t *testing.T) {
 	t.Parallel()
-	strict := syncpolicy.AgentSettings{LockDown: true}
+	strict := plan.ClusterPart{Settings: syncpolicy.AgentSettings{LockDown: true}}
 	last := simple(func(*catalog.ServiceSpec) {}).With(strict, plan.Cause{Time: time.Unix(1, 0)})
 	why := plan.Cause{Time: time.Unix(2, 0), Last: last}
 	if got := plan.Revise(last, nil, nil, why).With(strict, why); got.Version != last.Version || !got.ComputedAt.Equal(time.Unix(1, 0)) {
 		t.Errorf("got version %s of %s, want the last one's", got.Version, got.ComputedAt)
 	}
-	other := plan.Revise(last, nil, nil, why).With(syncpolicy.AgentSettings{}, why)
+	other := plan.Revise(last, nil, nil, why).With(plan.ClusterPart{}, why)
 	if other.Version == last.Version || !other.ComputedAt.Equal(time.Unix(2, 0)) {
 		t.Errorf("got version %s of %s, want a new one", other.Version, other.ComputedAt)
 	}

@@ -6,8 +6,6 @@ package plan
 import (
 	"cmp"
 	"slices"
-
-	"github.com/leatdev/leat/internal/syncpolicy"
 )
 
 // Revise makes the next plan of a cluster from its last one: the services that changed or came, and
@@ -31,16 +29,16 @@ func Revise(last *Plan, changed []Input, gone []string, why Cause) *Plan {
 	for _, input := range changed {
 		entries = append(entries, why.entry(input))
 	}
-	return why.plan(last.Cluster, entries).With(last.Settings, why)
+	return why.plan(last.Cluster, entries).With(last.ClusterPart, why)
 }
 
-// With returns the plan with other settings.
-func (p *Plan) With(settings syncpolicy.AgentSettings, why Cause) *Plan {
-	if p.Settings.Equal(settings) {
+// With returns the plan with another part of the cluster's own.
+func (p *Plan) With(own ClusterPart, why Cause) *Plan {
+	if p.equal(own) {
 		return p
 	}
 	next := *p
-	next.Settings, next.Version, next.ComputedAt = settings, versionOf(p.Cluster, settings, p.Entries), why.Time
+	next.ClusterPart, next.Version, next.ComputedAt = own, versionOf(p.Cluster, own, p.Entries), why.Time
 	return why.keepTime(&next)
 }
 
@@ -76,7 +74,7 @@ func (c Cause) entry(input Input) *Entry {
 // plan takes the entries over and puts them into their order.
 func (c Cause) plan(cluster string, entries []*Entry) *Plan {
 	slices.SortFunc(entries, func(a, b *Entry) int { return cmp.Compare(a.Name, b.Name) })
-	version := versionOf(cluster, syncpolicy.AgentSettings{}, entries)
+	version := versionOf(cluster, ClusterPart{}, entries)
 	return c.keepTime(&Plan{Cluster: cluster, Version: version, Entries: entries, ComputedAt: c.Time})
 }
 

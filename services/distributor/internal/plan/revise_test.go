@@ -29,7 +29,7 @@ func TestReviseIsCompute(t *testing.T) {
 				after[i] = before[i]
 			}
 		}
-		first, settings := plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"}, drawSettings(t)
+		first, settings := plan.Cause{Time: time.Unix(1, 0), Traceparent: "first"}, drawPart(t)
 		last := plan.Compute("one", before, first).With(settings, first)
 		why := plan.Cause{Time: time.Unix(2, 0), Traceparent: "second", Last: last}
 		want := plan.Compute("one", after, why).With(settings, why)

@@ -31,8 +31,8 @@ func (e encoder) flag(b bool) {
 	e.Number(0)
 }
 
-// value takes the JSON of a value that consists of structs, lists and scalars only, and so has but
-// one. Its field names are a part of what is hashed.
+// value takes the JSON of a value that consists of structs, lists, scalars and maps with text keys,
+// which encoding/json sorts, and so has but one. Its field names are a part of what is hashed.
 func (e encoder) value(v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -73,7 +73,21 @@ func specDigest(apply syncpolicy.Options, sources []catalog.Source) string {
 		e.Text("options")
 		e.value(younger)
 	}
+	for i, source := range sources {
+		if younger := (placing{Source: i, Chart: source.Chart, Mount: source.Mount}); younger != (placing{Source: i}) {
+			e.Text("source")
+			e.value(younger)
+		}
+	}
 	return e.sum()
+}
+
+// placing is what a source has besides its repository, path and subpath that agents are told. What
+// it selects is in the digest of its content.
+type placing struct {
+	Source int    `json:"source"` // its index
+	Chart  string `json:"chart,omitempty"`
+	Mount  string `json:"mount,omitempty"`
 }
 
 // optionsSince returns the options without those that specDigest writes one by one. Any option that
@@ -86,7 +100,7 @@ func optionsSince(apply syncpolicy.Options) syncpolicy.Options {
 	return apply
 }
 
-func versionOf(cluster string, settings syncpolicy.AgentSettings, entries []*Entry) string {
+func versionOf(cluster string, own ClusterPart, entries []*Entry) string {
 	e := newEncoder("plan")
 	e.Text(cluster)
 	e.Number(int64(len(entries)))
@@ -96,8 +110,12 @@ func versionOf(cluster string, settings syncpolicy.AgentSettings, entries []*Ent
 		e.Text(entry.Digest)
 		e.Text(entry.SyncRequest)
 	}
-	if !settings.IsZero() { // as for a service's policy
-		e.value(settings)
+	if !own.Settings.IsZero() { // as for a service's policy
+		e.value(own.Settings)
+	}
+	if !own.Facts.IsZero() { // the JSON of settings never equals this text
+		e.Text("facts")
+		e.value(own.Facts)
 	}
 	return e.sum()
 }

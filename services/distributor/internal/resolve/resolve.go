@@ -137,7 +137,7 @@ func (l *Loop) Observe(event Event) {
 
 // concerns reports whether the source may hold something else after the event.
 func (e Event) concerns(source catalog.Source) bool {
-	return e.AllRefs || slices.ContainsFunc(e.ChangedRefs, source.Ref.DependsOn)
+	return e.AllRefs || slices.ContainsFunc(e.ChangedRefs, source.DependsOn)
 }
 
 func (l *Loop) unsettled(source catalog.Source) bool {

@@ -203,7 +203,8 @@ func TestEventsConcernTheirSourcesOnly(t *testing.T) {
 	main, dev, head, other := branch("demo", "main"), branch("demo", "dev"), catalog.Source{Repository: "demo"}, branch("other", "main")
 	tag := catalog.Source{Repository: "demo", Ref: catalog.Ref{Kind: catalog.RefTag, Value: "main"}}
 	versions := catalog.Source{Repository: "demo", Ref: catalog.Ref{Kind: catalog.RefSemver, Value: "~1.4"}}
-	w := newWorld(main, dev, head, other, tag, versions)
+	chart := catalog.Source{Repository: "demo", Chart: "web", Ref: versions.Ref}
+	w := newWorld(main, dev, head, other, tag, versions, chart)
 	run(t, w, func(t *testing.T, l *resolve.Loop) {
 		check := func(what string, want map[catalog.Source]int) {
 			t.Helper()
@@ -231,7 +232,9 @@ func TestEventsConcernTheirSourcesOnly(t *testing.T) {
 		w.news <- struct{}{}
 		check("a new source", map[catalog.Source]int{late: 1, main: 3})
 		l.Observe(resolve.Event{Repository: "demo", ChangedRefs: []string{"refs/tags/v1.4.1"}})
-		check("a new tag", map[catalog.Source]int{main: 3, dev: 2, head: 4, other: 1, tag: 2, versions: 3})
+		check("a new tag", map[catalog.Source]int{main: 3, dev: 2, head: 4, other: 1, tag: 2, versions: 3, chart: 2})
+		l.Observe(resolve.Event{Repository: "demo", ChangedRefs: []string{"refs/tags/web/1.4.1"}})
+		check("a new version of a chart", map[catalog.Source]int{main: 3, dev: 2, head: 5, other: 1, tag: 2, versions: 4, chart: 3})
 		pass(2 * time.Hour)
 		if got := w.count(other); got < 2 {
 			t.Errorf("got %d questions, want a resync from time to time", got)

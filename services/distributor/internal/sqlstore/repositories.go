@@ -43,8 +43,8 @@ type repositoryRow struct {
 	WebhookSecret []byte `bun:"webhook_secret"`
 }
 
-// credentialColumn is the sealed form of a credential. Secret is the password, the token or the
-// private key, as the method has it.
+// credentialColumn is the sealed form of a credential. Secret is the password, the token, the
+// private key or the docker configuration, as the method has it.
 type credentialColumn struct {
 	Method         upstream.Method `json:"method"`
 	Username       string          `json:"username,omitempty"`
@@ -57,6 +57,9 @@ type credentialColumn struct {
 	AllowPlainHTTP bool            `json:"allowPlainHTTP,omitempty"`
 	ClientCertPEM  string          `json:"clientCertPEM,omitempty"`
 	ClientKeyPEM   string          `json:"clientKeyPEM,omitempty"`
+	Cloud          upstream.Cloud  `json:"cloud,omitempty"`
+	Principal      string          `json:"principal,omitempty"`
+	Scope          string          `json:"scope,omitempty"`
 }
 
 // verificationColumn is the stored form of a verification.
@@ -84,9 +87,10 @@ func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Rep
 func (s *Store) sealInto(row *repositoryRow, d upstream.Definition) (err error) {
 	if c := d.Credential; !c.IsZero() {
 		plain, err := json.Marshal(credentialColumn{
-			Method: c.Method, Username: c.Username, Secret: cmp.Or(c.Password, c.Token, c.PrivateKey).Reveal(),
+			Method: c.Method, Username: c.Username, Secret: cmp.Or(c.Password, c.Token, c.PrivateKey, c.DockerConfig).Reveal(),
 			Passphrase: c.Passphrase.Reveal(), KnownHosts: c.KnownHosts, AppID: c.AppID, InstallationID: c.InstallationID, APIURL: c.APIURL,
 			AllowPlainHTTP: c.AllowPlainHTTP, ClientCertPEM: c.ClientCertPEM, ClientKeyPEM: c.ClientKeyPEM.Reveal(),
+			Cloud: c.Cloud, Principal: c.Principal, Scope: c.Scope,
 		})
 		if err != nil {
 			return errors.New("encode credential")
@@ -159,6 +163,7 @@ func (s *Store) openCredential(row *repositoryRow) (upstream.Credential, error) 
 		Method: column.Method, Username: column.Username, Passphrase: secret.Text(column.Passphrase), KnownHosts: column.KnownHosts,
 		AppID: column.AppID, InstallationID: column.InstallationID, APIURL: column.APIURL, AllowPlainHTTP: column.AllowPlainHTTP,
 		ClientCertPEM: column.ClientCertPEM, ClientKeyPEM: secret.Text(column.ClientKeyPEM),
+		Cloud: column.Cloud, Principal: column.Principal, Scope: column.Scope,
 	}
 	switch c.Method {
 	case upstream.MethodBasic:
@@ -167,7 +172,9 @@ func (s *Store) openCredential(row *repositoryRow) (upstream.Credential, error) 
 		c.Token = secret.Text(column.Secret)
 	case upstream.MethodSSH, upstream.MethodGitHubApp:
 		c.PrivateKey = secret.Text(column.Secret)
-	case upstream.MethodNone: // a client certificate alone
+	case upstream.MethodDockerConfig:
+		c.DockerConfig = secret.Text(column.Secret)
+	case upstream.MethodNone, upstream.MethodWorkloadIdentity: // a client certificate alone, or no secret at all
 	}
 	return c, nil
 }

@@ -109,6 +109,36 @@ func testCredentialStaysWithItsServer(t *testing.T, s subject) {
 	}
 }
 
+// testRegistryCredentials stores the credential of an OCI repository, and does not let an update
+// name a further host that would be sent it.
+func testRegistryCredentials(t *testing.T, s subject) {
+	r := repository("web")
+	r.Spec.Type, r.Spec.URL, r.Spec.Immutable = upstream.TypeOCI, "oci://registry.example/web", true
+	r.Spec.TokenHosts = upstream.NewList([]string{"auth.example"})
+	r.Spec.Credential = upstream.Credential{
+		Method: upstream.MethodDockerConfig, DockerConfig: `{"auths":{"registry.example":{"auth":"dTpw"}}}`,
+	}
+	apply(t, s, r)
+	definitions, _, err := s.Definitions(t.Context())
+	if err != nil || definitions[0].Spec.Definition != r.Spec.Definition {
+		t.Errorf("got %+v (%v), want %+v", definitions, err, r.Spec.Definition)
+	}
+	given := r.Spec.Credential
+	r.Spec.Credential, r.Spec.TokenHosts = upstream.Credential{}, ""
+	if _, err := catalog.NewEditor(s).Update(t.Context(), r); err != nil {
+		t.Errorf("got %v, want a token host removed", err)
+	}
+	r.Spec.TokenHosts = upstream.NewList([]string{"evil.example"})
+	_, err = catalog.NewEditor(s).Update(t.Context(), r)
+	if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "spec.credential" || !strings.Contains(e.Message, "evil.example") {
+		t.Errorf("got %v, want to be asked for the credential again", err)
+	}
+	r.Spec.Credential = given
+	if _, err := catalog.NewEditor(s).Update(t.Context(), r); err != nil {
+		t.Errorf("got %v, want the token host taken with the credential", err)
+	}
+}
+
 func testWebhookSecrets(t *testing.T, s subject) {
 	ctx := t.Context()
 	const signing = secret.Text("a secret in the clear")

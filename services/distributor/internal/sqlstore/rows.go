@@ -179,6 +179,7 @@ func (r *clusterRow) cluster() *catalog.Cluster {
 // service returns the row without its secrets: only their keys.
 func (r *serviceRow) service() *catalog.Service {
 	spec, options := r.Spec.v, r.Spec.v.Options
+	options.Paused = options.Paused && !spec.Unpaused
 	return &catalog.Service{
 		Metadata: r.metadata(), SyncRequest: r.SyncRequest, ConfigDigest: r.Config.v.Digest,
 		Spec: catalog.ServiceSpec{Cluster: spec.Cluster, Sources: spec.Sources, Options: &options, Config: r.Config.v.shown()},
@@ -193,14 +194,22 @@ type specColumn struct {
 	// Sync holds five of the options a second time. Replicas of earlier versions know them in no
 	// other place, and would prune where an owner turned that off.
 	Sync *syncpolicy.Options `json:"sync"`
+	// Unpaused means that the service is not paused, although Options say so. Replicas of earlier
+	// versions do not know steps, mounts and charts, and would have agents apply something else. They
+	// read a paused service, and so its agent leaves it unchanged.
+	Unpaused bool `json:"unpaused,omitempty"`
 }
 
 func specOf(spec catalog.ServiceSpec) specColumn {
 	o := spec.Wanted()
-	return specColumn{Cluster: spec.Cluster, Sources: spec.Sources, Options: o, Sync: &syncpolicy.Options{
+	column := specColumn{Cluster: spec.Cluster, Sources: spec.Sources, Options: o, Sync: &syncpolicy.Options{
 		Prune: o.Prune, CreateNamespace: o.CreateNamespace, HealthTimeout: o.HealthTimeout,
 		ForceConflicts: o.ForceConflicts, PruneConfirmation: o.PruneConfirmation,
 	}}
+	if len(spec.Requires()) > 0 && !o.Paused {
+		column.Paused, column.Unpaused = true, true
+	}
+	return column
 }
 
 // UnmarshalJSON implements json.Unmarshaler. Earlier versions wrote the five options of Sync there

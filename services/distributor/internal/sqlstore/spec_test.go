@@ -6,13 +6,17 @@ package sqlstore_test
 import (
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -83,5 +87,110 @@ func testSpecsOfEarlierVersions(t *testing.T, s subject) {
 	if sync := earlier.Sync; sync.Prune == nil || *sync.Prune || !*sync.CreateNamespace || sync.HealthTimeout != time.Minute || !sync.ForceConflicts ||
 		sync.PruneConfirmation != "" || earlier.Namespace != "ns" || !earlier.Paused || !earlier.DryRun || earlier.Policy.Drift != syncpolicy.DriftOff {
 		t.Errorf("an earlier version reads %+v from %s", earlier, text)
+	}
+}
+
+// steps is a service that combines sources and renders them step by step.
+func steps(name string) *catalog.Service {
+	s := service(name, "one", "demo", "demo")
+	s.Spec.Sources[0].Mount = "chart/web"
+	s.Spec.Options = &syncpolicy.Options{Render: []renderstep.Step{
+		{Path: "chart", Substitute: new(false), Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{
+			Values: map[string]any{"list": []any{1.5, map[string]any{}, nil}}, Parameters: map[string]string{"a": "b"},
+		}},
+		{FromPrevious: true, Renderer: renderstep.Kustomize},
+	}}
+	return s
+}
+
+// testSteps stores steps and mounts. A replica of an earlier version reads a paused service: it would
+// hand the chart to an agent as plain manifests.
+func testSteps(t *testing.T, s subject) {
+	paused := steps("paused")
+	paused.Spec.Options.Paused = true
+	objects := []catalog.Object{cluster("one"), repository("demo"), steps("app"), paused, service("plain", "one", "demo")}
+	for i, outcome := range apply(t, s, objects...) {
+		if service, ok := objects[i].(*catalog.Service); ok {
+			want := service.Spec
+			got, _ := outcome.Object.(*catalog.Service)
+			if diff := cmp.Diff(want, got.Spec); diff != "" {
+				t.Errorf("stored spec of %s (-want +got):\n%s", service.Name, diff)
+			}
+		}
+	}
+	for _, stored := range changes(t, s, 0).Services {
+		for _, object := range objects {
+			if service, ok := object.(*catalog.Service); ok && service.Name == stored.Name {
+				if diff := cmp.Diff(service.Spec, stored.Spec); diff != "" {
+					t.Errorf("spec of %s as it is read (-want +got):\n%s", stored.Name, diff)
+				}
+			}
+		}
+	}
+	for _, outcome := range apply(t, s, objects...) {
+		if outcome.Action != catalog.ActionUnchanged {
+			t.Errorf("the same again: got %v of %v", outcome.Action, outcome.Object.Key())
+		}
+	}
+	for name, want := range map[string]bool{"app": true, "paused": true, "plain": false} {
+		var text string
+		if err := s.raw(t).QueryRowContext(t.Context(), "SELECT spec FROM services WHERE name = '"+name+"'").Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		var earlier struct{ Paused bool }
+		if err := json.Unmarshal([]byte(text), &earlier); err != nil || earlier.Paused != want {
+			t.Errorf("%s: an earlier version reads paused %v (%v), want %v, from %s", name, earlier.Paused, err, want, text)
+		}
+	}
+}
+
+// testSourcesFitTheirRepositories has sources of each type of repository. A repository keeps its
+// type, so what was checked stays true.
+func testSourcesFitTheirRepositories(t *testing.T, s subject) {
+	apply(t, s, cluster("one"), repository("git"), repository("helm"), repository("oci"))
+	for _, kind := range []string{"helm", "oci"} {
+		if _, err := s.raw(t).ExecContext(t.Context(), "UPDATE repositories SET type = '"+kind+"' WHERE name = '"+kind+"'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version, layer := catalog.Ref{Kind: catalog.RefSemver, Value: "~4.2"}, catalog.ArtifactLayer{Files: true}
+	for _, test := range []struct {
+		source catalog.Source
+		want   string // the field that does not fit; "" for none
+	}{
+		{catalog.Source{Repository: "git"}, ""},
+		{catalog.Source{Repository: "git", Ref: catalog.Ref{Kind: catalog.RefBranch, Value: "main"}}, ""},
+		{catalog.Source{Repository: "git", Chart: "web"}, "chart"},
+		{catalog.Source{Repository: "git", Layer: layer}, "layer"},
+		{catalog.Source{Repository: "helm", Chart: "web", Ref: version}, ""},
+		{catalog.Source{Repository: "helm", Chart: "web"}, ""},
+		{catalog.Source{Repository: "helm", Ref: version}, "chart"},
+		{catalog.Source{Repository: "helm", Chart: "web", Layer: layer}, "layer"},
+		{catalog.Source{Repository: "helm", Chart: "web", Ref: catalog.Ref{Kind: catalog.RefBranch, Value: "main"}}, "ref.branch"},
+		{catalog.Source{Repository: "helm", Chart: "web", Ref: catalog.Ref{Kind: catalog.RefName, Value: "refs/tags/web/1"}}, "ref.name"},
+		{catalog.Source{Repository: "oci", Layer: layer, Ref: catalog.Ref{Kind: catalog.RefTag, Value: "1.0"}}, ""},
+		{catalog.Source{Repository: "oci", Ref: catalog.Ref{Kind: catalog.RefCommit, Value: strings.Repeat("a", 64)}}, ""},
+		{catalog.Source{Repository: "oci", Ref: catalog.Ref{Kind: catalog.RefCommit, Value: strings.Repeat("a", 40)}}, "ref.commit"},
+		{catalog.Source{Repository: "git", Ref: catalog.Ref{Kind: catalog.RefCommit, Value: "abcdef0"}}, ""},
+		{catalog.Source{Repository: "oci", Chart: "web"}, "chart"},
+		{catalog.Source{Repository: "oci", Ref: catalog.Ref{Kind: catalog.RefBranch, Value: "main"}}, "ref.branch"},
+	} {
+		app := &catalog.Service{Metadata: catalog.Metadata{Name: "app"}, Spec: catalog.ServiceSpec{
+			Cluster: "one", Sources: []catalog.Source{{Repository: "git"}, test.source},
+		}}
+		_, err := catalog.NewEditor(s).Apply(t.Context(), []catalog.Object{app}, true)
+		got := ""
+		if e, ok := errors.AsType[*fielderr.Error](err); ok {
+			got = strings.TrimPrefix(e.Path, "documents[0].spec.sources[1].")
+		}
+		if got != test.want || (err == nil) != (test.want == "") {
+			t.Errorf("%+v: got %v, want field %q", test.source, err, test.want)
+		}
+	}
+	other := repository("helm")
+	other.Spec.Type = upstream.TypeGit
+	_, err := catalog.NewEditor(s).Apply(t.Context(), []catalog.Object{other}, false)
+	if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "documents[0].spec.type" {
+		t.Errorf("another type: got %v, want it refused", err)
 	}
 }

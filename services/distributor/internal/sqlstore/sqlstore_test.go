@@ -71,6 +71,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"webhooks":    testWebhookSecrets,
 
 		"credential stays with its server": testCredentialStaysWithItsServer,
+		"registry credentials":             testRegistryCredentials,
 
 		"proxy":         testProxy,
 		"verification":  testVerification,
@@ -98,6 +99,9 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 
 		"specs of earlier versions":        testSpecsOfEarlierVersions,
 		"repositories of earlier versions": testRepositoriesOfEarlierVersions,
+
+		"steps":   testSteps,
+		"sources": testSourcesFitTheirRepositories,
 
 		"grants": testGrants,
 

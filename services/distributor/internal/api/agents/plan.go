@@ -57,6 +57,7 @@ func planMessage(p *plan.Plan) *distributorv1.Plan {
 		Services: make([]*distributorv1.PlanService, len(p.Entries)),
 		Time:     timestamppb.New(p.ComputedAt),
 		Settings: policywire.SettingsMessage(p.Settings),
+		Facts:    wire.FactsMessage(p.Facts),
 	}
 	for i, entry := range p.Entries {
 		m.Services[i] = wire.EntryMessage(entry)
@@ -82,6 +83,7 @@ func deltaMessage(from, to *plan.Plan) *distributorv1.PlanDelta {
 		Time:        timestamppb.New(delta.ComputedAt),
 		Sum:         plandelta.Sum(planMessage(to).GetServices()...),
 		Settings:    policywire.SettingsMessage(delta.Settings),
+		Facts:       wire.FactsMessage(delta.Facts),
 	}
 	for i, entry := range delta.Changed {
 		m.Services[i] = wire.EntryMessage(entry)

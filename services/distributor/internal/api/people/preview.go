@@ -44,6 +44,9 @@ func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServic
 	if !ok {
 		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: stored.Spec.Cluster})
 	}
+	if problem := s.d.View.Withheld(stored); problem != nil {
+		return nil, rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason(problem.Reason), problem.Message)
+	}
 	repository, err := repositoryFor(stored, req.GetRepository())
 	if err != nil {
 		return nil, wire.Error(err)

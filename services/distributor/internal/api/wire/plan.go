@@ -5,6 +5,7 @@ package wire
 
 import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -20,14 +21,24 @@ func EntryMessage(e *plan.Entry) *distributorv1.PlanService {
 		SyncRequest:  e.SyncRequest,
 		Traceparent:  e.Traceparent,
 	}
+	policywire.Require(m.GetApply(), e.Requires)
 	for _, b := range e.Bundles {
 		m.Bundles = append(m.Bundles, &distributorv1.PlanBundle{
 			Digest:     b.Digest.String(),
 			Commit:     b.Commit,
 			Repository: b.Source.Repository,
-			Path:       b.Source.Path,
+			Path:       b.Source.Place(),
 			Subpath:    b.Subpath,
+			Mount:      b.Mount,
 		})
 	}
 	return m
+}
+
+// FactsMessage returns the message of a cluster's facts, or nil if there are none.
+func FactsMessage(f plan.Facts) *typev1.ClusterFacts {
+	if f.IsZero() {
+		return nil
+	}
+	return &typev1.ClusterFacts{Labels: f.Labels, Annotations: f.Annotations}
 }
