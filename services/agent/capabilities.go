@@ -3,7 +3,12 @@
 
 package agent
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/render/renderers"
+)
 
 // capabilities are the words by which the hub knows what this agent can do and was told to do,
 // sorted.
@@ -42,6 +47,7 @@ func capabilities(cfg Config) []string {
 	if cfg.LeaderElection {
 		words = append(words, "leader-election") // is one of several replicas
 	}
+	words = append(words, renderstep.Words(renderers.Kinds()...)...) // mounts sources, carries out steps, has these renderers
 	slices.Sort(words)
 	return words
 }

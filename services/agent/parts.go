@@ -167,8 +167,12 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	}
 	limits := render.LimitsWithin(renderworker.Container())
 	p.workers = renderworker.NewPool(cfg.Render, limits)
+	memo, err := render.NewMemo(p.workers, limits)
+	if err != nil {
+		return nil, errors.Join(err, p.store.Close())
+	}
 	p.engine = reconcile.New(reconcile.Params{
-		Render:  render.Engine{Builder: render.NewMemo(p.workers), Limits: limits},
+		Render: render.Split{Limits: limits, Others: memo}, Facts: cluster.Facts(), Generated: cluster.Generated(),
 		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: p.watches,
 		Fingerprints: fingerprints,
 		Owner:        me.ClusterUID, Observer: observer, Logger: logger,

@@ -16,13 +16,12 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/plan"
-	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/report"
 	"github.com/leatdev/leat/services/agent/internal/wire"
 )
 
 func planOf(message *distributorv1.Plan) (plan.Plan, error) {
-	p := plan.Plan{Version: message.GetVersion()}
+	p := plan.Plan{Version: message.GetVersion(), Facts: wire.FactsOf(message.GetCluster(), message.GetFacts())}
 	if message.GetTime() != nil {
 		p.Time = message.GetTime().AsTime()
 	}
@@ -50,7 +49,7 @@ func serviceOf(message *distributorv1.PlanService) (plan.Service, error) {
 		Traceparent: message.GetTraceparent(),
 	}
 	if err != nil {
-		service.Refused = reconcile.Refuse(err)
+		service.Refused = wire.Refused(err)
 	}
 	for _, b := range message.GetBundles() {
 		bundle, err := wire.BundleOf(b)

@@ -11,11 +11,15 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/renderstep/renderstepwire"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/services/agent/internal/control"
@@ -97,21 +101,58 @@ func TestPolicyAndSettingsReachTheEngine(t *testing.T) {
 func TestNewerPolicyIsRefused(t *testing.T) {
 	t.Parallel()
 	newer := &typev1.AgentSettings{Workers: 2}
-	newer.ProtoReflect().SetUnknown([]byte{0xf8, 0x07, 0x01})
+	newerStep := &typev1.RenderStep{}
+	for _, m := range []proto.Message{newer, newerStep} {
+		m.ProtoReflect().SetUnknown([]byte{0xf8, 0x07, 0x01})
+	}
 	plans := delivered(t, &distributorv1.Plan{
 		Cluster: "mill", Version: "v1", Settings: newer,
 		Services: []*distributorv1.PlanService{
 			{Name: "newer", Apply: &distributorv1.ApplySpec{Policy: &typev1.SyncPolicy{Adoption: 17}}},
-			{Name: "plain", Apply: &distributorv1.ApplySpec{}},
+			{Name: "step", Apply: &distributorv1.ApplySpec{Render: []*typev1.RenderStep{{}, newerStep}}},
+			{Name: "word", Apply: &distributorv1.ApplySpec{Policy: &typev1.SyncPolicy{Requires: []string{"render:steps", "render:ytt"}}}},
+			{Name: "plain", Apply: &distributorv1.ApplySpec{Policy: &typev1.SyncPolicy{Requires: renderstep.WordsKnown()}}},
 		},
 	})
 	for _, plan := range plans {
-		refused := plan.Services[0].Refused
-		if refused == nil || refused.Reason != reason.Unimplemented || !strings.Contains(refused.Message, "spec.policy.adoption") {
-			t.Errorf("got %+v, want a problem that names the field", refused)
+		for i, field := range []string{"spec.policy.adoption: ", "spec.render[1]: ", `spec.policy.requires[1]: asks for "render:ytt"`} {
+			refused := plan.Services[i].Refused
+			if refused == nil || refused.Reason != reason.Unimplemented || !strings.Contains(refused.Message, field) {
+				t.Errorf("got %+v, want a problem that names %s", refused, field)
+			}
 		}
-		if plan.Services[1].Refused != nil || plan.Settings.Workers != 2 {
+		if plan.Services[3].Refused != nil || plan.Settings.Workers != 2 {
 			t.Errorf("got %+v, want everything else followed", plan)
+		}
+	}
+}
+
+// TestStepsMountsAndFactsArrive follows them from the wire to the values, also through the stored
+// plan.
+func TestStepsMountsAndFactsArrive(t *testing.T) {
+	t.Parallel()
+	content := digest.FromBytes([]byte("x"))
+	facts := &typev1.ClusterFacts{Labels: map[string]string{"region": "eu"}, Annotations: map[string]string{"team": "shop"}}
+	steps := []renderstep.Step{
+		{Path: "chart", Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{Values: map[string]any{"a": []any{1.0}}}},
+		{Renderer: renderstep.Kustomize, FromPrevious: true},
+	}
+	plans := delivered(t, &distributorv1.Plan{Cluster: "mill", Version: "v1", Facts: facts, Services: []*distributorv1.PlanService{{
+		Name: "shop", Bundles: []*distributorv1.PlanBundle{{Digest: content.String(), Mount: "chart/web"}},
+		Apply: &distributorv1.ApplySpec{
+			Render: renderstepwire.Messages(steps), Policy: &typev1.SyncPolicy{Requires: renderstep.Words(renderstep.Helm)},
+		},
+	}}})
+	for _, got := range plans {
+		if diff := cmp.Diff(plan.Facts{Name: "mill", Labels: facts.GetLabels(), Annotations: facts.GetAnnotations()}, got.Facts); diff != "" {
+			t.Errorf("facts (-want +got):\n%s", diff)
+		}
+		service := got.Services[0]
+		if diff := cmp.Diff(steps, service.Spec.Render); diff != "" || service.Refused != nil || !service.Spec.Policy.IsZero() {
+			t.Errorf("refused %v, policy %+v, steps (-want +got):\n%s", service.Refused, service.Spec.Policy, diff)
+		}
+		if want := (plan.Bundle{Digest: content, Mount: "chart/web"}); service.Bundles[0] != want {
+			t.Errorf("got %+v, want %+v", service.Bundles[0], want)
 		}
 	}
 }

@@ -51,6 +51,12 @@ type Record struct {
 	// Entry is the plan's entry that Applied was made from, in the reconciler's own encoding. While
 	// the next entry has to wait, the agent uses this one to correct drift. Empty: unknown.
 	Entry json.RawMessage `json:"entry,omitempty"`
+	// AsksFacts means that templates may look at facts of the cluster: if these change, the same
+	// inputs may make other objects.
+	AsksFacts bool `json:"asksFacts,omitempty"`
+	// HasGenerated means that templates have generated values, which are kept for the service and
+	// deleted with it.
+	HasGenerated bool `json:"generated,omitempty"`
 	// Touched means that a later run has begun to change the cluster, and did not succeed. The
 	// cluster then matches neither Applied nor the desired state, and even a plan that returns to
 	// Applied has to be applied.

@@ -43,6 +43,9 @@ type Reader interface {
 	Namespaced(ctx context.Context, kind schema.GroupVersionKind) (bool, error)
 	// Get reads an object. ErrNotFound: neither the object nor possibly its kind exists.
 	Get(ctx context.Context, ref inventory.Ref) (*unstructured.Unstructured, error)
+	// List returns the objects of a kind in a namespace, which cluster-scoped kinds ignore, sorted by
+	// name. ErrNotFound: the kind does not exist. More than most objects are an error.
+	List(ctx context.Context, kind schema.GroupVersionKind, namespace string, most int) ([]*unstructured.Unstructured, error)
 	// Contents lists objects that would be deleted together with a Namespace or
 	// CustomResourceDefinition. It leaves out what Kubernetes itself puts into every namespace,
 	// what is deleted with its owner, and what is being deleted already. A few objects suffice.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -61,7 +62,7 @@ func (d *discoverer) fetch(ctx context.Context, before *catalog) (*catalog, erro
 	c := newCatalog()
 	c.add(d.core.groups, before)
 	c.add(d.groups.groups, before)
-	return c, nil
+	return c.orSame(before), nil
 }
 
 // fetchPlain omits the groups whose server does not answer, and marks them.
@@ -84,7 +85,19 @@ func (d *discoverer) fetchPlain(before *catalog) (*catalog, error) {
 	for version := range failed {
 		c.keep(version, before)
 	}
-	return c, nil
+	return c.orSame(before), nil
+}
+
+// orSame returns the catalog from before if nothing has changed since: the API server's answer may
+// be another text for the same kinds.
+func (c *catalog) orSame(before *catalog) *catalog {
+	if before != nil && maps.Equal(c.absent, before.absent) &&
+		maps.EqualFunc(c.mappings, before.mappings, func(a, b *meta.RESTMapping) bool {
+			return a.Resource == b.Resource && a.Scope.Name() == b.Scope.Name()
+		}) {
+		return before
+	}
+	return c
 }
 
 func newCatalog() *catalog {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 )
 
@@ -99,6 +100,16 @@ func (d *discoveryServer) count(what string) int {
 	return d.answers[what]
 }
 
+// total returns the number of all answers.
+func (d *discoveryServer) total() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, count := range d.answers {
+		n += count
+	}
+	return n
+}
+
 func startDiscovery(t *testing.T) (*discoveryServer, *kube.Client) {
 	t.Helper()
 	d := &discoveryServer{aggregate: true, etag: `"1"`, mills: "Current", answers: map[string]int{}}
@@ -172,6 +183,38 @@ func TestDiscoveryIsShared(t *testing.T) {
 	most := 2 + int(time.Since(began)/(500*time.Millisecond))
 	if got := d.count("/apis 304"); got > most || d.count("/apis 200") != 1 {
 		t.Errorf("requests for 1000 questions: got %d unchanged and %d whole, want at most %d and 1", got, d.count("/apis 200"), most)
+	}
+}
+
+// TestDiscoveryOfTheSame asks again and again for a kind that does not exist. Answers with another
+// text for the same kinds, and those of servers that cannot answer with "unchanged", are no change
+// of the facts.
+func TestDiscoveryOfTheSame(t *testing.T) {
+	t.Parallel()
+	nothing := schema.GroupVersionKind{Version: "v1", Kind: "Nothing"}
+	for name, change := range map[string]func(*discoveryServer, int){
+		"other text":            func(d *discoveryServer, i int) { d.etag = fmt.Sprintf("%q", fmt.Sprint(i)) },
+		"an earlier API server": func(d *discoveryServer, _ int) { d.aggregate = false },
+	} {
+		d, client := startDiscovery(t)
+		d.set(func() { change(d, 0) })
+		if got := reasonOf(t, client, plainCM); got != 0 {
+			t.Fatalf("%s: got %q, want the kind", name, got)
+		}
+		changed := client.Facts().FactsChanged()
+		begun := d.total()
+		d.set(func() { change(d, 1) })
+		for began := time.Now(); d.total() < begun+2; {
+			if got := reasonOf(t, client, nothing); got != reason.ApplyRejected {
+				t.Fatalf("%s: got %q, want %q", name, got, reason.ApplyRejected)
+			}
+			if time.Since(began) > patience {
+				t.Fatalf("%s: the API server is not asked again", name)
+			}
+		}
+		if reasonOf(t, client, nothing); wake.IsClosed(changed) {
+			t.Errorf("%s: taken for a change", name)
+		}
 	}
 }
 

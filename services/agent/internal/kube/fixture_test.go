@@ -29,6 +29,7 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderers"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
@@ -105,7 +106,7 @@ func (c *cluster) start(t *testing.T) {
 	t.Helper()
 	watches := c.client.Watches()
 	c.engine = reconcile.New(reconcile.Params{
-		Render:  render.Engine{Builder: render.InProcess{}},
+		Render: render.Split{Others: renderers.Engine(render.Limits{})}, Facts: c.client.Facts(), Generated: c.client.Generated(),
 		Cluster: c.client, Bundles: c.bundles, Configs: c.configs, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
 		Logger:       slog.New(slog.DiscardHandler),
 		Fingerprints: &c.prints, Observer: c.observer,

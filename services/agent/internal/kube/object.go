@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,6 +36,33 @@ func (c *Client) Get(ctx context.Context, ref inventory.Ref) (*unstructured.Unst
 	return request(ctx, c, ref.Kind, func(ctx context.Context) (*unstructured.Unstructured, error) {
 		return resource.Get(ctx, ref.Name, metav1.GetOptions{})
 	})
+}
+
+// List implements reconcile.Cluster.
+func (c *Client) List(ctx context.Context, kind schema.GroupVersionKind, namespace string, most int) ([]*unstructured.Unstructured, error) {
+	ref := inventory.Ref{Key: inventory.Key{Group: kind.Group, Kind: kind.Kind, Namespace: namespace}, Version: kind.Version}
+	resource, err := c.resource(ctx, ref)
+	if rejected := new(reason.Problem); errors.As(err, &rejected) && rejected.Reason == reason.ApplyRejected {
+		return nil, fmt.Errorf("%w: %s", k8s.ErrNotFound, rejected.Message)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := request(ctx, c, kind.Kind, func(ctx context.Context) (*unstructured.UnstructuredList, error) {
+		return resource.List(ctx, metav1.ListOptions{Limit: int64(most)})
+	})
+	if err != nil {
+		return nil, err
+	}
+	if list.GetContinue() != "" {
+		return nil, fmt.Errorf("namespace %q has more than %d objects of kind %s", namespace, most, kind.Kind)
+	}
+	var all []*unstructured.Unstructured
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	slices.SortFunc(all, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return all, nil
 }
 
 // Apply implements reconcile.Cluster. Like kubectl, it makes the API server reject unknown and

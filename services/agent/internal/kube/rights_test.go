@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -22,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/kube"
 	"github.com/leatdev/leat/services/agent/internal/overview"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -83,6 +85,27 @@ func TestSecRightsOfTenants(t *testing.T) {
 		}
 	})
 	t.Run("people come as the hub says", func(t *testing.T) { impersonates(t, agent) })
+	t.Run("the agent keeps what templates generate", func(t *testing.T) {
+		generated := c.client.Generated()
+		for i := range 40 { // so that every Secret is written
+			service, want := fmt.Sprint("service-", i), render.Generated{"place": fmt.Sprint(i)}
+			if err := generated.Save(t.Context(), service, want); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := generated.Load(t.Context(), service); err != nil || !maps.Equal(got, want) {
+				t.Errorf("%s: got %v, %v, want %v", service, got, err, want)
+			}
+		}
+		if err := generated.Save(t.Context(), "service-0", nil); err != nil {
+			t.Error(err)
+		}
+		if got, err := generated.Load(t.Context(), "service-0"); err != nil || got != nil {
+			t.Errorf("after it was deleted: got %v, %v", got, err)
+		}
+		if got, err := generated.Load(t.Context(), "service-1"); err != nil || got["place"] != "1" {
+			t.Errorf("another service: got %v, %v", got, err)
+		}
+	})
 	t.Run("the agent looks after itself", func(t *testing.T) {
 		keep := c.client.Keep()
 		if err := keep.Store(t.Context(), map[string][]byte{"key": []byte("1")}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,7 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -37,11 +39,28 @@ type Configs interface {
 	Config(ctx context.Context, s plan.Service) (render.Variables, error)
 }
 
+// Cluster gives access to what is known of the cluster.
+type Cluster interface {
+	// ClusterFacts returns the facts that templates may ask for. It is called only for services
+	// whose renderers take facts.
+	ClusterFacts(ctx context.Context) (render.ClusterFacts, error)
+	// FactsChanged returns a channel that is closed when they may have changed.
+	FactsChanged() <-chan struct{}
+}
+
 // Renderer turns the sources of services into objects. It is safe for concurrent use.
 type Renderer struct {
 	Bundles Bundles
 	Configs Configs
-	Engine  render.Engine
+	Cluster Cluster
+	// Accounts are needed for what templates look up.
+	Accounts Accounts
+	// Generated keeps what templates generate.
+	Generated *Generated
+	// IsTrial leaves unsaved what templates generate: nothing is applied.
+	IsTrial bool
+	// Engine renders. Its limits also bound what is read of bundles.
+	Engine render.Split
 }
 
 // Manifests are what a service should consist of. It belongs to its caller.
@@ -55,6 +74,12 @@ type Manifests struct {
 	// Substitution knows the texts that contain secrets of the configuration. Nil: there is no
 	// configuration.
 	Substitution *render.Substitution
+	// Warnings are for the service's owner.
+	Warnings []string
+	// AsksFacts reports that templates may look at facts of the cluster.
+	AsksFacts bool
+	// HasGenerated reports that templates have generated values, which are kept for the service.
+	HasGenerated bool
 	// Download is how long bundles and the configuration took to arrive.
 	Download time.Duration
 }
@@ -68,49 +93,161 @@ func (m Manifests) IsConfidential(o *unstructured.Unstructured) bool {
 // Errors are those of rendering and *reason.Problem.
 func (r Renderer) Render(ctx context.Context, s plan.Service, applied inventory.Applied) (Manifests, error) {
 	all := Manifests{Origins: map[*unstructured.Unstructured]string{}}
+	var variables *render.Variables
 	if s.ConfigDigest != "" {
 		started := time.Now()
-		variables, err := r.Configs.Config(ctx, s)
+		configured, err := r.Configs.Config(ctx, s)
 		all.Download += time.Since(started)
 		if err != nil {
 			return all, err
 		}
-		all.Substitution = render.NewSubstitution(variables)
+		variables, all.Substitution = &configured, render.NewSubstitution(configured)
 	}
-	for i, b := range s.Bundles {
-		files, took, err := r.read(ctx, b, baseOf(applied, i))
-		all.Download += took
-		if err != nil {
+	trees := trees(s)
+	for i, t := range trees {
+		tests := ""
+		if i == 0 && s.Spec.Policy.Tests != nil && s.Spec.Policy.Tests.Path != "" {
+			tests = path.Join(t.folder, s.Spec.Policy.Tests.Path)
+		}
+		if err := r.renderTree(ctx, s, t, render.Input{
+			Folder: t.folder, Steps: t.steps, Except: tests, Variables: variables, Installed: !applied.At.IsZero(),
+		}, applied, &all); err != nil {
 			return all, err
-		}
-		if i == 0 {
-			if files, err = all.readTests(ctx, r.Engine, files, b, s); err != nil {
-				return all, err
-			}
-		}
-		objects, err := r.Engine.Objects(ctx, files, b.Subpath, s.Spec.Renderer, all.Substitution)
-		if err != nil {
-			return all, fmt.Errorf("read manifests of %s: %w", b.Origin(), err)
-		}
-		for _, o := range objects {
-			all.Objects = append(all.Objects, all.place(o, b, len(s.Bundles) > 1))
 		}
 	}
 	return all, all.separateTests()
 }
 
-// place records where an object stands. A service of several sources names the source, too.
-func (m *Manifests) place(o render.Object, b plan.Bundle, hasSources bool) *unstructured.Unstructured {
+// tree is one tree of files, and what is done with it.
+type tree struct {
+	first   int           // the place of its first bundle among the service's
+	bundles []plan.Bundle // at their mounts
+	folder  string        // of the first bundle's manifests
+	steps   []renderstep.Step
+	sources bool // the service has other trees
+}
+
+// origin names the tree for people.
+func (t tree) origin() string {
+	if len(t.bundles) == 1 {
+		return t.bundles[0].Origin()
+	}
+	return "the service's sources"
+}
+
+// trees returns the trees of a service.
+func trees(s plan.Service) []tree {
+	var places []render.SourcePlace
+	for _, b := range s.Bundles {
+		places = append(places, render.SourcePlace{Mount: b.Mount, Folder: b.Subpath})
+	}
+	var all []tree
+	found := render.Trees(places, renderstep.Renderer(s.Spec.Renderer), s.Spec.Render)
+	for _, t := range found {
+		all = append(all, tree{
+			first: t.First, bundles: s.Bundles[t.First : t.First+t.Count], folder: t.Folder, steps: t.Steps, sources: len(found) > 1,
+		})
+	}
+	return all
+}
+
+// renderTree adds the objects and the tests of a tree to all.
+func (r Renderer) renderTree(ctx context.Context, s plan.Service, t tree, in render.Input, applied inventory.Applied, all *Manifests) error {
+	files, took, err := r.readTree(ctx, t, applied)
+	all.Download += took
+	if err != nil {
+		return err
+	}
+	in.Files = files
+	if in.TakesFacts() {
+		if in.Facts, err = r.facts(ctx, s); err != nil {
+			return err
+		}
+		if in.Lookups, err = r.lookups(ctx, s, in.Steps); err != nil {
+			return err
+		}
+	}
+	if tests, ok := in.Tests(); ok {
+		out, err := r.Generated.render(ctx, s.Name, r.Engine, tests, r.IsTrial)
+		if err != nil {
+			return fmt.Errorf("read tests of %s: %w", t.origin(), err)
+		}
+		if err := all.readTests(out); err != nil {
+			return err
+		}
+	}
+	out, err := r.Generated.render(ctx, s.Name, r.Engine, in, r.IsTrial)
+	if err != nil {
+		return fmt.Errorf("read manifests of %s: %w", t.origin(), err)
+	}
+	all.take(out)
+	for _, o := range out.Objects {
+		all.Objects = append(all.Objects, all.place(o, t))
+	}
+	return nil
+}
+
+// facts returns what templates may ask for.
+func (r Renderer) facts(ctx context.Context, s plan.Service) (render.Facts, error) {
+	cluster, err := r.Cluster.ClusterFacts(ctx)
+	if err != nil {
+		return render.Facts{}, err
+	}
+	facts := render.Facts{Cluster: cluster, Service: render.ServiceFacts{Name: s.Name, Namespace: s.Spec.NamespaceOrDefault()}}
+	for _, b := range s.Bundles {
+		facts.Sources = append(facts.Sources, render.SourceFacts{
+			Repository: b.Repository, Path: b.Path, Mount: b.Mount, Commit: b.Commit, Digest: b.Digest.String(),
+		})
+	}
+	return facts, nil
+}
+
+// take adds what a render returned besides objects.
+func (m *Manifests) take(out render.Output) {
+	m.Warnings = append(m.Warnings, out.Warnings...)
+	m.AsksFacts = m.AsksFacts || out.Asked != (render.Asked{})
+	m.HasGenerated = m.HasGenerated || len(out.Generated) > 0
+	if m.Substitution != nil {
+		m.Substitution.Taint(out.Tainted)
+	}
+}
+
+// place records where an object stands. A service of several trees names the tree, too.
+func (m *Manifests) place(o render.Object, t tree) *unstructured.Unstructured {
 	m.Origins[o.Unstructured] = o.Origin()
-	if hasSources {
-		m.Origins[o.Unstructured] += " of " + b.Origin()
+	if t.sources {
+		m.Origins[o.Unstructured] += " of " + t.origin()
 	}
 	return o.Unstructured
 }
 
+// readTree returns the files of a tree, and how long its bundles took to arrive.
+func (r Renderer) readTree(ctx context.Context, t tree, applied inventory.Applied) (files *render.Files, took time.Duration, err error) {
+	limits := r.Engine.Limits.WithDefaults()
+	var sources []render.Mounted
+	for i, b := range t.bundles {
+		files, arrival, err := r.read(ctx, b, baseOf(applied, t.first+i), limits)
+		took += arrival
+		if err != nil {
+			return nil, took, err
+		}
+		limits.Bytes = max(limits.Bytes-files.Size(), 1) // zero is the default
+		sources = append(sources, render.Mounted{Files: files, Mount: b.Mount, Origin: b.Origin()})
+	}
+	if len(sources) == 1 && sources[0].Mount == "" {
+		return sources[0].Files, took, nil
+	}
+	if files, err = render.Mount(sources, r.Engine.Limits); err != nil {
+		return nil, took, fmt.Errorf("put the sources together: %w", err)
+	}
+	return files, took, nil
+}
+
 // read returns the files of a bundle, and how long the bundle took to arrive. It reads the bundle
 // to its end, which is how the content is compared with the digest.
-func (r Renderer) read(ctx context.Context, b plan.Bundle, base digest.Digest) (files *render.Files, took time.Duration, err error) {
+func (r Renderer) read(
+	ctx context.Context, b plan.Bundle, base digest.Digest, limits render.Limits,
+) (files *render.Files, took time.Duration, err error) {
 	started := time.Now()
 	content, err := r.Bundles.Open(ctx, b.Digest, base)
 	took = time.Since(started)
@@ -118,7 +255,7 @@ func (r Renderer) read(ctx context.Context, b plan.Bundle, base digest.Digest) (
 		return nil, took, unavailable(ctx, b, err)
 	}
 	defer content.Close()
-	files, err = render.Read(bundle.NewReader(content, bundle.Limits{}), r.Engine.Limits)
+	files, err = render.Read(bundle.NewReader(content, bundle.Limits{}), limits)
 	if invalid, limit := new(render.Error), new(render.LimitError); errors.As(err, &invalid) || errors.As(err, &limit) {
 		return nil, took, fmt.Errorf("read manifests of %s: %w", b.Origin(), err)
 	}

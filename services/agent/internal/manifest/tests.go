@@ -5,9 +5,6 @@ package manifest
 
 import (
 	"cmp"
-	"context"
-	"fmt"
-	"path"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,7 +12,6 @@ import (
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/order"
-	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // Test is one test of a service as its manifest defines it.
@@ -25,31 +21,21 @@ type Test struct {
 	Deletion order.Deletion
 }
 
-// readTests takes the tests out of the files of the first source: those in the folder that the
-// policy names.
-func (m *Manifests) readTests(
-	ctx context.Context, engine render.Engine, files *render.Files, b plan.Bundle, s plan.Service,
-) (*render.Files, error) {
-	if s.Spec.Policy.Tests == nil || s.Spec.Policy.Tests.Path == "" {
-		return files, nil
-	}
-	folder := path.Join(b.Subpath, s.Spec.Policy.Tests.Path)
-	objects, err := engine.Objects(ctx, files, folder, render.Auto, m.Substitution)
-	if err != nil {
-		return nil, fmt.Errorf("read tests of %s: %w", b.Origin(), err)
-	}
+// readTests adds the tests of the folder that the policy names.
+func (m *Manifests) readTests(out render.Output) error {
+	m.take(out)
 	var tests []*unstructured.Unstructured
-	for _, o := range objects {
-		tests = append(tests, m.place(o, b, false))
+	for _, o := range out.Objects {
+		tests = append(tests, m.place(o, tree{}))
 	}
 	schedule, err := order.New(tests, false)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, stage := range schedule.Stages {
 		m.addTests(stage)
 	}
-	return files.Except(folder), nil
+	return nil
 }
 
 func (m *Manifests) addTests(stage order.Stage) {

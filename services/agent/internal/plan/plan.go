@@ -23,6 +23,16 @@ type Plan struct {
 	Services []Service
 	// Settings are the hub's settings for the agent itself.
 	Settings syncpolicy.AgentSettings
+	// Facts are what the hub knows of the cluster.
+	Facts Facts
+}
+
+// Facts are what the hub knows of the cluster, for renderers. Nobody changes the maps.
+type Facts struct {
+	// Name is the cluster's.
+	Name string
+	// Labels and Annotations are those of the cluster's document in the hub.
+	Labels, Annotations map[string]string
 }
 
 // Service is one service of a plan. It is an immutable value.
@@ -59,6 +69,9 @@ type Bundle struct {
 	Repository, Path string
 	// Subpath is the folder of the manifests inside the bundle. Empty: its root.
 	Subpath string
+	// Mount is the folder of the service's tree where the content lies: a clean path. Empty: the
+	// tree's root.
+	Mount string `json:",omitempty"`
 }
 
 // Spec controls how a service's manifests are applied. The hub has filled in every default.

@@ -14,27 +14,28 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
-// queue is a Builder that runs one build at a time, each for buildTime.
+// queue is a Renderer that runs one render at a time, each for buildTime.
 type queue struct{ turns chan struct{} }
 
 const buildTime = 30 * time.Second
 
-// Build implements render.Builder.
-func (q queue) Build(ctx context.Context, _ *render.Files, folder string) ([]byte, error) {
+// Build implements render.Renderer.
+func (q queue) Render(ctx context.Context, in render.Input) (render.Output, error) {
 	select {
 	case q.turns <- struct{}{}:
 		defer func() { <-q.turns }()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return render.Output{}, context.Cause(ctx)
 	}
 	time.Sleep(buildTime)
-	return nil, &render.LimitError{Path: folder, Limit: render.LimitTime, Message: "takes too long", RetryAt: time.Now().Add(time.Hour)}
+	return render.Output{}, &render.LimitError{Path: in.Folder, Limit: render.LimitTime, Message: "takes too long", RetryAt: time.Now().Add(time.Hour)}
 }
 
 // TestSecBuildsHoldUpNoPlainService runs more slow kustomizations than the agent has slots. A plain
@@ -44,7 +45,7 @@ func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(reconcile.Settings{Workers: 2})
-		w.builder = queue{turns: make(chan struct{}, 1)}
+		w.renderer = queue{turns: make(chan struct{}, 1)}
 		w.run(t)
 		var services []plan.Service
 		for i := range 10 {
@@ -69,20 +70,20 @@ func TestSecBuildsHoldUpNoPlainService(t *testing.T) {
 	})
 }
 
-// inTurn is a Builder that builds one object at a time, each for buildTime.
+// inTurn is a Renderer that renders one object at a time, each for buildTime.
 type inTurn struct {
 	turns chan struct{}
 	text  string
 }
 
-// Build implements render.Builder.
-func (b inTurn) Build(ctx context.Context, _ *render.Files, _ string) ([]byte, error) {
+// Build implements render.Renderer.
+func (b inTurn) Render(ctx context.Context, in render.Input) (render.Output, error) {
 	began := time.Now()
 	b.turns <- struct{}{}
 	defer func() { <-b.turns }()
 	render.AddWait(ctx, time.Since(began))
 	time.Sleep(buildTime)
-	return []byte(b.text), nil
+	return renderText(ctx, b.text)
 }
 
 // TestRenderWait has builds wait for one another: how long each takes, and how long it waits, are
@@ -91,7 +92,7 @@ func TestRenderWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(reconcile.Settings{Workers: 3})
-		w.builder = inTurn{turns: make(chan struct{}, 1), text: manifest("built", "1")}
+		w.renderer = inTurn{turns: make(chan struct{}, 1), text: manifest("built", "1")}
 		w.run(t)
 		var services []plan.Service
 		for i := range 3 {
@@ -127,11 +128,19 @@ func TestProblemOfALimit(t *testing.T) {
 	}
 }
 
-// fixed is a Builder that always returns the same objects.
+// fixed is a Renderer that always returns the same objects.
 type fixed string
 
-// Build implements render.Builder.
-func (f fixed) Build(context.Context, *render.Files, string) ([]byte, error) { return []byte(f), nil }
+// Render implements render.Renderer.
+func (f fixed) Render(ctx context.Context, _ render.Input) (render.Output, error) {
+	return renderText(ctx, string(f))
+}
+
+// renderText returns the objects of a manifest.
+func renderText(ctx context.Context, text string) (render.Output, error) {
+	files := render.NewFiles(map[string][]byte{"a.yaml": []byte(text)})
+	return (&render.Engine{}).Render(ctx, render.Input{Files: files, Steps: []renderstep.Step{{Renderer: renderstep.Plain}}})
+}
 
 // TestDiffOfAKustomization compares a service that is built. A comparison has no slot that a build
 // could release.
@@ -139,7 +148,7 @@ func TestDiffOfAKustomization(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(reconcile.Settings{Workers: 1})
-		w.builder = fixed(manifest("built", "1"))
+		w.renderer = fixed(manifest("built", "1"))
 		w.run(t)
 		s := w.service(t, "app")
 		s.Bundles[0].Digest = w.pack(t, map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": manifest("built", "1")})

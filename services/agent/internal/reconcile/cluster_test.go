@@ -104,6 +104,11 @@ func (m *clusterMemory) Get(ctx context.Context, ref inventory.Ref) (live *unstr
 	return live, err
 }
 
+// List implements reconcile.Cluster.
+func (*clusterMemory) List(context.Context, schema.GroupVersionKind, string, int) ([]*unstructured.Unstructured, error) {
+	return nil, k8s.ErrNotFound
+}
+
 // Apply implements reconcile.Cluster.
 func (m *clusterMemory) Apply(
 	ctx context.Context, o *unstructured.Unstructured, options k8s.ApplyOptions,

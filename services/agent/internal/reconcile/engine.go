@@ -68,8 +68,12 @@ type Params struct {
 	Inventories inventory.Store
 	Reporter    Reporter
 	Watches     Watches
+	// Facts are what templates may ask of the cluster.
+	Facts manifest.Cluster
+	// Generated keeps what templates generate.
+	Generated manifest.GeneratedStore
 	// Render turns bundles into objects.
-	Render render.Engine
+	Render render.Split
 	// Fingerprints stores the sums of applied objects. Nil stores nothing: a restart applies
 	// everything again.
 	Fingerprints fingerprint.Store
@@ -127,6 +131,8 @@ type Engine struct {
 	planned    wake.Signal // one token when plan was replaced
 	generation int64       // of the newest plan that was handed out; used by adopt alone
 
+	facts *facts
+
 	mu    sync.Mutex // guards what follows
 	plan  *plan.Plan // the newest; nil before the first
 	units map[string]*unit
@@ -147,7 +153,8 @@ func New(p Params) *Engine {
 	if p.Owner == nil {
 		p.Owner = func() string { return "" }
 	}
-	renderer := manifest.Renderer{Bundles: p.Bundles, Configs: p.Configs, Engine: p.Render}
+	known, accounts := &facts{Cluster: p.Facts}, &accounts{}
+	renderer := manifest.Renderer{Bundles: p.Bundles, Configs: p.Configs, Cluster: known, Accounts: accounts, Generated: manifest.NewGenerated(p.Generated), Engine: p.Render}
 	s := &shared{
 		settings: p.Settings, ownership: ownership.New(renderer, p.Cluster), slots: slots.New(p.Settings.Workers),
 		rules: newHealthRules(), kinds: &watchedKinds{watches: p.Watches, services: map[string]kindSet{}},
@@ -158,9 +165,10 @@ func New(p Params) *Engine {
 		Cluster: p.Cluster, Inventories: s.inventories, Renderer: renderer, Ownership: s.ownership, Judge: s.rules.judge,
 		Owner: p.Owner, Guard: p.Settings.Guard, Logger: p.Logger,
 	})
+	accounts.Executor = s.executor
 	s.symptoms = symptoms.NewBoard(s.executor.Symptoms)
 	s.refresh.Store(int64(p.Settings.Refresh))
-	return &Engine{shared: s, watches: p.Watches, planned: wake.NewSignal(), units: map[string]*unit{}}
+	return &Engine{shared: s, facts: known, watches: p.Watches, planned: wake.NewSignal(), units: map[string]*unit{}}
 }
 
 // SetPlan replaces the plan. It returns at once, and may be called before Run.
@@ -182,6 +190,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		e.shared.symptoms.Run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		e.watchFacts(ctx)
 		return nil
 	})
 	for _, record := range records {
@@ -260,6 +272,9 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 		p, known := e.snapshot()
 		e.updateHealthRules(ctx, p)
 		e.configure(p.Settings)
+		if e.facts.set(p.Facts) {
+			e.hastenAsking()
+		}
 		now := time.Now()
 		e.shared.relations.setPlan(p.Services)
 		for _, s := range p.Services {

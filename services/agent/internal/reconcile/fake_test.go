@@ -26,7 +26,9 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderers"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -47,7 +49,9 @@ type world struct {
 	onWatch  func([]schema.GroupVersionKind)
 	onDelete func(ctx context.Context, o inventory.Object) error
 
-	builder   render.Builder            // of kustomizations; nil: render.InProcess
+	renderer     render.Renderer // of all but plain manifests; nil: every renderer, in this process
+	factsChanged wake.Broadcast
+
 	watcher   func(observe.Observation) // of every write of the engine's
 	loadDelay time.Duration             // before fingerprints are read
 	openDelay time.Duration             // before a bundle comes
@@ -66,6 +70,9 @@ type world struct {
 	saves        int // of inventories
 	refusesSaves bool
 	prints       map[string][]byte
+	generated    map[string]render.Generated
+	served       []string // versions and kinds
+	factsAsked   int      // how often
 	settings     reconcile.Settings
 	variables    render.Variables
 	reads        int                               // of objects
@@ -82,7 +89,7 @@ func newWorld(settings reconcile.Settings) *world {
 	w := &world{
 		spans:   tracetest.NewSpanRecorder(),
 		objects: map[inventory.Key]*unstructured.Unstructured{}, bundles: map[digest.Digest][]byte{},
-		records: map[string]inventory.Record{}, prints: map[string][]byte{}, statuses: map[string]report.Status{}, phases: map[string][]report.Phase{},
+		records: map[string]inventory.Record{}, prints: map[string][]byte{}, generated: map[string]render.Generated{}, statuses: map[string]report.Status{}, phases: map[string][]report.Phase{},
 	}
 	w.settings = settings
 	w.engine = w.newEngine()
@@ -91,18 +98,49 @@ func newWorld(settings reconcile.Settings) *world {
 
 func (w *world) newEngine() *reconcile.Engine {
 	return reconcile.New(reconcile.Params{
-		Render:  render.Engine{Builder: w},
+		Render: render.Split{Others: w}, Facts: w, Generated: generatedIn{w},
 		Cluster: w, Bundles: w, Configs: w, Inventories: inventories{w}, Reporter: w, Watches: w, Fingerprints: prints{w},
 		Owner: func() string { return "us" }, Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(w.spans)).Tracer(""), Logger: slog.New(slog.DiscardHandler), Settings: w.settings,
 	})
 }
 
-// Build implements render.Builder.
-func (w *world) Build(ctx context.Context, files *render.Files, folder string) ([]byte, error) {
-	if w.builder == nil {
-		return render.InProcess{}.Build(ctx, files, folder)
+// Render implements render.Renderer.
+func (w *world) Render(ctx context.Context, in render.Input) (render.Output, error) {
+	if w.renderer == nil {
+		return renderers.Engine(render.Limits{}).Render(ctx, in)
 	}
-	return w.builder.Build(ctx, files, folder)
+	return w.renderer.Render(ctx, in)
+}
+
+// generatedIn is the store of what templates generate.
+type generatedIn struct{ w *world }
+
+// Load implements manifest.GeneratedStore.
+func (g generatedIn) Load(_ context.Context, service string) (render.Generated, error) {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	return g.w.generated[service], nil
+}
+
+// Save implements manifest.GeneratedStore.
+func (g generatedIn) Save(_ context.Context, service string, values render.Generated) error {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	if g.w.generated[service] = values; values == nil {
+		delete(g.w.generated, service)
+	}
+	return nil
+}
+
+// FactsChanged implements manifest.Cluster.
+func (w *world) FactsChanged() <-chan struct{} { return w.factsChanged.Next() }
+
+// ClusterFacts implements manifest.Cluster.
+func (w *world) ClusterFacts(context.Context) (render.ClusterFacts, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.factsAsked++
+	return render.ClusterFacts{KubernetesVersion: "v1.36.0", APIVersions: slices.Clone(w.served)}, nil
 }
 
 // run runs the engine until the test, which is in a synctest bubble, ends.
@@ -201,6 +239,11 @@ func (w *world) Get(_ context.Context, ref inventory.Ref) (*unstructured.Unstruc
 	if o, ok := w.objects[ref.Key]; ok {
 		return o.DeepCopy(), nil
 	}
+	return nil, k8s.ErrNotFound
+}
+
+// List implements reconcile.Cluster.
+func (*world) List(context.Context, schema.GroupVersionKind, string, int) ([]*unstructured.Unstructured, error) {
 	return nil, k8s.ErrNotFound
 }
 

@@ -154,7 +154,7 @@ func (h *history) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	watches := h.cluster.Watches()
 	engine := reconcile.New(reconcile.Params{
-		Cluster: h.cluster, Bundles: h.reports, Inventories: h.cluster.Inventories(), Reporter: h.reports, Watches: watches,
+		Cluster: h.cluster, Bundles: h.reports, Inventories: h.cluster.Inventories(), Reporter: h.reports, Watches: watches, Facts: new(world),
 		Logger: slog.New(slog.NewTextHandler(&h.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	var group sync.WaitGroup

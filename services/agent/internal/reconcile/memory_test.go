@@ -48,7 +48,7 @@ func keptOf(t *testing.T, services int) int64 {
 		stored.add(t, w, fmt.Sprintf("service-%d", service))
 	}
 	engine := reconcile.New(reconcile.Params{
-		Cluster: w, Bundles: w, Configs: w, Inventories: stored, Reporter: w, Watches: w, Fingerprints: prints{w}, Logger: slog.New(slog.DiscardHandler),
+		Cluster: w, Bundles: w, Configs: w, Inventories: stored, Reporter: w, Watches: w, Facts: w, Fingerprints: prints{w}, Logger: slog.New(slog.DiscardHandler),
 	})
 	before := heap()
 	ctx, cancel := context.WithCancel(t.Context())

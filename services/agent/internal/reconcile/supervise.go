@@ -10,9 +10,12 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/pprof"
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/wake"
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )
 
@@ -69,6 +72,56 @@ func (e *Engine) configure(s syncpolicy.AgentSettings) {
 	for _, u := range e.all() {
 		u.hasten(e.shared.nextRefresh(time.Now()))
 	}
+}
+
+// settleFacts is how long the engine waits after a change of the served kinds before it looks at
+// them: definitions come in groups.
+const settleFacts = 15 * time.Second
+
+// watchFacts has the services whose templates look at facts examined again when the API server's have
+// changed. Many notices are of no change that templates could see; while no template looks, nobody
+// asks the API server.
+func (e *Engine) watchFacts(ctx context.Context) {
+	var last render.ClusterFacts
+	for changed := e.facts.FactsChanged(); ; {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+		if wake.Await(ctx, nil, settleFacts) != nil {
+			return
+		}
+		changed = e.facts.FactsChanged() // before the look, so that no change is lost
+		if len(e.asking()) == 0 {
+			continue
+		}
+		now, err := e.facts.Cluster.ClusterFacts(ctx)
+		isSame := now.KubernetesVersion == last.KubernetesVersion && slices.Equal(now.APIVersions, last.APIVersions)
+		if err == nil && isSame {
+			continue
+		}
+		if err == nil {
+			last = now
+		}
+		e.hastenAsking() // after an error, so that the services report it, and try again
+	}
+}
+
+// hastenAsking has the services whose templates look at facts examined again.
+func (e *Engine) hastenAsking() {
+	for _, u := range e.asking() {
+		u.hasten(time.Now())
+	}
+}
+
+// asking returns the services whose templates look at facts.
+func (e *Engine) asking() []*unit {
+	return slices.DeleteFunc(e.all(), func(u *unit) bool {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return !u.record.AsksFacts
+	})
 }
 
 // confirm releases services whose inventory a person has marked.

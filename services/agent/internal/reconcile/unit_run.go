@@ -108,7 +108,7 @@ func (u *unit) begin(what decide.Action, stop context.CancelCauseFunc) (decide.R
 		return decide.Run{}, execute.Job{}, false
 	}
 	run := u.state.BeginRun(what)
-	run.IsRepeat = run.IsRepeat && u.objects.AreUndisturbed()
+	run.IsRepeat = run.IsRepeat && u.objects.AreUndisturbed() && !u.record.AsksFacts
 	u.objects.BeginRun()
 	u.cancel, u.running = stop, make(chan struct{})
 	return run, u.jobLocked(run.Service, run), true

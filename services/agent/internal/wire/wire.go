@@ -21,8 +21,21 @@ import (
 func BundleOf(m *distributorv1.PlanBundle) (plan.Bundle, error) {
 	parsed, err := digest.Parse(m.GetDigest())
 	return plan.Bundle{
-		Digest: parsed, Commit: m.GetCommit(), Repository: m.GetRepository(), Path: m.GetPath(), Subpath: m.GetSubpath(),
+		Digest: parsed, Commit: m.GetCommit(), Repository: m.GetRepository(), Path: m.GetPath(), Subpath: m.GetSubpath(), Mount: m.GetMount(),
 	}, err
+}
+
+// FactsOf returns the facts of a message, and the cluster's name.
+func FactsOf(cluster string, m *typev1.ClusterFacts) plan.Facts {
+	return plan.Facts{Name: cluster, Labels: m.GetLabels(), Annotations: m.GetAnnotations()}
+}
+
+// Refused returns the problem of a service whose spec asks for something that this agent does not
+// know: a policy, a render step or a capability word. The path of err begins at the spec. The
+// service is left unchanged: without the unknown part it would be another service.
+func Refused(err error) *reason.Problem {
+	return reason.Errorf(reason.Unimplemented,
+		"the service is left as it is, because this agent does not understand its spec; upgrade the agent: spec.%v", err)
 }
 
 // Ref returns the message of an object's name.

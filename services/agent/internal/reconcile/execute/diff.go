@@ -30,6 +30,7 @@ func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, erro
 		return nil, err
 	}
 	r := x.newRun(job, account, cluster)
+	r.isTrial = true
 	if err := r.take(ctx, []step{{"validate", r.validate}, {"render", r.render}, {"check keys", r.checkKeys}}); err != nil {
 		return nil, err
 	}
@@ -58,6 +59,7 @@ func (x *Executor) Preview(ctx context.Context, job Job) (*report.DryRun, error)
 	}
 	job.IsChange = false
 	r := x.newRun(job, account, cluster)
+	r.isTrial = true
 	var preview *report.DryRun
 	err = r.take(ctx, []step{
 		{"validate", r.validate},

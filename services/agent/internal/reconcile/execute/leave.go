@@ -114,6 +114,11 @@ func (r *run) deleteAll(ctx context.Context) error {
 }
 
 func (r *run) deleteRecord(ctx context.Context) error {
+	if r.record.HasGenerated {
+		if err := r.x.params.Renderer.Generated.Forget(ctx, r.Name); err != nil {
+			return err
+		}
+	}
 	if err := r.x.params.Inventories.Delete(ctx, r.Name); err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ type run struct {
 	account k8s.Account
 	cluster k8s.API
 	record  record
+	isTrial bool // nothing will be applied
 
 	manifests manifest.Manifests
 	schedule  order.Schedule
@@ -93,17 +94,25 @@ func Refuse(err error) *reason.Problem {
 // render turns the sources into objects, and orders them. It changes nothing in the cluster.
 func (r *run) render(ctx context.Context) error {
 	started, renderer := time.Now(), r.x.params.Renderer
-	if renderer.Engine.Builder != nil && r.Turn != nil {
-		renderer.Engine.Builder = &unslottedBuilder{builder: renderer.Engine.Builder, run: r}
+	renderer.IsTrial = r.isTrial
+	if renderer.Engine.Others != nil && r.Turn != nil {
+		renderer.Engine.Others = &unslotted{renderer: renderer.Engine.Others, run: r}
 	}
 	var err error
 	var waited atomic.Int64
 	r.manifests, err = renderer.Render(render.WithWait(ctx, &waited), r.Service, r.record.Applied)
 	r.rendered = time.Now()
+	r.record.AsksFacts = r.record.AsksFacts && err != nil || r.manifests.AsksFacts
+	r.record.HasGenerated = r.record.HasGenerated || r.manifests.HasGenerated
 	r.Timings.Download, r.Timings.RenderWait = r.manifests.Download, time.Duration(waited.Load())
 	r.Timings.Render = r.rendered.Sub(started) - r.Timings.Download - r.Timings.RenderWait
 	if err != nil {
 		return err
+	}
+	if r.IsChange || r.IsRequested {
+		for _, warning := range r.manifests.Warnings {
+			r.log(ctx, slog.LevelWarn, "rendered with a warning", slog.String("warning", warning))
+		}
 	}
 	r.schedule, err = order.New(r.manifests.Objects, r.record.Applied.At.IsZero())
 	return err
@@ -112,29 +121,29 @@ func (r *run) render(ctx context.Context) error {
 // maxWaiting bounds the total bytes of files that runs without a slot hold in memory.
 const maxWaiting = 64 << 20
 
-// unslottedBuilder builds kustomizations while its run has no slot. Builds queue for the workers,
-// and each may take the whole build timeout: with slots, they would delay services that have
-// nothing to build. If too many bytes are in memory already, the run keeps its slot.
-type unslottedBuilder struct {
-	builder render.Builder
-	run     *run
+// unslotted renders while its run has no slot. Renders queue for the workers, and each may take the
+// whole timeout: with slots, they would delay services with plain manifests. If too many bytes are
+// in memory already, the run keeps its slot.
+type unslotted struct {
+	renderer render.Renderer
+	run      *run
 }
 
-// Build implements render.Builder.
-func (b *unslottedBuilder) Build(ctx context.Context, files *render.Files, folder string) (text []byte, err error) {
-	bytes, waiting := files.Size(), &b.run.x.waiting
+// Render implements render.Renderer.
+func (u *unslotted) Render(ctx context.Context, in render.Input) (out render.Output, err error) {
+	bytes, waiting := in.Files.Size(), &u.run.x.waiting
 	defer waiting.Add(-bytes)
 	if waiting.Add(bytes) > maxWaiting {
-		return b.builder.Build(ctx, files, folder)
+		return u.renderer.Render(ctx, in)
 	}
-	var built time.Time
-	err = b.run.withoutSlot(ctx, func() error {
-		text, err = b.builder.Build(ctx, files, folder)
-		built = time.Now()
+	var rendered time.Time
+	err = u.run.withoutSlot(ctx, func() error {
+		out, err = u.renderer.Render(ctx, in)
+		rendered = time.Now()
 		return err
 	})
-	render.AddWait(ctx, time.Since(built)) // for the slot
-	return text, err
+	render.AddWait(ctx, time.Since(rendered)) // for the slot
+	return out, err
 }
 
 // withoutSlot calls do while the run has no slot. If the run continues, it has a slot again

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/leatdev/leat/render"
+)
+
+// GeneratedStore keeps what random functions of templates returned: passwords and certificates that
+// a restart of the agent, and the loss of its folder, must not change.
+type GeneratedStore interface {
+	// Load returns what was saved for a service; nil if nothing was.
+	Load(ctx context.Context, service string) (render.Generated, error)
+	// Save replaces what is kept for a service. Nil deletes it.
+	Save(ctx context.Context, service string, values render.Generated) error
+}
+
+// Generated makes renders of a service use what earlier ones have generated. New values are saved
+// before anybody sees the objects that hold them. It is safe for concurrent use.
+type Generated struct {
+	store GeneratedStore
+
+	mu       sync.Mutex
+	services map[string]*generated // those whose templates generate something
+}
+
+// generated are the values of one service.
+type generated struct {
+	mu       sync.Mutex // held while the store is used, so that of two renders one saves first
+	isLoaded bool
+	values   render.Generated // what renders use, saved or not
+	saved    render.Generated
+}
+
+// NewGenerated returns a Generated that has loaded nothing yet.
+func NewGenerated(store GeneratedStore) *Generated {
+	return &Generated{store: store, services: map[string]*generated{}}
+}
+
+// render renders with the values of the service. It renders again if it learns of values that the
+// render did not know: at the first render of a process, and after another render of the service.
+// New values of a trial are remembered, and not saved.
+func (g *Generated) render(ctx context.Context, service string, engine render.Renderer, in render.Input, isTrial bool) (render.Output, error) {
+	for {
+		in.Generated = g.known(service)
+		out, err := engine.Render(ctx, in)
+		if err != nil || len(out.Generated) == 0 {
+			return out, err
+		}
+		if isSettled, err := g.of(service).settle(ctx, g.store, service, in.Generated, out.Generated, isTrial); isSettled || err != nil {
+			return out, err
+		}
+	}
+}
+
+func (g *Generated) known(service string) render.Generated {
+	g.mu.Lock()
+	s := g.services[service]
+	g.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.values
+}
+
+func (g *Generated) of(service string) *generated {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.services[service] == nil {
+		g.services[service] = &generated{}
+	}
+	return g.services[service]
+}
+
+// settle takes what a render has made that knew those values, and saves it unless it is a trial. It
+// returns false if there are other values than the render knew.
+func (s *generated) settle(
+	ctx context.Context, store GeneratedStore, service string, knew, made render.Generated, isTrial bool,
+) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isLoaded {
+		stored, err := store.Load(ctx, service)
+		if err != nil {
+			return false, err
+		}
+		s.values, s.saved, s.isLoaded = stored, stored, true
+	}
+	if !maps.Equal(s.values, knew) {
+		return false, nil
+	}
+	if !knew.Covers(made) {
+		s.values = joined(knew, made)
+	}
+	if isTrial || s.saved.Covers(made) {
+		return true, nil
+	}
+	if err := store.Save(ctx, service, s.values); err != nil {
+		return false, err
+	}
+	s.saved = s.values
+	return true, nil
+}
+
+// joined returns what a render has made, and what earlier ones have made and it did not use, if
+// there is room: that is for the way back to an earlier version of the chart.
+func joined(knew, made render.Generated) render.Generated {
+	all := maps.Clone(knew)
+	if all == nil {
+		all = render.Generated{}
+	}
+	maps.Copy(all, made)
+	if all.Size() > render.MaxGenerated {
+		return made
+	}
+	return all
+}
+
+// Forget deletes what is kept for a service that is gone.
+func (g *Generated) Forget(ctx context.Context, service string) error {
+	if err := g.store.Save(ctx, service, nil); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.services, service)
+	return nil
+}
