@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/command/cluster"
 	"github.com/leatdev/leat/cli/internal/command/fleet"
 	"github.com/leatdev/leat/cli/internal/command/hub"
+	"github.com/leatdev/leat/cli/internal/command/manifests"
 	"github.com/leatdev/leat/cli/internal/command/people"
 	"github.com/leatdev/leat/cli/internal/command/tunnel"
 	"github.com/leatdev/leat/cli/internal/failure"
@@ -83,6 +84,7 @@ func New(s *session.Session) *cobra.Command {
 		&cobra.Group{ID: "start", Title: "Get going:"},
 		&cobra.Group{ID: "fleet", Title: "Run things:"},
 		&cobra.Group{ID: "cluster", Title: "Clusters:"},
+		&cobra.Group{ID: "manifests", Title: "Manifests on this machine:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
 		"start": {up(s), access.Login(s), access.Context(s)},
@@ -90,7 +92,8 @@ func New(s *session.Session) *cobra.Command {
 			fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s),
 			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s),
 		},
-		"cluster": {cluster.New(s), access.Kubeconfig(s), access.Token(s), people.Access(s), tunnel.Connections(s), tunnel.Sessions(s)},
+		"manifests": {manifests.Render(s), manifests.Lint(s)},
+		"cluster":   {cluster.New(s), access.Kubeconfig(s), access.Token(s), people.Access(s), tunnel.Connections(s), tunnel.Sessions(s)},
 	} {
 		for _, c := range commands {
 			c.GroupID = group

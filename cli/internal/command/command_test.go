@@ -25,9 +25,11 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/render/renderworker"
 )
 
 func TestMain(m *testing.M) {
+	renderworker.Serve(os.Args[1:]) // leat render starts this program as its worker
 	testscript.Main(m, map[string]func(){"leat": func() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()

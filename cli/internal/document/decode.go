@@ -96,7 +96,11 @@ func metadataOf(object protoreflect.Message) *typev1.Metadata {
 // mapping decodes the fields of a message.
 func (d *decoder) mapping(message protoreflect.Message, node *yaml.Node, path string) {
 	if node.Kind != yaml.MappingNode {
-		d.problem(node, path, "want fields such as "+fieldNames(message)[0]+", got "+describe(node))
+		want := "want {}"
+		if names := fieldNames(message); len(names) > 0 {
+			want = "want fields such as " + names[0]
+		}
+		d.problem(node, path, want+", got "+describe(node))
 		return
 	}
 	seen := make(map[string]*yaml.Node, len(node.Content)/2)

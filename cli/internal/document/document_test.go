@@ -25,6 +25,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 )
@@ -164,6 +165,11 @@ func TestExampleCredentials(t *testing.T) {
 	if certificate.GetProxyUrl() == "" || certificate.GetCredential().GetClientCertificate().GetPrivateKeyPem() == "" {
 		t.Errorf("got %v, want proxy and certificate", certificate)
 	}
+	registry := specs["by-pull-secret"]
+	if registry.GetType() != gitcachev1.RepositoryType_REPOSITORY_TYPE_OCI || !registry.GetImmutable() || len(registry.GetTokenHosts()) != 1 ||
+		!strings.Contains(registry.GetCredential().GetDockerConfig().GetConfigJson(), "registry.example.com") {
+		t.Errorf("got %v, want a registry", registry)
+	}
 }
 
 // TestExampleVerification reads the required signers in the examples.
@@ -270,6 +276,157 @@ func TestExamplePolicy(t *testing.T) {
 	_, err = document.Parse("wrong.yaml", strings.NewReader(strings.ReplaceAll(text.String(), "action: force", "action: farce")))
 	if err == nil || !strings.Contains(err.Error(), `did you mean "force"`) && !strings.Contains(err.Error(), "force") {
 		t.Errorf("a wrong word: got %v, want the valid ones", err)
+	}
+}
+
+// TestExampleCharts reads the sources and steps of the examples, which the hub has to accept. Every
+// file and folder that they name is there.
+func TestExampleCharts(t *testing.T) {
+	t.Parallel()
+	const dir = "../../../examples/charts"
+	documents, err := document.Load([]string{dir}, nil)
+	if err != nil || len(documents) != 3 {
+		t.Fatalf("got %d documents (%v), want 3", len(documents), err)
+	}
+	spec := documents[2].Object.GetService().GetSpec()
+	options, err := policywire.Wanted(spec)
+	if err := errors.Join(err, options.Validate("shop")); err != nil {
+		t.Fatal(err)
+	}
+	exists := func(path string) bool {
+		for _, source := range spec.GetSources() {
+			below, ok := strings.CutPrefix(path, source.GetMount())
+			if _, err := os.Stat(filepath.Join(dir, source.GetPath(), below)); ok && err == nil {
+				return true
+			}
+		}
+		return false
+	}
+	for _, step := range options.Render {
+		paths := []string{step.Path}
+		if step.Helm != nil {
+			paths = append(paths, step.Helm.ValuesFiles...)
+		}
+		for _, path := range paths {
+			if !exists(strings.TrimSuffix(path, "?")) {
+				t.Errorf("there is no %s in the tree of the sources", path)
+			}
+		}
+	}
+	if options.Render[0].Helm == nil || !options.Render[1].FromPrevious || options.Render[2].Renderer != renderstep.Plain {
+		t.Errorf("got %+v", options.Render)
+	}
+}
+
+// designed is the service of the design: a chart, values from another repository, and patches.
+const designed = `apiVersion: leat.dev/v1
+kind: Service
+metadata:
+  name: shop
+spec:
+  cluster: eu-1
+  namespace: shop
+  sources:
+    - repository: charts
+      ref:
+        semver: ~4.2
+      chart: web
+      mount: chart
+    - repository: deploy
+      ref:
+        branch: main
+      path: shop
+      mount: deploy
+    - repository: registry
+      mount: wasm
+      layer:
+        mediaType: application/wasm
+        copy: true
+  render:
+    - path: chart
+      helm:
+        valuesFiles:
+          - deploy/values.yaml
+          - deploy/values-eu-1.yaml?
+        values:
+          "8080": http
+          big: 1e+21
+          empty: {}
+          list:
+            - 1
+            - 1.5
+            - "1.5"
+            - null
+            - true
+            - []
+          nested:
+            text: yes
+        parameters:
+          db.password: ${DB_PASSWORD}
+          image.tag: ${TAG}
+        crds: skip
+        lookup:
+          - apiVersion: v1
+            kind: Secret
+            name: '*'
+    - path: deploy/patches
+      fromPrevious: true
+      kustomize: {}
+    - path: deploy/extra
+      substitute: false
+      plain: {}
+    - liquid:
+        filesOnly: true
+    - jsonnet:
+        arguments:
+          a: b
+    - cue:
+        tags:
+          a: b
+    - wasm:
+        module: wasm/render.wasm
+        config:
+          a: 1
+        allowClock: true
+`
+
+// TestSourcesAndSteps reads and writes every field of sources and steps in one form.
+func TestSourcesAndSteps(t *testing.T) {
+	t.Parallel()
+	documents := parse(t, designed)
+	var text bytes.Buffer
+	if err := document.WriteYAML(&text, documents[0].Object); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(designed, text.String()); diff != "" {
+		t.Errorf("YAML (-want +got):\n%s", diff)
+	}
+	text.Reset()
+	if err := document.WriteJSON(&text, documents[0].Object); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(objects(documents), objects(parse(t, text.String())), protocmp.Transform()); diff != "" {
+		t.Errorf("after JSON (-want +got):\n%s", diff)
+	}
+	spec := documents[0].Object.GetService().GetSpec()
+	options, err := policywire.Wanted(spec)
+	if err := errors.Join(err, options.Validate("shop")); err != nil {
+		t.Error(err)
+	}
+	if got := options.Render[0].Helm.Values; got["8080"] != "http" || got["big"] != 1e21 {
+		t.Errorf("got values %v", got)
+	}
+	for path, line := range map[string]int{
+		"documents[0].spec.sources[2].layer.media_type":    22,
+		"documents[0].spec.render[0].helm.values_files[1]": 29,
+		"documents[0].spec.render[0].helm.values":          30,
+		"documents[0].spec.render[0].helm.lookup[0].name":  50,
+		"documents[0].spec.render[1].from_previous":        52,
+		"documents[0].spec.render[6].wasm.module":          66,
+	} {
+		if at, _, ok := document.Locate(documents, path); !ok || at.Line != line {
+			t.Errorf("%s: got %s, want line %d", path, at, line)
+		}
 	}
 }
 

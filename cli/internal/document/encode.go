@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -139,6 +140,8 @@ func messageNode(message protoreflect.Message, status bool) *yaml.Node {
 		return text(shortDuration(known.AsDuration()))
 	case *timestamppb.Timestamp:
 		return text(known.AsTime().UTC().Format(time.RFC3339Nano))
+	case *structpb.Struct:
+		return treeNode(known)
 	}
 	node := &yaml.Node{Kind: yaml.MappingNode}
 	fields := message.Descriptor().Fields()
@@ -269,7 +272,7 @@ func appendJSON(b *bytes.Buffer, node *yaml.Node) {
 }
 
 func appendJSONScalar(b *bytes.Buffer, node *yaml.Node) {
-	if node.Tag == boolTag || node.Tag == intTag || node.Tag == floatTag {
+	if node.Tag == boolTag || node.Tag == intTag || node.Tag == floatTag || node.Tag == nullTag {
 		b.WriteString(node.Value)
 		return
 	}

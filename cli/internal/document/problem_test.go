@@ -54,6 +54,18 @@ func badDocuments() []badDocument {
 		{"text for mapping", service("  sources: [main]"), `f.yaml:5:13: spec.sources[0]: want fields such as repository, got the text "main"`},
 		{"list for text", service("  cluster: [a]"), "f.yaml:5:12: spec.cluster: want text, got a list"},
 		{"two of a oneof", service("  sources: [{repository: r, ref: {branch: a, tag: b}}]"), "f.yaml:5:46: spec.sources[0].ref.tag: branch and tag exclude each other; keep one"},
+		{"text for a step", service("  render: [{plain: yes}]"), `f.yaml:5:20: spec.render[0].plain: want {}, got the text "yes"`},
+		{"two renderers", service("  render: [{helm: {}, kustomize: {}}]"), "f.yaml:5:23: spec.render[0].kustomize: helm and kustomize exclude each other; keep one"},
+		{"unknown renderer", service("  render:\n  - hellm: {}"), `f.yaml:6:5: spec.render[0].hellm: unknown field; did you mean "helm"?`},
+		{"number for a parameter", service("  render: [{helm: {parameters: {replicas: 3}}}]"), `f.yaml:5:43: spec.render[0].helm.parameters[replicas]: want text, got the number 3; put it into quotes: "3"`},
+		{"list for values", service("  render: [{helm: {values: [a]}}]"), "f.yaml:5:28: spec.render[0].helm.values: want pairs such as key: value, got a list"},
+		{"list as a key", service("  render: [{helm: {values: {? [a] : b}}}]"), "f.yaml:5:31: spec.render[0].helm.values: want text as a key, got a list"},
+		{"boolean as a key", service("  render: [{helm: {values: {a: {true: b}}}}]"), `f.yaml:5:33: spec.render[0].helm.values[a]: want text as a key, got the boolean true; put it into quotes: "true"`},
+		{"merge key in values", service("  render: [{helm: {values: {<<: {a: b}}}}]"), "f.yaml:5:29: spec.render[0].helm.values: merge keys (<<) are not supported; use an alias for the whole value"},
+		{"key of values twice", service("  render: [{helm: {values: {a: {b: 1, b: 2}}}}]"), "f.yaml:5:39: spec.render[0].helm.values[a][b]: given twice"},
+		{"number of too many digits", service("  render: [{helm: {values: {a: [1, 12345678901234567890]}}}]"), `f.yaml:5:36: spec.render[0].helm.values[a][1]: the number has too many digits to travel unchanged; put it into quotes: "12345678901234567890"`},
+		{"no number of JSON", service("  render: [{helm: {values: {a: .nan}}}]"), "f.yaml:5:32: spec.render[0].helm.values[a]: want a number that JSON knows, got .nan"},
+		{"tag in values", service("  render: [{wasm: {config: {a: !!binary aGk=}}}]"), "f.yaml:5:32: spec.render[0].wasm.config[a]: the YAML tag !!binary is not supported here"},
 		{"text for labels", "apiVersion: leat.dev/v1\nkind: Cluster\nmetadata: {name: a, labels: b}", `f.yaml:3:29: metadata.labels: want pairs such as key: value, got the text "b"`},
 		{
 			"secrets that are not text", service("  config: {secrets: {PIN: 1234, OPEN: true}, values: {N: 5678}}"),
@@ -97,5 +109,24 @@ func TestAliasesAreBounded(t *testing.T) {
 	_, err := document.Parse("f.yaml", strings.NewReader(text.String()))
 	if err == nil || !strings.Contains(err.Error(), "too many fields") {
 		t.Errorf("got error %v, want one about too many fields", err)
+	}
+}
+
+// TestTreesAreBounded has values that contain themselves, and values that aliases multiply.
+func TestTreesAreBounded(t *testing.T) {
+	t.Parallel()
+	multiplied := "    a: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		multiplied += fmt.Sprintf("    b%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i+1, i, i, i, i, i, i, i, i, i, i)
+	}
+	for want, values := range map[string]string{
+		"does an anchor contain itself": "    a: &a [*a]\n",
+		"nested more than 100 deep":     "    a: " + strings.Repeat("[", 101) + strings.Repeat("]", 101) + "\n",
+		"do the aliases in this file":   multiplied,
+	} {
+		_, err := document.Parse("f.yaml", strings.NewReader(service("  render:\n  - helm:\n     values:\n"+strings.ReplaceAll(values, "    ", "      "))))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %.300v, want an error with %q", err, want)
+		}
 	}
 }

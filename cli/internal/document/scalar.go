@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -24,6 +25,8 @@ func (d *decoder) message(target protoreflect.Message, node *yaml.Node, path str
 		d.duration(known, node, path)
 	case *timestamppb.Timestamp:
 		d.timestamp(known, node, path)
+	case *structpb.Struct:
+		d.tree(known, node, path)
 	default:
 		d.mapping(target, node, path)
 	}
