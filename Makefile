@@ -11,8 +11,10 @@ ARGS ?=
 COUNT ?= 1
 PKG ?= work
 
-# Tests of files, and of programs in processes of their own. The race detector would watch the tests alone.
-OUTSIDE := github.com/leatdev/leat/test/(arch|attack|fault|supply)
+# Tests of files, and of programs in processes of their own: the race detector would watch the tests alone. And those of
+# WebAssembly: compiling a module takes ten times as long under it. (A library that is compiled without it cannot be
+# linked beside code with it: both hold the same instances of generic types, such as those of sync.Map, and one is used.)
+OUTSIDE := github.com/leatdev/leat/(test/(arch|attack|fault|supply)|render/wasm)
 
 # What makes a run shorter and finds no less: three packages at a time, since many wait for processes; `make lint` vets;
 # without DWARF, programs link in half the time, and traces stay as they are; SQLite is C in the guise of Go, and calls
@@ -25,7 +27,7 @@ TEST = $(GO) test $(FAST) -shuffle=on -count=$(COUNT) -timeout 20m
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up down test test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube system sbom vulncheck pin ci
+.PHONY: help up down test test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system sbom vulncheck pin ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -37,7 +39,7 @@ up: system $(BIN)/leat ## Start the whole of Leat here, with a real cluster and 
 down: ## Forget what `make up` keeps between starts
 	@rm -rf .leat && echo "removed .leat"
 
-test: system kube ## Run every module's tests, with the race detector and in random order
+test: system kube registry ## Run every module's tests, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
 	@failed=0; $(TEST) $$($(GO) list work | grep -E '^$(OUTSIDE)$$') || failed=1; \
@@ -45,14 +47,14 @@ ifeq ($(PKG),work)
 else
 	@$(TEST) -race $(PKG)
 endif
-	@echo "==> left out: Gitea as an upstream, Prometheus behind the tunnel, the long fault runs (make test-all), fuzzing (make fuzz)"
+	@echo "==> left out: Gitea as an upstream, Prometheus behind the tunnel, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
 test-all: test slow fault ## Tests, those that take too long for every day, and the long fault runs
 
-slow: system kube ## Fetch from a whole Git host, and reach a Prometheus through the tunnel; both are compiled once
+slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus through the tunnel, build the AssemblyScript example (with npm)
 	@tools/gitea/build.sh >/dev/null
 	@tools/prometheus/build.sh >/dev/null
-	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./test/tunnel/...
+	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./test/tunnel/... ./render/wasm
 
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, and the tunnel's failures, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...
@@ -120,7 +122,11 @@ $(BIN)/leat:
 
 kube: ## Build the Kubernetes control plane for tests and demos, once
 	@echo "==> Kubernetes control plane (built once, some minutes; then cached)"
-	@$(GO) run ./internal/localkube/cmd/leat-kube build --helm
+	@$(GO) run ./internal/localkube/cmd/leat-kube build --helm --kustomize
+
+registry: ## Build the OCI registry for tests, once
+	@echo "==> OCI registry (built once, two minutes; then cached)"
+	@tools/registry/build.sh >/dev/null
 
 system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd, curl, nginx)
 	@tools/system.sh

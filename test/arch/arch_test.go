@@ -28,6 +28,7 @@ var (
 	wire       = []string{"./gen/...", "connectrpc.com/connect/...", "google.golang.org/grpc/..."}
 	redis      = []string{"github.com/redis/go-redis/..."}
 	git        = []string{"github.com/go-git/go-git/..."}
+	registries = []string{"oras.land/oras-go/v2/...", "github.com/opencontainers/image-spec/...", "github.com/opencontainers/go-digest/..."}
 	kubernetes = []string{"k8s.io/client-go/..."}
 	drivers    = []string{"github.com/uptrace/bun/...", "modernc.org/sqlite/...", "github.com/jackc/pgx/..."}
 )
@@ -36,8 +37,9 @@ var (
 var cores = []string{
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/snapshot", "services/gitcache/internal/content",
 	"services/gitcache/internal/lfs", "services/gitcache/internal/gitconfig", "services/gitcache/internal/submodule",
-	"internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance",
+	"internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance", "services/gitcache/internal/artifact",
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/store", "services/gitcache/internal/memory",
+	"services/gitcache/internal/chartindex",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/distributor/internal/intake", "services/distributor/internal/encodings", "services/distributor/internal/lookup",
@@ -49,7 +51,7 @@ var cores = []string{
 	"services/agent/internal/reconcile", "services/agent/internal/inventory", "services/agent/internal/health",
 	"render", "services/agent/internal/fingerprint", "services/agent/internal/order",
 	"services/agent/internal/window", "services/agent/internal/fields", "services/agent/internal/overview",
-	"internal/syncpolicy", "internal/accessrule", "internal/upstream",
+	"internal/syncpolicy", "internal/renderstep", "internal/accessrule", "internal/upstream",
 }
 
 var rules = []rule{
@@ -88,6 +90,12 @@ var rules = []rule{
 		from:      cores,
 		forbidden: join(wire, redis, git, kubernetes, drivers, []string{"database/sql"}),
 		why:       "a domain core is testable with values; adapters bring the outside world to it",
+	},
+	{
+		from:      []string{"services/...", "internal/...", "cli/...", "render/..."},
+		except:    []string{"services/gitcache/internal/ociregistry"},
+		forbidden: registries,
+		why:       "one adapter talks to OCI registries",
 	},
 	{
 		from:      cores,
@@ -134,6 +142,7 @@ var rules = []rule{
 			"./services/gitcache/internal/redisregistry", "./services/gitcache/internal/redisevents",
 			"./services/gitcache/internal/redispeers", "./services/gitcache/internal/redisdeliveries",
 			"./services/gitcache/internal/replicas", "./services/gitcache/internal/lfshttp",
+			"./services/gitcache/internal/artifactstore", "./services/gitcache/internal/kinds", "./services/gitcache/internal/helmrepo", "./services/gitcache/internal/ociregistry",
 		}),
 		why: "the edge must not know the store",
 	},
@@ -182,7 +191,7 @@ var orderedRooms = []string{
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
 	"services/gitcache/internal/store", "services/gitcache/internal/uploadpack/...",
-	"services/gitcache/internal/backend",
+	"services/gitcache/internal/backend", "services/gitcache/internal/chartindex", "services/gitcache/internal/helmrepo",
 	"services/tunnel", "services/tunnel/internal/...",
 	"internal/bundle", "internal/h2", "internal/cas/casdisk", "internal/identity", "internal/rpc",
 }
