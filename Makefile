@@ -14,7 +14,11 @@ PKG ?= work
 # Tests of files, and of programs in processes of their own: the race detector would watch the tests alone. And those of
 # WebAssembly: compiling a module takes ten times as long under it. (A library that is compiled without it cannot be
 # linked beside code with it: both hold the same instances of generic types, such as those of sync.Map, and one is used.)
-OUTSIDE := github.com/leatdev/leat/(test/(arch|attack|fault|supply)|render/wasm)
+OUTSIDE := github.com/leatdev/leat/(test/(arch|supply)|render/wasm)
+
+# Sieges: whole hubs are attacked, killed and frozen. They take minutes of both cores, and few changes touch what they
+# find, so `make siege` runs them, and CI runs both.
+SIEGES := github.com/leatdev/leat/test/(attack|fault)
 
 # What makes a run shorter and finds no less: three packages at a time, since many wait for processes; `make lint` vets;
 # without DWARF, programs link in half the time, and traces stay as they are; SQLite is C in the guise of Go, and calls
@@ -27,7 +31,7 @@ TEST = $(GO) test $(FAST) -shuffle=on -count=$(COUNT) -timeout 20m
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up down test test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system sbom vulncheck pin ci
+.PHONY: help up down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system sbom vulncheck pin ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -39,17 +43,20 @@ up: system $(BIN)/leat ## Start the whole of Leat here, with a real cluster and 
 down: ## Forget what `make up` keeps between starts
 	@rm -rf .leat && echo "removed .leat"
 
-test: system kube registry ## Run every module's tests, with the race detector and in random order
+test: system kube registry ## Run every module's tests but sieges, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
 	@failed=0; $(TEST) $$($(GO) list work | grep -E '^$(OUTSIDE)$$') || failed=1; \
-		$(TEST) -race $$($(GO) list work | grep -vE '^$(OUTSIDE)$$') || failed=1; exit $$failed
+		$(TEST) -race $$($(GO) list work | grep -vE '^($(OUTSIDE)|$(SIEGES))$$') || failed=1; exit $$failed
 else
 	@$(TEST) -race $(PKG)
 endif
-	@echo "==> left out: Gitea as an upstream, Prometheus behind the tunnel, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
+	@echo "==> left out: hubs attacked, killed and frozen (make siege), Gitea as an upstream, Prometheus behind the tunnel, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
-test-all: test slow fault ## Tests, those that take too long for every day, and the long fault runs
+siege: system kube ## Attack, kill, freeze and cut whole hubs, the short form of `make attack` and `make fault`
+	@$(TEST) $$($(GO) list work | grep -E '^$(SIEGES)$$')
+
+test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
 slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus through the tunnel, build the AssemblyScript example (with npm)
 	@tools/gitea/build.sh >/dev/null
