@@ -56,7 +56,8 @@ func lifecycleOf(gvk schema.GroupVersionKind) (API, bool) {
 }
 
 // others returns the APIs whose types are not in client-go's scheme: those of API extensions, and
-// those whose types are gone. Source: Kubernetes' Deprecated API Migration Guide.
+// those whose types are gone. Sources: the generated lifecycles of Kubernetes 1.21 and 1.24, and for
+// alpha versions, which had none, the comments on their types.
 func others() map[schema.GroupVersionKind]API {
 	gvk := func(group, version, kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: group, Version: version, Kind: kind}
@@ -74,10 +75,10 @@ func others() map[schema.GroupVersionKind]API {
 		service:    {Introduced: Version{1, 10}},
 		gvk(apiExtensions, "v1beta1", "CustomResourceDefinition"): past(7, 16, 22, definition),
 		gvk(apiRegistration, "v1beta1", "APIService"):             past(7, 19, 22, service),
-		gvk("autoscaling", "v2beta1", "HorizontalPodAutoscaler"):  past(8, 19, 25, autoscaler),
+		gvk("autoscaling", "v2beta1", "HorizontalPodAutoscaler"):  past(8, 22, 25, autoscaler),
 		gvk("autoscaling", "v2beta2", "HorizontalPodAutoscaler"):  past(12, 23, 26, autoscaler),
 		gvk("batch", "v2alpha1", "CronJob"):                       past(5, 8, 21, gvk("batch", "v1", "CronJob")),
-		gvk("extensions", "v1beta1", "PodSecurityPolicy"):         past(3, 10, 16, none),
+		gvk("extensions", "v1beta1", "PodSecurityPolicy"):         past(2, 11, 16, gvk("policy", "v1beta1", "PodSecurityPolicy")),
 		gvk("policy", "v1beta1", "PodSecurityPolicy"):             past(10, 21, 25, none),
 		gvk("scheduling.k8s.io", "v1alpha1", "PriorityClass"):     past(8, 14, 22, gvk("scheduling.k8s.io", "v1", "PriorityClass")),
 	}
