@@ -51,8 +51,7 @@ func readMemo(mirrors artifact.Mirrors, uid string) (memo, error) {
 func (m memo) write(w io.Writer) error { return json.NewEncoder(w).Encode(m) }
 
 // settle decides what the tags of a registry deliver. names are the full names of all tags, looked
-// are the digests of those that were looked at, and now is when. It returns the refs, and what is to
-// be noted.
+// are the digests of those that were looked at. It returns the refs, and what is to be noted.
 //
 // A tag whose digest is not the one noted first moved: an immutable repository holds it back.
 func (m memo) settle(names []string, looked map[string]string, isImmutable bool) (mirror.Refs, memo) {
