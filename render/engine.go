@@ -21,10 +21,6 @@ const (
 	maxWarning  = 1 << 10
 )
 
-// MaxGenerated bounds the bytes that random functions return in one service, with the names of their
-// places. The agent keeps them for many services in one Secret, which may have 1 MiB.
-const MaxGenerated = 64 << 10
-
 // Engine is a Renderer in the calling process. It is safe for concurrent use.
 type Engine struct {
 	// Renderers are the kinds of steps besides plain, which the Engine carries out itself.
@@ -185,24 +181,6 @@ func (r *run) add(out StepOutput) error {
 	}
 	r.in.Files = r.in.Files.With(out.Files)
 	return nil
-}
-
-// Covers reports whether g has every place of other.
-func (g Generated) Covers(other Generated) bool {
-	for place := range other {
-		if _, ok := g[place]; !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// Size returns the bytes of all values and places.
-func (g Generated) Size() (total int) {
-	for place, value := range g {
-		total += len(place) + len(value)
-	}
-	return total
 }
 
 func (r *run) output() (Output, error) {

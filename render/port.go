@@ -70,9 +70,6 @@ type SourceFacts struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// Generated holds what random functions returned, by the place of their call. It holds secrets.
-type Generated map[string]string
-
 // Lookup is an object that templates may read.
 type Lookup struct {
 	APIVersion string `json:"apiVersion"`

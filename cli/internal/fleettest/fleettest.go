@@ -31,6 +31,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/internal/syncrequest"
 	"github.com/leatdev/leat/internal/wake"
 )
 
@@ -395,9 +396,10 @@ func (h *Hub) SyncService(_ context.Context, request *fleetv1.SyncServiceRequest
 	if err != nil {
 		return nil, err
 	}
+	made := syncrequest.New(request.GetRegenerate())
 	status := object.GetService().GetStatus()
 	if report := status.GetReport(); report != nil {
-		report.ObservedSyncRequest = "sync-1"
+		report.ObservedSyncRequest = made
 	}
 	h.Put(object)
 	var problem *typev1.Problem
@@ -406,7 +408,7 @@ func (h *Hub) SyncService(_ context.Context, request *fleetv1.SyncServiceRequest
 			problem = repository.GetRepository().GetStatus().GetProblem()
 		}
 	}
-	return &fleetv1.SyncServiceResponse{SyncRequest: "sync-1", Problem: problem}, nil
+	return &fleetv1.SyncServiceResponse{SyncRequest: made, Problem: problem}, nil
 }
 
 // WatchFleet implements FleetService: everything, and everything again after each change.

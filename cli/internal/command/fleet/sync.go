@@ -17,12 +17,13 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/syncrequest"
 )
 
 // Sync is `leat sync`.
 func Sync(s *session.Session) *cobra.Command {
 	w := waiter{session: s, goal: delivery.Healthy}
-	wait := false
+	wait, request := false, &fleetv1.SyncServiceRequest{}
 	cmd := onService(s, &cobra.Command{
 		Use:   "sync service/NAME",
 		Short: "Fetch and apply a service now",
@@ -30,22 +31,31 @@ func Sync(s *session.Session) *cobra.Command {
 With --wait it returns when that is done and the service is healthy, as leat wait does; it also ends, with exit code 1, when
 the prune guard asks for an agreement.
 
+With --regenerate, what the service's charts made by chance, such as passwords and certificates, is made again.
+
 It fails when a repository cannot be fetched; the last known content is reconciled anyway.`,
 		Example: `  leat sync service/shop
-  leat sync service/shop --wait --timeout=2m`,
+  leat sync service/shop --wait --timeout=2m
+  leat sync service/shop --regenerate`,
 	}, func(ctx context.Context, c *client.Client, name string) error {
-		return w.sync(ctx, c, name, wait)
+		request.Name = name
+		return w.sync(ctx, c, request, wait)
 	})
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is done")
+	cmd.Flags().BoolVar(&request.Regenerate, "regenerate", false, "make passwords and certificates of its charts again")
 	cmd.Flags().Var(&w.goal, "for", "what to wait for")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
 	return cmd
 }
 
-func (w *waiter) sync(ctx context.Context, c *client.Client, name string, wait bool) error {
-	response, err := requestSync(ctx, c, name)
+func (w *waiter) sync(ctx context.Context, c *client.Client, request *fleetv1.SyncServiceRequest, wait bool) error {
+	name := request.GetName()
+	response, err := requestSync(ctx, c, request)
 	if err != nil {
 		return err
+	}
+	if request.GetRegenerate() && !syncrequest.Regenerates(response.GetSyncRequest()) {
+		return failure.New(fmt.Sprintf("service/%s is being synced, but this hub is too old to have values made again", name), "upgrade the hub")
 	}
 	if wait {
 		w.syncRequest = response.GetSyncRequest()
@@ -67,9 +77,9 @@ func notFetched(name string, problem *typev1.Problem) error {
 		name, reason, problem.GetMessage()), failure.Advice(problem.GetReason()))
 }
 
-func requestSync(ctx context.Context, c *client.Client, name string) (*fleetv1.SyncServiceResponse, error) {
+func requestSync(ctx context.Context, c *client.Client, request *fleetv1.SyncServiceRequest) (*fleetv1.SyncServiceResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
-	response, err := c.SyncService(ctx, &fleetv1.SyncServiceRequest{Name: name})
-	return response, orMissing(err, serviceTarget(name))
+	response, err := c.SyncService(ctx, request)
+	return response, orMissing(err, serviceTarget(request.GetName()))
 }

@@ -51,8 +51,8 @@ type Record struct {
 	// Entry is the plan's entry that Applied was made from, in the reconciler's own encoding. While
 	// the next entry has to wait, the agent uses this one to correct drift. Empty: unknown.
 	Entry json.RawMessage `json:"entry,omitempty"`
-	// AsksFacts means that templates may look at facts of the cluster: if these change, the same
-	// inputs may make other objects.
+	// AsksFacts means that the same inputs may make other objects: templates look at facts of the
+	// cluster, or have made certificates, which are made again before they end.
 	AsksFacts bool `json:"asksFacts,omitempty"`
 	// HasGenerated means that templates have generated values, which are kept for the service and
 	// deleted with it.

@@ -19,6 +19,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/syncrequest"
 	"github.com/leatdev/leat/internal/renderstep/renderstepwire"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -169,6 +170,14 @@ func chartScenarios() map[string]func(*scenario) {
 			}
 			if got := s.data("Secret", "password", "password"); got != password || at(s.get("Secret", "password"), "metadata", "resourceVersion") != version {
 				s.t.Errorf("the generated password was written again")
+			}
+			request := syncrequest.New(true)
+			s.again(service, request)
+			s.await(s.t, s.name, func(got report.Status) bool {
+				return got.ObservedSyncRequest == request && got.Phase == report.Healthy
+			})
+			if s.data("Secret", "password", "password") == password {
+				s.t.Errorf("a person asked for another password, and it stays")
 			}
 			s.drop(s.name)
 			s.gone(s.t, s.name)

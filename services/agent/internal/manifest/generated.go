@@ -7,8 +7,11 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
+	"github.com/leatdev/leat/internal/syncrequest"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
 // GeneratedStore keeps what random functions of templates returned: passwords and certificates that
@@ -20,8 +23,13 @@ type GeneratedStore interface {
 	Save(ctx context.Context, service string, values render.Generated) error
 }
 
-// Generated makes renders of a service use what earlier ones have generated. New values are saved
-// before anybody sees the objects that hold them. It is safe for concurrent use.
+// renewed is the place at which the sync request stands by which everything was last generated again.
+// It is not a place that a template can have.
+const renewed = "sync request"
+
+// Generated makes renders of a service use what earlier ones have generated, but for certificates in
+// the last third of their life, and what a person wants generated again. New values are saved before
+// anybody sees the objects that hold them. It is safe for concurrent use.
 type Generated struct {
 	store GeneratedStore
 
@@ -45,28 +53,30 @@ func NewGenerated(store GeneratedStore) *Generated {
 // render renders with the values of the service. It renders again if it learns of values that the
 // render did not know: at the first render of a process, and after another render of the service.
 // New values of a trial are remembered, and not saved.
-func (g *Generated) render(ctx context.Context, service string, engine render.Renderer, in render.Input, isTrial bool) (render.Output, error) {
+func (g *Generated) render(ctx context.Context, service plan.Service, engine render.Renderer, in render.Input, isTrial bool) (render.Output, error) {
 	for {
 		in.Generated = g.known(service)
 		out, err := engine.Render(ctx, in)
 		if err != nil || len(out.Generated) == 0 {
 			return out, err
 		}
-		if isSettled, err := g.of(service).settle(ctx, g.store, service, in.Generated, out.Generated, isTrial); isSettled || err != nil {
+		if isSettled, err := g.of(service.Name).settle(ctx, g.store, service, in.Generated, out.Generated, isTrial); isSettled || err != nil {
 			return out, err
 		}
 	}
 }
 
-func (g *Generated) known(service string) render.Generated {
+// known returns the values that a render should use now.
+func (g *Generated) known(service plan.Service) render.Generated {
 	g.mu.Lock()
-	s := g.services[service]
+	s := g.services[service.Name]
 	g.mu.Unlock()
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.values = current(s.values, service.SyncRequest, time.Now())
 	return s.values
 }
 
@@ -79,19 +89,27 @@ func (g *Generated) of(service string) *generated {
 	return g.services[service]
 }
 
+// current returns the values that count under a sync request, at a time.
+func current(values render.Generated, request string, now time.Time) render.Generated {
+	if syncrequest.Regenerates(request) && values[renewed] != request {
+		return render.Generated{renewed: request}
+	}
+	return values.Current(now)
+}
+
 // settle takes what a render has made that knew those values, and saves it unless it is a trial. It
 // returns false if there are other values than the render knew.
 func (s *generated) settle(
-	ctx context.Context, store GeneratedStore, service string, knew, made render.Generated, isTrial bool,
+	ctx context.Context, store GeneratedStore, service plan.Service, knew, made render.Generated, isTrial bool,
 ) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.isLoaded {
-		stored, err := store.Load(ctx, service)
+		stored, err := store.Load(ctx, service.Name)
 		if err != nil {
 			return false, err
 		}
-		s.values, s.saved, s.isLoaded = stored, stored, true
+		s.values, s.saved, s.isLoaded = current(stored, service.SyncRequest, time.Now()), stored, true
 	}
 	if !maps.Equal(s.values, knew) {
 		return false, nil
@@ -99,10 +117,10 @@ func (s *generated) settle(
 	if !knew.Covers(made) {
 		s.values = joined(knew, made)
 	}
-	if isTrial || s.saved.Covers(made) {
+	if isTrial || s.saved.Covers(made) && s.saved[renewed] == s.values[renewed] {
 		return true, nil
 	}
-	if err := store.Save(ctx, service, s.values); err != nil {
+	if err := store.Save(ctx, service.Name, s.values); err != nil {
 		return false, err
 	}
 	s.saved = s.values
@@ -117,8 +135,12 @@ func joined(knew, made render.Generated) render.Generated {
 		all = render.Generated{}
 	}
 	maps.Copy(all, made)
-	if all.Size() > render.MaxGenerated {
-		return made
+	if all.Size() <= render.MaxGenerated {
+		return all
+	}
+	all = maps.Clone(made)
+	if request, ok := knew[renewed]; ok {
+		all[renewed] = request
 	}
 	return all
 }

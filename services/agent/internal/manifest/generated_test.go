@@ -13,11 +13,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/syncrequest"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderers"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -56,7 +60,7 @@ func (*cabinet) FactsChanged() <-chan struct{} { return nil }
 
 // ClusterFacts implements manifest.Cluster.
 func (*cabinet) ClusterFacts(context.Context) (render.ClusterFacts, error) {
-	return render.ClusterFacts{}, nil
+	return render.ClusterFacts{KubernetesVersion: "v1.7.0"}, nil
 }
 
 // bundles is a store in which every bundle exists.
@@ -139,5 +143,118 @@ func TestGenerated(t *testing.T) {
 	store.fails = errors.New("no rights")
 	if _, err := process().Render(t.Context(), plan.Service{Name: "shop", Bundles: []plan.Bundle{{Digest: first}}}, inventory.Applied{}); !errors.Is(err, store.fails) {
 		t.Errorf("without a store: got %v, want its error: an object must not be applied with a password that is lost", err)
+	}
+}
+
+// generating returns a function that renders a chart for a sync request, as a new process does.
+func generating(t *testing.T, store *cabinet, template string) func(request string) map[string]any {
+	t.Helper()
+	content := bundles{}
+	d := content.add(t, map[string]string{
+		"Chart.yaml":       "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+		"templates/a.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData:\n" + template,
+	})
+	r := manifest.Renderer{
+		Bundles: content, Cluster: store, Generated: manifest.NewGenerated(store),
+		Engine: render.Split{Others: renderers.Engine(render.Limits{})},
+	}
+	return func(request string) map[string]any {
+		t.Helper()
+		out, err := r.Render(t.Context(), plan.Service{Name: "shop", SyncRequest: request, Bundles: []plan.Bundle{{Digest: d}}}, inventory.Applied{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !out.AsksFacts {
+			t.Error("the service is not rendered again when its certificates are due")
+		}
+		return out.Objects[0].Object["stringData"].(map[string]any)
+	}
+}
+
+const authority = `
+  {{- $ca := genCA "shop" 90 }}
+  {{- $cert := genSignedCert "shop" nil nil 30 $ca }}
+  ca: {{ $ca.Cert | b64enc }}
+  cert: {{ $cert.Cert | b64enc }}
+  password: {{ randAlphaNum 16 }}
+`
+
+// TestCertificatesAreRenewed renders a chart with an authority of 90 days and a certificate of 30.
+func TestCertificatesAreRenewed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const day = 24 * time.Hour
+		store := &cabinet{values: map[string]render.Generated{}}
+		values := generating(t, store, authority)
+		first := values("")
+		time.Sleep(19 * day)
+		if diff := cmp.Diff(first, values("")); diff != "" {
+			t.Errorf("before the last third: %s", diff)
+		}
+		time.Sleep(2 * day)
+		second := values("")
+		if second["cert"] == first["cert"] || second["ca"] != first["ca"] || second["password"] != first["password"] {
+			t.Errorf("got %v after %v, want another certificate alone", second, first)
+		}
+		if diff := cmp.Diff(second, values("")); diff != "" {
+			t.Errorf("rendered again: %s", diff)
+		}
+		time.Sleep(40 * day)
+		third := values("")
+		if third["cert"] == second["cert"] || third["ca"] == second["ca"] || third["password"] != second["password"] {
+			t.Errorf("got %v after %v, want another authority and certificate", third, second)
+		}
+		if store.saves != 3 {
+			t.Errorf("got %d saves, want 3", store.saves)
+		}
+	})
+}
+
+// TestRegenerate has a person ask for other values.
+func TestRegenerate(t *testing.T) {
+	t.Parallel()
+	store := &cabinet{values: map[string]render.Generated{}}
+	values := generating(t, store, authority)
+	first := values(syncrequest.New(false))
+	request := syncrequest.New(true)
+	second := values(request)
+	if second["password"] == first["password"] || second["ca"] == first["ca"] {
+		t.Errorf("got %v after %v, want everything made again", second, first)
+	}
+	if diff := cmp.Diff(second, values(request)); diff != "" {
+		t.Errorf("the same request again: %s", diff)
+	}
+	if diff := cmp.Diff(second, values(syncrequest.New(false))); diff != "" {
+		t.Errorf("a sync after it: %s", diff)
+	}
+	if diff := cmp.Diff(second, generating(t, store, authority)(request)); diff != "" {
+		t.Errorf("the same request after a restart: %s", diff)
+	}
+	if store.saves != 2 {
+		t.Errorf("got %d saves, want 2", store.saves)
+	}
+}
+
+// TestChartOfTests has a chart in the folder of tests, beside plain manifests.
+func TestChartOfTests(t *testing.T) {
+	t.Parallel()
+	store, content := &cabinet{values: map[string]render.Generated{}}, bundles{}
+	d := content.add(t, map[string]string{
+		"a.yaml":                 "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+		"tests/Chart.yaml":       "apiVersion: v2\nname: checks\nversion: 1.0.0\n",
+		"tests/templates/a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: {{ .Release.Name }}-{{ .Capabilities.KubeVersion.Minor }}}\n",
+	})
+	s := plan.Service{Name: "shop", Bundles: []plan.Bundle{{Digest: d}}}
+	s.Spec.Policy.Tests = &syncpolicy.Tests{Path: "tests"}
+	r := manifest.Renderer{
+		Bundles: content, Cluster: store, Generated: manifest.NewGenerated(store),
+		Engine: render.Split{Others: renderers.Engine(render.Limits{})},
+	}
+	out, err := r.Render(t.Context(), s, inventory.Applied{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out.Tests) != 1 || out.Tests[0].Object.GetName() != "shop-7" {
+		t.Errorf("got %+v, want a test that knows the service and the version of the cluster", out.Tests)
 	}
 }

@@ -76,7 +76,8 @@ type Manifests struct {
 	Substitution *render.Substitution
 	// Warnings are for the service's owner.
 	Warnings []string
-	// AsksFacts reports that templates may look at facts of the cluster.
+	// AsksFacts reports that the same sources may make other objects: templates look at facts of the
+	// cluster, or have made certificates, which end.
 	AsksFacts bool
 	// HasGenerated reports that templates have generated values, which are kept for the service.
 	HasGenerated bool
@@ -159,7 +160,7 @@ func (r Renderer) renderTree(ctx context.Context, s plan.Service, t tree, in ren
 		return err
 	}
 	in.Files = files
-	if in.TakesFacts() {
+	if tests, ok := in.Tests(); in.TakesFacts() || ok && tests.TakesFacts() {
 		if in.Facts, err = r.facts(ctx, s); err != nil {
 			return err
 		}
@@ -168,7 +169,7 @@ func (r Renderer) renderTree(ctx context.Context, s plan.Service, t tree, in ren
 		}
 	}
 	if tests, ok := in.Tests(); ok {
-		out, err := r.Generated.render(ctx, s.Name, r.Engine, tests, r.IsTrial)
+		out, err := r.Generated.render(ctx, s, r.Engine, tests, r.IsTrial)
 		if err != nil {
 			return fmt.Errorf("read tests of %s: %w", t.origin(), err)
 		}
@@ -176,7 +177,7 @@ func (r Renderer) renderTree(ctx context.Context, s plan.Service, t tree, in ren
 			return err
 		}
 	}
-	out, err := r.Generated.render(ctx, s.Name, r.Engine, in, r.IsTrial)
+	out, err := r.Generated.render(ctx, s, r.Engine, in, r.IsTrial)
 	if err != nil {
 		return fmt.Errorf("read manifests of %s: %w", t.origin(), err)
 	}
@@ -205,7 +206,7 @@ func (r Renderer) facts(ctx context.Context, s plan.Service) (render.Facts, erro
 // take adds what a render returned besides objects.
 func (m *Manifests) take(out render.Output) {
 	m.Warnings = append(m.Warnings, out.Warnings...)
-	m.AsksFacts = m.AsksFacts || out.Asked != (render.Asked{})
+	m.AsksFacts = m.AsksFacts || out.Asked != (render.Asked{}) || out.Generated.HasCertificate()
 	m.HasGenerated = m.HasGenerated || len(out.Generated) > 0
 	if m.Substitution != nil {
 		m.Substitution.Taint(out.Tainted)

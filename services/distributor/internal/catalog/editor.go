@@ -7,11 +7,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/syncrequest"
 )
 
 // MaxDocuments bounds one Apply.
@@ -182,8 +184,8 @@ func (e *Editor) Delete(ctx context.Context, key Key) (Object, error) {
 }
 
 // RequestSync stamps a new sync request on the service and returns it. Error: *NotFoundError.
-func (e *Editor) RequestSync(ctx context.Context, name string) (string, error) {
-	request := rand.Text()
+func (e *Editor) RequestSync(ctx context.Context, name string, regenerates bool) (string, error) {
+	request := syncrequest.New(regenerates)
 	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
 		current, err := tx.Get(ctx, Key{KindService, name})
 		if err != nil {
@@ -339,6 +341,33 @@ func checkReferences(ctx context.Context, tx Tx, object Object) error {
 		if err != nil {
 			return err
 		}
+	}
+	return checkRoom(ctx, tx, service)
+}
+
+const (
+	// maxClusterBytes bounds the specs of a cluster's services together, as JSON: its agent receives
+	// them in one message of 8 MiB, with what the hub adds to each.
+	maxClusterBytes = 5 << 20
+	// smallSpec is what a spec without inline values stays below. Clusters are not full of those, so
+	// they are not counted.
+	smallSpec = 4 << 10
+)
+
+// checkRoom refuses a large service for which the cluster's plan has no room left: without a plan,
+// the agent would get no change of any service.
+func checkRoom(ctx context.Context, tx Tx, service *Service) error {
+	text, err := json.Marshal(service.Spec.Options)
+	if err != nil || len(text) < smallSpec {
+		return err
+	}
+	others, err := tx.SpecBytes(ctx, service.Spec.Cluster, service.Name)
+	if err != nil {
+		return err
+	}
+	if others+len(text) > maxClusterBytes {
+		return fielderr.New("spec.render", "has %d bytes, and the other services of cluster %s have %d; together at most %d are allowed; put values into files",
+			len(text), service.Spec.Cluster, others, maxClusterBytes)
 	}
 	return nil
 }

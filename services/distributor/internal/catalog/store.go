@@ -33,6 +33,9 @@ type Tx interface {
 	Delete(ctx context.Context, object Object) error
 	// Dependents returns names of services that name the object, at most ten.
 	Dependents(ctx context.Context, key Key) ([]string, error)
+	// SpecBytes returns how many bytes the specs of the cluster's services have in the store, but for
+	// that of the service named except.
+	SpecBytes(ctx context.Context, cluster, except string) (int, error)
 }
 
 // Log lists the changes.

@@ -236,3 +236,12 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]string, error) 
 	err := query.Scan(ctx, &names)
 	return names, translate("list dependents", err)
 }
+
+// SpecBytes implements catalog.Tx.
+func (t *tx) SpecBytes(ctx context.Context, cluster, except string) (int, error) {
+	var total int
+	err := t.sql.NewSelect().TableExpr("services AS s").ColumnExpr("COALESCE(SUM(LENGTH(s.spec)), 0)").
+		Join("JOIN clusters AS c ON c.uid = s.cluster_uid").Where("c.name = ?", cluster).Where("s.name <> ?", except).
+		Scan(ctx, &total)
+	return total, translate("count bytes of specs", err)
+}

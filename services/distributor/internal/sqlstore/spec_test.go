@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -193,4 +194,30 @@ func testSourcesFitTheirRepositories(t *testing.T, s subject) {
 	if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "documents[0].spec.type" {
 		t.Errorf("another type: got %v, want it refused", err)
 	}
+}
+
+// testRoomInPlans fills the plan of a cluster with inline values. Its agent receives a plan in one
+// message, so a service too many would cost it all of them.
+func testRoomInPlans(t *testing.T, s subject) {
+	large := func(name, cluster string) *catalog.Service {
+		s := service(name, cluster, "demo")
+		s.Spec.Options = &syncpolicy.Options{Render: []renderstep.Step{{Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{
+			Values: map[string]any{"text": strings.Repeat("x", 60<<10)},
+		}}}}
+		return s
+	}
+	apply(t, s, cluster("one"), cluster("two"), repository("demo"))
+	var objects []catalog.Object
+	for i := range 84 {
+		objects = append(objects, large(fmt.Sprintf("app-%d", i), "one"))
+	}
+	apply(t, s, objects...)
+	editor := catalog.NewEditor(s)
+	_, err := editor.Apply(t.Context(), []catalog.Object{large("more-1", "one"), large("more-2", "one")}, false)
+	if field, ok := errors.AsType[*fielderr.Error](err); !ok || field.Path != "documents[0].spec.render" || !strings.Contains(err.Error(), "put values into files") {
+		t.Errorf("got %v, want a refusal of spec.render that says what to do", err)
+	}
+	changed := large("app-3", "one")
+	changed.Spec.Options.Render[0].Helm.ReleaseName = "other"
+	apply(t, s, changed, service("small", "one", "demo"), large("elsewhere", "two"))
 }

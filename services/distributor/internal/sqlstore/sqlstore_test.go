@@ -102,6 +102,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 
 		"steps":   testSteps,
 		"sources": testSourcesFitTheirRepositories,
+		"room":    testRoomInPlans,
 
 		"grants": testGrants,
 
@@ -291,7 +292,7 @@ func testChanges(t *testing.T, s subject) {
 	if got := changes(t, s, first.Revision); len(got.Clusters)+len(got.Repositories)+len(got.Services)+len(got.Deleted) != 0 {
 		t.Errorf("got %+v, want no changes", got)
 	}
-	if _, err := catalog.NewEditor(s).RequestSync(t.Context(), "app"); err != nil {
+	if _, err := catalog.NewEditor(s).RequestSync(t.Context(), "app", true); err != nil {
 		t.Fatal(err)
 	}
 	got := changes(t, s, first.Revision)

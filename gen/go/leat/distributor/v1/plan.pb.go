@@ -302,7 +302,8 @@ type PlanService struct {
 	Bundles []*PlanBundle `protobuf:"bytes,5,rep,name=bundles,proto3" json:"bundles,omitempty"`
 	// How to apply.
 	Apply *ApplySpec `protobuf:"bytes,6,opt,name=apply,proto3" json:"apply,omitempty"`
-	// Changes when a person asks for a sync now; the agent then reconciles even an unchanged entry.
+	// Changes when a person asks for a sync now; the agent then reconciles even an unchanged entry. One
+	// that begins with "regenerate." also has what templates generated made again, once.
 	SyncRequest string `protobuf:"bytes,7,opt,name=sync_request,json=syncRequest,proto3" json:"sync_request,omitempty"`
 	// W3C trace context of the cause of the latest change. Empty if it was not traced.
 	Traceparent   string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`

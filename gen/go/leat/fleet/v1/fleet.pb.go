@@ -1883,7 +1883,10 @@ func (*DeleteServiceResponse) Descriptor() ([]byte, []int) {
 type SyncServiceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name. Required.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Have what its templates made by chance, such as passwords and certificates, made again. Agents
+	// that cannot only sync.
+	Regenerate    bool `protobuf:"varint,2,opt,name=regenerate,proto3" json:"regenerate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1923,6 +1926,13 @@ func (x *SyncServiceRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *SyncServiceRequest) GetRegenerate() bool {
+	if x != nil {
+		return x.Regenerate
+	}
+	return false
 }
 
 // SyncServiceResponse identifies the sync.
@@ -2726,9 +2736,12 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\aservice\x18\x01 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\"*\n" +
 	"\x14DeleteServiceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x17\n" +
-	"\x15DeleteServiceResponse\"(\n" +
+	"\x15DeleteServiceResponse\"H\n" +
 	"\x12SyncServiceRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"i\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
+	"\n" +
+	"regenerate\x18\x02 \x01(\bR\n" +
+	"regenerate\"i\n" +
 	"\x13SyncServiceResponse\x12!\n" +
 	"\fsync_request\x18\x01 \x01(\tR\vsyncRequest\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\"s\n" +

@@ -36,7 +36,7 @@ func (s *Service) SyncService(ctx context.Context, req *fleetv1.SyncServiceReque
 	if service, ok := record.Object.(*catalog.Service); ok {
 		problem = s.fetchNow(ctx, service.Spec.Sources)
 	}
-	request, err := s.d.Editor.RequestSync(ctx, req.GetName())
+	request, err := s.d.Editor.RequestSync(ctx, req.GetName(), req.GetRegenerate())
 	if err != nil {
 		return nil, wire.Error(err)
 	}
