@@ -67,7 +67,10 @@ type SourceFacts struct {
 	Mount      string `json:"mount,omitempty"`
 	// Commit is a commit's id, or the digest of a chart or an artifact.
 	Commit string `json:"commit,omitempty"`
-	Digest string `json:"digest,omitempty"`
+	// Version is the chart's version, or the tag, that the source's ref selected. Empty: it selected
+	// no tag.
+	Version string `json:"version,omitempty"`
+	Digest  string `json:"digest,omitempty"`
 }
 
 // Lookup is an object that templates may read.

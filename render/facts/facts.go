@@ -66,6 +66,7 @@ func Facts(known render.Facts, apiVersions bool) map[string]any {
 			"path":       source.Path,
 			"mount":      source.Mount,
 			"commit":     source.Commit,
+			"version":    source.Version,
 			"digest":     source.Digest,
 		})
 	}

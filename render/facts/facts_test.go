@@ -22,7 +22,7 @@ func full() render.StepInput {
 				KubernetesVersion: "v1.36.1", APIVersions: []string{"apps/v1", "v1"},
 			},
 			Service: render.ServiceFacts{Name: "shop", Namespace: "web"},
-			Sources: []render.SourceFacts{{Repository: "deploy", Path: "p", Mount: "m", Commit: "c", Digest: "sha256:d"}},
+			Sources: []render.SourceFacts{{Repository: "deploy", Path: "p", Mount: "m", Commit: "c", Version: "1.2.0", Digest: "sha256:d"}},
 		},
 		Installed: true,
 	}}

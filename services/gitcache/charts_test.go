@@ -248,8 +248,8 @@ func TestRangeMovesWithinAPoll(t *testing.T) {
 	if err := stream.Close(); err != nil {
 		t.Error(err)
 	}
-	if got := r.resolve(t, chart("web", semver("1.x"))); got.GetCommit() != second {
-		t.Errorf("got %s, want %s", got.GetCommit(), second)
+	if got := r.resolve(t, chart("web", semver("1.x"))); got.GetCommit() != second || got.GetVersion() != "1.1.0" {
+		t.Errorf("got %v, want 1.1.0 at %s", got, second)
 	}
 }
 

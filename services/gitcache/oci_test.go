@@ -140,7 +140,7 @@ func TestRegistry(t *testing.T) {
 	})
 
 	want := replicas[0].resolve(t, inRange("1.x"))
-	if want.GetCommit() != second || want.GetFileCount() != 4 {
+	if want.GetCommit() != second || want.GetFileCount() != 4 || want.GetVersion() != "1.2.0" {
 		t.Fatalf("got %v, want the highest version at %s", want, second)
 	}
 	var resolving sync.WaitGroup

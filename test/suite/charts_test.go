@@ -153,10 +153,11 @@ func TestChartFromOneRepositoryValuesFromAnother(t *testing.T) {
 	spec.Config = &fleetv1.ServiceConfig{Secrets: map[string]string{"PASSWORD": "hunter2"}}
 	h.apply(t, cluster("eu"), helm, repository("deploy", repo.URL()), shop)
 
-	shows := func(what, version, color, region, password string) {
+	shows := func(what, number, version, color, region, password string) {
 		t.Helper()
 		h.waitService(t, "shop", what, func(s *fleetv1.ServiceStatus) bool {
-			return slices.Equal(s.GetReport().GetAppliedCommits(), []string{version, commit}) && healthyAt(version)(s)
+			return slices.Equal(s.GetReport().GetAppliedCommits(), []string{version, commit}) && healthyAt(version)(s) &&
+				slices.Equal(s.GetReport().GetAppliedVersions(), []string{number, ""})
 		})
 		want := map[string]string{"color": color, "region": region, "password": password, "script": "${HOME}"}
 		eventually(t, what, func() (bool, string) {
@@ -166,21 +167,21 @@ func TestChartFromOneRepositoryValuesFromAnother(t *testing.T) {
 		})
 	}
 	const encoded = "aHVudGVyMg==" // hunter2, as the template encodes it
-	shows("healthy at first", first, "blue", "eu", encoded)
+	shows("healthy at first", "1.2.0", first, "blue", "eu", encoded)
 
 	second := charts.publish(t, "1.2.5")
 	h.sync(t, "shop")
-	shows("at the new version", second, "blue", "eu", encoded)
+	shows("at the new version", "1.2.5", second, "blue", "eu", encoded)
 
 	charts.Close()
 	commit = values("green")
 	h.sync(t, "shop")
-	shows("at the new values", second, "green", "eu", encoded)
+	shows("at the new values", "1.2.5", second, "green", "eu", encoded)
 
 	h.apply(t, cluster("us"))
-	shows("rendered for the new label", second, "green", "us", encoded)
+	shows("rendered for the new label", "1.2.5", second, "green", "us", encoded)
 
 	spec.Config.Secrets["PASSWORD"] = "hunter3"
 	h.apply(t, shop)
-	shows("rendered with the new secret", second, "green", "us", "aHVudGVyMw==")
+	shows("rendered with the new secret", "1.2.5", second, "green", "us", "aHVudGVyMw==")
 }

@@ -71,7 +71,7 @@ func TestScripts(t *testing.T) {
 }
 
 // putService stores a service in a state: service NAME
-// healthy|pending|failed|stale|unfetched|drifted|guarded|tested|dry|contested.
+// healthy|pending|failed|stale|unfetched|drifted|guarded|tested|dry|contested|released|resolved.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: service NAME STATE")
@@ -83,6 +83,12 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	switch args[1] {
 	case "healthy":
+	case "released": // by an agent that reports versions, beside a source that has none
+		service.Status.Report.AppliedCommits = []string{strings.Repeat("ab", 32), fleettest.Commit}
+		service.Status.Report.AppliedVersions = []string{"4.2.1\x1b[31m", ""}
+	case "resolved": // by a hub that knows versions, beside an agent that does not
+		service.Status.Report.AppliedDigests = []string{"sha256:1"}
+		service.Status.Sources = []*fleetv1.SourceStatus{{Snapshot: &typev1.Snapshot{Digest: "sha256:1", Version: "v1.4.2"}}}
 	case "pending":
 		service.Status = &fleetv1.ServiceStatus{Phase: typev1.ServicePhase_SERVICE_PHASE_PENDING}
 	case "stale":

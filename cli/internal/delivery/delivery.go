@@ -8,6 +8,7 @@ package delivery
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/leatdev/leat/cli/internal/document"
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
@@ -85,23 +86,58 @@ func Describe(service *fleetv1.Service) string {
 	return text
 }
 
-// Commits returns the short ids of the commits that a service has applied, or of those that it will
-// apply if there are none yet.
-func Commits(status *fleetv1.ServiceStatus) string {
-	commits := status.GetReport().GetAppliedCommits()
-	if len(commits) == 0 {
+// Versions returns what a service has applied, as people quote it, or what it will apply if there is
+// nothing yet: see [Quote].
+func Versions(status *fleetv1.ServiceStatus) string {
+	report := status.GetReport()
+	commits, versions := report.GetAppliedCommits(), report.GetAppliedVersions()
+	switch {
+	case len(commits) == 0:
 		for _, source := range status.GetSources() {
 			commits = append(commits, source.GetSnapshot().GetCommit())
+			versions = append(versions, source.GetSnapshot().GetVersion())
 		}
+	case len(versions) == 0:
+		versions = versionsOf(status)
 	}
-	return ShortCommits(commits)
+	return Quote(commits, versions)
 }
 
-// ShortCommits returns the beginnings of commits' ids, as people quote them, in their order.
-func ShortCommits(commits []string) string {
-	short := make([]string, len(commits))
-	for i, commit := range commits {
-		short[i] = commit[:min(len(commit), 8)]
+// versionsOf returns the versions of the applied bundles of an agent that does not report them: those
+// of the hub's snapshots, where these are what is applied.
+func versionsOf(status *fleetv1.ServiceStatus) []string {
+	var versions []string
+	for i, digest := range status.GetReport().GetAppliedDigests() {
+		version := ""
+		if sources := status.GetSources(); i < len(sources) && sources[i].GetSnapshot().GetDigest() == digest {
+			version = sources[i].GetSnapshot().GetVersion()
+		}
+		versions = append(versions, version)
 	}
-	return strings.Join(short, ",")
+	return versions
+}
+
+// Quote returns commits as people quote them, in their order: the version with the beginning of the
+// commit's id, such as "4.2.1 (0f3a9c2e)", or the latter alone where there is no version. Digests of
+// charts and artifacts are quoted like commits. There may be fewer versions than commits.
+func Quote(commits, versions []string) string {
+	quoted := make([]string, len(commits))
+	for i, commit := range commits {
+		quoted[i] = commit[:min(len(commit), 8)]
+		if i < len(versions) && versions[i] != "" {
+			quoted[i] = printable(versions[i]) + " (" + quoted[i] + ")"
+		}
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// printable replaces what is not a visible character: upstreams choose the names of tags, and a
+// terminal would obey some of them.
+func printable(version string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsGraphic(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, version)
 }

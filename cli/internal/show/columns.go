@@ -30,7 +30,7 @@ func columnsOf(kind string) []string {
 	case "AccessBinding":
 		return []string{"NAME", "ROLE", "USERS", "GROUPS", "CLUSTERS", "COVERS", "RULES", "ENDS"}
 	default:
-		return []string{"NAME", "CLUSTER", "PHASE", "SYNCED", "COMMIT", "OBJECTS", "SINCE", "MESSAGE"}
+		return []string{"NAME", "CLUSTER", "PHASE", "SYNCED", "VERSION", "OBJECTS", "SINCE", "MESSAGE"}
 	}
 }
 
@@ -97,7 +97,7 @@ func serviceCells(s *fleetv1.Service, now time.Time) []cell {
 	counts := status.GetReport().GetCounts()
 	return []cell{
 		plain(s.GetMetadata().GetName()), plain(s.GetSpec().GetCluster()), stateCell(status.GetPhase()), yes(status.GetSynced()),
-		plain(delivery.Commits(status)), ratio(counts.GetHealthy(), counts.GetTotal()), ago(status.GetReport().GetPhaseSince(), now),
+		plain(delivery.Versions(status)), ratio(counts.GetHealthy(), counts.GetTotal()), ago(status.GetReport().GetPhaseSince(), now),
 		problem(status.GetProblem()),
 	}
 }

@@ -17,11 +17,11 @@ import (
 
 // Revisions prints a service's history in the given format, with times relative to now.
 func Revisions(w io.Writer, format Format, style Style, now time.Time, revisions []*fleetv1.Revision) error {
-	rows := newRows(style, "REVISION", "OUTCOME", "COMMIT", "PLANNED", "DOWNLOAD", "RENDER", "APPLY", "HEALTHY AFTER", "MESSAGE")
+	rows := newRows(style, "REVISION", "OUTCOME", "VERSION", "PLANNED", "DOWNLOAD", "RENDER", "APPLY", "HEALTHY AFTER", "MESSAGE")
 	return items(w, format, rows, revisions, func(r *fleetv1.Revision) []cell {
 		timings := r.GetTimings()
 		return []cell{
-			plain(fmt.Sprint(r.GetNumber())), outcome(r.GetOutcome()), plain(delivery.ShortCommits(r.GetCommits())), ago(r.GetPlannedAt(), now),
+			plain(fmt.Sprint(r.GetNumber())), outcome(r.GetOutcome()), plain(delivery.Quote(r.GetCommits(), r.GetVersions())), ago(r.GetPlannedAt(), now),
 			took(timings.GetDownload()), rendered(timings), took(timings.GetApply()), took(timings.GetHealthy()), problem(r.GetProblem()),
 		}
 	})

@@ -174,8 +174,9 @@ func (t *tracker) observeRepository(repository *fleetv1.Repository) (text string
 
 // same compares services without the fields that change all the time on the way to healthy.
 func same(a, b report.Service) bool {
-	return slices.Equal(a.Commits, b.Commits) && a.Phase == b.Phase && a.Delivered == b.Delivered && a.Reason == b.Reason &&
-		a.Message == b.Message && (!a.Delivered || a.Objects == b.Objects && a.Healthy == b.Healthy)
+	return slices.Equal(a.Commits, b.Commits) && slices.Equal(a.Versions, b.Versions) &&
+		a.Phase == b.Phase && a.Delivered == b.Delivered && a.Reason == b.Reason && a.Message == b.Message &&
+		(!a.Delivered || a.Objects == b.Objects && a.Healthy == b.Healthy)
 }
 
 // judged reports whether the outcome of every planned service is known: it was delivered, or it has
@@ -209,6 +210,7 @@ func stateOf(service *fleetv1.Service) report.Service {
 		Phase:     document.EnumName(status.GetPhase()),
 		Synced:    status.GetSynced(),
 		Commits:   status.GetReport().GetAppliedCommits(),
+		Versions:  status.GetReport().GetAppliedVersions(),
 		Digests:   status.GetReport().GetAppliedDigests(),
 		Objects:   status.GetReport().GetCounts().GetTotal(),
 		Healthy:   status.GetReport().GetCounts().GetHealthy(),

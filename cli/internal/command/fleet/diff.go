@@ -108,11 +108,11 @@ func (d *differ) candidate(ctx context.Context, c *client.Client) (string, []*di
 		return "", nil, err
 	}
 	bundles := response.GetService().GetBundles()
-	var commits []string
+	var commits, versions []string
 	for _, b := range bundles {
-		commits = append(commits, b.GetCommit())
+		commits, versions = append(commits, b.GetCommit()), append(versions, b.GetVersion())
 	}
-	_, err = fmt.Fprintf(d.session.Err, "%s is at commit %s.\n", d.ref, delivery.ShortCommits(commits))
+	_, err = fmt.Fprintf(d.session.Err, "%s is at commit %s.\n", d.ref, delivery.Quote(commits, versions))
 	return response.GetCluster(), bundles, err
 }
 

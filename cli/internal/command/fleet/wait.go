@@ -81,8 +81,8 @@ func (w *waiter) wait(ctx context.Context, c *client.Client, name string) error 
 }
 
 func delivered(service *fleetv1.Service) string {
-	if commits := delivery.Commits(service.GetStatus()); commits != "" {
-		return " at " + commits
+	if versions := delivery.Versions(service.GetStatus()); versions != "" {
+		return " at " + versions
 	}
 	return ""
 }

@@ -38,9 +38,11 @@ type Service struct {
 	Phase   string   `json:"phase"`
 	Synced  bool     `json:"synced"`
 	Commits []string `json:"commits,omitempty"` // applied, in the order of the sources
-	Digests []string `json:"digests,omitempty"` // applied, in the same order
-	Objects int32    `json:"objects"`
-	Healthy int32    `json:"healthy"`
+	// Versions are those of Commits; empty if no source has one.
+	Versions []string `json:"versions,omitempty"`
+	Digests  []string `json:"digests,omitempty"` // applied, in the same order
+	Objects  int32    `json:"objects"`
+	Healthy  int32    `json:"healthy"`
 	// Reason and Message describe its problem, and Advice what to do about it. Empty if there is
 	// none.
 	Reason  string `json:"reason,omitempty"`

@@ -66,7 +66,7 @@ func (t *text) state(s *Service) string {
 
 // what returns " at commit 1a2b3c4d, 4 of 4 objects healthy".
 func (t *text) what(s *Service) string {
-	return fmt.Sprintf(" at commit %s, %d of %d objects healthy", delivery.ShortCommits(s.Commits), s.Healthy, s.Objects)
+	return fmt.Sprintf(" at commit %s, %d of %d objects healthy", delivery.Quote(s.Commits, s.Versions), s.Healthy, s.Objects)
 }
 
 func problem(s *Service) string {

@@ -65,6 +65,7 @@ func reportOf(s report.Status) *distributorv1.ServiceReport {
 	report := &distributorv1.ServiceReport{
 		Service: s.Service, ServiceUid: s.UID, Phase: wire.Phase(s.Phase), Problem: wire.Problem(s.Problem),
 		ObservedSpecDigest: s.Observed.SpecDigest, AppliedDigests: s.Applied.Digests, AppliedCommits: s.Applied.Commits,
+		AppliedVersions:     s.Applied.Versions,
 		AppliedConfigDigest: s.Applied.ConfigDigest, Counts: countsOf(s.Counts),
 		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
 		ObservedSyncRequest: s.ObservedSyncRequest, PhaseSince: timeOf(s.PhaseSince),
@@ -80,7 +81,7 @@ func reportOf(s report.Status) *distributorv1.ServiceReport {
 	}
 	if !complete(s.Phase) {
 		report.ObservedDigests, report.ObservedCommits = s.Observed.Digests, s.Observed.Commits
-		report.ObservedConfigDigest = s.Observed.ConfigDigest
+		report.ObservedVersions, report.ObservedConfigDigest = s.Observed.Versions, s.Observed.ConfigDigest
 	}
 	return report
 }

@@ -76,13 +76,15 @@ type Record struct {
 
 // Applied identifies the inputs of a complete run. Equal inputs need no second run.
 type Applied struct {
-	SpecDigest   string        `json:"spec,omitempty"`
-	ConfigDigest string        `json:"config,omitempty"`
-	SyncRequest  string        `json:"sync,omitempty"`
-	Digests      []string      `json:"digests,omitempty"` // of the bundles, in the order of the sources
-	Commits      []string      `json:"commits,omitempty"` // in the same order
-	At           time.Time     `json:"at,omitzero"`       // when the run ended
-	Took         time.Duration `json:"took,omitempty"`    // from the plan's arrival
+	SpecDigest   string   `json:"spec,omitempty"`
+	ConfigDigest string   `json:"config,omitempty"`
+	SyncRequest  string   `json:"sync,omitempty"`
+	Digests      []string `json:"digests,omitempty"` // of the bundles, in the order of the sources
+	Commits      []string `json:"commits,omitempty"` // in the same order
+	// Versions are in the same order; nil if no source has one.
+	Versions []string      `json:"versions,omitempty"`
+	At       time.Time     `json:"at,omitzero"`    // when the run ended
+	Took     time.Duration `json:"took,omitempty"` // from the plan's arrival
 }
 
 // Inputs returns a without the time and duration of its run.
@@ -91,8 +93,8 @@ func (a Applied) Inputs() Applied {
 	return a
 }
 
-// SameInputs reports whether a second run would do what the first did. Commits do not count: a
-// commit that does not touch the selected files changes nothing.
+// SameInputs reports whether a second run would do what the first did. Commits and versions do not
+// count: a commit that does not touch the selected files changes nothing.
 func (a Applied) SameInputs(b Applied) bool {
 	return a.SyncRequest == b.SyncRequest && a.SameContent(b)
 }
@@ -105,7 +107,7 @@ func (a Applied) SameContent(b Applied) bool {
 
 // Equal compares all fields by value, times with time.Time.Equal.
 func (a Applied) Equal(b Applied) bool {
-	return a.SameInputs(b) && slices.Equal(a.Commits, b.Commits) && a.At.Equal(b.At) && a.Took == b.Took
+	return a.SameInputs(b) && slices.Equal(a.Commits, b.Commits) && slices.Equal(a.Versions, b.Versions) && a.At.Equal(b.At) && a.Took == b.Took
 }
 
 // head is the JSON form of a Record without its objects.

@@ -197,7 +197,7 @@ func (r Renderer) facts(ctx context.Context, s plan.Service) (render.Facts, erro
 	facts := render.Facts{Cluster: cluster, Service: render.ServiceFacts{Name: s.Name, Namespace: s.Spec.NamespaceOrDefault()}}
 	for _, b := range s.Bundles {
 		facts.Sources = append(facts.Sources, render.SourceFacts{
-			Repository: b.Repository, Path: b.Path, Mount: b.Mount, Commit: b.Commit, Digest: b.Digest.String(),
+			Repository: b.Repository, Path: b.Path, Mount: b.Mount, Commit: b.Commit, Version: b.Version, Digest: b.Digest.String(),
 		})
 	}
 	return facts, nil

@@ -5,6 +5,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/digest"
@@ -63,8 +64,10 @@ type Service struct {
 type Bundle struct {
 	// Digest identifies the content.
 	Digest digest.Digest
-	// Commit is where the content comes from, for people.
-	Commit string
+	// Commit is where the content comes from, and Version the tag that the source's ref selected,
+	// for people. Version is empty if it is not a tag, and from hubs that do not report it.
+	Commit  string
+	Version string `json:",omitempty"`
 	// Repository and Path name the source, for messages.
 	Repository, Path string
 	// Subpath is the folder of the manifests inside the bundle. Empty: its root.
@@ -83,6 +86,10 @@ func (s Service) Inputs() inventory.Applied {
 	for _, b := range s.Bundles {
 		in.Digests = append(in.Digests, b.Digest.String())
 		in.Commits = append(in.Commits, b.Commit)
+		in.Versions = append(in.Versions, b.Version)
+	}
+	if !slices.ContainsFunc(in.Versions, func(version string) bool { return version != "" }) {
+		in.Versions = nil
 	}
 	return in
 }

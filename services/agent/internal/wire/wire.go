@@ -21,7 +21,8 @@ import (
 func BundleOf(m *distributorv1.PlanBundle) (plan.Bundle, error) {
 	parsed, err := digest.Parse(m.GetDigest())
 	return plan.Bundle{
-		Digest: parsed, Commit: m.GetCommit(), Repository: m.GetRepository(), Path: m.GetPath(), Subpath: m.GetSubpath(), Mount: m.GetMount(),
+		Digest: parsed, Commit: m.GetCommit(), Version: m.GetVersion(), Repository: m.GetRepository(), Path: m.GetPath(),
+		Subpath: m.GetSubpath(), Mount: m.GetMount(),
 	}, err
 }
 

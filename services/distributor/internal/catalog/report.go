@@ -52,6 +52,7 @@ type ServiceReport struct {
 	ObservedSpecDigest  string         `json:"observedSpecDigest,omitempty"`
 	AppliedDigests      []string       `json:"appliedDigests,omitempty"`
 	AppliedCommits      []string       `json:"appliedCommits,omitempty"`
+	AppliedVersions     []string       `json:"appliedVersions,omitempty"`
 	AppliedConfigDigest string         `json:"appliedConfigDigest,omitempty"`
 	Counts              Counts         `json:"counts,omitzero"`
 	Objects             []ObjectStatus `json:"objects,omitempty"`
@@ -59,10 +60,11 @@ type ServiceReport struct {
 	ApplyDuration       time.Duration  `json:"applyDuration,omitempty"`
 	ObservedSyncRequest string         `json:"observedSyncRequest,omitempty"`
 	PhaseSince          time.Time      `json:"phaseSince,omitzero"`
-	// ObservedDigests, ObservedCommits and ObservedConfigDigest are those of the plan entry that
-	// was last tried; read them through Tried.
+	// ObservedDigests, ObservedCommits, ObservedVersions and ObservedConfigDigest are those of the
+	// plan entry that was last tried; read them through Tried.
 	ObservedDigests      []string  `json:"observedDigests,omitempty"`
 	ObservedCommits      []string  `json:"observedCommits,omitempty"`
+	ObservedVersions     []string  `json:"observedVersions,omitempty"`
 	ObservedConfigDigest string    `json:"observedConfigDigest,omitempty"`
 	PlannedAt            time.Time `json:"plannedAt,omitzero"`
 	Timings              Timings   `json:"timings,omitzero"`
@@ -104,8 +106,9 @@ type Content struct {
 	SpecDigest   string   `json:"specDigest,omitempty"`
 	ConfigDigest string   `json:"configDigest,omitempty"`
 	Digests      []string `json:"digests,omitempty"`
-	// Commits are for people; they take no part in Same.
-	Commits []string `json:"commits,omitempty"`
+	// Commits and Versions are for people; they take no part in Same.
+	Commits  []string `json:"commits,omitempty"`
+	Versions []string `json:"versions,omitempty"`
 }
 
 // Same reports whether both are the same content.
@@ -122,10 +125,16 @@ func (r *ServiceReport) Tried() (Content, bool) {
 	switch r.Phase {
 	case PhaseProgressing, PhaseHealthy, PhaseDegraded:
 		// These claim that everything desired is applied.
-		c := Content{SpecDigest: r.ObservedSpecDigest, ConfigDigest: r.AppliedConfigDigest, Digests: r.AppliedDigests, Commits: r.AppliedCommits}
+		c := Content{
+			SpecDigest: r.ObservedSpecDigest, ConfigDigest: r.AppliedConfigDigest,
+			Digests: r.AppliedDigests, Commits: r.AppliedCommits, Versions: r.AppliedVersions,
+		}
 		return c, len(c.Digests) > 0
 	case PhaseSyncing, PhaseFailed:
-		c := Content{SpecDigest: r.ObservedSpecDigest, ConfigDigest: r.ObservedConfigDigest, Digests: r.ObservedDigests, Commits: r.ObservedCommits}
+		c := Content{
+			SpecDigest: r.ObservedSpecDigest, ConfigDigest: r.ObservedConfigDigest,
+			Digests: r.ObservedDigests, Commits: r.ObservedCommits, Versions: r.ObservedVersions,
+		}
 		return c, len(c.Digests) > 0
 	case PhaseUnknown, PhasePending, PhasePaused:
 	}

@@ -203,7 +203,9 @@ func cleanFolder(p string) string {
 // Snapshot is the answer to "what does this source hold".
 type Snapshot struct {
 	Commit string
-	Digest digest.Digest
+	// Version is the tag that the ref selected, for people; see leat.type.v1.Snapshot. Empty: none.
+	Version string
+	Digest  digest.Digest
 	// ContentSize and StoredSize are bytes, uncompressed and as sent.
 	ContentSize int64
 	StoredSize  int64

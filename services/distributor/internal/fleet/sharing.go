@@ -81,6 +81,7 @@ func (s *sharing) report(of *catalog.Service, given catalog.StoredReport) catalo
 	next.ObservedSpecDigest = s.text(next.ObservedSpecDigest)
 	next.AppliedDigests, next.AppliedCommits = s.list(next.AppliedDigests), s.list(next.AppliedCommits)
 	next.ObservedDigests, next.ObservedCommits = s.list(next.ObservedDigests), s.list(next.ObservedCommits)
+	next.AppliedVersions, next.ObservedVersions = s.list(next.AppliedVersions), s.list(next.ObservedVersions)
 	given.Report = &next
 	return given
 }

@@ -135,16 +135,16 @@ func (s *sourceStates) of(service *catalog.Service) ([]catalog.Resolution, []cat
 	return resolutions, mirrors
 }
 
-// latest returns the plan with the commits at which its sources were last seen with its content. A
-// source that has moved on to other content leaves the commit as it is.
+// latest returns the plan with the commits and versions at which its sources were last seen with
+// its content. A source that has moved on to other content leaves them as they are.
 func (s *sourceStates) latest(p *plan.Plan) *plan.Plan {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return p.At(func(b plan.Bundle) string {
+	return p.At(func(b plan.Bundle) (commit, version string) {
 		if latest := s.resolutions[b.Source].Snapshot; latest != nil && latest.Digest == b.Digest {
-			return latest.Commit
+			return latest.Commit, latest.Version
 		}
-		return b.Commit
+		return b.Commit, b.Version
 	})
 }
 
@@ -155,7 +155,7 @@ func isEarlier(next, last catalog.Resolution) bool {
 		next.FreshAt.Before(last.FreshAt) && !equal(last.Snapshot, next.Snapshot)
 }
 
-// hasSameContent reports whether two snapshots differ at most in the commit.
+// hasSameContent reports whether two snapshots differ at most in the commit and the version.
 func hasSameContent(a, b *catalog.Snapshot) bool {
 	if a == nil || b == nil {
 		return a == b

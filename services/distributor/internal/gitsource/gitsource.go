@@ -127,6 +127,7 @@ func snapshotOf(m *typev1.Snapshot) (catalog.Snapshot, error) {
 	}
 	return catalog.Snapshot{
 		Commit:      m.GetCommit(),
+		Version:     m.GetVersion(),
 		Digest:      d,
 		ContentSize: m.GetContentSize(),
 		StoredSize:  m.GetStoredSize(),

@@ -85,8 +85,9 @@ type Entry struct {
 // Bundle is the content of one source.
 type Bundle struct {
 	Digest digest.Digest
-	// Commit is where the content was seen last.
-	Commit string
+	// Commit is where the content was seen last, and Version the tag that was selected then; empty
+	// if none was.
+	Commit, Version string
 	// Source is what it was made of, in its normal spelling.
 	Source catalog.Source
 	// Subpath is where the manifests are inside the bundle; "" is the bundle's root.
@@ -165,6 +166,7 @@ func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle
 		bundles[i] = Bundle{
 			Digest:  snapshots[i].Digest,
 			Commit:  snapshots[i].Commit,
+			Version: snapshots[i].Version,
 			Source:  source.Normal(),
 			Subpath: source.Subpath(),
 			Mount:   source.Mount,

@@ -107,7 +107,9 @@ func drawInputs(t *rapid.T) []plan.Input {
 		for range inputs[i].Service.Spec.Sources {
 			var snapshot *catalog.Snapshot
 			if rapid.IntRange(0, 4).Draw(t, "resolved") > 0 {
-				snapshot = &catalog.Snapshot{Commit: small.Draw(t, "commit"), Digest: digest.FromBytes([]byte(small.Draw(t, "content")))}
+				snapshot = &catalog.Snapshot{
+					Commit: small.Draw(t, "commit"), Version: small.Draw(t, "version"), Digest: digest.FromBytes([]byte(small.Draw(t, "content"))),
+				}
 			}
 			inputs[i].Snapshots = append(inputs[i].Snapshots, snapshot)
 		}
@@ -127,7 +129,7 @@ func content(p *plan.Plan) string {
 		entries[i].Options = nil // a pointer, which tells nothing
 		entries[i].Bundles = slices.Clone(entries[i].Bundles)
 		for j := range entries[i].Bundles {
-			entries[i].Bundles[j].Commit = ""
+			entries[i].Bundles[j].Commit, entries[i].Bundles[j].Version = "", ""
 		}
 	}
 	return fmt.Sprintf("%q %#v %+v", p.Cluster, entries, p.Settings) + text

@@ -42,12 +42,15 @@ func (p *Plan) With(own ClusterPart, why Cause) *Plan {
 	return why.keepTime(&next)
 }
 
-// At returns the plan with other commits: commit returns the latest one at which the bundle's
-// source holds its content. Version and digests are the same.
-func (p *Plan) At(commit func(Bundle) string) *Plan {
+// At returns the plan with other commits and versions of sources: seen returns the latest ones at
+// which the bundle's source holds its content. The plan's version and digests are the same.
+func (p *Plan) At(seen func(Bundle) (commit, version string)) *Plan {
 	next := *p
 	next.Entries = slices.Clone(p.Entries)
-	hasMoved := func(b Bundle) bool { return commit(b) != b.Commit }
+	hasMoved := func(b Bundle) bool {
+		commit, version := seen(b)
+		return commit != b.Commit || version != b.Version
+	}
 	for i, last := range next.Entries {
 		if !slices.ContainsFunc(last.Bundles, hasMoved) {
 			continue
@@ -55,8 +58,8 @@ func (p *Plan) At(commit func(Bundle) string) *Plan {
 		entry := *last
 		entry.Bundles = slices.Clone(last.Bundles)
 		next.Entries[i] = &entry
-		for j := range entry.Bundles {
-			entry.Bundles[j].Commit = commit(entry.Bundles[j])
+		for j, bundle := range entry.Bundles {
+			entry.Bundles[j].Commit, entry.Bundles[j].Version = seen(bundle)
 		}
 	}
 	return &next

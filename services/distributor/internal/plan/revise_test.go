@@ -75,12 +75,12 @@ func TestAtIsCompute(t *testing.T) {
 					commits[source.Normal()] = small.Draw(t, "commit")
 				}
 				moved := *input.Snapshots[i]
-				moved.Commit = commits[source.Normal()]
+				moved.Commit, moved.Version = commits[source.Normal()], "v"+commits[source.Normal()]
 				input.Snapshots[i] = &moved
 			}
 		}
 		want := plan.Compute("one", inputs, plan.Cause{})
-		got := last.At(func(b plan.Bundle) string { return commits[b.Source] })
+		got := last.At(func(b plan.Bundle) (string, string) { return commits[b.Source], "v" + commits[b.Source] })
 		if diff := cmp.Diff(want, got, digests); diff != "" {
 			t.Fatalf("plan at other commits (-want +got):\n%s", diff)
 		}

@@ -15,6 +15,7 @@ import (
 // snapshotColumn is the stored form of a catalog.Snapshot.
 type snapshotColumn struct {
 	Commit      string        `json:"commit"`
+	Version     string        `json:"version,omitempty"`
 	Digest      digest.Digest `json:"digest"`
 	ContentSize int64         `json:"contentSize"`
 	StoredSize  int64         `json:"storedSize"`
@@ -47,7 +48,8 @@ func (s *Store) SaveSnapshot(ctx context.Context, repositoryUID string, source c
 	}
 	known := resolution.Snapshot
 	column := columnOf(snapshotColumn{
-		Commit: known.Commit, Digest: known.Digest, ContentSize: known.ContentSize, StoredSize: known.StoredSize, Files: known.Files,
+		Commit: known.Commit, Version: known.Version, Digest: known.Digest,
+		ContentSize: known.ContentSize, StoredSize: known.StoredSize, Files: known.Files,
 	})
 	if long {
 		column.v.Source = &source
@@ -112,7 +114,8 @@ func (r *snapshotRow) resolution() (source catalog.Source, resolution catalog.Re
 		return source, resolution, err
 	}
 	snapshot := catalog.Snapshot{
-		Commit: column.Commit, Digest: column.Digest, ContentSize: column.ContentSize, StoredSize: column.StoredSize, Files: column.Files,
+		Commit: column.Commit, Version: column.Version, Digest: column.Digest,
+		ContentSize: column.ContentSize, StoredSize: column.StoredSize, Files: column.Files,
 	}
 	return source, catalog.Resolution{Snapshot: &snapshot, ResolvedAt: timeOf(r.ResolvedAt), FreshAt: timeOf(r.FreshAt)}, nil
 }

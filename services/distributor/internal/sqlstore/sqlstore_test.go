@@ -315,7 +315,7 @@ func testSnapshots(t *testing.T, s subject) {
 	want := map[catalog.Source]catalog.Resolution{}
 	for _, content := range []string{"one", "two"} {
 		for i, source := range []catalog.Source{short, long, longer} {
-			snapshot := &catalog.Snapshot{Commit: content, Digest: digest.FromBytes([]byte(content)), ContentSize: 1, StoredSize: 2, Files: i}
+			snapshot := &catalog.Snapshot{Commit: content, Version: "v" + content, Digest: digest.FromBytes([]byte(content)), ContentSize: 1, StoredSize: 2, Files: i}
 			want[source] = catalog.Resolution{ResolvedAt: time.Unix(5, 0).UTC(), Snapshot: snapshot}
 			if err := s.SaveSnapshot(ctx, uid, source, want[source]); err != nil {
 				t.Fatal(err)

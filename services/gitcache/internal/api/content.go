@@ -49,12 +49,12 @@ func (s *Service) resolve(ctx context.Context, r *mirroring.Repository, src sour
 	if err != nil {
 		return nil, err
 	}
-	c, commit, err := s.resolveCommit(ctx, r, selector)
+	c, selected, err := s.selectRef(ctx, r, selector)
 	if err != nil {
 		span.SetStatus(codes.Error, "no commit")
 		return nil, err
 	}
-	epoch := r.Epoch()
+	commit, epoch := selected.Commit, r.Epoch()
 	if epoch == 0 {
 		epoch = c.Epoch
 	}
@@ -74,45 +74,41 @@ func (s *Service) resolve(ctx context.Context, r *mirroring.Repository, src sour
 	return &gitcachev1.ResolveSnapshotResponse{
 		Snapshot: &typev1.Snapshot{
 			Commit: commit, Digest: found.Digest.String(), ContentSize: found.ContentSize, StoredSize: found.StoredSize,
-			FileCount: int32(found.FileCount),
+			FileCount: int32(found.FileCount), Version: selected.Version,
 		},
 		FreshAt: fromTime(c.FreshAt), Epoch: epoch,
 	}, nil
 }
 
-// resolveCommit finds what a selector means in the mirror of this replica. Refs that the mirror knows
-// by name alone are looked up first.
-func (s *Service) resolveCommit(ctx context.Context, r *mirroring.Repository, selector mirror.Selector) (mirror.Content, string, error) {
-	var c mirror.Content
-	var commit string
+// resolveCommit returns the commit that a selector means in the mirror of this replica.
+func (s *Service) resolveCommit(ctx context.Context, r *mirroring.Repository, selector mirror.Selector) (string, error) {
+	_, selected, err := s.selectRef(ctx, r, selector)
+	return selected.Commit, err
+}
+
+// selectRef finds what a selector means in the mirror of this replica. Refs that the mirror knows
+// by name alone are looked up first. A commit that is named by leading digits is returned whole.
+func (s *Service) selectRef(ctx context.Context, r *mirroring.Repository, selector mirror.Selector) (mirror.Content, mirror.Selected, error) {
 	for lookups := 0; ; lookups++ {
-		var err error
-		if c, err = contentOf(r); err != nil {
-			return c, "", err
+		c, err := contentOf(r)
+		if err != nil {
+			return c, mirror.Selected{}, err
 		}
-		commit, err = c.Resolve(selector)
+		selected, err := c.Select(selector)
 		if err == nil {
-			break
+			if selector.Kind == mirror.SelectCommit {
+				selected.Commit, err = s.nameCommit(ctx, r, selected.Commit)
+			}
+			return c, selected, err
 		}
 		unpinned, ok := errors.AsType[*mirror.UnpinnedError](err)
 		if !ok || lookups == maxFills {
-			return c, "", toError(err, r.Definition().Name)
+			return c, mirror.Selected{}, toError(err, r.Definition().Name)
 		}
 		if err := r.Pin(ctx, unpinned.Names); err != nil {
-			return c, "", toError(err, r.Definition().Name)
+			return c, mirror.Selected{}, toError(err, r.Definition().Name)
 		}
 	}
-	return s.named(ctx, r, selector, c, commit)
-}
-
-// named returns the whole commit where a selector names it by an id.
-func (s *Service) named(
-	ctx context.Context, r *mirroring.Repository, selector mirror.Selector, c mirror.Content, commit string,
-) (_ mirror.Content, _ string, err error) {
-	if selector.Kind == mirror.SelectCommit {
-		commit, err = s.nameCommit(ctx, r, commit)
-	}
-	return c, commit, err
 }
 
 // ListRefs implements the call.
@@ -174,7 +170,7 @@ func (s *Service) ListCommits(ctx context.Context, req *gitcachev1.ListCommitsRe
 				if err != nil {
 					return nil, err
 				}
-				if _, from, err = s.resolveCommit(ctx, r, selector); err != nil {
+				if from, err = s.resolveCommit(ctx, r, selector); err != nil {
 					return nil, err
 				}
 			}
@@ -244,7 +240,7 @@ func (s *Service) ReadFile(ctx context.Context, req *gitcachev1.ReadFileRequest)
 			if err != nil {
 				return nil, err
 			}
-			_, commit, err := s.resolveCommit(ctx, r, selector)
+			commit, err := s.resolveCommit(ctx, r, selector)
 			if err != nil {
 				return nil, err
 			}
@@ -307,10 +303,10 @@ func (s *Service) CompareCommits(ctx context.Context, req *gitcachev1.CompareCom
 					return nil, rpcerr.Field("repository", "It is a Helm repository, whose charts cannot be compared.")
 				}
 				var err error
-				if _, at.Base, err = s.resolveCommit(ctx, r, within(r.Definition(), "", base)); err != nil {
+				if at.Base, err = s.resolveCommit(ctx, r, within(r.Definition(), "", base)); err != nil {
 					return nil, err
 				}
-				if _, at.Head, err = s.resolveCommit(ctx, r, within(r.Definition(), "", head)); err != nil {
+				if at.Head, err = s.resolveCommit(ctx, r, within(r.Definition(), "", head)); err != nil {
 					return nil, err
 				}
 			}

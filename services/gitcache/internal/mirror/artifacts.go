@@ -51,7 +51,7 @@ func (e *ArtifactError) Error() string { return fmt.Sprintf("%s: %s", e.Reason, 
 func (r Ref) isUnpinned() bool { return r.Object == "" && r.Commit == "" && r.Held == "" }
 
 // resolveArtifact is Resolve for Helm and OCI repositories.
-func (c Content) resolveArtifact(s Selector) (string, error) {
+func (c Content) resolveArtifact(s Selector) (Selected, error) {
 	switch s.Kind {
 	case SelectCommit:
 		return c.resolveDigest(s)
@@ -60,13 +60,13 @@ func (c Content) resolveArtifact(s Selector) (string, error) {
 	case SelectHead:
 		return c.resolveHighest(s)
 	case SelectBranch:
-		return "", &RefError{Selector: s, NoBranches: true}
+		return Selected{}, &RefError{Selector: s, NoBranches: true}
 	case SelectName:
 		if s.Value == "HEAD" {
 			return c.resolveHighest(s)
 		}
 		if !strings.HasPrefix(s.Value, s.Within) {
-			return "", &RefError{Selector: s, Close: c.closeVersions(s)}
+			return Selected{}, &RefError{Selector: s, Close: c.closeVersions(s)}
 		}
 	case SelectTag:
 	}
@@ -76,7 +76,7 @@ func (c Content) resolveArtifact(s Selector) (string, error) {
 		ref, ok = c.Refs.Get(strings.ReplaceAll(name, "+", tagPlus))
 	}
 	if !ok {
-		return "", &RefError{Selector: s, Close: c.closeVersions(s)}
+		return Selected{}, &RefError{Selector: s, Close: c.closeVersions(s)}
 	}
 	return ref.deliver(s)
 }
@@ -84,10 +84,10 @@ func (c Content) resolveArtifact(s Selector) (string, error) {
 // resolveDigest returns a digest as it is in an OCI repository: only the registry shows whether it
 // exists. In a Helm repository a version of the chart has to have it. Leading digits have to belong
 // to one digest that a ref delivers.
-func (c Content) resolveDigest(s Selector) (string, error) {
+func (c Content) resolveDigest(s Selector) (Selected, error) {
 	isChart := s.Within != TagPrefix
 	if !isChart && len(s.Value) == digestDigits {
-		return s.Value, nil
+		return Selected{Commit: s.Value}, nil
 	}
 	found := ""
 	for _, ref := range c.Refs.Below(s.Within, "", len(c.Refs)) {
@@ -96,18 +96,18 @@ func (c Content) resolveDigest(s Selector) (string, error) {
 			continue
 		}
 		if found != "" {
-			return "", &RefError{Selector: s, Close: nil, Ambiguous: true}
+			return Selected{}, &RefError{Selector: s, Close: nil, Ambiguous: true}
 		}
 		found = commit
 	}
 	if found == "" {
-		return "", &RefError{Selector: s}
+		return Selected{}, &RefError{Selector: s}
 	}
-	return found, nil
+	return Selected{Commit: found}, nil
 }
 
 // resolveHighest returns what HEAD is in an artifact repository.
-func (c Content) resolveHighest(s Selector) (string, error) {
+func (c Content) resolveHighest(s Selector) (Selected, error) {
 	all := c.releases(s)
 	best, ok := bestOf(all, func(v *semver.Version) bool { return v.Prerelease() == "" })
 	if ok {
@@ -116,7 +116,7 @@ func (c Content) resolveHighest(s Selector) (string, error) {
 	if latest, ok := c.Refs.Get(latestTag); ok && s.Within == TagPrefix {
 		return latest.deliver(s)
 	}
-	return "", &RefError{Selector: s, Close: c.closeVersions(s)}
+	return Selected{}, &RefError{Selector: s, Close: c.closeVersions(s)}
 }
 
 // closeVersions returns full names that may have been meant: misspelled ones, else the highest

@@ -78,6 +78,51 @@ func TestCharts(t *testing.T) {
 	}
 }
 
+// TestVersions checks the version beside what a selector selects.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	charts := versions("web/1.0.0", "web/1.2.0+build.7", "web/2.0.0-rc.1")
+	registry := versions("1.4.0_b7", "latest")
+	long := strings.Repeat("x", 257)
+	git := mirror.Content{DefaultBranch: "refs/heads/main", Refs: mirror.NewRefs([]mirror.Ref{
+		{Name: "refs/heads/main", Commit: "m"}, {Name: "refs/heads/v1.0.0", Commit: "b"},
+		{Name: "refs/tags/v1.0.0", Commit: "t"}, {Name: "refs/tags/deploy/2", Commit: "d"},
+		{Name: "refs/tags/v2.0.0", Commit: "new", Held: "is not signed", GoodObject: "old", GoodCommit: "old"},
+		{Name: "refs/tags/" + long, Commit: "l"}, {Name: "refs/tags/\xff", Commit: "u"},
+	})}
+	web := mirror.ChartPrefix("web")
+	for _, test := range []struct {
+		content  mirror.Content
+		selector mirror.Selector
+		want     string
+	}{
+		{charts, mirror.Selector{Within: web}, "1.2.0+build.7"},
+		{charts, mirror.Selector{Kind: mirror.SelectSemver, Value: ">=2.0.0-0", Within: web}, "2.0.0-rc.1"},
+		{charts, mirror.Selector{Kind: mirror.SelectTag, Value: "1.0.0", Within: web}, "1.0.0"},
+		{charts, mirror.Selector{Kind: mirror.SelectName, Value: "refs/tags/web/1.0.0", Within: web}, "1.0.0"},
+		{registry, mirror.Selector{Within: mirror.TagPrefix}, "1.4.0_b7"},
+		{registry, mirror.Selector{Kind: mirror.SelectTag, Value: "1.4.0+b7", Within: mirror.TagPrefix}, "1.4.0_b7"},
+		{registry, mirror.Selector{Kind: mirror.SelectTag, Value: "latest", Within: mirror.TagPrefix}, "latest"},
+		{registry, mirror.Selector{Kind: mirror.SelectCommit, Value: strings.Repeat("a", 64), Within: mirror.TagPrefix}, ""},
+		{git, mirror.Selector{}, ""},
+		{git, mirror.Selector{Kind: mirror.SelectBranch, Value: "v1.0.0"}, ""},
+		{git, mirror.Selector{Kind: mirror.SelectCommit, Value: "t"}, ""},
+		{git, mirror.Selector{Kind: mirror.SelectTag, Value: "v1.0.0"}, "v1.0.0"},
+		{git, mirror.Selector{Kind: mirror.SelectTag, Value: "deploy/2"}, "deploy/2"},
+		{git, mirror.Selector{Kind: mirror.SelectName, Value: "refs/tags/v1.0.0"}, "v1.0.0"},
+		{git, mirror.Selector{Kind: mirror.SelectName, Value: "refs/heads/v1.0.0"}, ""},
+		{git, mirror.Selector{Kind: mirror.SelectSemver, Value: "1.x"}, "v1.0.0"},
+		{git, mirror.Selector{Kind: mirror.SelectTag, Value: "v2.0.0"}, "v2.0.0"},
+		{git, mirror.Selector{Kind: mirror.SelectTag, Value: long}, ""},
+		{git, mirror.Selector{Kind: mirror.SelectTag, Value: "\xff"}, ""},
+	} {
+		got, err := test.content.Select(test.selector)
+		if err != nil || got.Version != test.want || got.Commit == "" {
+			t.Errorf("%s: got %+v (%v), want version %q", test.selector, got, err, test.want)
+		}
+	}
+}
+
 func TestRegistryTags(t *testing.T) {
 	t.Parallel()
 	tags := func(names ...string) mirror.Content { return versions(names...) }

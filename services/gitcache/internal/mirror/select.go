@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/Masterminds/semver/v3"
 )
@@ -86,7 +87,22 @@ func (s Selector) chart() string {
 	return " of chart " + name
 }
 
-// Resolve returns the commit that s selects, from memory. The error is a *RefError where there is
+// Selected is what a selector selects.
+type Selected struct {
+	// Commit is the commit's id or, in an artifact repository, a digest.
+	Commit string
+	// Version is the short name of the tag that was selected: a chart's version without the chart's
+	// name, or the tag of an OCI registry or of Git as it is written there. Empty: no tag was.
+	Version string
+}
+
+// Resolve returns the commit that s selects; see Select.
+func (c Content) Resolve(s Selector) (string, error) {
+	selected, err := c.Select(s)
+	return selected.Commit, err
+}
+
+// Select returns what s selects, from memory. The error is a *RefError where there is
 // none, and a *RejectedError where the repository's verification holds it back. A commit id is
 // returned as it is: only the mirror's objects show whether it exists, and a look at them whether
 // it is delivered. A range selects the highest version among the tags within it; of several tags
@@ -96,14 +112,14 @@ func (s Selector) chart() string {
 // pre-release or, in an OCI repository without such, the tag latest. There are no branches. A tag
 // of an OCI registry has "_" where the version has "+"; both are found. A ref that is known by name
 // alone is an *UnpinnedError.
-func (c Content) Resolve(s Selector) (string, error) {
+func (c Content) Select(s Selector) (Selected, error) {
 	if s.IsOfArtifacts() {
 		return c.resolveArtifact(s)
 	}
 	name := s.Value
 	switch s.Kind {
 	case SelectCommit:
-		return s.Value, nil
+		return Selected{Commit: s.Value}, nil
 	case SelectSemver:
 		return c.resolveRange(s)
 	case SelectBranch:
@@ -119,7 +135,7 @@ func (c Content) Resolve(s Selector) (string, error) {
 	}
 	ref, ok := c.Refs.Get(name)
 	if !ok {
-		return "", &RefError{Selector: s, Close: c.Refs.closeTo(name)}
+		return Selected{}, &RefError{Selector: s, Close: c.Refs.closeTo(name)}
 	}
 	return ref.deliver(s)
 }
@@ -136,32 +152,44 @@ func (c Content) Changed(newer Content) []string {
 	return changed
 }
 
-func (c Content) resolveHead(s Selector) (string, error) {
+func (c Content) resolveHead(s Selector) (Selected, error) {
 	if ref, ok := c.Refs.Get(c.DefaultBranch); ok {
 		return ref.deliver(s)
 	}
 	if c.Head == "" {
-		return "", &RefError{Selector: s, Close: c.Refs.Below(BranchPrefix, "", maxClose).Names(maxClose)}
+		return Selected{}, &RefError{Selector: s, Close: c.Refs.Below(BranchPrefix, "", maxClose).Names(maxClose)}
 	}
 	if c.Policy != "" && !c.Refs.Delivers(c.Head) {
-		return "", &RejectedError{Selector: s, Ref: "HEAD", Commit: c.Head, Why: "no ref leads to that is let through"}
+		return Selected{}, &RejectedError{Selector: s, Ref: "HEAD", Commit: c.Head, Why: "no ref leads to that is let through"}
 	}
-	return c.Head, nil
+	return Selected{Commit: c.Head}, nil
 }
 
-// deliver returns the commit that a selector gets from a ref.
-func (r Ref) deliver(s Selector) (string, error) {
+// deliver returns what a selector gets from a ref.
+func (r Ref) deliver(s Selector) (Selected, error) {
 	commit := r.Delivered()
 	switch {
 	case r.isUnpinned():
-		return "", &UnpinnedError{Names: []string{r.Name}}
+		return Selected{}, &UnpinnedError{Names: []string{r.Name}}
 	case commit != "":
-		return commit, nil
+		return Selected{Commit: commit, Version: s.version(r)}, nil
 	case r.Held != "":
-		return "", &RejectedError{Selector: s, Ref: r.Name, Commit: r.Commit, Why: r.Held, Excluded: r.Held == ExcludedBranch}
+		return Selected{}, &RejectedError{Selector: s, Ref: r.Name, Commit: r.Commit, Why: r.Held, Excluded: r.Held == ExcludedBranch}
 	default:
-		return "", &RefError{Selector: s, NoCommit: true}
+		return Selected{}, &RefError{Selector: s, NoCommit: true}
 	}
+}
+
+// maxVersion bounds the name of a tag that is shown as a version. Those of releases are shorter.
+const maxVersion = 256
+
+// version returns the version that a ref is, within what the selector looks at. A ref that is not a tag has none: "".
+func (s Selector) version(r Ref) string {
+	name, isTag := strings.CutPrefix(r.Name, cmp.Or(s.Within, TagPrefix))
+	if !isTag || len(name) > maxVersion || !utf8.ValidString(name) {
+		return ""
+	}
+	return name
 }
 
 // CheckRange returns an error unless text is a range of versions.
@@ -205,16 +233,16 @@ func (c Content) releases(s Selector) []release {
 	return found
 }
 
-func (c Content) resolveRange(s Selector) (string, error) {
+func (c Content) resolveRange(s Selector) (Selected, error) {
 	within, err := semver.NewConstraint(s.Value)
 	if err != nil {
-		return "", fmt.Errorf("parse range %q: %w", s.Value, err)
+		return Selected{}, fmt.Errorf("parse range %q: %w", s.Value, err)
 	}
 	all := c.releases(s)
 	if best, ok := bestOf(all, within.Check); ok {
 		return best.deliver(s)
 	}
-	return "", &RefError{Selector: s, Close: highest(all)}
+	return Selected{}, &RefError{Selector: s, Close: highest(all)}
 }
 
 // bestOf returns the ref of the highest version that a check accepts: the highest that delivers

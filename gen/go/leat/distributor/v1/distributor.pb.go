@@ -1250,9 +1250,14 @@ type ServiceReport struct {
 	// and from agents that do not report it.
 	GuardedSpecDigest string `protobuf:"bytes,23,opt,name=guarded_spec_digest,json=guardedSpecDigest,proto3" json:"guarded_spec_digest,omitempty"`
 	// Those objects, at most 50.
-	Guarded       []*v1.ObjectRef `protobuf:"bytes,24,rep,name=guarded,proto3" json:"guarded,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Guarded []*v1.ObjectRef `protobuf:"bytes,24,rep,name=guarded,proto3" json:"guarded,omitempty"`
+	// Versions of the bundles of applied_digests, in the same order; a source without a version has
+	// an empty one. Empty if no source has a version, and from agents that do not report it.
+	AppliedVersions []string `protobuf:"bytes,25,rep,name=applied_versions,json=appliedVersions,proto3" json:"applied_versions,omitempty"`
+	// Versions of the bundles of observed_digests, like applied_versions.
+	ObservedVersions []string `protobuf:"bytes,26,rep,name=observed_versions,json=observedVersions,proto3" json:"observed_versions,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ServiceReport) Reset() {
@@ -1449,6 +1454,20 @@ func (x *ServiceReport) GetGuardedSpecDigest() string {
 func (x *ServiceReport) GetGuarded() []*v1.ObjectRef {
 	if x != nil {
 		return x.Guarded
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetAppliedVersions() []string {
+	if x != nil {
+		return x.AppliedVersions
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetObservedVersions() []string {
+	if x != nil {
+		return x.ObservedVersions
 	}
 	return nil
 }
@@ -3160,7 +3179,8 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
 	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
 	"\x10current_instance\x18\x02 \x01(\tH\x00R\x0fcurrentInstance\x88\x01\x01B\x13\n" +
-	"\x11_current_instance\"\xca\t\n" +
+	"\x11_current_instance\"\xa2\n" +
+	"\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1f\n" +
 	"\vservice_uid\x18\x02 \x01(\tR\n" +
@@ -3190,7 +3210,9 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x05tests\x18\x15 \x03(\v2\x1f.leat.distributor.v1.TestReportR\x05tests\x12:\n" +
 	"\adry_run\x18\x16 \x01(\v2!.leat.distributor.v1.DryRunReportR\x06dryRun\x12.\n" +
 	"\x13guarded_spec_digest\x18\x17 \x01(\tR\x11guardedSpecDigest\x121\n" +
-	"\aguarded\x18\x18 \x03(\v2\x17.leat.type.v1.ObjectRefR\aguarded\"\xf6\x01\n" +
+	"\aguarded\x18\x18 \x03(\v2\x17.leat.type.v1.ObjectRefR\aguarded\x12)\n" +
+	"\x10applied_versions\x18\x19 \x03(\tR\x0fappliedVersions\x12+\n" +
+	"\x11observed_versions\x18\x1a \x03(\tR\x10observedVersions\"\xf6\x01\n" +
 	"\n" +
 	"TestReport\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x12\x16\n" +

@@ -413,7 +413,10 @@ type PlanBundle struct {
 	Subpath string `protobuf:"bytes,5,opt,name=subpath,proto3" json:"subpath,omitempty"`
 	// Folder of the service's tree where the bundle's content lies. Empty means its root. Without a
 	// mount and without render steps, each bundle is a tree of its own.
-	Mount         string `protobuf:"bytes,6,opt,name=mount,proto3" json:"mount,omitempty"`
+	Mount string `protobuf:"bytes,6,opt,name=mount,proto3" json:"mount,omitempty"`
+	// The version that the source's ref selected, for people. It is not part of the plan's version,
+	// like commit. Empty for branches, commits and digests.
+	Version       string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -486,6 +489,13 @@ func (x *PlanBundle) GetSubpath() string {
 func (x *PlanBundle) GetMount() string {
 	if x != nil {
 		return x.Mount
+	}
+	return ""
+}
+
+func (x *PlanBundle) GetVersion() string {
+	if x != nil {
+		return x.Version
 	}
 	return ""
 }
@@ -658,7 +668,7 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\abundles\x18\x05 \x03(\v2\x1f.leat.distributor.v1.PlanBundleR\abundles\x124\n" +
 	"\x05apply\x18\x06 \x01(\v2\x1e.leat.distributor.v1.ApplySpecR\x05apply\x12!\n" +
 	"\fsync_request\x18\a \x01(\tR\vsyncRequest\x12 \n" +
-	"\vtraceparent\x18\b \x01(\tR\vtraceparent\"\xa0\x01\n" +
+	"\vtraceparent\x18\b \x01(\tR\vtraceparent\"\xba\x01\n" +
 	"\n" +
 	"PlanBundle\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\tR\x06digest\x12\x16\n" +
@@ -668,7 +678,8 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"repository\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x18\n" +
 	"\asubpath\x18\x05 \x01(\tR\asubpath\x12\x14\n" +
-	"\x05mount\x18\x06 \x01(\tR\x05mount\"\xd4\x03\n" +
+	"\x05mount\x18\x06 \x01(\tR\x05mount\x12\x18\n" +
+	"\aversion\x18\a \x01(\tR\aversion\"\xd4\x03\n" +
 	"\tApplySpec\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12)\n" +
 	"\x10create_namespace\x18\x02 \x01(\bR\x0fcreateNamespace\x12\x14\n" +

@@ -1080,7 +1080,10 @@ type Revision struct {
 	// When the next revision was first reported, on the hub's clock. Unset for the latest.
 	SupersededAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=superseded_at,json=supersededAt,proto3" json:"superseded_at,omitempty"`
 	// How long it took. Unset if the agent does not report it.
-	Timings       *v11.Timings `protobuf:"bytes,12,opt,name=timings,proto3" json:"timings,omitempty"`
+	Timings *v11.Timings `protobuf:"bytes,12,opt,name=timings,proto3" json:"timings,omitempty"`
+	// Versions of those bundles, in the same order; a source without a version has an empty one.
+	// Empty if no source has a version, and if the agent does not report it.
+	Versions      []string `protobuf:"bytes,13,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1199,6 +1202,13 @@ func (x *Revision) GetTimings() *v11.Timings {
 	return nil
 }
 
+func (x *Revision) GetVersions() []string {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
 var File_leat_fleet_v1_resources_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_resources_proto_rawDesc = "" +
@@ -1290,7 +1300,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\bsnapshot\x18\x01 \x01(\v2\x16.leat.type.v1.SnapshotR\bsnapshot\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x12;\n" +
 	"\vresolved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"resolvedAt\"\xb1\x04\n" +
+	"resolvedAt\"\xcd\x04\n" +
 	"\bRevision\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x1f\n" +
 	"\vspec_digest\x18\x02 \x01(\tR\n" +
@@ -1308,7 +1318,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"healthy_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\thealthyAt\x12?\n" +
 	"\rsuperseded_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\fsupersededAt\x126\n" +
-	"\atimings\x18\f \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings*\x8f\x01\n" +
+	"\atimings\x18\f \x01(\v2\x1c.leat.distributor.v1.TimingsR\atimings\x12\x1a\n" +
+	"\bversions\x18\r \x03(\tR\bversions*\x8f\x01\n" +
 	"\x0fRevisionOutcome\x12 \n" +
 	"\x1cREVISION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18REVISION_OUTCOME_HEALTHY\x10\x01\x12\x1b\n" +

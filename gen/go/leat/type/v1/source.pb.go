@@ -402,7 +402,11 @@ type Snapshot struct {
 	// Size of the bundle as stored and sent (zstd), in bytes. Depends on the compressor; informational.
 	StoredSize int64 `protobuf:"varint,4,opt,name=stored_size,json=storedSize,proto3" json:"stored_size,omitempty"`
 	// Number of files and symlinks.
-	FileCount     int32 `protobuf:"varint,5,opt,name=file_count,json=fileCount,proto3" json:"file_count,omitempty"`
+	FileCount int32 `protobuf:"varint,5,opt,name=file_count,json=fileCount,proto3" json:"file_count,omitempty"`
+	// The version that the ref selected, for people: the version of the chart, or the short name of
+	// the tag of an OCI registry or of Git. Empty for branches, commits and digests, and from a
+	// gitcache that does not report it. At most 256 bytes.
+	Version       string `protobuf:"bytes,6,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -472,6 +476,13 @@ func (x *Snapshot) GetFileCount() int32 {
 	return 0
 }
 
+func (x *Snapshot) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
 var File_leat_type_v1_source_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_source_proto_rawDesc = "" +
@@ -504,7 +515,7 @@ const file_leat_type_v1_source_proto_rawDesc = "" +
 	"\n" +
 	"media_type\x18\x01 \x01(\tR\tmediaType\x12\x12\n" +
 	"\x04copy\x18\x02 \x01(\bR\x04copy\x12\x14\n" +
-	"\x05files\x18\x03 \x01(\bR\x05files\"\x9d\x01\n" +
+	"\x05files\x18\x03 \x01(\bR\x05files\"\xb7\x01\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06commit\x18\x01 \x01(\tR\x06commit\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12!\n" +
@@ -512,7 +523,8 @@ const file_leat_type_v1_source_proto_rawDesc = "" +
 	"\vstored_size\x18\x04 \x01(\x03R\n" +
 	"storedSize\x12\x1d\n" +
 	"\n" +
-	"file_count\x18\x05 \x01(\x05R\tfileCountB\xa5\x01\n" +
+	"file_count\x18\x05 \x01(\x05R\tfileCount\x12\x18\n" +
+	"\aversion\x18\x06 \x01(\tR\aversionB\xa5\x01\n" +
 	"\x10com.leat.type.v1B\vSourceProtoP\x01Z2github.com/leatdev/leat/gen/go/leat/type/v1;typev1\xa2\x02\x03LTX\xaa\x02\fLeat.Type.V1\xca\x02\fLeat\\Type\\V1\xe2\x02\x18Leat\\Type\\V1\\GPBMetadata\xea\x02\x0eLeat::Type::V1b\x06proto3"
 
 var (

@@ -24,7 +24,7 @@ func (s *State) OrderFollow(entry plan.Service, planTime, now time.Time, generat
 	s.stamp(generation, now, isNew)
 	s.Order, s.HeldWhy = Follow, ""
 	if entry.Inputs().SameInputs(s.Stored.Applied) {
-		s.Stored.Applied.Commits = entry.Inputs().Commits
+		s.Stored.Applied.Commits, s.Stored.Applied.Versions = entry.Inputs().Commits, entry.Inputs().Versions
 	}
 	if isNew {
 		s.Change = Change{Arrived: now, Planned: planTime}

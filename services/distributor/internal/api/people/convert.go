@@ -42,5 +42,6 @@ func snapshotMessage(s *catalog.Snapshot) *typev1.Snapshot {
 		ContentSize: s.ContentSize,
 		StoredSize:  s.StoredSize,
 		FileCount:   int32(s.Files),
+		Version:     s.Version,
 	}
 }

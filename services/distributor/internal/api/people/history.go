@@ -62,6 +62,7 @@ func revisionMessage(r catalog.Revision) *fleetv1.Revision {
 		ConfigDigest: r.ConfigDigest,
 		Digests:      r.Digests,
 		Commits:      r.Commits,
+		Versions:     r.Versions,
 		Outcome:      enumname.Value[fleetv1.RevisionOutcome](string(r.Outcome)),
 		Problem:      catalogwire.ProblemMessage(r.Problem),
 		PlannedAt:    catalogwire.Timestamp(r.PlannedAt),

@@ -26,6 +26,7 @@ func EntryMessage(e *plan.Entry) *distributorv1.PlanService {
 		m.Bundles = append(m.Bundles, &distributorv1.PlanBundle{
 			Digest:     b.Digest.String(),
 			Commit:     b.Commit,
+			Version:    b.Version,
 			Repository: b.Source.Repository,
 			Path:       b.Source.Place(),
 			Subpath:    b.Subpath,

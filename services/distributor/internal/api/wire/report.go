@@ -21,6 +21,7 @@ func ReportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		ObservedSpecDigest:  r.ObservedSpecDigest,
 		AppliedDigests:      r.AppliedDigests,
 		AppliedCommits:      r.AppliedCommits,
+		AppliedVersions:     r.AppliedVersions,
 		AppliedConfigDigest: r.AppliedConfigDigest,
 		Counts: &typev1.ObjectCounts{
 			Total: r.Counts.Total, Healthy: r.Counts.Healthy, Progressing: r.Counts.Progressing, Failed: r.Counts.Failed,
@@ -32,6 +33,7 @@ func ReportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 
 		ObservedDigests:      r.ObservedDigests,
 		ObservedCommits:      r.ObservedCommits,
+		ObservedVersions:     r.ObservedVersions,
 		ObservedConfigDigest: r.ObservedConfigDigest,
 		PlannedAt:            catalogwire.Timestamp(r.PlannedAt),
 		Timings:              TimingsMessage(r.Timings),
@@ -67,6 +69,23 @@ func timingsOf(m *distributorv1.Timings) catalog.Timings {
 	}
 }
 
+// maxVersion bounds the version of a source, as leat.type.v1.Snapshot does.
+const maxVersion = 256
+
+// appliedVersionsOf returns the versions that an agent reports, without those that no plan holds: at most
+// one for each source, and none that is too long.
+func appliedVersionsOf(reported []string) []string {
+	if len(reported) > catalog.MaxSources {
+		return nil
+	}
+	return Each(reported, func(version string) string {
+		if len(version) > maxVersion {
+			return ""
+		}
+		return version
+	})
+}
+
 // ReportOf returns the report of a message.
 func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 	return catalog.ServiceReport{
@@ -75,6 +94,7 @@ func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		ObservedSpecDigest:  m.GetObservedSpecDigest(),
 		AppliedDigests:      m.GetAppliedDigests(),
 		AppliedCommits:      m.GetAppliedCommits(),
+		AppliedVersions:     appliedVersionsOf(m.GetAppliedVersions()),
 		AppliedConfigDigest: m.GetAppliedConfigDigest(),
 		Counts: catalog.Counts{
 			Total: m.GetCounts().GetTotal(), Healthy: m.GetCounts().GetHealthy(),
@@ -87,6 +107,7 @@ func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 
 		ObservedDigests:      m.GetObservedDigests(),
 		ObservedCommits:      m.GetObservedCommits(),
+		ObservedVersions:     appliedVersionsOf(m.GetObservedVersions()),
 		ObservedConfigDigest: m.GetObservedConfigDigest(),
 		PlannedAt:            catalogwire.TimeOf(m.GetPlannedAt()),
 		Timings:              timingsOf(m.GetTimings()),
