@@ -25,19 +25,25 @@ const (
 type Engine struct {
 	// Renderers are the kinds of steps besides plain, which the Engine carries out itself.
 	Renderers map[renderstep.Renderer]StepRenderer
+	// Parameters compares parameters with schemas. Nil: an input with a schema is an error.
+	Parameters ParameterChecker
 	// Limits bound each render.
 	Limits Limits
 }
 
 var _ Renderer = (*Engine)(nil)
 
-// Render implements Renderer. It checks ctx before each step; a step ends early only if its library
+// Render implements Renderer. A schema of the parameters is checked before the first step. It checks
+// ctx before each step; a step ends early only if its library
 // can. An error about missing variables has a *VariableError in its chain. Where the error of a step
 // contains a secret of the configuration, the secret is masked.
 func (e *Engine) Render(ctx context.Context, in Input) (Output, error) {
 	r := run{engine: e, in: in, budget: newBudget(e.Limits)}
 	if in.Variables != nil {
 		r.substitution = NewSubstitution(*in.Variables)
+	}
+	if err := e.checkParameters(ctx, in); err != nil {
+		return Output{}, r.substitution.maskError(err)
 	}
 	for i, step := range in.Steps {
 		r.left = in.Steps[i+1:]
@@ -49,6 +55,26 @@ func (e *Engine) Render(ctx context.Context, in Input) (Output, error) {
 		}
 	}
 	return r.output()
+}
+
+// checkParameters compares the parameters with the input's schema, if it has one.
+func (e *Engine) checkParameters(ctx context.Context, in Input) (err error) {
+	file := path.Join(in.Folder, SchemaFile)
+	text, ok := in.Files.content[file]
+	switch {
+	case !ok || in.IsPart:
+		return nil
+	case len(text) > MaxSchema:
+		return &LimitError{Path: file, Limit: LimitBytes, Message: "the schema has more than " + sizeText(MaxSchema)}
+	case e.Parameters == nil:
+		return errors.New("this program compares no parameters with schemas")
+	}
+	defer func() {
+		if recover() != nil { // what it says may hold a parameter
+			err = &Error{Path: file, Cause: errors.New("the parameters cannot be compared with the schema")}
+		}
+	}()
+	return e.Parameters.CheckParameters(ctx, file, text, in.Variables)
 }
 
 // run is one render. It belongs to one goroutine.
@@ -71,7 +97,7 @@ func (r *run) step(ctx context.Context, step renderstep.Step) error {
 	if err != nil {
 		return err
 	}
-	step.Renderer = detect(r.in.Files, folder, step.Renderer)
+	step.Renderer = Detect(r.in.Files, folder, step.Renderer)
 	r.done = append(r.done, step)
 	p := parser{budget: r.budget}
 	if r.replaces() {
@@ -203,8 +229,9 @@ func (r *run) output() (Output, error) {
 	return out, nil
 }
 
-// detect returns the renderer of a step that names none.
-func detect(files *Files, folder string, renderer renderstep.Renderer) renderstep.Renderer {
+// Detect returns the renderer of a step that works on a folder: the given one or, if that is Auto, the
+// one that the files of the folder ask for.
+func Detect(files *Files, folder string, renderer renderstep.Renderer) renderstep.Renderer {
 	if renderer != renderstep.Auto {
 		return renderer
 	}
@@ -249,6 +276,6 @@ func cut(text string, most int) string {
 func (in Input) TakesFacts() bool {
 	return slices.ContainsFunc(in.Steps, func(step renderstep.Step) bool {
 		folder, err := in.Files.Folder(cmp.Or(step.Path, in.Folder))
-		return step.Renderer.ProducesText() || err == nil && detect(in.Files, folder, step.Renderer).ProducesText()
+		return step.Renderer.ProducesText() || err == nil && Detect(in.Files, folder, step.Renderer).ProducesText()
 	})
 }

@@ -25,6 +25,7 @@ type inputHead struct {
 	Installed bool              `json:"installed,omitempty"`
 	Generated Generated         `json:"generated,omitempty"`
 	Lookups   []Lookup          `json:"lookups,omitempty"`
+	IsPart    bool              `json:"part,omitempty"`
 }
 
 // maxInputHead bounds the bytes of an encoded Input without its files: steps, configuration, facts
@@ -49,7 +50,7 @@ func (in Input) Encode(w io.Writer) error {
 func (in Input) head() inputHead {
 	head := inputHead{
 		Folder: in.Folder, Except: in.Except, Steps: in.Steps, Facts: in.Facts,
-		Installed: in.Installed, Generated: in.Generated, Lookups: in.Lookups,
+		Installed: in.Installed, Generated: in.Generated, Lookups: in.Lookups, IsPart: in.IsPart,
 	}
 	if in.Variables != nil {
 		head.Config, head.Values, head.Secrets = true, in.Variables.Values, in.Variables.Secrets
@@ -69,7 +70,7 @@ func DecodeInput(r *bufio.Reader, limits Limits) (Input, error) {
 	}
 	in := Input{
 		Folder: head.Folder, Except: head.Except, Steps: head.Steps, Facts: head.Facts,
-		Installed: head.Installed, Generated: head.Generated, Lookups: head.Lookups,
+		Installed: head.Installed, Generated: head.Generated, Lookups: head.Lookups, IsPart: head.IsPart,
 	}
 	if head.Config {
 		in.Variables = &Variables{Values: head.Values, Secrets: head.Secrets}

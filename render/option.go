@@ -52,7 +52,7 @@ func (o *optionExpansion) value(field string, value any) (any, error) {
 		if err != nil || !whole {
 			return text, err
 		}
-		return typed(text), nil
+		return Typed(text), nil
 	case []any:
 		items := make([]any, len(v))
 		for i, item := range v {

@@ -46,7 +46,7 @@ func (f *Files) checkLinks(folder, except string) error {
 func (f *Files) manifests(folder, except string) []string {
 	var names []string
 	for name := range f.content {
-		if !isBelow(name, folder) || !isManifest(name) || except != "" && isBelow(name, except) {
+		if !isBelow(name, folder) || !isManifest(name) || path.Base(name) == SchemaFile || except != "" && isBelow(name, except) {
 			continue
 		}
 		if target, linked := f.origin[name]; linked && isBelow(target, folder) && isManifest(target) {

@@ -30,6 +30,9 @@ type Input struct {
 	Generated Generated
 	// Lookups are the objects that templates may read.
 	Lookups []Lookup
+	// IsPart reports that the input is one step of another one, whose parameters are compared with
+	// their schema there.
+	IsPart bool
 }
 
 // Facts are what templates may know of where they are rendered. Their names in JSON are part of the
@@ -133,6 +136,22 @@ type StepRenderer interface {
 	// line and the template where these are known, with paths from the tree's root. Messages may
 	// contain secrets: the Engine masks them.
 	RenderStep(ctx context.Context, in StepInput) (StepOutput, error)
+}
+
+// SchemaFile is the name of the JSON Schema of a service's parameters, in the folder of its
+// manifests. A file of that name is never a manifest.
+const SchemaFile = "leat.schema.json"
+
+// MaxSchema bounds the bytes of a schema.
+const MaxSchema = 256 << 10
+
+// ParameterChecker compares a service's parameters with a schema. Like a StepRenderer it may be
+// impossible to interrupt, and use memory and time without bounds.
+type ParameterChecker interface {
+	// CheckParameters returns an *Error about the file that names each parameter that does not meet
+	// the schema, and no value of one. Other errors are those of Renderer. Nil variables are an empty
+	// configuration.
+	CheckParameters(ctx context.Context, file string, schema []byte, variables *Variables) error
 }
 
 // StepInput is the input of one step.

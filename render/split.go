@@ -18,7 +18,8 @@ import (
 // Split is a Renderer that reads plain manifests in the calling process, and leaves the rest to
 // another Renderer, such as the workers: kustomizations without the service's configuration, which
 // is put in afterwards, and whole inputs if one of their steps needs the configuration before it
-// begins. It is safe for concurrent use.
+// begins. A schema is compared by the other Renderer, too, which is given the schema alone. It is
+// safe for concurrent use.
 type Split struct {
 	// Limits bound the renders in the calling process.
 	Limits Limits
@@ -31,8 +32,9 @@ var _ Renderer = Split{}
 // Render implements Renderer.
 func (s Split) Render(ctx context.Context, in Input) (Output, error) {
 	if !in.TakesFacts() {
-		builder := map[renderstep.Renderer]StepRenderer{renderstep.Kustomize: elsewhere{s.Others}}
-		return (&Engine{Renderers: builder, Limits: s.Limits}).Render(ctx, in)
+		other := elsewhere{s.Others}
+		builder := map[renderstep.Renderer]StepRenderer{renderstep.Kustomize: other}
+		return (&Engine{Renderers: builder, Parameters: other, Limits: s.Limits}).Render(ctx, in)
 	}
 	if s.Others == nil {
 		return Output{}, errNoOthers
@@ -52,7 +54,7 @@ func (e elsewhere) RenderStep(ctx context.Context, in StepInput) (StepOutput, er
 	}
 	step := in.Step
 	step.Path = cmp.Or(in.Folder, ".")
-	alone := Input{Files: in.Files, Steps: []renderstep.Step{step}}
+	alone := Input{Files: in.Files, Steps: []renderstep.Step{step}, IsPart: true}
 	if step.FromPrevious {
 		if err := alone.putBefore(in.Previous); err != nil {
 			return StepOutput{}, err
@@ -60,6 +62,20 @@ func (e elsewhere) RenderStep(ctx context.Context, in StepInput) (StepOutput, er
 	}
 	out, err := e.renderer.Render(ctx, alone)
 	return StepOutput{Objects: out.Objects, Asked: out.Asked, Warnings: out.Warnings}, err
+}
+
+// CheckParameters implements ParameterChecker: it renders a tree that holds the schema and nothing
+// else.
+func (e elsewhere) CheckParameters(ctx context.Context, file string, schema []byte, variables *Variables) error {
+	if e.renderer == nil {
+		return errNoOthers
+	}
+	folder := path.Dir(file)
+	_, err := e.renderer.Render(ctx, Input{
+		Files: NewFiles(map[string][]byte{file: schema}), Folder: folder, Variables: variables,
+		Steps: []renderstep.Step{{Path: folder, Renderer: renderstep.Plain}},
+	})
+	return err
 }
 
 // putBefore adds a first step that makes the given objects.

@@ -193,7 +193,7 @@ func (w *walk) scalar(text string, at place) (any, error) {
 		s.tainted[expanded] = struct{}{}
 	}
 	if whole && !at.text && !isQuoted(at.node) {
-		return typed(expanded), nil
+		return Typed(expanded), nil
 	}
 	return expanded, nil
 }
@@ -224,9 +224,9 @@ func (w *walk) isTextual(at *place, key string, siblings map[string]any) bool {
 	return false
 }
 
-// typed returns the boolean or number that a text spells in its usual form, and any other text
+// Typed returns the boolean or number that a text spells in its usual form, and any other text
 // unchanged: 1.10 and 007 are versions and codes, and would lose something as numbers.
-func typed(text string) any {
+func Typed(text string) any {
 	switch text {
 	case "true":
 		return true

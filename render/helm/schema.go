@@ -4,26 +4,15 @@
 package helm
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+
+	"github.com/leatdev/leat/render/schema"
 )
-
-// schemaURL is the base of references inside a schema. No other URL is loaded.
-const schemaURL = "file:///values.schema.json"
-
-// refusal loads no schema. Helm would fetch what a schema refers to, from wherever that is.
-type refusal struct{}
-
-// Load implements jsonschema.URLLoader.
-func (refusal) Load(url string) (any, error) {
-	return nil, fmt.Errorf("refers to %s, and schemas are not fetched; put the definitions into the schema, or set skipSchema", url)
-}
 
 // checkSchemas compares the values of a chart and of its dependencies with their schemas.
 func checkSchemas(c *chart.Chart, values any) error {
@@ -57,18 +46,9 @@ func tableOf(values any) (map[string]any, error) {
 }
 
 func checkSchema(text []byte, values map[string]any) error {
-	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	compiled, err := schema.Compile("values.schema.json", text, "put the definitions into the schema, or set skipSchema")
 	if err != nil {
-		return fmt.Errorf("read schema: %w", err)
-	}
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(refusal{})
-	if err := compiler.AddResource(schemaURL, schema); err != nil {
-		return fmt.Errorf("read schema: %w", err)
-	}
-	compiled, err := compiler.Compile(schemaURL)
-	if err != nil {
-		return fmt.Errorf("read schema: %w", err)
+		return err
 	}
 	if err := compiled.Validate(values); err != nil {
 		return errors.New(strings.Join(mistakes(err), "; "))

@@ -15,13 +15,14 @@ import (
 	"github.com/leatdev/leat/render/jsonnet"
 	"github.com/leatdev/leat/render/kustomize"
 	"github.com/leatdev/leat/render/liquid"
+	"github.com/leatdev/leat/render/schema"
 	"github.com/leatdev/leat/render/wasm"
 )
 
 // Engine returns an engine with every renderer, which keeps what its renderers have compiled. It
 // runs in the calling process, which must be limited from outside if it renders untrusted content.
 func Engine(limits render.Limits) *render.Engine {
-	return &render.Engine{Renderers: all(), Limits: limits}
+	return &render.Engine{Renderers: all(), Parameters: schema.Parameters{}, Limits: limits}
 }
 
 // Kinds returns the renderers of the engine besides plain, sorted.

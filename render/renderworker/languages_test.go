@@ -80,3 +80,23 @@ func TestSecWorkerEndsWhatLanguagesDoNot(t *testing.T) {
 		mustBuild(t, pool, "a")
 	}
 }
+
+// TestSecSlowSchemasAreEnded compares parameters with a schema of a few kilobytes that would take
+// years to evaluate: its references multiply.
+func TestSecSlowSchemasAreEnded(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t, renderworker.Config{Memory: 256 * config.MiB, Timeout: time.Second})
+	needsLimits(t, pool)
+	definitions := `"a0": {"type": "object"}`
+	for i := range 60 {
+		definitions += fmt.Sprintf(`, "a%d": {"allOf": [{"$ref": "#/$defs/a%d"}, {"$ref": "#/$defs/a%d"}]}`, i+1, i, i)
+	}
+	_, err := render.Split{Others: pool}.Render(t.Context(), render.Input{
+		Files: files(map[string]string{render.SchemaFile: `{"$ref": "#/$defs/a60", "$defs": {` + definitions + `}}`}),
+		Steps: []renderstep.Step{{}},
+	})
+	if limit := new(render.LimitError); !errors.As(err, &limit) {
+		t.Errorf("got %.300v, want a limit", err)
+	}
+	mustBuild(t, pool, "a")
+}
