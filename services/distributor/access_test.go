@@ -95,9 +95,13 @@ var rights = map[string]right{
 	"FleetService/DeleteService":    {audience: people, request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
 	"FleetService/SyncService":      {audience: people, request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
 	"FleetService/PreviewService":   {audience: people, request: `{"name": "%s", "ref": {"branch": "next"}}`, name: "app", as: "none", answer: missing},
-	"FleetService/WatchFleet":       {audience: people, request: `{"service": "%s"}`, name: "app"},
-	"FleetService/CreateJoinToken":  {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
-	"FleetService/RevokeCluster":    {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
+	"FleetService/GetServicePlan":   {audience: people, request: `{"name": "%s"}`, name: "app"},
+	"FleetService/DownloadServiceBundle": {
+		audience: people, request: `{"service": "%s", "digest": "sha256:` + strings.Repeat("1", 64) + `"}`, name: "app", answer: "not_found BUNDLE_NOT_FOUND",
+	},
+	"FleetService/WatchFleet":      {audience: people, request: `{"service": "%s"}`, name: "app"},
+	"FleetService/CreateJoinToken": {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
+	"FleetService/RevokeCluster":   {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/CreateAccessToken": {
 		audience: everyone, request: `{}`, instead: map[string]string{ // or it would never end
 			"admin's access token": denied, "access token of a person without a binding": denied,

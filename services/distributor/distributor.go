@@ -179,7 +179,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		People: people.Deps{
-			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, History: store, Grants: store,
+			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, History: store, Grants: store, Bundles: cache,
 			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL,
 		},

@@ -4,7 +4,10 @@
 package command_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -24,8 +27,11 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/render/renderworker"
+	"github.com/leatdev/leat/services/gitcache/worktree"
 )
 
 func TestMain(m *testing.M) {
@@ -64,10 +70,50 @@ func TestScripts(t *testing.T) {
 			"cluster": putCluster,
 			"history": putHistory,
 			"mode":    checkMode,
+			"plan":    putPlan,
 			"tunnel":  setTunnel,
 		},
 		RequireExplicitExec: true,
 	})
+}
+
+// putPlan has the hub deliver a folder for a service: plan NAME DIR [broken|empty]. A broken hub
+// delivers other bytes than the digest says.
+func putPlan(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: plan NAME DIR [broken|empty]")
+	}
+	state := strings.Join(args[2:], "")
+	content, err := worktree.Read(context.Background(), ts.MkAbs(args[1]), &typev1.Source{})
+	ts.Check(err)
+	plain, err := io.ReadAll(content.Tar)
+	ts.Check(errors.Join(err, content.Tar.Close()))
+	var packed bytes.Buffer
+	w, err := bundle.Compress(&packed)
+	ts.Check(err)
+	_, err = w.Write(plain)
+	ts.Check(errors.Join(err, w.Close()))
+	sum := digest.FromBytes(plain).String()
+	if state == "broken" {
+		sum = digest.FromBytes([]byte("other bytes")).String()
+	}
+	planned := &fleetv1.GetServicePlanResponse{
+		Cluster: "eu-1", KubernetesVersion: "v1.34.2", Installed: true,
+		Facts: &typev1.ClusterFacts{Labels: map[string]string{"region": "eu"}},
+		Service: &distributorv1.PlanService{
+			Name: args[0], Apply: &distributorv1.ApplySpec{
+				Namespace: "web", Render: []*typev1.RenderStep{{Renderer: &typev1.RenderStep_Jsonnet{
+					Jsonnet: &typev1.JsonnetStep{Arguments: map[string]string{"tag": "${TAG}"}},
+				}}},
+			},
+			Bundles: []*distributorv1.PlanBundle{{Digest: sum, Commit: fleettest.Commit, Version: "v1.4.2", Repository: "deploy", Path: "shop"}},
+		},
+		Config: &fleetv1.ServiceConfig{Values: map[string]string{"TAG": "v1"}, Secrets: map[string]string{"PASSWORD": ""}},
+	}
+	if state == "empty" {
+		planned.Service.Bundles = nil
+	}
+	ts.Value(hubKey{}).(*fleettest.Hub).PutPlan(planned, map[string][]byte{sum: packed.Bytes()})
 }
 
 // putService stores a service in a state: service NAME

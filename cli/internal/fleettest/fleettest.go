@@ -57,6 +57,7 @@ type Hub struct {
 
 	apiTokens []*fleetv1.Token
 	history   map[string][]*fleetv1.Revision
+	plans     plans
 }
 
 // Start runs a hub until the test ends.
@@ -92,6 +93,7 @@ func New() *Hub {
 		tunnel:  "https://tunnel.example.com",
 		objects: map[string]*fleetv1.Document{},
 		history: map[string][]*fleetv1.Revision{},
+		plans:   plans{services: map[string]*fleetv1.GetServicePlanResponse{}, bundles: map[string][]byte{}},
 	}
 }
 

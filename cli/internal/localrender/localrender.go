@@ -5,8 +5,9 @@
 // bundles: the same selection of files, the same engine in the same worker processes, the same
 // limits.
 //
-// [FromFolder] and [FromDocument] make a [Service] of what a person gives, and [Service.Render]
-// renders it. Nothing asks a hub or a cluster.
+// [FromFolder] and [FromDocument] make a [Service] of what a person gives, [FromPlan] one of what a hub
+// delivers, and [Service.Render] renders it. Nothing but the given Download asks a hub, and nothing a
+// cluster.
 package localrender
 
 import (
@@ -26,6 +27,8 @@ type Source struct {
 	Root  string
 	Wire  *typev1.Source
 	Mount string
+	// Bundle is the content, in place of the folder Root. Nil: there is none.
+	Bundle *Bundle
 }
 
 // Service is what is rendered. Nobody changes it while it is rendered.
@@ -40,6 +43,8 @@ type Service struct {
 	Tests string
 	// Variables are nil without a configuration.
 	Variables *render.Variables
+	// Placeholders are the keys of secrets that only the hub knows, sorted: see [Placeholder].
+	Placeholders []string
 	// Facts are what is known of the service and its cluster; Render adds the sources.
 	Facts     render.Facts
 	Installed bool
@@ -81,48 +86,80 @@ func (r Result) Mask(text string) string { return r.substitution.Mask(text) }
 // Render renders the service. Errors are those of render.Renderer, and *reason.Problem about the
 // content of folders.
 func (s Service) Render(ctx context.Context, engine render.Renderer, limits render.Limits) (Result, error) {
+	trees, err := s.Trees(ctx, limits)
+	if err != nil {
+		return Result{}, err
+	}
+	var result Result
+	if s.Variables != nil {
+		result.substitution = render.NewSubstitution(*s.Variables)
+	}
+	for i, tree := range trees {
+		in := tree.Input
+		in.Variables, in.Facts, in.Installed = s.Variables, s.facts(), s.Installed
+		if i == 0 && s.Tests != "" {
+			in.Except = path.Join(in.Folder, s.Tests)
+		}
+		made := len(result.Objects)
+		if err := result.add(ctx, engine, in); err != nil {
+			return Result{}, s.within(s.Sources[tree.first], err)
+		}
+		if len(trees) > 1 {
+			for i := range result.Objects[made:] {
+				result.Objects[made+i].Path += " of " + s.Sources[tree.first].origin()
+			}
+		}
+	}
+	return result, nil
+}
+
+// Tree is one tree of the service's files, and what is done with it.
+type Tree struct {
+	// Input has files, folder and steps, and nothing of the service's configuration and facts.
+	Input render.Input
+	// Origin names the tree's source. Empty: the service has one tree.
+	Origin string
+
+	first int // the place of its first source among the service's
+}
+
+// Trees reads the service's files. Errors are those of Render.
+func (s Service) Trees(ctx context.Context, limits render.Limits) ([]Tree, error) {
 	var contents []render.Mounted
 	var places []render.SourcePlace
 	room := limits.WithDefaults()
 	for _, source := range s.Sources {
 		files, folder, err := source.read(ctx, room)
 		if err != nil {
-			return Result{}, s.within(source, err)
+			return nil, s.within(source, err)
 		}
 		room.Bytes = max(room.Bytes-files.Size(), 1) // zero is the default
 		contents = append(contents, render.Mounted{Files: files, Mount: source.Mount, Origin: source.origin()})
 		places = append(places, render.SourcePlace{Mount: source.Mount, Folder: folder})
-		s.Facts.Sources = append(s.Facts.Sources, render.SourceFacts{
-			Repository: source.Wire.GetRepository(), Path: source.Wire.GetPath(), Mount: source.Mount,
-		})
 	}
-	var result Result
-	if s.Variables != nil {
-		result.substitution = render.NewSubstitution(*s.Variables)
-	}
-	trees := render.Trees(places, s.Renderer, s.Steps)
-	for i, tree := range trees {
-		files, err := s.files(contents[tree.First:tree.First+tree.Count], limits)
+	var all []Tree
+	found := render.Trees(places, s.Renderer, s.Steps)
+	for _, t := range found {
+		files, err := s.files(contents[t.First:t.First+t.Count], limits)
 		if err != nil {
-			return Result{}, fmt.Errorf("put the sources together: %w", err)
+			return nil, fmt.Errorf("put the sources together: %w", err)
 		}
-		in := render.Input{
-			Files: files, Folder: tree.Folder, Steps: tree.Steps, Variables: s.Variables, Facts: s.Facts, Installed: s.Installed,
+		tree := Tree{first: t.First, Input: render.Input{Files: files, Folder: t.Folder, Steps: t.Steps}}
+		if len(found) > 1 {
+			tree.Origin = s.Sources[t.First].origin()
 		}
-		if i == 0 && s.Tests != "" {
-			in.Except = path.Join(tree.Folder, s.Tests)
-		}
-		made := len(result.Objects)
-		if err := result.add(ctx, engine, in); err != nil {
-			return Result{}, s.within(s.Sources[tree.First], err)
-		}
-		if len(trees) > 1 {
-			for i := range result.Objects[made:] {
-				result.Objects[made+i].Path += " of " + s.Sources[tree.First].origin()
-			}
-		}
+		all = append(all, tree)
 	}
-	return result, nil
+	return all, nil
+}
+
+// facts returns what templates may know of the service.
+func (s Service) facts() render.Facts {
+	facts := s.Facts
+	for _, source := range s.Sources {
+		facts.Sources = append(facts.Sources, source.facts())
+	}
+	return facts
 }
 
 // within adds to an error which source it is about, if the service has several.
@@ -136,8 +173,20 @@ func (s Service) within(source Source, err error) error {
 // origin names the source in messages.
 func (s Source) origin() string { return "repository " + s.Wire.GetRepository() }
 
+// facts returns what templates may know of the source.
+func (s Source) facts() render.SourceFacts {
+	if s.Bundle != nil {
+		return s.Bundle.Facts
+	}
+	return render.SourceFacts{Repository: s.Wire.GetRepository(), Path: s.Wire.GetPath(), Mount: s.Mount}
+}
+
 // read returns the files of a source, and the folder of its path among them.
 func (s Source) read(ctx context.Context, limits render.Limits) (*render.Files, string, error) {
+	if s.Bundle != nil {
+		files, err := s.Bundle.read(ctx, limits)
+		return files, s.Bundle.Folder, err
+	}
 	content, err := worktree.Read(ctx, s.Root, s.Wire)
 	if err != nil {
 		return nil, "", err

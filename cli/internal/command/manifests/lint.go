@@ -26,7 +26,7 @@ import (
 func Lint(s *session.Session) *cobra.Command {
 	l := linter{input: input{session: s}, format: asText}
 	cmd := &cobra.Command{
-		Use:   "lint DIR | lint -f FILE [service/NAME] --source REPOSITORY=DIR",
+		Use:   "lint DIR | lint service/NAME | lint -f FILE [service/NAME] --source REPOSITORY=DIR",
 		Short: "Check the objects that a folder or a service makes",
 		Long: `Check the objects that a folder or a service makes against a version of Kubernetes: unknown fields, values of a wrong type,
 items of a list with equal keys, and APIs that this version does not have any more, not yet, or only as deprecated ones.
@@ -40,7 +40,8 @@ not checked: leat diff asks the cluster's API server for those.
 The exit code is 1 if there is an error, with --strict also if there is a warning.`,
 		Example: `  leat lint deploy/
   leat lint charts/web --values values/prod.yaml --kube-version 1.34 --strict
-  leat lint -f service.yaml --source deploy=. -o json`,
+  leat lint -f service.yaml --source deploy=. -o json
+  leat lint service/shop --kube-version 1.36`,
 		RunE: func(cmd *cobra.Command, args []string) error { return s.Fail(l.run(cmd.Context(), args)) },
 	}
 	l.bind(cmd)
@@ -57,11 +58,11 @@ type linter struct {
 }
 
 func (l *linter) run(ctx context.Context, args []string) error {
-	at, err := l.kubeVersion()
+	result, err := l.render(ctx, args)
 	if err != nil {
 		return err
 	}
-	result, err := l.render(ctx, args)
+	at, err := l.kubeVersion() // a service of a hub has its cluster's
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests holds the commands that work on manifests of this machine, without a hub and
-// without a cluster.
+// Package manifests holds the commands that render manifests on this machine: those that lie here,
+// without a hub and without a cluster, and those of a service as its hub delivers them.
 package manifests
 
 import (
@@ -37,7 +37,7 @@ type input struct {
 	root, namespace, releaseName string
 	values, set                  []string
 	config, secrets              []string
-	version                      string
+	version, facts               string
 	apiVersions                  []string
 	installed                    bool
 }
@@ -51,7 +51,11 @@ Like every source it is only that folder; --root adds a folder around it, such a
 its sources; it may be checked out at any commit, because refs are not looked at. Where the files hold several services,
 service/NAME chooses one. The document of its cluster, if there is one, gives the labels that charts can read.
 
-Nothing asks a hub or a cluster, and nothing is fetched. The function lookup returns nothing.`
+service/NAME without -f is a service of the hub, with the content that the hub delivers to its cluster now, and the facts
+that the hub knows of that cluster. It needs the rights of an administrator, as leat get service/NAME -o yaml does. The hub
+does not show secrets: without --secret KEY=VALUE each is rendered as SECRET_KEY.
+
+Otherwise nothing asks a hub or a cluster, and nothing is fetched. The function lookup returns nothing.`
 
 // bind adds the flags.
 func (in *input) bind(cmd *cobra.Command) {
@@ -66,6 +70,7 @@ func (in *input) bind(cmd *cobra.Command) {
 	flags.StringArrayVar(&in.config, "config", nil, "KEY=VALUE: a variable of the configuration, for ${KEY}")
 	flags.StringArrayVar(&in.secrets, "secret", nil, "KEY=VALUE: a secret of the configuration; KEY=- reads it from the standard input")
 	flags.StringVar(&in.version, "kube-version", "", "version of Kubernetes (default "+kubeapi.Newest.String()+", the newest that leat knows)")
+	flags.StringVar(&in.facts, "facts", "", "YAML file with facts of the cluster: name, labels, annotations, kubernetesVersion, apiVersions")
 	flags.StringSliceVar(&in.apiVersions, "api-versions", nil, "further APIs of the cluster that charts see, such as monitoring.coreos.com/v1/ServiceMonitor")
 	flags.BoolVar(&in.installed, "installed", false, "render as for a service that was applied before: an upgrade, for charts")
 	cmd.Args = cobra.MaximumNArgs(1)
@@ -84,7 +89,26 @@ func (in *input) kubeVersion() (kubeapi.Version, error) {
 }
 
 // service returns what the arguments describe.
-func (in *input) service(args []string) (localrender.Service, error) {
+func (in *input) service(ctx context.Context, args []string) (s localrender.Service, err error) {
+	name, isHubs := "", false
+	if len(in.files) == 0 && len(args) > 0 {
+		if name, isHubs, err = serviceName(args[0]); err != nil {
+			return s, err
+		}
+	}
+	if isHubs {
+		s, err = in.fromHub(ctx, name)
+	} else {
+		s, err = in.fromFiles(args)
+	}
+	if err != nil {
+		return s, err
+	}
+	return s, in.addFacts(&s.Facts.Cluster)
+}
+
+// fromFiles returns what the arguments describe that lies on this machine.
+func (in *input) fromFiles(args []string) (localrender.Service, error) {
 	settings, err := in.settings()
 	if err != nil {
 		return localrender.Service{}, err
@@ -93,7 +117,7 @@ func (in *input) service(args []string) (localrender.Service, error) {
 		return in.fromDocument(args, settings)
 	}
 	if len(args) == 0 {
-		return localrender.Service{}, failure.Usage("nothing to read: give DIR, or -f FILE with --source REPOSITORY=DIR")
+		return localrender.Service{}, failure.Usage("nothing to read: give DIR, or -f FILE with --source REPOSITORY=DIR, or service/NAME")
 	}
 	if len(in.sources) > 0 {
 		return localrender.Service{}, failure.Usage("--source needs -f")
@@ -248,9 +272,12 @@ func pairs(flag string, texts []string) (map[string]string, error) {
 
 // render renders the input. It writes warnings to the standard error.
 func (in *input) render(ctx context.Context, args []string) (localrender.Result, error) {
-	service, err := in.service(args)
+	service, err := in.service(ctx, args)
 	if err != nil {
 		return localrender.Result{}, failed(err)
+	}
+	if _, err := io.WriteString(in.session.Err, noticeOf(service.Placeholders)); err != nil {
+		return localrender.Result{}, err
 	}
 	limits := render.LimitsWithin(renderworker.Container())
 	workers := renderworker.NewPool(renderworker.Config{}, limits)

@@ -24,7 +24,7 @@ import (
 func Render(s *session.Session) *cobra.Command {
 	r := renderer{input: input{session: s}, format: asYAML}
 	cmd := &cobra.Command{
-		Use:   "render DIR | render -f FILE [service/NAME] --source REPOSITORY=DIR",
+		Use:   "render DIR | render service/NAME | render -f FILE [service/NAME] --source REPOSITORY=DIR",
 		Short: "Print the objects that a folder or a service makes",
 		Long: `Print the objects that a folder or a service makes, rendered on this machine with the engine of the agents.
 
@@ -38,7 +38,8 @@ are printed where the manifests use them, and are masked in errors and warnings.
   leat render overlays/prod --root . --config TAG=v1.4.0
   leat render charts/web --values ../values/prod.yaml --set image.tag=v1.4.0 --kube-version 1.34
   pass show shop/db | leat render deploy/ --secret DB_PASSWORD=- -o name
-  leat render -f service.yaml --source charts=../charts --source deploy=.`,
+  leat render -f service.yaml --source charts=../charts --source deploy=.
+  leat render service/shop --secret DB_PASSWORD=example`,
 		RunE: func(cmd *cobra.Command, args []string) error { return s.Fail(r.run(cmd.Context(), args)) },
 	}
 	r.bind(cmd)

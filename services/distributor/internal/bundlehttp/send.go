@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/encodings"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -29,7 +30,7 @@ func (h *handler) send(w http.ResponseWriter, r *http.Request, wanted plan.Bundl
 	}
 	content, err := h.open(r, wanted, f)
 	if err != nil {
-		return errorOf(err)
+		return wire.BundleError(err)
 	}
 	defer func() { _ = content.Close() }()
 	header.Set("Content-Type", f.mediaType())

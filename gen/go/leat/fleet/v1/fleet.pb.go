@@ -2120,6 +2120,246 @@ func (x *PreviewServiceResponse) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+// GetServicePlanRequest names the service.
+type GetServicePlanRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's name. Required.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetServicePlanRequest) Reset() {
+	*x = GetServicePlanRequest{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetServicePlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetServicePlanRequest) ProtoMessage() {}
+
+func (x *GetServicePlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetServicePlanRequest.ProtoReflect.Descriptor instead.
+func (*GetServicePlanRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *GetServicePlanRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// GetServicePlanResponse is what the hub delivers for a service, but its secrets.
+type GetServicePlanResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's cluster.
+	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The service's entry in the plan. It has no bundles while a source was never resolved, and while
+	// the cluster's agent does not support what the service needs.
+	Service *v11.PlanService `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
+	// What the hub knows of the cluster. Unset means nothing.
+	Facts *v1.ClusterFacts `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	// Version of the cluster's API server as its agent last reported it. Empty if it never did.
+	KubernetesVersion string `protobuf:"bytes,4,opt,name=kubernetes_version,json=kubernetesVersion,proto3" json:"kubernetes_version,omitempty"`
+	// The service's configuration: its values, and the keys of its secrets. Unset: it has none.
+	Config *ServiceConfig `protobuf:"bytes,5,opt,name=config,proto3" json:"config,omitempty"`
+	// The agent reports that it has applied the service completely before.
+	Installed     bool `protobuf:"varint,6,opt,name=installed,proto3" json:"installed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetServicePlanResponse) Reset() {
+	*x = GetServicePlanResponse{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetServicePlanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetServicePlanResponse) ProtoMessage() {}
+
+func (x *GetServicePlanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetServicePlanResponse.ProtoReflect.Descriptor instead.
+func (*GetServicePlanResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *GetServicePlanResponse) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *GetServicePlanResponse) GetService() *v11.PlanService {
+	if x != nil {
+		return x.Service
+	}
+	return nil
+}
+
+func (x *GetServicePlanResponse) GetFacts() *v1.ClusterFacts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+func (x *GetServicePlanResponse) GetKubernetesVersion() string {
+	if x != nil {
+		return x.KubernetesVersion
+	}
+	return ""
+}
+
+func (x *GetServicePlanResponse) GetConfig() *ServiceConfig {
+	if x != nil {
+		return x.Config
+	}
+	return nil
+}
+
+func (x *GetServicePlanResponse) GetInstalled() bool {
+	if x != nil {
+		return x.Installed
+	}
+	return false
+}
+
+// DownloadServiceBundleRequest names the bundle.
+type DownloadServiceBundleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The service's name. Required.
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// The digest, as GetServicePlan returns it. Required.
+	Digest        string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DownloadServiceBundleRequest) Reset() {
+	*x = DownloadServiceBundleRequest{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DownloadServiceBundleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DownloadServiceBundleRequest) ProtoMessage() {}
+
+func (x *DownloadServiceBundleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DownloadServiceBundleRequest.ProtoReflect.Descriptor instead.
+func (*DownloadServiceBundleRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *DownloadServiceBundleRequest) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *DownloadServiceBundleRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+// DownloadServiceBundleResponse is a part of the bundle. The receiver compares the digest of the
+// whole, uncompressed, with the one that it asked for.
+type DownloadServiceBundleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The next bytes of the bundle, at most 256 KiB.
+	Chunk         []byte `protobuf:"bytes,1,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DownloadServiceBundleResponse) Reset() {
+	*x = DownloadServiceBundleResponse{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DownloadServiceBundleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DownloadServiceBundleResponse) ProtoMessage() {}
+
+func (x *DownloadServiceBundleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DownloadServiceBundleResponse.ProtoReflect.Descriptor instead.
+func (*DownloadServiceBundleResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *DownloadServiceBundleResponse) GetChunk() []byte {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
 // ListRevisionsRequest names the service.
 type ListRevisionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2133,7 +2373,7 @@ type ListRevisionsRequest struct {
 
 func (x *ListRevisionsRequest) Reset() {
 	*x = ListRevisionsRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2385,7 @@ func (x *ListRevisionsRequest) String() string {
 func (*ListRevisionsRequest) ProtoMessage() {}
 
 func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2398,7 @@ func (x *ListRevisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRevisionsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{40}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListRevisionsRequest) GetService() string {
@@ -2188,7 +2428,7 @@ type ListRevisionsResponse struct {
 
 func (x *ListRevisionsResponse) Reset() {
 	*x = ListRevisionsResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2440,7 @@ func (x *ListRevisionsResponse) String() string {
 func (*ListRevisionsResponse) ProtoMessage() {}
 
 func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2453,7 @@ func (x *ListRevisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRevisionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRevisionsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{41}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListRevisionsResponse) GetRevisions() []*Revision {
@@ -2241,7 +2481,7 @@ type WatchFleetRequest struct {
 
 func (x *WatchFleetRequest) Reset() {
 	*x = WatchFleetRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2493,7 @@ func (x *WatchFleetRequest) String() string {
 func (*WatchFleetRequest) ProtoMessage() {}
 
 func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2506,7 @@ func (x *WatchFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetRequest.ProtoReflect.Descriptor instead.
 func (*WatchFleetRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{42}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *WatchFleetRequest) GetService() string {
@@ -2291,7 +2531,7 @@ type WatchFleetResponse struct {
 
 func (x *WatchFleetResponse) Reset() {
 	*x = WatchFleetResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2543,7 @@ func (x *WatchFleetResponse) String() string {
 func (*WatchFleetResponse) ProtoMessage() {}
 
 func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2556,7 @@ func (x *WatchFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFleetResponse.ProtoReflect.Descriptor instead.
 func (*WatchFleetResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{43}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WatchFleetResponse) GetDocument() *Document {
@@ -2351,7 +2591,7 @@ type CreateJoinTokenRequest struct {
 
 func (x *CreateJoinTokenRequest) Reset() {
 	*x = CreateJoinTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2603,7 @@ func (x *CreateJoinTokenRequest) String() string {
 func (*CreateJoinTokenRequest) ProtoMessage() {}
 
 func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2616,7 @@ func (x *CreateJoinTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{44}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CreateJoinTokenRequest) GetCluster() string {
@@ -2402,7 +2642,7 @@ type CreateJoinTokenResponse struct {
 
 func (x *CreateJoinTokenResponse) Reset() {
 	*x = CreateJoinTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2414,7 +2654,7 @@ func (x *CreateJoinTokenResponse) String() string {
 func (*CreateJoinTokenResponse) ProtoMessage() {}
 
 func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2427,7 +2667,7 @@ func (x *CreateJoinTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateJoinTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateJoinTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{45}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CreateJoinTokenResponse) GetJoinToken() string {
@@ -2462,7 +2702,7 @@ type RevokeClusterRequest struct {
 
 func (x *RevokeClusterRequest) Reset() {
 	*x = RevokeClusterRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2714,7 @@ func (x *RevokeClusterRequest) String() string {
 func (*RevokeClusterRequest) ProtoMessage() {}
 
 func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[46]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2727,7 @@ func (x *RevokeClusterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterRequest.ProtoReflect.Descriptor instead.
 func (*RevokeClusterRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{46}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RevokeClusterRequest) GetCluster() string {
@@ -2506,7 +2746,7 @@ type RevokeClusterResponse struct {
 
 func (x *RevokeClusterResponse) Reset() {
 	*x = RevokeClusterResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +2758,7 @@ func (x *RevokeClusterResponse) String() string {
 func (*RevokeClusterResponse) ProtoMessage() {}
 
 func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[47]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +2771,7 @@ func (x *RevokeClusterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeClusterResponse.ProtoReflect.Descriptor instead.
 func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{47}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{51}
 }
 
 // CreateAccessTokenRequest names the receiver of the token. The caller is identified by its API
@@ -2547,7 +2787,7 @@ type CreateAccessTokenRequest struct {
 
 func (x *CreateAccessTokenRequest) Reset() {
 	*x = CreateAccessTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[48]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2799,7 @@ func (x *CreateAccessTokenRequest) String() string {
 func (*CreateAccessTokenRequest) ProtoMessage() {}
 
 func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[48]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2812,7 @@ func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{48}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CreateAccessTokenRequest) GetAudience() string {
@@ -2595,7 +2835,7 @@ type CreateAccessTokenResponse struct {
 
 func (x *CreateAccessTokenResponse) Reset() {
 	*x = CreateAccessTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[49]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +2847,7 @@ func (x *CreateAccessTokenResponse) String() string {
 func (*CreateAccessTokenResponse) ProtoMessage() {}
 
 func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[49]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +2860,7 @@ func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{49}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CreateAccessTokenResponse) GetAccessToken() string {
@@ -2641,7 +2881,7 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -2755,7 +2995,21 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12:\n" +
 	"\aservice\x18\x02 \x01(\v2 .leat.distributor.v1.PlanServiceR\aservice\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"X\n" +
+	"expireTime\"+\n" +
+	"\x15GetServicePlanRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xa3\x02\n" +
+	"\x16GetServicePlanResponse\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12:\n" +
+	"\aservice\x18\x02 \x01(\v2 .leat.distributor.v1.PlanServiceR\aservice\x120\n" +
+	"\x05facts\x18\x03 \x01(\v2\x1a.leat.type.v1.ClusterFactsR\x05facts\x12-\n" +
+	"\x12kubernetes_version\x18\x04 \x01(\tR\x11kubernetesVersion\x124\n" +
+	"\x06config\x18\x05 \x01(\v2\x1c.leat.fleet.v1.ServiceConfigR\x06config\x12\x1c\n" +
+	"\tinstalled\x18\x06 \x01(\bR\tinstalled\"P\n" +
+	"\x1cDownloadServiceBundleRequest\x12\x18\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"5\n" +
+	"\x1dDownloadServiceBundleResponse\x12\x14\n" +
+	"\x05chunk\x18\x01 \x01(\fR\x05chunk\"X\n" +
 	"\x14ListRevisionsRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12&\n" +
 	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"v\n" +
@@ -2789,7 +3043,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xff\x1b\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xde\x1d\n" +
 	"\fFleetService\x12_\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\x03\x90\x02\x01\x12G\n" +
 	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x03\x90\x02\x02\x12Z\n" +
@@ -2811,7 +3065,9 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\rUpdateService\x12#.leat.fleet.v1.UpdateServiceRequest\x1a$.leat.fleet.v1.UpdateServiceResponse\x12Z\n" +
 	"\rDeleteService\x12#.leat.fleet.v1.DeleteServiceRequest\x1a$.leat.fleet.v1.DeleteServiceResponse\x12T\n" +
 	"\vSyncService\x12!.leat.fleet.v1.SyncServiceRequest\x1a\".leat.fleet.v1.SyncServiceResponse\x12]\n" +
-	"\x0ePreviewService\x12$.leat.fleet.v1.PreviewServiceRequest\x1a%.leat.fleet.v1.PreviewServiceResponse\x12_\n" +
+	"\x0ePreviewService\x12$.leat.fleet.v1.PreviewServiceRequest\x1a%.leat.fleet.v1.PreviewServiceResponse\x12b\n" +
+	"\x0eGetServicePlan\x12$.leat.fleet.v1.GetServicePlanRequest\x1a%.leat.fleet.v1.GetServicePlanResponse\"\x03\x90\x02\x01\x12y\n" +
+	"\x15DownloadServiceBundle\x12+.leat.fleet.v1.DownloadServiceBundleRequest\x1a,.leat.fleet.v1.DownloadServiceBundleResponse\"\x03\x90\x02\x010\x01\x12_\n" +
 	"\rListRevisions\x12#.leat.fleet.v1.ListRevisionsRequest\x1a$.leat.fleet.v1.ListRevisionsResponse\"\x03\x90\x02\x01\x12X\n" +
 	"\n" +
 	"WatchFleet\x12 .leat.fleet.v1.WatchFleetRequest\x1a!.leat.fleet.v1.WatchFleetResponse\"\x03\x90\x02\x010\x01\x12`\n" +
@@ -2852,220 +3108,233 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
-	(ApplyAction)(0),                    // 0: leat.fleet.v1.ApplyAction
-	(*GetServerInfoRequest)(nil),        // 1: leat.fleet.v1.GetServerInfoRequest
-	(*GetServerInfoResponse)(nil),       // 2: leat.fleet.v1.GetServerInfoResponse
-	(*Document)(nil),                    // 3: leat.fleet.v1.Document
-	(*ApplyRequest)(nil),                // 4: leat.fleet.v1.ApplyRequest
-	(*ApplyResponse)(nil),               // 5: leat.fleet.v1.ApplyResponse
-	(*ApplyOutcome)(nil),                // 6: leat.fleet.v1.ApplyOutcome
-	(*CreateClusterRequest)(nil),        // 7: leat.fleet.v1.CreateClusterRequest
-	(*CreateClusterResponse)(nil),       // 8: leat.fleet.v1.CreateClusterResponse
-	(*GetClusterRequest)(nil),           // 9: leat.fleet.v1.GetClusterRequest
-	(*GetClusterResponse)(nil),          // 10: leat.fleet.v1.GetClusterResponse
-	(*ListClustersRequest)(nil),         // 11: leat.fleet.v1.ListClustersRequest
-	(*ListClustersResponse)(nil),        // 12: leat.fleet.v1.ListClustersResponse
-	(*UpdateClusterRequest)(nil),        // 13: leat.fleet.v1.UpdateClusterRequest
-	(*UpdateClusterResponse)(nil),       // 14: leat.fleet.v1.UpdateClusterResponse
-	(*DeleteClusterRequest)(nil),        // 15: leat.fleet.v1.DeleteClusterRequest
-	(*DeleteClusterResponse)(nil),       // 16: leat.fleet.v1.DeleteClusterResponse
-	(*CreateRepositoryRequest)(nil),     // 17: leat.fleet.v1.CreateRepositoryRequest
-	(*CreateRepositoryResponse)(nil),    // 18: leat.fleet.v1.CreateRepositoryResponse
-	(*GetRepositoryRequest)(nil),        // 19: leat.fleet.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),       // 20: leat.fleet.v1.GetRepositoryResponse
-	(*ListRepositoriesRequest)(nil),     // 21: leat.fleet.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),    // 22: leat.fleet.v1.ListRepositoriesResponse
-	(*UpdateRepositoryRequest)(nil),     // 23: leat.fleet.v1.UpdateRepositoryRequest
-	(*UpdateRepositoryResponse)(nil),    // 24: leat.fleet.v1.UpdateRepositoryResponse
-	(*DeleteRepositoryRequest)(nil),     // 25: leat.fleet.v1.DeleteRepositoryRequest
-	(*DeleteRepositoryResponse)(nil),    // 26: leat.fleet.v1.DeleteRepositoryResponse
-	(*CreateServiceRequest)(nil),        // 27: leat.fleet.v1.CreateServiceRequest
-	(*CreateServiceResponse)(nil),       // 28: leat.fleet.v1.CreateServiceResponse
-	(*GetServiceRequest)(nil),           // 29: leat.fleet.v1.GetServiceRequest
-	(*GetServiceResponse)(nil),          // 30: leat.fleet.v1.GetServiceResponse
-	(*ListServicesRequest)(nil),         // 31: leat.fleet.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),        // 32: leat.fleet.v1.ListServicesResponse
-	(*UpdateServiceRequest)(nil),        // 33: leat.fleet.v1.UpdateServiceRequest
-	(*UpdateServiceResponse)(nil),       // 34: leat.fleet.v1.UpdateServiceResponse
-	(*DeleteServiceRequest)(nil),        // 35: leat.fleet.v1.DeleteServiceRequest
-	(*DeleteServiceResponse)(nil),       // 36: leat.fleet.v1.DeleteServiceResponse
-	(*SyncServiceRequest)(nil),          // 37: leat.fleet.v1.SyncServiceRequest
-	(*SyncServiceResponse)(nil),         // 38: leat.fleet.v1.SyncServiceResponse
-	(*PreviewServiceRequest)(nil),       // 39: leat.fleet.v1.PreviewServiceRequest
-	(*PreviewServiceResponse)(nil),      // 40: leat.fleet.v1.PreviewServiceResponse
-	(*ListRevisionsRequest)(nil),        // 41: leat.fleet.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),       // 42: leat.fleet.v1.ListRevisionsResponse
-	(*WatchFleetRequest)(nil),           // 43: leat.fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),          // 44: leat.fleet.v1.WatchFleetResponse
-	(*CreateJoinTokenRequest)(nil),      // 45: leat.fleet.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil),     // 46: leat.fleet.v1.CreateJoinTokenResponse
-	(*RevokeClusterRequest)(nil),        // 47: leat.fleet.v1.RevokeClusterRequest
-	(*RevokeClusterResponse)(nil),       // 48: leat.fleet.v1.RevokeClusterResponse
-	(*CreateAccessTokenRequest)(nil),    // 49: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil),   // 50: leat.fleet.v1.CreateAccessTokenResponse
-	(*Cluster)(nil),                     // 51: leat.fleet.v1.Cluster
-	(*Repository)(nil),                  // 52: leat.fleet.v1.Repository
-	(*Service)(nil),                     // 53: leat.fleet.v1.Service
-	(*User)(nil),                        // 54: leat.fleet.v1.User
-	(*AccessBinding)(nil),               // 55: leat.fleet.v1.AccessBinding
-	(*v1.Page)(nil),                     // 56: leat.type.v1.Page
-	(*v1.Problem)(nil),                  // 57: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                   // 58: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),             // 59: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),       // 60: google.protobuf.Timestamp
-	(*Revision)(nil),                    // 61: leat.fleet.v1.Revision
-	(*CreateUserRequest)(nil),           // 62: leat.fleet.v1.CreateUserRequest
-	(*GetUserRequest)(nil),              // 63: leat.fleet.v1.GetUserRequest
-	(*ListUsersRequest)(nil),            // 64: leat.fleet.v1.ListUsersRequest
-	(*UpdateUserRequest)(nil),           // 65: leat.fleet.v1.UpdateUserRequest
-	(*DeleteUserRequest)(nil),           // 66: leat.fleet.v1.DeleteUserRequest
-	(*CreateTokenRequest)(nil),          // 67: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),           // 68: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),          // 69: leat.fleet.v1.DeleteTokenRequest
-	(*CreateAccessBindingRequest)(nil),  // 70: leat.fleet.v1.CreateAccessBindingRequest
-	(*GetAccessBindingRequest)(nil),     // 71: leat.fleet.v1.GetAccessBindingRequest
-	(*ListAccessBindingsRequest)(nil),   // 72: leat.fleet.v1.ListAccessBindingsRequest
-	(*UpdateAccessBindingRequest)(nil),  // 73: leat.fleet.v1.UpdateAccessBindingRequest
-	(*DeleteAccessBindingRequest)(nil),  // 74: leat.fleet.v1.DeleteAccessBindingRequest
-	(*ReviewAccessRequest)(nil),         // 75: leat.fleet.v1.ReviewAccessRequest
-	(*CreateUserResponse)(nil),          // 76: leat.fleet.v1.CreateUserResponse
-	(*GetUserResponse)(nil),             // 77: leat.fleet.v1.GetUserResponse
-	(*ListUsersResponse)(nil),           // 78: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserResponse)(nil),          // 79: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserResponse)(nil),          // 80: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenResponse)(nil),         // 81: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),          // 82: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),         // 83: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingResponse)(nil), // 84: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingResponse)(nil),    // 85: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsResponse)(nil),  // 86: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingResponse)(nil), // 87: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingResponse)(nil), // 88: leat.fleet.v1.DeleteAccessBindingResponse
-	(*ReviewAccessResponse)(nil),        // 89: leat.fleet.v1.ReviewAccessResponse
+	(ApplyAction)(0),                      // 0: leat.fleet.v1.ApplyAction
+	(*GetServerInfoRequest)(nil),          // 1: leat.fleet.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil),         // 2: leat.fleet.v1.GetServerInfoResponse
+	(*Document)(nil),                      // 3: leat.fleet.v1.Document
+	(*ApplyRequest)(nil),                  // 4: leat.fleet.v1.ApplyRequest
+	(*ApplyResponse)(nil),                 // 5: leat.fleet.v1.ApplyResponse
+	(*ApplyOutcome)(nil),                  // 6: leat.fleet.v1.ApplyOutcome
+	(*CreateClusterRequest)(nil),          // 7: leat.fleet.v1.CreateClusterRequest
+	(*CreateClusterResponse)(nil),         // 8: leat.fleet.v1.CreateClusterResponse
+	(*GetClusterRequest)(nil),             // 9: leat.fleet.v1.GetClusterRequest
+	(*GetClusterResponse)(nil),            // 10: leat.fleet.v1.GetClusterResponse
+	(*ListClustersRequest)(nil),           // 11: leat.fleet.v1.ListClustersRequest
+	(*ListClustersResponse)(nil),          // 12: leat.fleet.v1.ListClustersResponse
+	(*UpdateClusterRequest)(nil),          // 13: leat.fleet.v1.UpdateClusterRequest
+	(*UpdateClusterResponse)(nil),         // 14: leat.fleet.v1.UpdateClusterResponse
+	(*DeleteClusterRequest)(nil),          // 15: leat.fleet.v1.DeleteClusterRequest
+	(*DeleteClusterResponse)(nil),         // 16: leat.fleet.v1.DeleteClusterResponse
+	(*CreateRepositoryRequest)(nil),       // 17: leat.fleet.v1.CreateRepositoryRequest
+	(*CreateRepositoryResponse)(nil),      // 18: leat.fleet.v1.CreateRepositoryResponse
+	(*GetRepositoryRequest)(nil),          // 19: leat.fleet.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),         // 20: leat.fleet.v1.GetRepositoryResponse
+	(*ListRepositoriesRequest)(nil),       // 21: leat.fleet.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),      // 22: leat.fleet.v1.ListRepositoriesResponse
+	(*UpdateRepositoryRequest)(nil),       // 23: leat.fleet.v1.UpdateRepositoryRequest
+	(*UpdateRepositoryResponse)(nil),      // 24: leat.fleet.v1.UpdateRepositoryResponse
+	(*DeleteRepositoryRequest)(nil),       // 25: leat.fleet.v1.DeleteRepositoryRequest
+	(*DeleteRepositoryResponse)(nil),      // 26: leat.fleet.v1.DeleteRepositoryResponse
+	(*CreateServiceRequest)(nil),          // 27: leat.fleet.v1.CreateServiceRequest
+	(*CreateServiceResponse)(nil),         // 28: leat.fleet.v1.CreateServiceResponse
+	(*GetServiceRequest)(nil),             // 29: leat.fleet.v1.GetServiceRequest
+	(*GetServiceResponse)(nil),            // 30: leat.fleet.v1.GetServiceResponse
+	(*ListServicesRequest)(nil),           // 31: leat.fleet.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),          // 32: leat.fleet.v1.ListServicesResponse
+	(*UpdateServiceRequest)(nil),          // 33: leat.fleet.v1.UpdateServiceRequest
+	(*UpdateServiceResponse)(nil),         // 34: leat.fleet.v1.UpdateServiceResponse
+	(*DeleteServiceRequest)(nil),          // 35: leat.fleet.v1.DeleteServiceRequest
+	(*DeleteServiceResponse)(nil),         // 36: leat.fleet.v1.DeleteServiceResponse
+	(*SyncServiceRequest)(nil),            // 37: leat.fleet.v1.SyncServiceRequest
+	(*SyncServiceResponse)(nil),           // 38: leat.fleet.v1.SyncServiceResponse
+	(*PreviewServiceRequest)(nil),         // 39: leat.fleet.v1.PreviewServiceRequest
+	(*PreviewServiceResponse)(nil),        // 40: leat.fleet.v1.PreviewServiceResponse
+	(*GetServicePlanRequest)(nil),         // 41: leat.fleet.v1.GetServicePlanRequest
+	(*GetServicePlanResponse)(nil),        // 42: leat.fleet.v1.GetServicePlanResponse
+	(*DownloadServiceBundleRequest)(nil),  // 43: leat.fleet.v1.DownloadServiceBundleRequest
+	(*DownloadServiceBundleResponse)(nil), // 44: leat.fleet.v1.DownloadServiceBundleResponse
+	(*ListRevisionsRequest)(nil),          // 45: leat.fleet.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),         // 46: leat.fleet.v1.ListRevisionsResponse
+	(*WatchFleetRequest)(nil),             // 47: leat.fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),            // 48: leat.fleet.v1.WatchFleetResponse
+	(*CreateJoinTokenRequest)(nil),        // 49: leat.fleet.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil),       // 50: leat.fleet.v1.CreateJoinTokenResponse
+	(*RevokeClusterRequest)(nil),          // 51: leat.fleet.v1.RevokeClusterRequest
+	(*RevokeClusterResponse)(nil),         // 52: leat.fleet.v1.RevokeClusterResponse
+	(*CreateAccessTokenRequest)(nil),      // 53: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil),     // 54: leat.fleet.v1.CreateAccessTokenResponse
+	(*Cluster)(nil),                       // 55: leat.fleet.v1.Cluster
+	(*Repository)(nil),                    // 56: leat.fleet.v1.Repository
+	(*Service)(nil),                       // 57: leat.fleet.v1.Service
+	(*User)(nil),                          // 58: leat.fleet.v1.User
+	(*AccessBinding)(nil),                 // 59: leat.fleet.v1.AccessBinding
+	(*v1.Page)(nil),                       // 60: leat.type.v1.Page
+	(*v1.Problem)(nil),                    // 61: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                     // 62: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),               // 63: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),         // 64: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),               // 65: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                 // 66: leat.fleet.v1.ServiceConfig
+	(*Revision)(nil),                      // 67: leat.fleet.v1.Revision
+	(*CreateUserRequest)(nil),             // 68: leat.fleet.v1.CreateUserRequest
+	(*GetUserRequest)(nil),                // 69: leat.fleet.v1.GetUserRequest
+	(*ListUsersRequest)(nil),              // 70: leat.fleet.v1.ListUsersRequest
+	(*UpdateUserRequest)(nil),             // 71: leat.fleet.v1.UpdateUserRequest
+	(*DeleteUserRequest)(nil),             // 72: leat.fleet.v1.DeleteUserRequest
+	(*CreateTokenRequest)(nil),            // 73: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),             // 74: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),            // 75: leat.fleet.v1.DeleteTokenRequest
+	(*CreateAccessBindingRequest)(nil),    // 76: leat.fleet.v1.CreateAccessBindingRequest
+	(*GetAccessBindingRequest)(nil),       // 77: leat.fleet.v1.GetAccessBindingRequest
+	(*ListAccessBindingsRequest)(nil),     // 78: leat.fleet.v1.ListAccessBindingsRequest
+	(*UpdateAccessBindingRequest)(nil),    // 79: leat.fleet.v1.UpdateAccessBindingRequest
+	(*DeleteAccessBindingRequest)(nil),    // 80: leat.fleet.v1.DeleteAccessBindingRequest
+	(*ReviewAccessRequest)(nil),           // 81: leat.fleet.v1.ReviewAccessRequest
+	(*CreateUserResponse)(nil),            // 82: leat.fleet.v1.CreateUserResponse
+	(*GetUserResponse)(nil),               // 83: leat.fleet.v1.GetUserResponse
+	(*ListUsersResponse)(nil),             // 84: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserResponse)(nil),            // 85: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserResponse)(nil),            // 86: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenResponse)(nil),           // 87: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),            // 88: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),           // 89: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingResponse)(nil),   // 90: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingResponse)(nil),      // 91: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsResponse)(nil),    // 92: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingResponse)(nil),   // 93: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingResponse)(nil),   // 94: leat.fleet.v1.DeleteAccessBindingResponse
+	(*ReviewAccessResponse)(nil),          // 95: leat.fleet.v1.ReviewAccessResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
-	51, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
-	52, // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
-	53, // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
-	54, // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
-	55, // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	55, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
+	56, // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
+	57, // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
+	58, // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
+	59, // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
 	3,  // 5: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
 	6,  // 6: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
 	0,  // 7: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
 	3,  // 8: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	51, // 9: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	51, // 10: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	51, // 11: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	56, // 12: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	51, // 13: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	51, // 14: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	51, // 15: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	52, // 16: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	52, // 17: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	52, // 18: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	56, // 19: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	52, // 20: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	52, // 21: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	52, // 22: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	53, // 23: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	53, // 24: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	53, // 25: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	56, // 26: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	53, // 27: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	53, // 28: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	53, // 29: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	57, // 30: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	58, // 31: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	59, // 32: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	60, // 33: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	56, // 34: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	61, // 35: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	3,  // 36: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	60, // 37: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	60, // 38: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 39: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,  // 40: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,  // 41: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,  // 42: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11, // 43: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13, // 44: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15, // 45: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17, // 46: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19, // 47: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21, // 48: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23, // 49: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25, // 50: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27, // 51: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29, // 52: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31, // 53: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33, // 54: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35, // 55: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37, // 56: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39, // 57: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	41, // 58: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	43, // 59: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	45, // 60: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	47, // 61: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	49, // 62: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	62, // 63: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
-	63, // 64: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
-	64, // 65: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
-	65, // 66: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
-	66, // 67: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
-	67, // 68: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	68, // 69: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	69, // 70: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	70, // 71: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
-	71, // 72: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
-	72, // 73: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
-	73, // 74: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
-	74, // 75: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
-	75, // 76: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	2,  // 77: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,  // 78: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,  // 79: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10, // 80: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12, // 81: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14, // 82: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16, // 83: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18, // 84: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20, // 85: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22, // 86: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24, // 87: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26, // 88: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28, // 89: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30, // 90: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32, // 91: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34, // 92: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36, // 93: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38, // 94: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40, // 95: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42, // 96: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	44, // 97: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	46, // 98: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	48, // 99: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	50, // 100: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	76, // 101: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
-	77, // 102: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
-	78, // 103: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
-	79, // 104: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
-	80, // 105: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
-	81, // 106: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	82, // 107: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	83, // 108: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	84, // 109: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
-	85, // 110: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
-	86, // 111: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
-	87, // 112: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
-	88, // 113: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
-	89, // 114: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	77, // [77:115] is the sub-list for method output_type
-	39, // [39:77] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	55, // 9: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	55, // 10: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	55, // 11: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	60, // 12: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	55, // 13: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	55, // 14: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	55, // 15: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	56, // 16: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	56, // 17: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	56, // 18: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	60, // 19: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	56, // 20: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	56, // 21: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	56, // 22: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	57, // 23: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	57, // 24: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	57, // 25: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	60, // 26: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	57, // 27: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	57, // 28: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	57, // 29: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	61, // 30: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	62, // 31: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	63, // 32: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	64, // 33: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	63, // 34: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	65, // 35: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	66, // 36: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	60, // 37: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	67, // 38: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	3,  // 39: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	64, // 40: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	64, // 41: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,  // 42: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,  // 43: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,  // 44: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,  // 45: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11, // 46: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13, // 47: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15, // 48: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17, // 49: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19, // 50: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21, // 51: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23, // 52: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25, // 53: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27, // 54: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29, // 55: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31, // 56: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33, // 57: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35, // 58: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37, // 59: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39, // 60: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	41, // 61: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	43, // 62: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	45, // 63: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	47, // 64: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	49, // 65: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	51, // 66: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	53, // 67: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	68, // 68: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
+	69, // 69: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
+	70, // 70: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
+	71, // 71: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
+	72, // 72: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
+	73, // 73: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	74, // 74: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	75, // 75: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	76, // 76: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
+	77, // 77: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
+	78, // 78: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
+	79, // 79: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
+	80, // 80: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
+	81, // 81: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	2,  // 82: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,  // 83: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,  // 84: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10, // 85: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12, // 86: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14, // 87: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16, // 88: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18, // 89: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20, // 90: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22, // 91: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24, // 92: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26, // 93: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28, // 94: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30, // 95: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32, // 96: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34, // 97: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36, // 98: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38, // 99: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40, // 100: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42, // 101: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	44, // 102: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	46, // 103: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	48, // 104: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	50, // 105: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	52, // 106: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	54, // 107: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	82, // 108: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
+	83, // 109: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
+	84, // 110: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
+	85, // 111: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
+	86, // 112: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
+	87, // 113: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	88, // 114: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	89, // 115: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	90, // 116: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
+	91, // 117: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
+	92, // 118: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
+	93, // 119: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
+	94, // 120: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
+	95, // 121: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	82, // [82:122] is the sub-list for method output_type
+	42, // [42:82] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -3088,7 +3357,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_fleet_proto_rawDesc), len(file_leat_fleet_v1_fleet_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   50,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -60,6 +60,7 @@ type Deps struct {
 	People     catalog.People
 	History    catalog.History
 	Grants     catalog.Grants
+	Bundles    Bundles
 	Resolver   Resolver
 	Mirrors    Mirrors
 	Issuer     *identity.Issuer

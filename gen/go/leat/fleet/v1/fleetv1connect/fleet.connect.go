@@ -91,6 +91,12 @@ const (
 	// FleetServicePreviewServiceProcedure is the fully-qualified name of the FleetService's
 	// PreviewService RPC.
 	FleetServicePreviewServiceProcedure = "/leat.fleet.v1.FleetService/PreviewService"
+	// FleetServiceGetServicePlanProcedure is the fully-qualified name of the FleetService's
+	// GetServicePlan RPC.
+	FleetServiceGetServicePlanProcedure = "/leat.fleet.v1.FleetService/GetServicePlan"
+	// FleetServiceDownloadServiceBundleProcedure is the fully-qualified name of the FleetService's
+	// DownloadServiceBundle RPC.
+	FleetServiceDownloadServiceBundleProcedure = "/leat.fleet.v1.FleetService/DownloadServiceBundle"
 	// FleetServiceListRevisionsProcedure is the fully-qualified name of the FleetService's
 	// ListRevisions RPC.
 	FleetServiceListRevisionsProcedure = "/leat.fleet.v1.FleetService/ListRevisions"
@@ -190,6 +196,12 @@ type FleetServiceClient interface {
 	// agent, and no other, may download that content for 15 minutes. The service does not change. A
 	// repository's required signatures are required here, too.
 	PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error)
+	// GetServicePlan returns what the plan of a service's cluster says of the service, so that people
+	// can render it themselves. It holds no secret.
+	GetServicePlan(context.Context, *v1.GetServicePlanRequest) (*v1.GetServicePlanResponse, error)
+	// DownloadServiceBundle streams a bundle of the service's entry in the plan of its cluster,
+	// compressed with zstd. Any other digest is answered with BUNDLE_NOT_FOUND.
+	DownloadServiceBundle(context.Context, *v1.DownloadServiceBundleRequest) (*connect.ServerStreamForClient[v1.DownloadServiceBundleResponse], error)
 	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
 	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
@@ -373,6 +385,20 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("PreviewService")),
 			connect.WithClientOptions(opts...),
 		),
+		getServicePlan: connect.NewClient[v1.GetServicePlanRequest, v1.GetServicePlanResponse](
+			httpClient,
+			baseURL+FleetServiceGetServicePlanProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("GetServicePlan")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		downloadServiceBundle: connect.NewClient[v1.DownloadServiceBundleRequest, v1.DownloadServiceBundleResponse](
+			httpClient,
+			baseURL+FleetServiceDownloadServiceBundleProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("DownloadServiceBundle")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listRevisions: connect.NewClient[v1.ListRevisionsRequest, v1.ListRevisionsResponse](
 			httpClient,
 			baseURL+FleetServiceListRevisionsProcedure,
@@ -500,44 +526,46 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // fleetServiceClient implements FleetServiceClient.
 type fleetServiceClient struct {
-	getServerInfo       *connect.Client[v1.GetServerInfoRequest, v1.GetServerInfoResponse]
-	apply               *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
-	createCluster       *connect.Client[v1.CreateClusterRequest, v1.CreateClusterResponse]
-	getCluster          *connect.Client[v1.GetClusterRequest, v1.GetClusterResponse]
-	listClusters        *connect.Client[v1.ListClustersRequest, v1.ListClustersResponse]
-	updateCluster       *connect.Client[v1.UpdateClusterRequest, v1.UpdateClusterResponse]
-	deleteCluster       *connect.Client[v1.DeleteClusterRequest, v1.DeleteClusterResponse]
-	createRepository    *connect.Client[v1.CreateRepositoryRequest, v1.CreateRepositoryResponse]
-	getRepository       *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
-	listRepositories    *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
-	updateRepository    *connect.Client[v1.UpdateRepositoryRequest, v1.UpdateRepositoryResponse]
-	deleteRepository    *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
-	createService       *connect.Client[v1.CreateServiceRequest, v1.CreateServiceResponse]
-	getService          *connect.Client[v1.GetServiceRequest, v1.GetServiceResponse]
-	listServices        *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
-	updateService       *connect.Client[v1.UpdateServiceRequest, v1.UpdateServiceResponse]
-	deleteService       *connect.Client[v1.DeleteServiceRequest, v1.DeleteServiceResponse]
-	syncService         *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
-	previewService      *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
-	listRevisions       *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
-	watchFleet          *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
-	createJoinToken     *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
-	revokeCluster       *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
-	createAccessToken   *connect.Client[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse]
-	createUser          *connect.Client[v1.CreateUserRequest, v1.CreateUserResponse]
-	getUser             *connect.Client[v1.GetUserRequest, v1.GetUserResponse]
-	listUsers           *connect.Client[v1.ListUsersRequest, v1.ListUsersResponse]
-	updateUser          *connect.Client[v1.UpdateUserRequest, v1.UpdateUserResponse]
-	deleteUser          *connect.Client[v1.DeleteUserRequest, v1.DeleteUserResponse]
-	createToken         *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
-	listTokens          *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
-	deleteToken         *connect.Client[v1.DeleteTokenRequest, v1.DeleteTokenResponse]
-	createAccessBinding *connect.Client[v1.CreateAccessBindingRequest, v1.CreateAccessBindingResponse]
-	getAccessBinding    *connect.Client[v1.GetAccessBindingRequest, v1.GetAccessBindingResponse]
-	listAccessBindings  *connect.Client[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse]
-	updateAccessBinding *connect.Client[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse]
-	deleteAccessBinding *connect.Client[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse]
-	reviewAccess        *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
+	getServerInfo         *connect.Client[v1.GetServerInfoRequest, v1.GetServerInfoResponse]
+	apply                 *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
+	createCluster         *connect.Client[v1.CreateClusterRequest, v1.CreateClusterResponse]
+	getCluster            *connect.Client[v1.GetClusterRequest, v1.GetClusterResponse]
+	listClusters          *connect.Client[v1.ListClustersRequest, v1.ListClustersResponse]
+	updateCluster         *connect.Client[v1.UpdateClusterRequest, v1.UpdateClusterResponse]
+	deleteCluster         *connect.Client[v1.DeleteClusterRequest, v1.DeleteClusterResponse]
+	createRepository      *connect.Client[v1.CreateRepositoryRequest, v1.CreateRepositoryResponse]
+	getRepository         *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
+	listRepositories      *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
+	updateRepository      *connect.Client[v1.UpdateRepositoryRequest, v1.UpdateRepositoryResponse]
+	deleteRepository      *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
+	createService         *connect.Client[v1.CreateServiceRequest, v1.CreateServiceResponse]
+	getService            *connect.Client[v1.GetServiceRequest, v1.GetServiceResponse]
+	listServices          *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
+	updateService         *connect.Client[v1.UpdateServiceRequest, v1.UpdateServiceResponse]
+	deleteService         *connect.Client[v1.DeleteServiceRequest, v1.DeleteServiceResponse]
+	syncService           *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
+	previewService        *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
+	getServicePlan        *connect.Client[v1.GetServicePlanRequest, v1.GetServicePlanResponse]
+	downloadServiceBundle *connect.Client[v1.DownloadServiceBundleRequest, v1.DownloadServiceBundleResponse]
+	listRevisions         *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
+	watchFleet            *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
+	createJoinToken       *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
+	revokeCluster         *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
+	createAccessToken     *connect.Client[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse]
+	createUser            *connect.Client[v1.CreateUserRequest, v1.CreateUserResponse]
+	getUser               *connect.Client[v1.GetUserRequest, v1.GetUserResponse]
+	listUsers             *connect.Client[v1.ListUsersRequest, v1.ListUsersResponse]
+	updateUser            *connect.Client[v1.UpdateUserRequest, v1.UpdateUserResponse]
+	deleteUser            *connect.Client[v1.DeleteUserRequest, v1.DeleteUserResponse]
+	createToken           *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
+	listTokens            *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
+	deleteToken           *connect.Client[v1.DeleteTokenRequest, v1.DeleteTokenResponse]
+	createAccessBinding   *connect.Client[v1.CreateAccessBindingRequest, v1.CreateAccessBindingResponse]
+	getAccessBinding      *connect.Client[v1.GetAccessBindingRequest, v1.GetAccessBindingResponse]
+	listAccessBindings    *connect.Client[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse]
+	updateAccessBinding   *connect.Client[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse]
+	deleteAccessBinding   *connect.Client[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse]
+	reviewAccess          *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
 }
 
 // GetServerInfo calls leat.fleet.v1.FleetService.GetServerInfo.
@@ -709,6 +737,20 @@ func (c *fleetServiceClient) PreviewService(ctx context.Context, req *v1.Preview
 		return response.Msg, err
 	}
 	return nil, err
+}
+
+// GetServicePlan calls leat.fleet.v1.FleetService.GetServicePlan.
+func (c *fleetServiceClient) GetServicePlan(ctx context.Context, req *v1.GetServicePlanRequest) (*v1.GetServicePlanResponse, error) {
+	response, err := c.getServicePlan.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DownloadServiceBundle calls leat.fleet.v1.FleetService.DownloadServiceBundle.
+func (c *fleetServiceClient) DownloadServiceBundle(ctx context.Context, req *v1.DownloadServiceBundleRequest) (*connect.ServerStreamForClient[v1.DownloadServiceBundleResponse], error) {
+	return c.downloadServiceBundle.CallServerStream(ctx, connect.NewRequest(req))
 }
 
 // ListRevisions calls leat.fleet.v1.FleetService.ListRevisions.
@@ -925,6 +967,12 @@ type FleetServiceHandler interface {
 	// agent, and no other, may download that content for 15 minutes. The service does not change. A
 	// repository's required signatures are required here, too.
 	PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error)
+	// GetServicePlan returns what the plan of a service's cluster says of the service, so that people
+	// can render it themselves. It holds no secret.
+	GetServicePlan(context.Context, *v1.GetServicePlanRequest) (*v1.GetServicePlanResponse, error)
+	// DownloadServiceBundle streams a bundle of the service's entry in the plan of its cluster,
+	// compressed with zstd. Any other digest is answered with BUNDLE_NOT_FOUND.
+	DownloadServiceBundle(context.Context, *v1.DownloadServiceBundleRequest, *connect.ServerStream[v1.DownloadServiceBundleResponse]) error
 	// ListRevisions returns a service's latest revisions and their outcomes, the latest first: at
 	// most 20.
 	ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error)
@@ -1104,6 +1152,20 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("PreviewService")),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceGetServicePlanHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceGetServicePlanProcedure,
+		svc.GetServicePlan,
+		connect.WithSchema(fleetServiceMethods.ByName("GetServicePlan")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceDownloadServiceBundleHandler := connect.NewServerStreamHandlerSimple(
+		FleetServiceDownloadServiceBundleProcedure,
+		svc.DownloadServiceBundle,
+		connect.WithSchema(fleetServiceMethods.ByName("DownloadServiceBundle")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	fleetServiceListRevisionsHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceListRevisionsProcedure,
 		svc.ListRevisions,
@@ -1266,6 +1328,10 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceSyncServiceHandler.ServeHTTP(w, r)
 		case FleetServicePreviewServiceProcedure:
 			fleetServicePreviewServiceHandler.ServeHTTP(w, r)
+		case FleetServiceGetServicePlanProcedure:
+			fleetServiceGetServicePlanHandler.ServeHTTP(w, r)
+		case FleetServiceDownloadServiceBundleProcedure:
+			fleetServiceDownloadServiceBundleHandler.ServeHTTP(w, r)
 		case FleetServiceListRevisionsProcedure:
 			fleetServiceListRevisionsHandler.ServeHTTP(w, r)
 		case FleetServiceWatchFleetProcedure:
@@ -1387,6 +1453,14 @@ func (UnimplementedFleetServiceHandler) SyncService(context.Context, *v1.SyncSer
 
 func (UnimplementedFleetServiceHandler) PreviewService(context.Context, *v1.PreviewServiceRequest) (*v1.PreviewServiceResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.PreviewService is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) GetServicePlan(context.Context, *v1.GetServicePlanRequest) (*v1.GetServicePlanResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetServicePlan is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) DownloadServiceBundle(context.Context, *v1.DownloadServiceBundleRequest, *connect.ServerStream[v1.DownloadServiceBundleResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DownloadServiceBundle is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) ListRevisions(context.Context, *v1.ListRevisionsRequest) (*v1.ListRevisionsResponse, error) {

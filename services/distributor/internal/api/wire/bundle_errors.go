@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package bundlehttp
+package wire
 
 import (
 	"errors"
@@ -17,12 +17,12 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 )
 
-// retryAfter is how long a caller waits if the obstacle does not say.
-const retryAfter = 5 * time.Second
+// bundleRetry is how long a caller waits for a bundle if the obstacle does not say.
+const bundleRetry = 5 * time.Second
 
-// errorOf returns the error to answer with. An error that has no answer of its own passes
-// unchanged, as a defect.
-func errorOf(err error) error {
+// BundleError returns the error to answer with for an error of the bundle cache. An error that has no
+// answer of its own passes unchanged, as a defect.
+func BundleError(err error) error {
 	why := bundles.ReasonOf(err)
 	switch {
 	case why == reason.Internal:
@@ -35,14 +35,14 @@ func errorOf(err error) error {
 			"the bundle cache has no room: its disk is full, or its bound is taken up by what plans name; an operator must give it room")
 	case why == reason.StorageFull:
 		return refusal(connect.CodeUnavailable, why,
-			"the bundle was evicted as soon as it was fetched; an operator must give the cache room", rpcerr.RetryAfter(retryAfter))
+			"the bundle was evicted as soon as it was fetched; an operator must give the cache room", rpcerr.RetryAfter(bundleRetry))
 	case why == reason.BundleTooLarge:
 		return refusal(connect.CodeResourceExhausted, why,
 			"the bundle is larger than the cache takes; split the folder, or raise the limit")
 	}
 	failure, isUpstreams := errors.AsType[*resolve.Failure](err)
 	if why == reason.DependencyUnavailable {
-		after := retryAfter
+		after := bundleRetry
 		if isUpstreams {
 			after = max(failure.RetryAfter, time.Second)
 		}

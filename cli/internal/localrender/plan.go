@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localrender
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/renderstep"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
+	"github.com/leatdev/leat/render"
+)
+
+// Download returns the zstd bytes of a bundle, which the caller closes.
+type Download func(ctx context.Context, digest string) (io.ReadCloser, error)
+
+// Bundle is content that a hub delivers.
+type Bundle struct {
+	Download Download
+	// Folder is the folder of the source's manifests in the bundle; "" is its root.
+	Folder string
+	// Facts are what templates may know of the source.
+	Facts render.SourceFacts
+}
+
+// ErrNothingDelivered means that the hub has no content for a service.
+var ErrNothingDelivered = errors.New("the hub delivers no content for the service now")
+
+// Placeholder returns the text that stands for a secret which only the hub knows.
+func Placeholder(key string) string { return "SECRET_" + key }
+
+// FromPlan returns the service that a hub delivers, with placeholders in place of the secrets that
+// the settings do not give. The error is ErrNothingDelivered, or means that the hub is newer than
+// this program.
+func FromPlan(name string, planned *fleetv1.GetServicePlanResponse, download Download, settings Settings) (Service, error) {
+	entry := planned.GetService()
+	if len(entry.GetBundles()) == 0 {
+		return Service{}, ErrNothingDelivered
+	}
+	options, err := policywire.Planned(entry.GetApply())
+	if err != nil {
+		return Service{}, fmt.Errorf("the hub is newer than this leat, which does not understand how the service is rendered; upgrade leat: %w", err)
+	}
+	s := Service{
+		Renderer: renderstep.Renderer(options.Renderer), Steps: options.Render, Installed: planned.GetInstalled() || settings.Installed,
+		Facts: render.Facts{
+			Cluster: render.ClusterFacts{
+				Name: planned.GetCluster(), Labels: planned.GetFacts().GetLabels(), Annotations: planned.GetFacts().GetAnnotations(),
+				KubernetesVersion: settings.KubernetesVersion, APIVersions: settings.APIVersions,
+			},
+			Service: render.ServiceFacts{Name: name, Namespace: options.NamespaceOrDefault()},
+		},
+	}
+	if options.Policy.Tests != nil {
+		s.Tests = options.Policy.Tests.Path
+	}
+	for _, b := range entry.GetBundles() {
+		s.Sources = append(s.Sources, Source{
+			Wire: &typev1.Source{Repository: b.GetRepository(), Path: b.GetPath()}, Mount: b.GetMount(),
+			Bundle: &Bundle{Download: download, Folder: b.GetSubpath(), Facts: render.SourceFacts{
+				Repository: b.GetRepository(), Path: b.GetPath(), Mount: b.GetMount(),
+				Commit: b.GetCommit(), Version: b.GetVersion(), Digest: b.GetDigest(),
+			}},
+		})
+	}
+	config := &fleetv1.ServiceConfig{Values: planned.GetConfig().GetValues(), Secrets: map[string]string{}}
+	for _, key := range slices.Sorted(maps.Keys(planned.GetConfig().GetSecrets())) {
+		_, isValue := settings.Values[key]
+		if _, isSecret := settings.Secrets[key]; !isValue && !isSecret {
+			config.Secrets[key] = Placeholder(key)
+			s.Placeholders = append(s.Placeholders, key)
+		}
+	}
+	s.Variables, err = configured(config, settings)
+	return s, err
+}
+
+// read returns the files of a bundle, after its digest was verified.
+func (b *Bundle) read(ctx context.Context, limits render.Limits) (*render.Files, error) {
+	want, err := digest.Parse(b.Facts.Digest)
+	if err != nil {
+		return nil, fmt.Errorf("read plan of the service: %w", err)
+	}
+	packed, err := b.Download(ctx, b.Facts.Digest)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = packed.Close() }() // only read
+	content, err := bundle.Decompress(packed, bundle.DefaultLimits().Bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = content.Close() }() // only read
+	sum := sha256.New()
+	tar := io.TeeReader(content, sum)
+	files, err := render.Read(bundle.NewReader(tar, bundle.Limits{}), limits)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(io.Discard, tar); err != nil {
+		return nil, err
+	}
+	if digest.FromSum([sha256.Size]byte(sum.Sum(nil))) != want {
+		return nil, reason.Errorf(reason.DigestMismatch, "the bundle of repository %s is not what its digest says; try again", b.Facts.Repository)
+	}
+	return files, nil
+}

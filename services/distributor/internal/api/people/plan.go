@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/cas"
+	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/plan"
+)
+
+const (
+	// chunkBytes is the size of a part of a bundle.
+	chunkBytes = 256 << 10
+	// downloadTimeout bounds a download, the time that the bundle takes to arrive included.
+	downloadTimeout = 5 * time.Minute
+)
+
+// Bundles has the bundles of plans; bundles.Cache implements it.
+type Bundles interface {
+	// Open returns the whole bundle, which the caller closes. It waits for one that is missing.
+	Open(ctx context.Context, bundle plan.Bundle) (*cas.Blob, error)
+}
+
+// GetServicePlan implements FleetService. What it returns of the configuration is what GetService
+// returns: values, and the keys of secrets.
+func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePlanRequest) (*fleetv1.GetServicePlanResponse, error) {
+	record, entry, err := s.planned(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	service := messageOf[*fleetv1.Service](record)
+	res := &fleetv1.GetServicePlanResponse{
+		Cluster: service.GetSpec().GetCluster(), Service: wire.EntryMessage(&entry), Config: service.GetSpec().GetConfig(),
+		Installed: service.GetStatus().GetReport().GetAppliedAt() != nil,
+	}
+	if current, ok := s.d.View.Plan(res.GetCluster()); ok {
+		res.Facts = wire.FactsMessage(current.Facts)
+	}
+	if cluster, ok := s.d.View.Cluster(res.GetCluster()); ok {
+		res.KubernetesVersion = cluster.Agent.Report.KubernetesVersion
+	}
+	return res, nil
+}
+
+// DownloadServiceBundle implements FleetService. The service's current entry decides what is sent: a
+// digest of another service, or of an earlier entry, is not found, whether it exists or not.
+func (s *Service) DownloadServiceBundle(
+	ctx context.Context, req *fleetv1.DownloadServiceBundleRequest, stream *connect.ServerStream[fleetv1.DownloadServiceBundleResponse],
+) (err error) {
+	_, entry, err := s.planned(ctx, req.GetService())
+	if err != nil {
+		return err
+	}
+	wanted, err := digest.Parse(req.GetDigest())
+	if err != nil {
+		return rpcerr.Field("digest", "must be sha256: and 64 lower-case hexadecimal digits")
+	}
+	at := slices.IndexFunc(entry.Bundles, func(b plan.Bundle) bool { return b.Digest == wanted })
+	if at < 0 {
+		return rpcerr.New(connect.CodeNotFound, errorsv1.Reason_REASON_BUNDLE_NOT_FOUND,
+			"the service's plan does not hold this bundle; it may have changed just now, so ask for the plan again")
+	}
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
+	blob, err := s.d.Bundles.Open(ctx, entry.Bundles[at])
+	if err != nil {
+		return wire.BundleError(err)
+	}
+	defer func() { err = errors.Join(err, blob.Close()) }()
+	for chunk := make([]byte, chunkBytes); ; {
+		n, err := io.ReadFull(blob, chunk)
+		if n > 0 {
+			if err := errors.Join(ctx.Err(), stream.Send(&fleetv1.DownloadServiceBundleResponse{Chunk: chunk[:n]})); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read bundle: %w", err)
+		}
+	}
+}
+
+// planned returns a service and its entry in the plan of its cluster.
+func (s *Service) planned(ctx context.Context, name string) (fleet.Record, plan.Entry, error) {
+	record, err := s.get(ctx, catalog.KindService, name)
+	if err != nil {
+		return fleet.Record{}, plan.Entry{}, err
+	}
+	missing := wire.NotFound(catalog.Key{Kind: catalog.KindService, Name: name})
+	service, ok := record.Object.(*catalog.Service)
+	if !ok {
+		return fleet.Record{}, plan.Entry{}, missing
+	}
+	entry, ok := fleet.LookTwice(ctx, s.d.View, func() (plan.Entry, bool) {
+		current, ok := s.d.View.Plan(service.Spec.Cluster)
+		if !ok {
+			return plan.Entry{}, false
+		}
+		return current.Entry(name)
+	})
+	if !ok {
+		return fleet.Record{}, plan.Entry{}, missing
+	}
+	return record, entry, nil
+}
