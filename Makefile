@@ -21,9 +21,9 @@ OUTSIDE := github.com/leatdev/leat/(test/(arch|supply)|render/wasm)
 SIEGES := github.com/leatdev/leat/test/(attack|fault)
 
 # What makes a run shorter and finds no less: three packages at a time, since many wait for processes; `make lint` vets;
-# without DWARF, programs link in half the time, and traces stay as they are; SQLite is C in the guise of Go, and calls
+# without symbols, programs link in less than half the time, and traces stay as they are; SQLite is C in the guise of Go, and calls
 # to it are serialized; a program with the race detector sleeps for a second before it exits unless GORACE says otherwise.
-FAST := -p 3 -vet=off -ldflags=-w '-gcflags=modernc.org/...=-race=false -d=checkptr=0'
+FAST := -p 3 -vet=off -ldflags=-s '-gcflags=modernc.org/...=-race=false -d=checkptr=0'
 export GORACE ?= atexit_sleep_ms=50
 TEST = $(GO) test $(FAST) -shuffle=on -count=$(COUNT) -timeout 20m
 
