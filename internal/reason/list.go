@@ -41,9 +41,9 @@ const (
 	UpstreamRateLimited Reason = 27
 	// The upstream's SSH host key is not the one in known_hosts. Ask the host's operator for the key; put its line into the credential only if it is theirs.
 	UpstreamHostKeyRejected Reason = 28
-	// The commit that the ref leads to (metadata["ref"], ["commit"]) is not signed by a key of the
-	// repository's verification, and no earlier commit was. Sign and push, or add the signer's key to
-	// the repository's spec.
+	// The commit or artifact that the ref leads to (metadata["ref"], ["commit"]) is not signed by a key
+	// of the repository's verification, and nothing that it led to before was. Sign and push, or add
+	// the signer's key to the repository's spec.
 	UpstreamSignatureRejected Reason = 30
 	// A version or tag of a chart or artifact was published again with other content, and the
 	// repository is immutable: Leat goes on delivering what it was first. The message names both.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,12 +21,10 @@ import (
 // be broken.
 const minRSABits = 2048
 
-func pgpError(format string, args ...any) error {
-	return &KeyError{ListPGP, fmt.Sprintf(format, args...)}
-}
-
-// parsePGP parses consecutive armored blocks. It ignores text between them, which key servers add.
-func parsePGP(text string) (openpgp.EntityList, error) {
+// parsePGP parses the consecutive armored blocks of a list. It ignores text between them, which key
+// servers add.
+func parsePGP(list List, text string) (openpgp.EntityList, error) {
+	pgpError := func(format string, args ...any) error { return &KeyError{list, fmt.Sprintf(format, args...)} }
 	if strings.Contains(text, "-----BEGIN PGP PRIVATE KEY BLOCK-----") {
 		return nil, pgpError("holds a private key; give public keys only")
 	}
@@ -66,10 +65,19 @@ func canSign(entity *openpgp.Entity, at time.Time) bool {
 }
 
 func (s *Set) verifyPGP(payload, armored []byte, now time.Time) error {
-	sig, err := readSignature(armored)
+	block, err := armor.Decode(bytes.NewReader(armored))
+	if err != nil {
+		return errUnreadable
+	}
+	sig, err := onlySignature(block, packet.SigTypeBinary) // one over text would ignore changes of line endings and blanks
 	if err != nil {
 		return err
 	}
+	return s.verifySignature(payload, sig, now)
+}
+
+// verifySignature returns nil if one of the set's keys made the signature of what is hashed.
+func (s *Set) verifySignature(hashed []byte, sig *packet.Signature, now time.Time) error {
 	keys := s.pgp.KeysByIdUsage(*sig.IssuerKeyId, packet.KeyFlagSign)
 	if len(keys) == 0 {
 		return &RejectedError{fmt.Sprintf("is signed by the PGP key %016X, which may not sign here", *sig.IssuerKeyId)}
@@ -77,30 +85,30 @@ func (s *Set) verifyPGP(payload, armored []byte, now time.Time) error {
 	if sig.SigLifetimeSecs != nil && *sig.SigLifetimeSecs != 0 && sig.SigExpired(now) {
 		return &RejectedError{"has a signature that has expired"}
 	}
+	var err error
 	for _, key := range keys { // several only if somebody forged a key with the id of another
-		if err = verifyBy(key, payload, sig); err == nil {
+		if err = verifyBy(key, hashed, sig); err == nil {
 			return nil
 		}
 	}
 	return err
 }
 
-// readSignature returns the only signature of a block. Git's signatures cover bytes. A signature
-// over text is refused, because it would ignore changes of line endings and blanks.
-func readSignature(armored []byte) (*packet.Signature, error) {
-	malformed := &RejectedError{"has a PGP signature that cannot be read"}
-	block, err := armor.Decode(bytes.NewReader(armored))
-	if err != nil || block.Type != "PGP SIGNATURE" {
-		return nil, malformed
+var errUnreadable = &RejectedError{"has a PGP signature that cannot be read"}
+
+// onlySignature returns the only signature of a block, which must be of one of the given types.
+func onlySignature(block *armor.Block, types ...packet.SignatureType) (*packet.Signature, error) {
+	if block.Type != "PGP SIGNATURE" {
+		return nil, errUnreadable
 	}
 	packets := packet.NewReader(block.Body)
 	first, err := packets.Next()
 	if err != nil {
-		return nil, malformed
+		return nil, errUnreadable
 	}
 	sig, ok := first.(*packet.Signature)
-	if !ok || sig.IssuerKeyId == nil || sig.SigType != packet.SigTypeBinary {
-		return nil, malformed
+	if !ok || sig.IssuerKeyId == nil || !slices.Contains(types, sig.SigType) {
+		return nil, errUnreadable
 	}
 	if _, err := packets.Next(); !errors.Is(err, io.EOF) {
 		return nil, &RejectedError{"has more than one PGP signature"}
@@ -108,7 +116,7 @@ func readSignature(armored []byte) (*packet.Signature, error) {
 	return sig, nil
 }
 
-func verifyBy(key openpgp.Key, payload []byte, sig *packet.Signature) error {
+func verifyBy(key openpgp.Key, hashed []byte, sig *packet.Signature) error {
 	if (*packet.Config)(nil).RejectMessageHashAlgorithm(sig.Hash) {
 		return &RejectedError{fmt.Sprintf("has a PGP signature over %s, which is broken", sig.Hash)}
 	}
@@ -121,7 +129,7 @@ func verifyBy(key openpgp.Key, payload []byte, sig *packet.Signature) error {
 	if err != nil {
 		return &RejectedError{"has a PGP signature of an unknown kind"}
 	}
-	_, _ = hash.Write(payload) // hashes take everything
+	_, _ = hash.Write(hashed) // hashes take everything
 	if err := key.PublicKey.VerifySignature(hash, sig); err != nil {
 		return &RejectedError{fmt.Sprintf("has a PGP signature by %016X that does not fit its content", key.PublicKey.KeyId)}
 	}

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package signers holds the public keys of the permitted signers of Git objects, and verifies their
-// detached OpenPGP and SSH signatures.
+// Package signers holds the public keys of permitted signers and verifies what they signed: Git
+// objects by detached OpenPGP and SSH signatures ([Parse]), provenance files of charts by clear-signed
+// OpenPGP messages ([ParseProvenance]), and artifacts by bare signatures ([ParsePublicKeys]).
 //
-// A key is judged at the time when the signature was made: a commit stays valid when its key
+// An OpenPGP or SSH key is judged at the time when the signature was made: a commit stays valid when its key
 // expires, is replaced or is retired later. A key that was revoked as compromised, or without a
 // reason, invalidates all of its signatures.
 package signers
@@ -18,13 +19,16 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 )
 
-// List names one of the two lists of keys.
+// List names one of the lists of keys.
 type List string
 
 // The lists, by the names of their fields on the wire.
 const (
 	ListPGP List = "pgp_keys"
 	ListSSH List = "ssh_allowed_signers"
+
+	ListCosign     List = "cosign_keys"
+	ListProvenance List = "provenance_keys"
 )
 
 // KeyError reports which list cannot be used, and why.
@@ -36,7 +40,7 @@ type KeyError struct {
 // Error implements error.
 func (e *KeyError) Error() string { return string(e.List) + " " + e.Message }
 
-// ErrNoKeys means that both lists are empty.
+// ErrNoKeys means that both lists of [Parse] are empty.
 var ErrNoKeys = errors.New("no key is given")
 
 // RejectedError reports why a signature is not accepted.
@@ -49,8 +53,9 @@ func (e *RejectedError) Error() string { return e.Why }
 
 // Set holds the permitted signers. It is immutable and may be used concurrently.
 type Set struct {
-	pgp openpgp.EntityList
-	ssh []allowed
+	pgp     openpgp.EntityList
+	pgpList List // the list that pgp comes from
+	ssh     []allowed
 }
 
 // Parse parses armored OpenPGP public keys, any number of blocks, and lines of an OpenSSH
@@ -60,7 +65,7 @@ func Parse(pgpKeys, sshAllowedSigners string) (*Set, error) {
 	if strings.TrimSpace(pgpKeys) == "" && strings.TrimSpace(sshAllowedSigners) == "" {
 		return nil, ErrNoKeys
 	}
-	keys, err := parsePGP(pgpKeys)
+	keys, err := parsePGP(ListPGP, pgpKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +73,7 @@ func Parse(pgpKeys, sshAllowedSigners string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Set{pgp: keys, ssh: lines}, nil
+	return &Set{pgp: keys, pgpList: ListPGP, ssh: lines}, nil
 }
 
 // Usable returns nil if any key may sign at the given time. The error is a *KeyError.
@@ -84,7 +89,7 @@ func (s *Set) Usable(at time.Time) error {
 		}
 	}
 	if len(s.pgp) > 0 {
-		return &KeyError{ListPGP, "holds only keys that have expired, are revoked, or cannot sign"}
+		return &KeyError{s.pgpList, "holds only keys that have expired, are revoked, or cannot sign"}
 	}
 	return &KeyError{ListSSH, "holds no line that is valid for Git at this time"}
 }

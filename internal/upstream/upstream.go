@@ -137,6 +137,9 @@ const (
 	ModeTag Mode = "tag"
 	// ModeTagAndCommit is ModeCommit, and tags have to be annotated and signed, too.
 	ModeTagAndCommit Mode = "tag_and_commit"
+	// ModeArtifact requires a signature of every chart or artifact. It is the only mode of Helm and OCI
+	// repositories, and of no others.
+	ModeArtifact Mode = "artifact"
 )
 
 // WantsCommit reports whether the commit that a ref leads to has to be signed.
@@ -153,6 +156,11 @@ type Verification struct {
 	// allowed_signers file.
 	PGPKeys           string `json:"pgp_keys,omitempty"`
 	SSHAllowedSigners string `json:"ssh_allowed_signers,omitempty"`
+	// CosignKeys are PEM public keys whose signatures of OCI artifacts count. ProvenanceKeys are armored
+	// OpenPGP public keys whose provenance files of charts count. Both are for ModeArtifact; where both
+	// are given, one signature of either kind is enough.
+	CosignKeys     string `json:"cosign_keys,omitempty"`
+	ProvenanceKeys string `json:"provenance_keys,omitempty"`
 }
 
 // IsArtifacts reports whether the upstream holds artifacts, each fetched when it is first needed,

@@ -53,7 +53,7 @@ func (d Definition) Validate() error {
 		validateCertificates("ca_pem", d.CAPEM),
 		validateWebhookSecret("webhook_secret", d.WebhookSecret),
 		validateProxy("proxy_url", d.ProxyURL.Reveal()),
-		fielderr.Within("verification", d.Verification.validate()),
+		fielderr.Within("verification", cmp.Or(d.validateVerification(), d.Verification.validate())),
 		d.Credential.validate("credential", scheme),
 		d.validateMethod("credential"),
 	)
@@ -94,8 +94,6 @@ func (d Definition) validateOptions() error {
 	switch {
 	case kind.IsArtifacts() && d.PartialClone:
 		return fielderr.New("partial_clone", "is for Git repositories; charts and artifacts are always fetched when they are first needed")
-	case kind.IsArtifacts() && d.Verification != Verification{}:
-		return fielderr.New("verification", "is for Git repositories; signatures of charts and artifacts are not verified yet")
 	case kind != TypeHelm && d.Charts != "":
 		return fielderr.New("charts", "is for Helm repositories")
 	case !kind.IsArtifacts() && d.Immutable:
@@ -177,10 +175,41 @@ func validateWebhookSecret(field string, s secret.Text) error {
 // all have expired would otherwise be noticed at the next push.
 func (v Verification) ValidateKeys(now time.Time) error {
 	set, err := v.signers()
-	if err != nil || v.Mode == ModeNone {
-		return err
+	if err != nil || v.Mode == ModeNone || v.Mode == ModeArtifact && v.ProvenanceKeys == "" {
+		return err // keys of cosign have no end
 	}
 	return keyError(set.Usable(now))
+}
+
+// validateVerification refuses keys and modes that are not for repositories of the type: a key that
+// is never looked at would look as if it counted.
+func (d Definition) validateVerification() error {
+	v, kind := d.Verification, d.WithDefaults().Type
+	switch {
+	case v == Verification{}:
+		return nil
+	case !kind.IsArtifacts() && v.Mode == ModeArtifact:
+		return fielderr.New("mode", "must be commit, tag or tag_and_commit: artifact is for Helm and OCI repositories")
+	case !kind.IsArtifacts() && v.CosignKeys != "":
+		return fielderr.New(string(signers.ListCosign), "is for OCI repositories; use pgp_keys or ssh_allowed_signers")
+	case !kind.IsArtifacts() && v.ProvenanceKeys != "":
+		return fielderr.New(string(signers.ListProvenance), "is for Helm and OCI repositories; use pgp_keys")
+	case !kind.IsArtifacts():
+		return nil
+	case v.Mode != ModeArtifact:
+		return fielderr.New("mode", "must be artifact, or left out, for Helm and OCI repositories")
+	case v.PGPKeys != "":
+		return fielderr.New(string(signers.ListPGP), "is for Git repositories; the keys of provenance files are provenance_keys")
+	case v.SSHAllowedSigners != "":
+		return fielderr.New(string(signers.ListSSH), "is for Git repositories")
+	case kind == TypeHelm && v.CosignKeys != "":
+		return fielderr.New(string(signers.ListCosign), "is for OCI repositories; Helm repositories have provenance files, see provenance_keys")
+	case kind == TypeHelm && v.ProvenanceKeys == "":
+		return fielderr.New(string(signers.ListProvenance), "is required")
+	case v.CosignKeys == "" && v.ProvenanceKeys == "":
+		return fielderr.New(string(signers.ListCosign), "or provenance_keys is required")
+	}
+	return nil
 }
 
 // validate leaves out whether keys have expired. gitcache validates definitions again when it has
@@ -190,19 +219,35 @@ func (v Verification) validate() error {
 	return err
 }
 
-// signers returns the keys whose signatures count: an empty set if none is required.
+// signers returns the keys whose signatures count: an empty set if none is required. Keys of cosign
+// are checked, and not part of the set.
 func (v Verification) signers() (*signers.Set, error) {
+	if n := max(len(v.PGPKeys), len(v.SSHAllowedSigners), len(v.CosignKeys), len(v.ProvenanceKeys)); n > maxKeysBytes {
+		return nil, fielderr.New("", "has a list of %d bytes; at most %d are allowed", n, maxKeysBytes)
+	}
 	switch v.Mode {
 	case ModeCommit, ModeTag, ModeTagAndCommit:
+		set, err := signers.Parse(v.PGPKeys, v.SSHAllowedSigners)
+		return set, keyError(err)
+	case ModeArtifact:
+		return v.artifactSigners()
 	case ModeNone:
 		return new(signers.Set), nil
 	default:
-		return nil, fielderr.New("mode", "must be commit, tag or tag_and_commit")
+		return nil, fielderr.New("mode", "must be commit, tag or tag_and_commit, or artifact for Helm and OCI repositories")
 	}
-	if n := max(len(v.PGPKeys), len(v.SSHAllowedSigners)); n > maxKeysBytes {
-		return nil, fielderr.New("", "has a list of %d bytes; at most %d are allowed", n, maxKeysBytes)
+}
+
+func (v Verification) artifactSigners() (*signers.Set, error) {
+	if v.CosignKeys != "" {
+		if _, err := signers.ParsePublicKeys(v.CosignKeys); err != nil {
+			return nil, keyError(err)
+		}
 	}
-	set, err := signers.Parse(v.PGPKeys, v.SSHAllowedSigners)
+	if v.ProvenanceKeys == "" {
+		return new(signers.Set), nil
+	}
+	set, err := signers.ParseProvenance(v.ProvenanceKeys)
 	return set, keyError(err)
 }
 

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/testkit/signtest"
 	"github.com/leatdev/leat/internal/upstream"
 )
 
@@ -86,7 +88,7 @@ func TestArtifactRepositories(t *testing.T) {
 		{change(oci, func(d *upstream.Definition) { d.TokenHosts = upstream.NewList([]string{"u@auth.example"}) }), "token_hosts[0]"},
 		{change(helm, func(d *upstream.Definition) { d.TokenHosts = upstream.NewList([]string{"auth.example"}) }), "token_hosts"},
 		{change(oci, func(d *upstream.Definition) { d.PartialClone = true }), "partial_clone"},
-		{change(helm, func(d *upstream.Definition) { d.Verification.Mode = upstream.ModeTag }), "verification"},
+		{change(helm, func(d *upstream.Definition) { d.Verification.Mode = upstream.ModeTag }), "verification.mode"},
 
 		{login(oci, upstream.Credential{Method: upstream.MethodBasic, Username: "u", Password: "p"}), ""},
 		{login(oci, upstream.Credential{Method: upstream.MethodBearer, Token: "t"}), ""},
@@ -185,6 +187,51 @@ func TestLists(t *testing.T) {
 		}
 		if !slices.Equal(list.Names(), names) || back.L != list {
 			t.Errorf("got %q and, from %s, %q, want %q", list.Names(), encoded, back.L.Names(), names)
+		}
+	}
+}
+
+// TestKeysOfArtifacts accepts the kinds of keys that repositories of each type have, and no others.
+func TestKeysOfArtifacts(t *testing.T) {
+	t.Parallel()
+	cosign, chart := signtest.NewKey(t, signtest.P256).PublicKey(t), signtest.NewChartSigner(t).PublicKey(t)
+	git := upstream.Definition{URL: "https://git.example/x"}
+	helm := upstream.Definition{Type: upstream.TypeHelm, URL: "https://charts.example"}
+	oci := upstream.Definition{Type: upstream.TypeOCI, URL: "oci://registry.example/web"}
+	const artifact = upstream.ModeArtifact
+	for i, test := range []struct {
+		definition   upstream.Definition
+		verification upstream.Verification
+		want         string // path of the error; empty: there is none
+	}{
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: cosign}, ""},
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: cosign + "text between\n" + cosign}, ""},
+		{oci, upstream.Verification{Mode: artifact, ProvenanceKeys: chart}, ""},
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: cosign, ProvenanceKeys: chart}, ""},
+		{helm, upstream.Verification{Mode: artifact, ProvenanceKeys: chart}, ""},
+		{oci, upstream.Verification{Mode: artifact}, "verification.cosign_keys"},
+		{oci, upstream.Verification{CosignKeys: cosign}, "verification.mode"},
+		{oci, upstream.Verification{Mode: upstream.ModeTag, CosignKeys: cosign}, "verification.mode"},
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: cosign, PGPKeys: chart}, "verification.pgp_keys"},
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: cosign, SSHAllowedSigners: "x"}, "verification.ssh_allowed_signers"},
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: "hello"}, "verification.cosign_keys"},
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: cosign + strings.Replace(cosign, "M", "*", 1)}, "verification.cosign_keys"},
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: chart}, "verification.cosign_keys"},
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: strings.Repeat(cosign, 33)}, "verification.cosign_keys"},
+		{oci, upstream.Verification{Mode: artifact, CosignKeys: strings.Repeat(" ", 300<<10)}, "verification"},
+		{oci, upstream.Verification{Mode: artifact, ProvenanceKeys: cosign}, "verification.provenance_keys"},
+		{helm, upstream.Verification{Mode: artifact}, "verification.provenance_keys"},
+		{helm, upstream.Verification{Mode: artifact, CosignKeys: cosign, ProvenanceKeys: chart}, "verification.cosign_keys"},
+		{git, upstream.Verification{Mode: artifact, CosignKeys: cosign}, "verification.mode"},
+		{git, upstream.Verification{Mode: upstream.ModeTag, PGPKeys: chart, CosignKeys: cosign}, "verification.cosign_keys"},
+		{git, upstream.Verification{Mode: upstream.ModeTag, PGPKeys: chart, ProvenanceKeys: chart}, "verification.provenance_keys"},
+	} {
+		test.definition.Verification = test.verification
+		if got := pathOf(t, test.definition.Validate()); got != test.want {
+			t.Errorf("%d: got an error at %q (%v), want it at %q", i, got, test.definition.Validate(), test.want)
+		}
+		if test.want == "" && test.verification.ValidateKeys(time.Now()) != nil {
+			t.Errorf("%d: got %v of keys that may sign", i, test.verification.ValidateKeys(time.Now()))
 		}
 	}
 }

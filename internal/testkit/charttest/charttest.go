@@ -33,6 +33,7 @@ type Stats struct {
 	Index       int // for the index
 	NotModified int // of these, answered with 304
 	Archives    int // for archives
+	Provenances int // for provenance files, there or not
 	MaxInFlight int // at once
 	// Credentials are the values of Authorization that came, each once, sorted.
 	Credentials []string
@@ -215,6 +216,25 @@ func (r *Repo) Replace(t testing.TB, chart, version string, files map[string]str
 	t.Helper()
 	r.write(t, archiveName(chart, version), Pack(t, chart, files))
 }
+
+// Archive returns the archive of a version as it is served.
+func (r *Repo) Archive(t testing.TB, chart, version string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(r.dir, archiveName(chart, version)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// PublishProvenance makes text the provenance file of a version, in place of the one before.
+func (r *Repo) PublishProvenance(t testing.TB, chart, version string, text []byte) {
+	t.Helper()
+	r.write(t, archiveName(chart, version)+provenanceSuffix, text)
+}
+
+// provenanceSuffix ends the names of provenance files, after that of the archive.
+const provenanceSuffix = ".prov"
 
 func archiveName(chart, version string) string { return chart + "-" + version + ".tgz" }
 

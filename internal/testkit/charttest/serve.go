@@ -21,6 +21,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -97,13 +98,21 @@ func (r *Repo) serve(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	name := path.Base(req.URL.Path)
+	isProvenance := strings.HasSuffix(name, provenanceSuffix)
+	if isProvenance {
+		r.set(func() { r.stats.Provenances++ })
+	}
 	data, err := os.ReadFile(filepath.Join(r.dir, name))
 	if err != nil {
 		http.NotFound(w, req)
 		return
 	}
-	if name == "index.yaml" {
+	switch {
+	case name == "index.yaml":
 		r.serveIndex(w, req, data)
+		return
+	case isProvenance:
+		_, _ = w.Write(data)
 		return
 	}
 	r.serveArchive(w, data)

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -167,19 +168,50 @@ type Layer struct {
 	MediaType string
 	Title     string // empty: it has none
 	Data      []byte
+	// Annotations are those of the descriptor, besides that of the title.
+	Annotations map[string]string
 }
 
 // Push pushes an artifact under a tag, and returns the digits of its digest.
 func (r *Registry) Push(t testing.TB, name, tag, configType string, layers ...Layer) string {
 	t.Helper()
-	config := r.blob(t, name, configType, "", []byte(emptyJSON))
+	return r.PushManifest(t, name, tag, ManifestType, r.manifest(t, name, configType, layers))
+}
+
+// PushReferrer pushes an artifact without a tag that refers to another one by the digits of its digest,
+// and returns the descriptor that a list of referrers has of it. The registry itself keeps no such
+// lists.
+func (r *Registry) PushReferrer(t testing.TB, name, subject, artifactType string, layers ...Layer) map[string]any {
+	t.Helper()
+	m := r.manifest(t, name, "application/vnd.oci.empty.v1+json", layers)
+	m["artifactType"] = artifactType
+	m["subject"] = map[string]any{"mediaType": ManifestType, "digest": "sha256:" + subject, "size": 1}
+	data, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := r.PushManifest(t, name, "sha256:"+sum(data), ManifestType, m)
+	return map[string]any{"mediaType": ManifestType, "digest": "sha256:" + digest, "size": len(data), "artifactType": artifactType}
+}
+
+// PushReferrers pushes the list of referrers that stands in for one in a registry without lists: an
+// index under a tag made of the subject's digest.
+func (r *Registry) PushReferrers(t testing.TB, name, subject string, referrers ...map[string]any) {
+	t.Helper()
+	r.PushManifest(t, name, "sha256-"+subject, IndexType, map[string]any{
+		"schemaVersion": 2, "mediaType": IndexType, "manifests": referrers,
+	})
+}
+
+// manifest pushes config and layers, and returns the manifest of them.
+func (r *Registry) manifest(t testing.TB, name, configType string, layers []Layer) map[string]any {
+	t.Helper()
+	config := r.blob(t, name, Layer{MediaType: configType, Data: []byte(emptyJSON)})
 	pushed := make([]any, 0, len(layers))
 	for _, layer := range layers {
-		pushed = append(pushed, r.blob(t, name, layer.MediaType, layer.Title, layer.Data))
+		pushed = append(pushed, r.blob(t, name, layer))
 	}
-	return r.PushManifest(t, name, tag, ManifestType, map[string]any{
-		"schemaVersion": 2, "mediaType": ManifestType, "config": config, "layers": pushed,
-	})
+	return map[string]any{"schemaVersion": 2, "mediaType": ManifestType, "config": config, "layers": pushed}
 }
 
 // PushManifest pushes any manifest under a tag, and returns the digits of its digest.
@@ -196,6 +228,16 @@ func (r *Registry) PushManifest(t testing.TB, name, tag, mediaType string, manif
 	return sum(data)
 }
 
+// Manifest returns the bytes of the manifest with those digits.
+func (r *Registry) Manifest(t testing.TB, name, digest string) []byte {
+	t.Helper()
+	got, err := r.exchange(t.Context(), http.MethodGet, "/v2/"+name+"/manifests/sha256:"+digest, "", nil)
+	if err != nil || got.status != http.StatusOK {
+		t.Fatalf("read %s: got status %d: %s (%v)", digest, got.status, got.body, err)
+	}
+	return []byte(got.body)
+}
+
 // Delete deletes a manifest, and with it every tag that leads to it.
 func (r *Registry) Delete(t testing.TB, name, digest string) {
 	t.Helper()
@@ -205,9 +247,9 @@ func (r *Registry) Delete(t testing.TB, name, digest string) {
 }
 
 // blob pushes a blob and returns its descriptor.
-func (r *Registry) blob(t testing.TB, name, mediaType, title string, data []byte) map[string]any {
+func (r *Registry) blob(t testing.TB, name string, layer Layer) map[string]any {
 	t.Helper()
-	digest := "sha256:" + sum(data)
+	digest := "sha256:" + sum(layer.Data)
 	got, err := r.exchange(t.Context(), http.MethodPost, "/v2/"+name+"/blobs/uploads/", "", nil)
 	if err != nil || got.status != http.StatusAccepted {
 		t.Fatalf("push blob: got status %d: %s (%v)", got.status, got.body, err)
@@ -218,13 +260,20 @@ func (r *Registry) blob(t testing.TB, name, mediaType, title string, data []byte
 	}
 	values := to.Query()
 	values.Set("digest", digest)
-	got, err = r.exchange(t.Context(), http.MethodPut, to.Path+"?"+values.Encode(), "application/octet-stream", data)
+	got, err = r.exchange(t.Context(), http.MethodPut, to.Path+"?"+values.Encode(), "application/octet-stream", layer.Data)
 	if err != nil || got.status != http.StatusCreated {
 		t.Fatalf("push blob: got status %d: %s (%v)", got.status, got.body, err)
 	}
-	d := map[string]any{"mediaType": mediaType, "digest": digest, "size": len(data)}
-	if title != "" {
-		d["annotations"] = map[string]string{"org.opencontainers.image.title": title}
+	annotations := maps.Clone(layer.Annotations)
+	if layer.Title != "" {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations["org.opencontainers.image.title"] = layer.Title
+	}
+	d := map[string]any{"mediaType": layer.MediaType, "digest": digest, "size": len(layer.Data)}
+	if len(annotations) > 0 {
+		d["annotations"] = annotations
 	}
 	return d
 }
@@ -257,6 +306,7 @@ func (r *Registry) exchange(ctx context.Context, method, path, mediaType string,
 	if mediaType != "" {
 		req.Header.Set("Content-Type", mediaType)
 	}
+	req.Header.Set("Accept", ManifestType+", "+IndexType)
 	if r.Authorization != "" {
 		req.Header.Set("Authorization", r.Authorization)
 	}

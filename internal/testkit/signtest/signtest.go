@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package signtest signs commits and tags of test repositories with SSH keys, as git does.
+// Package signtest signs what tests publish: commits and tags of Git repositories with SSH keys as git
+// does, artifacts of registries as cosign does, and archives of charts as Helm does.
 package signtest
 
 import (

@@ -51,10 +51,11 @@ func Definition(m message) (upstream.Definition, error) {
 	if m.GetPollInterval() != nil && m.GetPollInterval().CheckValid() != nil {
 		return upstream.Definition{}, fielderr.New("poll_interval", "is not a valid duration")
 	}
+	kind := name[upstream.Type](m.GetType())
 	return upstream.Definition{
-		Type: name[upstream.Type](m.GetType()), URL: m.GetUrl(), PollInterval: m.GetPollInterval().AsDuration(), Credential: Credential(m.GetCredential()),
+		Type: kind, URL: m.GetUrl(), PollInterval: m.GetPollInterval().AsDuration(), Credential: Credential(m.GetCredential()),
 		CAPEM: m.GetCaPem(), ProxyURL: secret.Text(m.GetProxyUrl()), Suspended: m.GetSuspended(),
-		WebhookSecret: secret.Text(m.GetWebhookSecret()), Verification: verification(m.GetVerification()), PartialClone: m.GetPartialClone(),
+		WebhookSecret: secret.Text(m.GetWebhookSecret()), Verification: verification(m.GetVerification(), kind), PartialClone: m.GetPartialClone(),
 		Charts: upstream.NewList(m.GetCharts()), Immutable: m.GetImmutable(), TokenHosts: upstream.NewList(m.GetTokenHosts()),
 	}, nil
 }
@@ -160,14 +161,21 @@ func credentialMessage(c upstream.Credential) *gitcachev1.Credential {
 	return m
 }
 
-// verification returns the verification of a message. A message without a mode gets one that the
-// validation refuses: its author wants signatures.
-func verification(m *gitcachev1.Verification) upstream.Verification {
+// verification returns the verification of a message. A message without a mode gets the only one that
+// a repository of artifacts has, and otherwise one that the validation refuses: its author wants
+// signatures.
+func verification(m *gitcachev1.Verification, kind upstream.Type) upstream.Verification {
 	if m == nil {
 		return upstream.Verification{}
 	}
-	mode := cmp.Or(name[upstream.Mode](m.GetMode()), "unspecified")
-	return upstream.Verification{Mode: mode, PGPKeys: m.GetPgpKeys(), SSHAllowedSigners: m.GetSshAllowedSigners()}
+	mode := name[upstream.Mode](m.GetMode())
+	if mode == upstream.ModeNone && kind.IsArtifacts() {
+		mode = upstream.ModeArtifact
+	}
+	return upstream.Verification{
+		Mode: cmp.Or(mode, "unspecified"), PGPKeys: m.GetPgpKeys(), SSHAllowedSigners: m.GetSshAllowedSigners(),
+		CosignKeys: m.GetCosignKeys(), ProvenanceKeys: m.GetProvenanceKeys(),
+	}
 }
 
 // verificationMessage returns nil where no signature is required: a message without a mode is refused.
@@ -175,6 +183,8 @@ func verificationMessage(v upstream.Verification) *gitcachev1.Verification {
 	if v.Mode == upstream.ModeNone {
 		return nil
 	}
-	mode := enumname.Value[gitcachev1.VerificationMode](string(v.Mode))
-	return &gitcachev1.Verification{Mode: mode, PgpKeys: v.PGPKeys, SshAllowedSigners: v.SSHAllowedSigners}
+	return &gitcachev1.Verification{
+		Mode: enumname.Value[gitcachev1.VerificationMode](string(v.Mode)), PgpKeys: v.PGPKeys, SshAllowedSigners: v.SSHAllowedSigners,
+		CosignKeys: v.CosignKeys, ProvenanceKeys: v.ProvenanceKeys,
+	}
 }

@@ -122,4 +122,12 @@ func TestWhatThisVersionDoesNotKnow(t *testing.T) {
 	if err != nil || d.Validate() == nil {
 		t.Errorf("got %+v, %v, want a verification without a mode refused", d, err)
 	}
+
+	// Artifacts have one mode only, which need not be written.
+	d, err = upstreamwire.Definition(&fleetv1.RepositorySpec{
+		Type: gitcachev1.RepositoryType_REPOSITORY_TYPE_OCI, Url: "oci://registry.invalid/web", Verification: &gitcachev1.Verification{CosignKeys: "key"},
+	})
+	if err != nil || d.Verification.Mode != upstream.ModeArtifact {
+		t.Errorf("got %+v, %v, want the mode of artifacts", d.Verification, err)
+	}
 }

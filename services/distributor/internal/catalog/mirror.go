@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -26,7 +27,8 @@ type Mirror struct {
 	Owner         string
 	Failures      int32
 	Fetches       int64
-	// HeldRefs are the full names of refs that are held back for want of a signature.
+	// HeldRefs are the full names of refs that are held back: for want of a signature, or because the
+	// repository is immutable.
 	HeldRefs []string
 }
 
@@ -36,5 +38,7 @@ func (m Mirror) Holds(s Source) bool {
 	if s.Ref.Kind == RefHead || name == "HEAD" {
 		name = m.DefaultBranch
 	}
-	return name != "" && slices.Contains(m.HeldRefs, name)
+	// A registry's tags have "_" where versions have "+".
+	isTagHeld := s.Ref.Kind == RefTag && slices.Contains(m.HeldRefs, strings.ReplaceAll(name, "+", "_"))
+	return name != "" && (slices.Contains(m.HeldRefs, name) || isTagHeld)
 }

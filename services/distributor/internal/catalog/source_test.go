@@ -252,6 +252,10 @@ func TestReferencesOfASource(t *testing.T) {
 			t.Errorf("%q at %+v: got held %v, want %v", test.chart, test.ref, got, held)
 		}
 	}
+	built := catalog.Source{Repository: "r", Ref: ref(catalog.RefTag, "1.2.3+a")}
+	if !(catalog.Mirror{HeldRefs: []string{"refs/tags/1.2.3_a"}}).Holds(built) {
+		t.Error("got a registry's tag not held, want it held as the version that it is")
+	}
 }
 
 // TestRequires has what each spec asks of an agent beyond what the first ones could do.

@@ -67,6 +67,8 @@ type verificationColumn struct {
 	Mode              upstream.Mode `json:"mode"`
 	PGPKeys           string        `json:"pgp_keys,omitempty"`
 	SSHAllowedSigners string        `json:"ssh_allowed_signers,omitempty"`
+	CosignKeys        string        `json:"cosign_keys,omitempty"`
+	ProvenanceKeys    string        `json:"provenance_keys,omitempty"`
 }
 
 func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Repository) error {

@@ -90,7 +90,7 @@ func (RepositoryType) EnumDescriptor() ([]byte, []int) {
 type VerificationMode int32
 
 const (
-	// Not a mode: it is refused.
+	// Not a mode of its own: see Verification.mode.
 	VerificationMode_VERIFICATION_MODE_UNSPECIFIED VerificationMode = 0
 	// The commit that a branch or tag leads to. Tags need no signature of their own.
 	VerificationMode_VERIFICATION_MODE_COMMIT VerificationMode = 1
@@ -98,6 +98,8 @@ const (
 	VerificationMode_VERIFICATION_MODE_TAG VerificationMode = 2
 	// Both: the commits of branches, and tags as under TAG whose commits are signed too.
 	VerificationMode_VERIFICATION_MODE_TAG_AND_COMMIT VerificationMode = 3
+	// The chart or artifact that a version, tag or digest leads to. For Helm and OCI repositories.
+	VerificationMode_VERIFICATION_MODE_ARTIFACT VerificationMode = 4
 )
 
 // Enum value maps for VerificationMode.
@@ -107,12 +109,14 @@ var (
 		1: "VERIFICATION_MODE_COMMIT",
 		2: "VERIFICATION_MODE_TAG",
 		3: "VERIFICATION_MODE_TAG_AND_COMMIT",
+		4: "VERIFICATION_MODE_ARTIFACT",
 	}
 	VerificationMode_value = map[string]int32{
 		"VERIFICATION_MODE_UNSPECIFIED":    0,
 		"VERIFICATION_MODE_COMMIT":         1,
 		"VERIFICATION_MODE_TAG":            2,
 		"VERIFICATION_MODE_TAG_AND_COMMIT": 3,
+		"VERIFICATION_MODE_ARTIFACT":       4,
 	}
 )
 
@@ -468,21 +472,30 @@ func (x *RepositoryDefinition) GetTokenHosts() []string {
 	return nil
 }
 
-// Verification delivers only commits and tags that are signed by given keys. If the commit of a ref
-// is not, the ref continues to deliver its last accepted content, and the state reports it.
+// Verification delivers only content that is signed by given keys: commits and tags of a Git
+// repository, charts of a Helm repository, artifacts of an OCI repository. If what a ref leads to is
+// not, the ref continues to deliver its last accepted content, and the state reports it.
 type Verification struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What has to be signed. Required.
+	// What has to be signed. Required of a Git repository. Unspecified means ARTIFACT for a Helm or
+	// OCI repository, which accept no other mode.
 	Mode VerificationMode `protobuf:"varint,1,opt,name=mode,proto3,enum=leat.gitcache.v1.VerificationMode" json:"mode,omitempty"`
 	// Armored OpenPGP public keys, any number of blocks one after the other. Empty: no PGP key is
-	// accepted.
+	// accepted. For Git repositories.
 	PgpKeys string `protobuf:"bytes,2,opt,name=pgp_keys,json=pgpKeys,proto3" json:"pgp_keys,omitempty"`
 	// Lines of an OpenSSH allowed_signers file, or bare public keys, one to a line. namespaces,
 	// valid-after and valid-before are supported, cert-authority is refused. Empty: no SSH key is
-	// accepted. One of the two lists is required.
+	// accepted. For Git repositories, which require one of the two lists.
 	SshAllowedSigners string `protobuf:"bytes,3,opt,name=ssh_allowed_signers,json=sshAllowedSigners,proto3" json:"ssh_allowed_signers,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// PEM public keys whose cosign signatures count: ECDSA P-256, P-384 or P-521, Ed25519, RSA; at most
+	// 32, one after the other. Empty: no cosign signature is accepted. For OCI repositories.
+	CosignKeys string `protobuf:"bytes,4,opt,name=cosign_keys,json=cosignKeys,proto3" json:"cosign_keys,omitempty"`
+	// Armored OpenPGP public keys whose provenance files of charts count, any number of blocks. Empty:
+	// no provenance file is accepted. Required of Helm repositories. An OCI repository requires this
+	// list or cosign_keys; with both, a signature of either kind is enough.
+	ProvenanceKeys string `protobuf:"bytes,5,opt,name=provenance_keys,json=provenanceKeys,proto3" json:"provenance_keys,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Verification) Reset() {
@@ -532,6 +545,20 @@ func (x *Verification) GetPgpKeys() string {
 func (x *Verification) GetSshAllowedSigners() string {
 	if x != nil {
 		return x.SshAllowedSigners
+	}
+	return ""
+}
+
+func (x *Verification) GetCosignKeys() string {
+	if x != nil {
+		return x.CosignKeys
+	}
+	return ""
+}
+
+func (x *Verification) GetProvenanceKeys() string {
+	if x != nil {
+		return x.ProvenanceKeys
 	}
 	return ""
 }
@@ -1366,11 +1393,14 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x06charts\x18\x0f \x03(\tR\x06charts\x12\x1c\n" +
 	"\timmutable\x18\x10 \x01(\bR\timmutable\x12\x1f\n" +
 	"\vtoken_hosts\x18\x11 \x03(\tR\n" +
-	"tokenHosts\"\x91\x01\n" +
+	"tokenHosts\"\xdb\x01\n" +
 	"\fVerification\x126\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\".leat.gitcache.v1.VerificationModeR\x04mode\x12\x19\n" +
 	"\bpgp_keys\x18\x02 \x01(\tR\apgpKeys\x12.\n" +
-	"\x13ssh_allowed_signers\x18\x03 \x01(\tR\x11sshAllowedSigners\"\xb8\x04\n" +
+	"\x13ssh_allowed_signers\x18\x03 \x01(\tR\x11sshAllowedSigners\x12\x1f\n" +
+	"\vcosign_keys\x18\x04 \x01(\tR\n" +
+	"cosignKeys\x12'\n" +
+	"\x0fprovenance_keys\x18\x05 \x01(\tR\x0eprovenanceKeys\"\xb8\x04\n" +
 	"\n" +
 	"Credential\x129\n" +
 	"\x05basic\x18\x01 \x01(\v2!.leat.gitcache.v1.BasicCredentialH\x00R\x05basic\x12<\n" +
@@ -1439,12 +1469,13 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x1bREPOSITORY_TYPE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13REPOSITORY_TYPE_GIT\x10\x01\x12\x18\n" +
 	"\x14REPOSITORY_TYPE_HELM\x10\x02\x12\x17\n" +
-	"\x13REPOSITORY_TYPE_OCI\x10\x03*\x94\x01\n" +
+	"\x13REPOSITORY_TYPE_OCI\x10\x03*\xb4\x01\n" +
 	"\x10VerificationMode\x12!\n" +
 	"\x1dVERIFICATION_MODE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18VERIFICATION_MODE_COMMIT\x10\x01\x12\x19\n" +
 	"\x15VERIFICATION_MODE_TAG\x10\x02\x12$\n" +
-	" VERIFICATION_MODE_TAG_AND_COMMIT\x10\x03*y\n" +
+	" VERIFICATION_MODE_TAG_AND_COMMIT\x10\x03\x12\x1e\n" +
+	"\x1aVERIFICATION_MODE_ARTIFACT\x10\x04*y\n" +
 	"\rCloudProvider\x12\x1e\n" +
 	"\x1aCLOUD_PROVIDER_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12CLOUD_PROVIDER_AWS\x10\x01\x12\x16\n" +
