@@ -28,6 +28,8 @@ import (
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
+	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/internal/upstream/upstreamwire"
 )
 
 const fleet = `# A cluster, where it gets its manifests from, and what it runs.
@@ -191,6 +193,31 @@ func TestExampleVerification(t *testing.T) {
 	}
 	if releases.GetMode() != gitcachev1.VerificationMode_VERIFICATION_MODE_TAG || !strings.HasPrefix(releases.GetPgpKeys(), "-----BEGIN PGP") {
 		t.Errorf("got %v, want tags signed with PGP", releases)
+	}
+}
+
+// TestExampleSignedArtifacts reads the keys of charts and artifacts in the examples.
+func TestExampleSignedArtifacts(t *testing.T) {
+	t.Parallel()
+	file, err := os.Open("../../../examples/verification/artifacts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	documents, err := document.Parse("artifacts.yaml", file)
+	if err != nil || len(documents) != 2 {
+		t.Fatalf("got %d documents (%v), want 2", len(documents), err)
+	}
+	artifacts, err := upstreamwire.Definition(documents[0].Object.GetRepository().GetSpec())
+	if err == nil {
+		err = artifacts.Validate()
+	}
+	if err != nil || artifacts.Verification.Mode != upstream.ModeArtifact {
+		t.Errorf("got %+v (%v), want artifacts signed with cosign", artifacts.Verification, err)
+	}
+	charts := documents[1].Object.GetRepository().GetSpec()
+	if charts.GetType() != gitcachev1.RepositoryType_REPOSITORY_TYPE_HELM || !strings.HasPrefix(charts.GetVerification().GetProvenanceKeys(), "-----BEGIN PGP") {
+		t.Errorf("got %v, want charts signed with PGP", charts)
 	}
 }
 

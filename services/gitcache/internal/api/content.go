@@ -26,7 +26,12 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
 )
 
-const maxRead = 1 << 20
+const (
+	maxRead = 1 << 20
+	// maxLookups bounds the refs that one call has looked up one after the other. A range of versions may
+	// meet many that are not signed before one that is; the next call goes on from there.
+	maxLookups = 16
+)
 
 // ResolveSnapshot implements the call.
 func (s *Service) ResolveSnapshot(ctx context.Context, req *gitcachev1.ResolveSnapshotRequest) (*gitcachev1.ResolveSnapshotResponse, error) {
@@ -86,8 +91,8 @@ func (s *Service) resolveCommit(ctx context.Context, r *mirroring.Repository, se
 	return selected.Commit, err
 }
 
-// selectRef finds what a selector means in the mirror of this replica. Refs that the mirror knows
-// by name alone are looked up first. A commit that is named by leading digits is returned whole.
+// selectRef finds what a selector means in the mirror of this replica. Refs that the upstream has to
+// be asked about are looked up first. A commit that is named by leading digits is returned whole.
 func (s *Service) selectRef(ctx context.Context, r *mirroring.Repository, selector mirror.Selector) (mirror.Content, mirror.Selected, error) {
 	for lookups := 0; ; lookups++ {
 		c, err := contentOf(r)
@@ -102,7 +107,7 @@ func (s *Service) selectRef(ctx context.Context, r *mirroring.Repository, select
 			return c, selected, err
 		}
 		unpinned, ok := errors.AsType[*mirror.UnpinnedError](err)
-		if !ok || lookups == maxFills {
+		if !ok || lookups == maxLookups {
 			return c, mirror.Selected{}, toError(err, r.Definition().Name)
 		}
 		if err := r.Pin(ctx, unpinned.Names); err != nil {
@@ -123,11 +128,16 @@ func (s *Service) ListRefs(ctx context.Context, req *gitcachev1.ListRefsRequest)
 			if err != nil {
 				return nil, err
 			}
-			return listRefs(c.Refs, req.GetPrefix(), after, pageSize(req.GetPage())), nil
+			what := "commit"
+			if r.Definition().Type.IsArtifacts() {
+				what = "digest"
+			}
+			return listRefs(c.Refs, what, req.GetPrefix(), after, pageSize(req.GetPage())), nil
 		})
 }
 
-func listRefs(refs mirror.Refs, prefix, after string, size int) *gitcachev1.ListRefsResponse {
+// listRefs returns a page of refs. what is the word for what they lead to.
+func listRefs(refs mirror.Refs, what, prefix, after string, size int) *gitcachev1.ListRefsResponse {
 	page := refs.Below(prefix, after, size+1)
 	resp := &gitcachev1.ListRefsResponse{}
 	if len(page) > size {
@@ -136,7 +146,7 @@ func listRefs(refs mirror.Refs, prefix, after string, size int) *gitcachev1.List
 	}
 	for _, ref := range page {
 		if ref.Commit != "" || ref.Object == "" { // a tag of a file is not a named commit
-			resp.Refs = append(resp.Refs, fromRef(ref))
+			resp.Refs = append(resp.Refs, fromRef(ref, what))
 		}
 	}
 	return resp

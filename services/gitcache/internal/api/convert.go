@@ -85,10 +85,10 @@ func fromCommit(c content.Commit) *gitcachev1.Commit {
 // text makes what stands in a commit fit for the wire, which takes UTF-8 only.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func fromRef(r mirror.Ref) *gitcachev1.Ref {
+func fromRef(r mirror.Ref, what string) *gitcachev1.Ref {
 	p := &gitcachev1.Ref{Name: text(r.Name), Commit: r.Delivered()}
 	if r.Held != "" {
-		p.HeldBack = text(fmt.Sprintf("commit %s, which %s", r.Commit, r.Held))
+		p.HeldBack = text(fmt.Sprintf("%s %s, which %s", what, r.Commit, r.Held))
 	}
 	return p
 }

@@ -46,14 +46,18 @@ func rejectedError(e *mirror.RejectedError, in rpcerr.Option) error {
 
 // rejectedMessage says what is not let through, why, and what to do.
 func rejectedMessage(e *mirror.RejectedError) string {
+	what, advice := "commit", "Sign and push, or add the signer's key to the repository's verification."
+	if e.Selector.IsOfArtifacts() {
+		what, advice = "digest", "Sign it, or add the signer's key to the repository's verification."
+	}
 	switch {
 	case e.Ref == "":
-		return fmt.Sprintf("The repository's verification does not let commit %s through, which %s.", e.Commit, e.Why)
+		return fmt.Sprintf("The repository's verification does not let %s %s through, which %s.", what, e.Commit, e.Why)
 	case e.Excluded:
 		return fmt.Sprintf("%s leads to commit %s, which %s; select a tag, or change the mode of the repository's verification.",
 			e.Ref, e.Commit, e.Why)
 	default:
-		return fmt.Sprintf("%s leads to commit %s, which %s, and nothing that it led to before was let through. "+
-			"Sign and push, or add the signer's key to the repository's verification.", e.Ref, e.Commit, e.Why)
+		return fmt.Sprintf("%s leads to %s %s, which %s, and nothing that it led to before was let through. %s",
+			e.Ref, what, e.Commit, e.Why, advice)
 	}
 }

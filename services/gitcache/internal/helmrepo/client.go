@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/chartindex"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -88,7 +89,11 @@ func (x indexCopy) source() chartindex.Source {
 	return chartindex.Source{ReaderAt: x.file, Size: x.size}
 }
 
-func (x indexCopy) close() { _ = x.file.Close() }
+func (x indexCopy) close() {
+	if x.file != nil {
+		_ = x.file.Close()
+	}
+}
 
 // header returns what the next fetch has to know of an index that lists listed.
 func (x indexCopy) header(p mirror.FetchParams, listed *chartindex.Index) header {
@@ -174,13 +179,9 @@ func (c *client) receive(into spool, resp *http.Response) (indexCopy, error) {
 
 // getArchive asks for an archive. The caller closes the body of the answer, which is success.
 func (c *client) getArchive(ctx context.Context, address string) (*http.Response, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || c.base.Scheme == "https") {
-		return nil, &mirror.ArtifactError{
-			Reason: reason.ContentUnsupported,
-			Message: "The index names an archive that is not at https, or at http where the repository itself is: " +
-				"correct the URLs of the index (`helm repo index --url`).",
-		}
+	u, err := c.archiveURL(address)
+	if err != nil {
+		return nil, err
 	}
 	// Without an explicit wish the transport would unpack an archive that the server, which means to
 	// describe the file, calls gzip; and its digest would not be right.
@@ -196,6 +197,51 @@ func (c *client) getArchive(ctx context.Context, address string) (*http.Response
 		return nil, &mirror.ArtifactError{
 			Reason: reason.RefNotFound, Message: fmt.Sprintf("%s has no archive at %s, which the index names; publish it again, or correct the index.", u.Host, u.Path),
 		}
+	}
+	return nil, c.refuse(resp)
+}
+
+// archiveURL reads the address of an archive, which the index names.
+func (c *client) archiveURL(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || c.base.Scheme == "https") {
+		return nil, &mirror.ArtifactError{
+			Reason: reason.ContentUnsupported,
+			Message: "The index names an archive that is not at https, or at http where the repository itself is: " +
+				"correct the URLs of the index (`helm repo index --url`).",
+		}
+	}
+	return u, nil
+}
+
+// provenanceSuffix follows the path of an archive in the address of its provenance file.
+const provenanceSuffix = ".prov"
+
+// getProvenance asks for the provenance file of an archive. Nil: there is none. Stores of objects say
+// that something is forbidden that does not exist, so that is not a failure.
+func (c *client) getProvenance(ctx context.Context, address string) ([]byte, error) {
+	u, err := c.archiveURL(address)
+	if err != nil {
+		return nil, err
+	}
+	u.Path += provenanceSuffix
+	if u.RawPath != "" {
+		u.RawPath += provenanceSuffix
+	}
+	resp, err := c.get(ctx, u.String(), http.Header{"Accept-Encoding": {"identity"}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		message, err := io.ReadAll(io.LimitReader(c.count(resp.Body), attestation.MaxProvenance+1))
+		if message == nil {
+			message = []byte{}
+		}
+		return message, err
+	case http.StatusNotFound, http.StatusGone, http.StatusForbidden:
+		return nil, nil
 	}
 	return nil, c.refuse(resp)
 }

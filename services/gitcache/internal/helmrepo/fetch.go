@@ -17,7 +17,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// Fetch implements [mirror.Upstream]. Admit is not called: nothing is verified.
+// Fetch implements [mirror.Upstream]. Admit is not called: signatures are not part of the mirror.
 func (u *Upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
 	c, err := u.fetch(ctx, p)
 	if err != nil {
@@ -27,9 +27,9 @@ func (u *Upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 }
 
 func (u *Upstream) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
-	selection, err := chartindex.NewSelection(p.Definition.Charts.Names())
+	policy, err := policyOf(p.Definition)
 	if err != nil {
-		return mirror.Content{}, &mirror.FieldError{Field: "charts", Message: "It holds a pattern that is not one."}
+		return mirror.Content{}, err
 	}
 	client, err := u.dial(p)
 	if err != nil {
@@ -41,34 +41,60 @@ func (u *Upstream) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 	if err != nil {
 		return mirror.Content{}, err
 	}
-	if index.isUnchanged() {
-		return u.params.Mirrors.Unchanged(p)
-	}
 	defer index.close()
-	if before.isCurrent(p) && index.sum == before.Sum { // of a server that does not know whether it has changed
+	// A server may not know whether its index has changed.
+	isSame := index.isUnchanged() || before.isCurrent(p) && index.sum == before.Sum
+	if isSame && !before.isQuestionDue(u.params.Now()) {
 		return u.params.Mirrors.Unchanged(p)
 	}
 	known, err := u.recallAll(p.Definition.UID)
 	if err != nil {
 		u.params.Logger.WarnContext(ctx, "memo of the mirror not read, whole index is decoded", slog.String("leat.repository", p.Definition.Name), slog.Any("error", err))
-	}
-	listed, err := chartindex.Parse(ctx, index.source(), chartindex.Params{Charts: selection, Before: known.index})
-	if err != nil {
-		return mirror.Content{}, unreadable(err)
-	}
-	if listed.Skipped > 0 && listed.Versions() == 0 {
-		return mirror.Content{}, &mirror.UpstreamError{
-			Reason: reason.UpstreamProtocol, Message: fmt.Sprintf("The index has %d entries, and none can be used: %s.", listed.Skipped, strings.Join(listed.Reasons[:1], "")),
+		isSame = false
+		if index.isUnchanged() {
+			if index, err = client.getIndex(ctx, u.newSpool(), validators{}); err != nil {
+				return mirror.Content{}, err
+			}
+			defer index.close()
 		}
 	}
-	u.reportSkipped(ctx, p, before, listed)
-	releases := listReleases(client.base, listed)
+	after := known
+	if !isSame {
+		if after.index, err = u.parse(ctx, p, before, index, known); err != nil {
+			return mirror.Content{}, err
+		}
+		after.header = index.header(p, after.index)
+	}
+	releases := listReleases(client.base, after.index)
 	refs, withdrawn := decision{
 		have: p.Have.Refs, isImmutable: p.Definition.Immutable, notes: known.Notes, withdrawn: known.Withdrawn,
 		holds: func(id string) bool { return u.params.Mirrors.Has(p.Definition.UID, artifact.ID{Digest: id}) },
 	}.decide(releases)
-	after := memo{header: index.header(p, listed), index: listed, footer: footer{Notes: known.Notes.keep(releases), Withdrawn: withdrawn}}
-	return u.params.Mirrors.Accept(ctx, p, mirror.Content{Refs: refs}, after.write)
+	after.Notes, after.Withdrawn = known.Notes.keep(releases), withdrawn
+	refs, err = u.verify(ctx, &search{client: client, policy: policy, releases: releases}, &after, p.Have, refs, nil)
+	if err != nil {
+		return mirror.Content{}, err
+	}
+	return u.params.Mirrors.Accept(ctx, p, mirror.Content{Refs: refs, Policy: policy.Fingerprint()}, after.write)
+}
+
+// parse returns what an index lists. Charts that known has with the same text are taken over.
+func (u *Upstream) parse(ctx context.Context, p mirror.FetchParams, before header, index indexCopy, known memo) (*chartindex.Index, error) {
+	selection, err := chartindex.NewSelection(p.Definition.Charts.Names())
+	if err != nil {
+		return nil, &mirror.FieldError{Field: "charts", Message: "It holds a pattern that is not one."}
+	}
+	listed, err := chartindex.Parse(ctx, index.source(), chartindex.Params{Charts: selection, Before: known.index})
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	if listed.Skipped > 0 && listed.Versions() == 0 {
+		return nil, &mirror.UpstreamError{
+			Reason: reason.UpstreamProtocol, Message: fmt.Sprintf("The index has %d entries, and none can be used: %s.", listed.Skipped, strings.Join(listed.Reasons[:1], "")),
+		}
+	}
+	u.reportSkipped(ctx, p, before, listed)
+	return listed, nil
 }
 
 // reportSkipped logs how many entries of the index cannot be used, if that is news.

@@ -15,12 +15,14 @@
 //     uploadpack.
 //   - What a server sends is bounded, compressed or not, before it is held: redirects, the index, the
 //     archive and what is in it.
+//   - Where signatures are required, the provenance file of a version is fetched before the version is
+//     first resolved, and one that is missing again with polls, ever more seldom.
 //   - A version that is published again with other content is followed, and where the repository is
 //     immutable it is held back once its first content has been delivered.
 //
-// Calls run one way: fetch.go and fill.go are the two methods of [Upstream] that ask a server.
-// client.go sends their requests, releases.go decides what refs deliver, and memo.go keeps what the
-// next fetch has to know.
+// Calls run one way: fetch.go, fill.go and signatures.go have the methods of [Upstream] that ask a
+// server. client.go sends their requests, releases.go decides what refs deliver, and memo.go keeps what
+// the next fetch has to know.
 //
 // The package keeps nothing itself: [artifact.Mirrors] does.
 package helmrepo
@@ -29,6 +31,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
@@ -62,7 +65,9 @@ type Params struct {
 	MaxIndex int64
 	// TempDir is for an index while it is read.
 	TempDir string
-	Logger  *slog.Logger
+	// Now returns the time, by which missing signatures are asked for again. Nil: time.Now.
+	Now    func() time.Time
+	Logger *slog.Logger
 }
 
 // Upstream implements [mirror.Upstream] and [mirror.Pinner] for Helm repositories. It may be used concurrently, as that
@@ -82,10 +87,8 @@ func New(p Params) *Upstream {
 	if p.MaxIndex <= 0 {
 		p.MaxIndex = chartindex.MaxBytes
 	}
+	if p.Now == nil {
+		p.Now = time.Now
+	}
 	return &Upstream{Carriers: p.Carriers, params: p}
-}
-
-// Pin implements [mirror.Pinner]: an index names the digest of every version.
-func (u *Upstream) Pin(_ context.Context, p mirror.FetchParams, _ []string) (mirror.Content, error) {
-	return p.Have, nil
 }

@@ -40,6 +40,7 @@ type fixture struct {
 	have      mirror.Content
 	guard     func() error
 	received  int
+	now       time.Time
 }
 
 // newFixture returns a mirror that was not fetched yet. Local addresses that no administrator wrote
@@ -52,17 +53,18 @@ func newFixture(t *testing.T, url string, isGuarded bool) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fixture{
-		store: store, dir: dir, temporary: temporary,
-		Upstream: helmrepo.New(helmrepo.Params{
-			Carriers: uploadpack.New(uploadpack.Config{Dir: t.TempDir(), Guard: dialguard.Guard{AllowLocal: !isGuarded}}),
-			Mirrors:  store, MaxIndex: 1 << 20, TempDir: temporary, Logger: logger,
-		}),
+	f := &fixture{
+		store: store, dir: dir, temporary: temporary, now: time.Now(),
 		def: mirror.Definition{
 			Name: "charts", UID: uid, Version: 1, Definition: upstream.Definition{Type: upstream.TypeHelm, URL: url},
 		},
 		guard: func() error { return nil },
 	}
+	f.Upstream = helmrepo.New(helmrepo.Params{
+		Carriers: uploadpack.New(uploadpack.Config{Dir: t.TempDir(), Guard: dialguard.Guard{AllowLocal: !isGuarded}}),
+		Mirrors:  store, MaxIndex: 1 << 20, TempDir: temporary, Logger: logger, Now: func() time.Time { return f.now },
+	})
+	return f
 }
 
 func (f *fixture) params() mirror.FetchParams {

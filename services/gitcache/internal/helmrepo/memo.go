@@ -13,8 +13,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
+	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/chartindex"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -39,6 +41,8 @@ type memo struct {
 type footer struct {
 	Notes     notes     `json:"notes,omitempty"`
 	Withdrawn withdrawn `json:"withdrawn,omitempty"`
+	// Signatures are what is known of those; empty where none are required.
+	Signatures attestation.Ledger `json:"signatures,omitzero"`
 }
 
 // header is what a poll needs to know.
@@ -54,17 +58,29 @@ type header struct {
 	// Skipped and Reasons are those of the index.
 	Skipped int      `json:"skipped,omitempty"`
 	Reasons []string `json:"reasons,omitempty"`
+	// NextQuestion is when to ask again for a signature that is missing. Nil: none is.
+	NextQuestion *time.Time `json:"next_question,omitempty"`
 }
 
 // dependsOn returns what the refs of a mirror depend on besides the index.
 func dependsOn(def mirror.Definition) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %t", def.URL, string(def.Charts), def.Immutable))
+	text := fmt.Appendf(nil, "%q %q %t", def.URL, string(def.Charts), def.Immutable)
+	if policy := attestation.Fingerprint(def.Verification); policy != "" {
+		text = fmt.Appendf(text, " %s", policy)
+	}
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
 // isCurrent reports whether the mirror holds what the header says of the index.
 func (h header) isCurrent(p mirror.FetchParams) bool {
-	return h.Version == memoVersion && p.Have.Exists() && h.For == dependsOn(p.Definition)
+	return h.Version == memoVersion && p.Have.Exists() && h.For == dependsOn(p.Definition) &&
+		p.Have.Policy == attestation.Fingerprint(p.Definition.Verification)
+}
+
+// isQuestionDue reports whether a signature is to be asked for again.
+func (h header) isQuestionDue(now time.Time) bool {
+	return h.NextQuestion != nil && !now.Before(*h.NextQuestion)
 }
 
 // validatorsFor returns the conditions under which a server is to send the index.

@@ -61,13 +61,8 @@ func (n notes) keep(releases []release) notes {
 	return kept
 }
 
-const (
-	// heldRepublished is why a ref of an immutable repository is held back, as a phrase that follows
-	// its new digest.
-	heldRepublished = "was published under a version that had other content before"
-	// maxWithdrawn bounds the versions that an immutable repository remembers without listing them.
-	maxWithdrawn = 10_000
-)
+// maxWithdrawn bounds the versions that an immutable repository remembers without listing them.
+const maxWithdrawn = 10_000
 
 // withdrawn are versions of an immutable repository that were delivered, and are held back now or
 // listed no more: full name → the id that was delivered. Otherwise a version could change by being
@@ -101,7 +96,7 @@ func (d decision) decide(releases []release) (mirror.Refs, withdrawn) {
 		if first == "" || d.isSame(first, ref.Object) {
 			continue
 		}
-		listed[i].Held = heldRepublished
+		listed[i].Held = mirror.Republished
 		remembered.add(ref.Name, first)
 		if d.holds(first) {
 			listed[i].GoodObject, listed[i].GoodCommit = first, first
@@ -123,7 +118,11 @@ func (d decision) decide(releases []release) (mirror.Refs, withdrawn) {
 // firstOf returns the id that a version was delivered with, or "" where it never was.
 func (d decision) firstOf(name string) string {
 	if before, ok := d.have.Get(name); ok {
-		if good := before.Delivered(); good != "" && d.holds(good) {
+		good := before.Delivered()
+		if good == "" && before.Held == mirror.NotVerified { // as it was before the verification was changed
+			good = before.Commit
+		}
+		if good != "" && d.holds(good) {
 			return good
 		}
 	}

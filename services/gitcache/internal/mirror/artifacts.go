@@ -5,6 +5,7 @@ package mirror
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -22,10 +23,10 @@ const (
 	digestDigits = 64
 )
 
-// UnpinnedError means that a selector selects refs which the mirror knows by name alone: their
-// digests have to be looked up first. See [Pinner].
+// UnpinnedError means that a selector selects refs that the upstream has to be asked about first: for
+// the digest, for a signature, or for both. See [Pinner].
 type UnpinnedError struct {
-	Names []string // full names, at least one
+	Names []string // full names, at least one; with [DigestPrefix] a digest that no ref leads to
 }
 
 // Error implements error.
@@ -47,8 +48,23 @@ type ArtifactError struct {
 // Error implements error.
 func (e *ArtifactError) Error() string { return fmt.Sprintf("%s: %s", e.Reason, e.Message) }
 
-// isUnpinned reports whether the ref is known by name alone.
-func (r Ref) isUnpinned() bool { return r.Object == "" && r.Commit == "" && r.Held == "" }
+// Unpinned returns those of the names that the upstream has to be asked about: refs that are
+// unpinned and, where signatures are required, digests that no ref leads to yet.
+func (c Content) Unpinned(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		ref, ok := c.Refs.Get(name)
+		if ok {
+			return !ref.IsUnpinned()
+		}
+		digest, isDigest := strings.CutPrefix(name, DigestPrefix)
+		return !isDigest || c.Policy == "" || !isWholeDigest(digest)
+	})
+}
+
+// isWholeDigest reports whether text has the digits of a SHA-256 digest.
+func isWholeDigest(text string) bool {
+	return len(text) == digestDigits && strings.Trim(text, "0123456789abcdef") == ""
+}
 
 // resolveArtifact is Resolve for Helm and OCI repositories.
 func (c Content) resolveArtifact(s Selector) (Selected, error) {
@@ -83,27 +99,53 @@ func (c Content) resolveArtifact(s Selector) (Selected, error) {
 
 // resolveDigest returns a digest as it is in an OCI repository: only the registry shows whether it
 // exists. In a Helm repository a version of the chart has to have it. Leading digits have to belong
-// to one digest that a ref delivers.
+// to one digest that a ref delivers. Where signatures are required, a ref has to deliver the digest;
+// one that no ref leads to is an *UnpinnedError.
 func (c Content) resolveDigest(s Selector) (Selected, error) {
-	isChart := s.Within != TagPrefix
-	if !isChart && len(s.Value) == digestDigits {
+	isWholeArtifact := s.Within == TagPrefix && len(s.Value) == digestDigits
+	if isWholeArtifact && c.Policy == "" {
 		return Selected{Commit: s.Value}, nil
 	}
+	refs := c.Refs.Below(s.Within, "", len(c.Refs))
+	if s.Within == TagPrefix {
+		refs = slices.Concat(refs, c.Refs.Below(DigestPrefix, "", len(c.Refs)))
+	}
+	var at Ref
 	found := ""
-	for _, ref := range c.Refs.Below(s.Within, "", len(c.Refs)) {
-		commit := ref.Delivered()
-		if commit == "" || !strings.HasPrefix(commit, s.Value) || commit == found {
-			continue
+	for _, ref := range refs {
+		for _, id := range ref.digests(c.Policy != "") {
+			switch {
+			case id == "" || !strings.HasPrefix(id, s.Value):
+				continue
+			case found != "" && found != id:
+				return Selected{}, &RefError{Selector: s, Close: nil, Ambiguous: true}
+			case found == "", ref.Delivered() == id, ref.IsUnpinned() && at.Delivered() != id:
+				at = ref
+			}
+			found = id
 		}
-		if found != "" {
-			return Selected{}, &RefError{Selector: s, Close: nil, Ambiguous: true}
-		}
-		found = commit
 	}
-	if found == "" {
+	switch {
+	case found == "" && isWholeArtifact:
+		return Selected{}, &UnpinnedError{Names: []string{DigestPrefix + s.Value}}
+	case found == "":
 		return Selected{}, &RefError{Selector: s}
+	case at.Delivered() == found:
+		return Selected{Commit: found}, nil
+	case at.Held == NotVerified:
+		return Selected{}, &UnpinnedError{Names: []string{at.Name}}
+	default:
+		return Selected{}, &RejectedError{Selector: s, Commit: found, Why: at.Held}
 	}
-	return Selected{Commit: found}, nil
+}
+
+// digests returns the digests that a ref can be named by: what it delivers and, if asked for, what
+// it leads to and is held back.
+func (r Ref) digests(withHeld bool) []string {
+	if withHeld && r.Held != "" {
+		return []string{r.GoodCommit, r.Commit}
+	}
+	return []string{r.Delivered()}
 }
 
 // resolveHighest returns what HEAD is in an artifact repository.

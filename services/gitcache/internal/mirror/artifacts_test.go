@@ -173,3 +173,83 @@ func TestImmutableRefs(t *testing.T) {
 		}
 	}
 }
+
+// TestUnverifiedArtifacts are not delivered before the upstream was asked about them. Ranges skip what
+// is not signed.
+func TestUnverifiedArtifacts(t *testing.T) {
+	t.Parallel()
+	signed, unsigned, later := digestOf("a1"), digestOf("b2"), digestOf("c3")
+	c := mirror.Content{Policy: "p", Refs: mirror.NewRefs([]mirror.Ref{
+		{Name: "refs/tags/1.0.0", Object: signed, Commit: signed},
+		{Name: "refs/tags/1.1.0", Object: unsigned, Commit: unsigned, Held: "has no signature"},
+		{Name: "refs/tags/1.2.0", Object: later, Commit: later, Held: mirror.NotVerified},
+		{Name: "refs/tags/stable", Object: later, Commit: later, Held: mirror.NotVerified, GoodObject: signed, GoodCommit: signed},
+		{Name: "refs/tags/named"},
+		{Name: mirror.DigestPrefix + digestOf("d4"), Object: digestOf("d4"), Commit: digestOf("d4")},
+	})}
+	const rejected = "rejected"
+	for selector, want := range map[mirror.Selector]string{
+		{Kind: mirror.SelectTag, Value: "1.0.0"}:   signed,
+		{Kind: mirror.SelectTag, Value: "1.1.0"}:   rejected,
+		{Kind: mirror.SelectTag, Value: "1.2.0"}:   "refs/tags/1.2.0",
+		{Kind: mirror.SelectTag, Value: "named"}:   "refs/tags/named",
+		{Kind: mirror.SelectTag, Value: "stable"}:  signed, // the last good one, while the upstream is not asked
+		{Kind: mirror.SelectSemver, Value: "~1.1"}: rejected,
+		{Kind: mirror.SelectSemver, Value: "<1.2"}: signed,
+		{Kind: mirror.SelectSemver, Value: "1.x"}:  "refs/tags/1.2.0",
+		{}: "refs/tags/1.2.0",
+		{Kind: mirror.SelectCommit, Value: signed}:                 signed,
+		{Kind: mirror.SelectCommit, Value: signed[:8]}:             signed,
+		{Kind: mirror.SelectCommit, Value: unsigned}:               rejected,
+		{Kind: mirror.SelectCommit, Value: later}:                  "refs/tags/1.2.0",
+		{Kind: mirror.SelectCommit, Value: digestOf("d4")}:         digestOf("d4"),
+		{Kind: mirror.SelectCommit, Value: digestOf("e5")}:         mirror.DigestPrefix + digestOf("e5"),
+		{Kind: mirror.SelectCommit, Value: "e5"}:                   "",
+		{Kind: mirror.SelectName, Value: "refs/digests/" + signed}: "",
+	} {
+		selector.Within = mirror.TagPrefix
+		got, err := c.Resolve(selector)
+		if unpinned, ok := errors.AsType[*mirror.UnpinnedError](err); ok {
+			got = unpinned.Names[0]
+			if !slices.Equal(c.Unpinned(unpinned.Names), unpinned.Names) {
+				t.Errorf("%s: got %q, which are not asked about", selector, unpinned.Names)
+			}
+		} else if _, ok := errors.AsType[*mirror.RejectedError](err); ok {
+			got = rejected
+		}
+		if got != want || (want == "") != errors.Is(err, mirror.ErrRefNotFound) {
+			t.Errorf("%s: got %q (%v), want %q", selector, got, err, want)
+		}
+	}
+	asked := []string{
+		"refs/tags/1.0.0", "refs/tags/1.1.0", "refs/tags/none", mirror.DigestPrefix + digestOf("d4"), mirror.DigestPrefix + "../x",
+		mirror.DigestPrefix + strings.ToUpper(digestOf("e5")),
+	}
+	if got := c.Unpinned(asked); len(got) != 0 {
+		t.Errorf("got %q to ask about, want nothing", got)
+	}
+	c.Policy = ""
+	if got := c.Unpinned([]string{mirror.DigestPrefix + digestOf("e5")}); len(got) != 0 {
+		t.Errorf("got %q to ask about without a policy", got)
+	}
+}
+
+// TestUnverifiedCharts are found by their digests.
+func TestUnverifiedCharts(t *testing.T) {
+	t.Parallel()
+	c := mirror.Content{Policy: "p", Refs: mirror.NewRefs([]mirror.Ref{
+		{Name: "refs/tags/web/1.0.0", Object: digestOf("a1"), Commit: digestOf("a1"), Held: mirror.NotVerified},
+		{Name: "refs/tags/web/1.1.0", Object: digestOf("a1"), Commit: digestOf("a1"), Held: "has no provenance file"},
+		{Name: "refs/tags/web/1.2.0", Object: digestOf("a2"), Commit: digestOf("a2"), Held: "has no provenance file"},
+	})}
+	for value, want := range map[string]string{
+		digestOf("a1"): "asked", "a10": "asked", digestOf("a2"): "rejected", digestOf("a3"): "not found", "a": "not found",
+	} {
+		_, err := c.Resolve(mirror.Selector{Kind: mirror.SelectCommit, Value: value, Within: mirror.ChartPrefix("web")})
+		_, isUnpinned := errors.AsType[*mirror.UnpinnedError](err)
+		_, isRejected := errors.AsType[*mirror.RejectedError](err)
+		if isUnpinned != (want == "asked") || isRejected != (want == "rejected") || errors.Is(err, mirror.ErrRefNotFound) != (want == "not found") {
+			t.Errorf("%s: got %v, want it %s", value, err, want)
+		}
+	}
+}

@@ -28,7 +28,8 @@ type FetchParams struct {
 	Received func(bytes int)
 	// Admit is called right before the fetched refs become the mirror's, with a reader of what was
 	// fetched. It returns the content with what each ref delivers. An error ends the fetch. Nil:
-	// every ref delivers what it leads to.
+	// every ref delivers what it leads to. It is for Git: what refs of a Helm or OCI repository deliver
+	// is decided by the Upstream, by Definition.Verification, because it has to ask for signatures.
 	Admit func(ctx context.Context, fetched content.Reader, c Content) (Content, error)
 }
 
@@ -63,14 +64,17 @@ type Upstream interface {
 	Fill(ctx context.Context, p FetchParams, ids []string) (Content, error)
 }
 
-// Pinner looks up refs that an upstream lists by name alone. Pin may be called concurrently, for
-// different repositories only.
+// Pinner asks upstreams about refs that the mirror does not know enough of: their digests, where an
+// upstream lists names alone, and their signatures, where the definition requires such. Pin may be
+// called concurrently, for different repositories only.
 type Pinner interface {
-	// Pin makes the mirror, which holds p.Have, durably know what the named refs lead to, and has
-	// every later Fetch look at them. Names that are known already cost nothing. A name that the
-	// upstream does not have is not an error: its ref is gone from the content returned. Admit is
-	// not called. Errors are those of Fetch. Only OCI repositories have such refs; for others Pin
-	// returns p.Have.
+	// Pin makes the mirror, which holds p.Have, durably know what the named refs lead to, and what they
+	// deliver. Every later Fetch looks at them. What is known already costs nothing. A name that the
+	// upstream does not have is not an error: its ref is gone from the content returned. A name with
+	// [DigestPrefix] adds a ref to an OCI repository. An artifact without a good signature is held back,
+	// which is not an error either. Admit is not called. Errors are those of Fetch. Only Helm and OCI
+	// repositories have refs to ask about; for others, and while p.Have was verified by another policy
+	// than the definition's, Pin returns p.Have.
 	Pin(ctx context.Context, p FetchParams, names []string) (Content, error)
 }
 

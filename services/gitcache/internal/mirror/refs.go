@@ -12,6 +12,10 @@ import (
 const (
 	BranchPrefix = "refs/heads/"
 	TagPrefix    = "refs/tags/"
+	// DigestPrefix is that of refs which an OCI repository has for digests that callers named, because
+	// no tag leads to them: what a signature of the digest says is known by such a ref. There are none
+	// where no signature is required.
+	DigestPrefix = "refs/digests/"
 )
 
 // Ref is a named commit.
@@ -115,6 +119,23 @@ func (r Refs) Changed(newer Refs) []string {
 // ExcludedBranch is why a branch is held back permanently where only tags are delivered. Nothing is
 // wrong with it.
 const ExcludedBranch = "belongs to a branch, while only signed tags are delivered"
+
+const (
+	// NotVerified is why an artifact is held back as long as the upstream was not asked for its
+	// signature, which happens when it is first resolved. Nothing is wrong with it.
+	NotVerified = "has not been verified yet"
+	// Republished is why an immutable repository holds back a version or tag.
+	Republished = "was published again with other content, while the repository is immutable"
+)
+
+// IsUnpinned reports whether the upstream has to be asked before the ref delivers anything: it is
+// known by name alone, or its signature was not looked at.
+func (r Ref) IsUnpinned() bool {
+	if r.Held == "" {
+		return r.Object == "" && r.Commit == ""
+	}
+	return r.Held == NotVerified && r.GoodCommit == ""
+}
 
 // Delivered returns the commit that the ref delivers: its own, or the last one that the policy
 // accepted. Empty: none.

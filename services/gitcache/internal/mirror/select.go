@@ -110,8 +110,8 @@ func (c Content) Resolve(s Selector) (string, error) {
 //
 // In an artifact repository the commit is a digest. HEAD is the highest version that is not a
 // pre-release or, in an OCI repository without such, the tag latest. There are no branches. A tag
-// of an OCI registry has "_" where the version has "+"; both are found. A ref that is known by name
-// alone is an *UnpinnedError.
+// of an OCI registry has "_" where the version has "+"; both are found. A ref that the upstream has to
+// be asked about is an *UnpinnedError.
 func (c Content) Select(s Selector) (Selected, error) {
 	if s.IsOfArtifacts() {
 		return c.resolveArtifact(s)
@@ -169,7 +169,7 @@ func (c Content) resolveHead(s Selector) (Selected, error) {
 func (r Ref) deliver(s Selector) (Selected, error) {
 	commit := r.Delivered()
 	switch {
-	case r.isUnpinned():
+	case r.IsUnpinned():
 		return Selected{}, &UnpinnedError{Names: []string{r.Name}}
 	case commit != "":
 		return Selected{Commit: commit, Version: s.version(r)}, nil
@@ -219,7 +219,7 @@ func parseRelease(s Selector, ref Ref) (release, bool) {
 		text = strings.Replace(text, tagPlus, "+", 1)
 	}
 	version, err := semver.StrictNewVersion(text)
-	return release{ref: ref, version: version}, err == nil && (ref.Commit != "" || ref.isUnpinned())
+	return release{ref: ref, version: version}, err == nil && (ref.Commit != "" || ref.IsUnpinned())
 }
 
 // releases returns the tags that are versions and that the selector looks at, by name.
@@ -251,7 +251,7 @@ func bestOf(all []release, accepts func(*semver.Version) bool) (Ref, bool) {
 	var best, held release // held is the best among those that deliver nothing
 	for _, v := range all {
 		most := &best
-		if v.ref.Delivered() == "" && !v.ref.isUnpinned() {
+		if v.ref.Delivered() == "" && !v.ref.IsUnpinned() {
 			most = &held
 		}
 		if accepts(v.version) && (most.version == nil || compareReleases(v, *most) >= 0) {

@@ -164,11 +164,8 @@ func (b *blobFetcher) pinMirror(ctx context.Context, task mirror.OwnerTask, name
 	if !have.Exists() {
 		return &mirror.NotReadyError{Repository: b.status.name, Problem: b.status.fetching.read().problem}
 	}
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		ref, ok := have.Refs.Get(name)
-		return !ok || ref.Object != "" // another call was faster, or the ref is gone
-	})
-	if len(names) == 0 {
+	names = have.Unpinned(names)
+	if len(names) == 0 { // another call was faster, or the refs are gone
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.shared.Settings.FetchTimeout)

@@ -55,7 +55,7 @@ func (h *holding) read() mirrored {
 func (h *holding) setLocked(c mirror.Content) {
 	h.mirrored.content = c
 	h.version++
-	h.mirrored.problem, h.mirrored.heldRefs = verify.Problem(c, h.mirrored.problem, time.Now())
+	h.mirrored.problem, h.mirrored.heldRefs = h.verifier.Problem(c, h.mirrored.problem, time.Now())
 	h.changes.Notify()
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -19,8 +21,12 @@ const lookups = 4
 
 // Fetch implements [mirror.Upstream].
 func (u *Upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) {
+	policy, err := policyOf(p.Definition)
+	if err != nil {
+		return mirror.Content{}, err
+	}
 	return u.converse(ctx, p, func(t *conversation) (mirror.Content, error) {
-		names, err := t.tags(ctx)
+		tags, err := t.tags(ctx)
 		if err != nil {
 			return mirror.Content{}, err
 		}
@@ -29,33 +35,74 @@ func (u *Upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 			return mirror.Content{}, err
 		}
 		noted, wanted := before.expire(p.Have.Refs, u.params.Now())
+		names := tags
 		wanted = slices.DeleteFunc(wanted, func(name string) bool {
-			_, isListed := slices.BinarySearch(names, name)
+			_, isListed := slices.BinarySearch(tags, name)
+			if policy.IsRequired() && strings.HasPrefix(name, mirror.DigestPrefix) {
+				names = append(slices.Clip(names), name)
+				return false
+			}
 			return !isListed
 		})
 		looked, err := t.lookUpAll(ctx, wanted)
 		if err != nil {
 			return mirror.Content{}, err
 		}
-		names = slices.DeleteFunc(names, func(name string) bool {
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			digest, isLooked := looked[name]
 			return isLooked && digest == "" // deleted since the list was made
 		})
 		refs, noted := noted.settle(names, looked, p.Definition.Immutable)
-		if p.Have.Exists() && slices.Equal(refs, p.Have.Refs) {
+		judge := t.judge(policy, noted)
+		judge.Again = func(digest string) bool { // it has been signed since the last poll
+			tag := mirror.TagPrefix + signatureTag(digest)
+			_, isListed := slices.BinarySearch(tags, tag)
+			_, isKnown := p.Have.Refs.Get(tag)
+			return isListed && !isKnown
+		}
+		refs, noted, err = noted.verify(ctx, judge, refs)
+		if err != nil {
+			return mirror.Content{}, err
+		}
+		isSame := p.Have.Exists() && slices.Equal(refs, p.Have.Refs) && p.Have.Policy == policy.Fingerprint()
+		if isSame && !judge.HasAsked() {
 			return u.params.Mirrors.Unchanged(p)
 		}
-		return u.params.Mirrors.Accept(ctx, p, mirror.Content{Refs: refs}, noted.write)
+		return u.params.Mirrors.Accept(ctx, p, mirror.Content{Refs: refs, Policy: policy.Fingerprint()}, noted.write)
 	})
+}
+
+// policyOf returns the policy of a definition. The error is a *mirror.UpstreamError.
+func policyOf(def mirror.Definition) (*attestation.Policy, error) {
+	policy, err := attestation.New(def.Verification)
+	if err != nil {
+		return nil, &mirror.UpstreamError{
+			Reason:  reason.UpstreamSignatureRejected,
+			Message: "The repository's verification cannot be used; correct it in the repository's spec.", Cause: err,
+		}
+	}
+	return policy, nil
+}
+
+// judge returns who decides about signatures, with what was noted of them before.
+func (t *conversation) judge(policy *attestation.Policy, noted memo) *attestation.Judge {
+	return &attestation.Judge{
+		Policy: policy, Ledger: noted.ledger(), Before: t.params.Have.Refs, Now: t.upstream.params.Now(), Fits: attestation.FitsTag,
+		Subject: func(q attestation.Question) string { return q.Digest },
+		Ask: func(ctx context.Context, q attestation.Question) (attestation.Verdict, error) {
+			return t.ask(ctx, policy, q.Digest)
+		},
+	}
 }
 
 // Pin implements [mirror.Pinner].
 func (u *Upstream) Pin(ctx context.Context, p mirror.FetchParams, names []string) (mirror.Content, error) {
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		ref, ok := p.Have.Refs.Get(name)
-		return !ok || ref.Object != ""
-	})
-	if len(names) == 0 {
+	policy, err := policyOf(p.Definition)
+	if err != nil {
+		return mirror.Content{}, err
+	}
+	names = p.Have.Unpinned(names)
+	if len(names) == 0 || p.Have.Policy != policy.Fingerprint() {
 		return p.Have, nil
 	}
 	return u.converse(ctx, p, func(t *conversation) (mirror.Content, error) {
@@ -67,17 +114,22 @@ func (u *Upstream) Pin(ctx context.Context, p mirror.FetchParams, names []string
 		if err != nil {
 			return mirror.Content{}, err
 		}
-		all := make([]string, 0, len(p.Have.Refs))
+		noted = noted.makeRoom(names)
+		all := slices.Clone(names)
 		for _, ref := range p.Have.Refs {
-			digest, isLooked := looked[ref.Name]
-			switch {
-			case isLooked && digest == "":
-				continue // the registry does not have it
-			case isLooked:
-				noted = noted.pinned(ref.Name, digest, u.params.Now())
+			if !slices.Contains(names, ref.Name) && !noted.isForgotten(ref.Name) {
+				all = append(all, ref.Name)
 			}
-			all = append(all, ref.Name)
 		}
+		for name, digest := range looked {
+			if digest != "" {
+				noted = noted.pinned(name, digest, u.params.Now())
+			}
+		}
+		all = slices.DeleteFunc(all, func(name string) bool { // the registry does not have it
+			digest, isLooked := looked[name]
+			return isLooked && digest == ""
+		})
 		fresh, _ := noted.settle(all, looked, p.Definition.Immutable)
 		refs := make([]mirror.Ref, 0, len(fresh))
 		for _, ref := range fresh {
@@ -86,19 +138,30 @@ func (u *Upstream) Pin(ctx context.Context, p mirror.FetchParams, names []string
 			}
 			refs = append(refs, ref)
 		}
+		judge := t.judge(policy, noted)
+		judge.About = func(name string) bool { return slices.Contains(names, name) }
 		c := p.Have
-		c.Refs = mirror.NewRefs(refs)
+		if c.Refs, noted, err = noted.verify(ctx, judge, mirror.NewRefs(refs)); err != nil {
+			return mirror.Content{}, err
+		}
 		return u.params.Mirrors.Amend(p, c, noted.write)
 	})
 }
 
-// lookUpAll returns the digests of tags by full name; "" of one that the registry does not have.
+// lookUpAll returns the digests of tags by full name; "" of one that the registry does not have. A
+// digest by its own name costs no request.
 func (t *conversation) lookUpAll(ctx context.Context, names []string) (map[string]string, error) {
 	var mu sync.Mutex // guards looked
 	looked := make(map[string]string, len(names))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(lookups)
 	for _, name := range names {
+		if digest, isDigest := strings.CutPrefix(name, mirror.DigestPrefix); isDigest {
+			mu.Lock()
+			looked[name] = digest
+			mu.Unlock()
+			continue
+		}
 		group.Go(func() error {
 			digest, err := t.lookUp(ctx, strings.TrimPrefix(name, mirror.TagPrefix))
 			mu.Lock()

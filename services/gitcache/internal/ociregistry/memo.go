@@ -4,14 +4,19 @@
 package ociregistry
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
+	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -21,6 +26,8 @@ const maxMemo = 16 << 20
 // memo is what is noted between fetches. It is a value.
 type memo struct {
 	Pins map[string]pin `json:"pins"` // by full name of the ref
+	// Signatures are what is known of those; empty where none are required.
+	Signatures attestation.Ledger `json:"signatures,omitzero"`
 }
 
 // pin is what is known of a tag that was looked up.
@@ -50,13 +57,14 @@ func readMemo(mirrors artifact.Mirrors, uid string) (memo, error) {
 
 func (m memo) write(w io.Writer) error { return json.NewEncoder(w).Encode(m) }
 
-// settle decides what the tags of a registry deliver. names are the full names of all tags, looked
+// settle decides what the tags of a registry lead to. names are the full names of all tags, and looked
 // are the digests of those that were looked at. It returns the refs, and what is to be noted.
 //
-// A tag whose digest is not the one noted first moved: an immutable repository holds it back.
+// A tag whose digest is not the one noted first moved: an immutable repository holds it back. What was
+// refused for its signature was never delivered, and so it was not the first.
 func (m memo) settle(names []string, looked map[string]string, isImmutable bool) (mirror.Refs, memo) {
 	refs := make([]mirror.Ref, 0, len(names))
-	next := memo{Pins: maps.Clone(m.Pins)}
+	next := memo{Pins: maps.Clone(m.Pins), Signatures: m.Signatures}
 	listed := make(map[string]bool, len(names))
 	for _, name := range names {
 		listed[name] = true
@@ -64,8 +72,8 @@ func (m memo) settle(names []string, looked map[string]string, isImmutable bool)
 		p, isKnown := m.Pins[name]
 		switch {
 		case ref.Object == "":
-		case isKnown && isImmutable && p.Digest != ref.Object:
-			ref.Held = "was published again with other content, while the repository is immutable"
+		case isKnown && isImmutable && p.Digest != ref.Object && !m.isRefused(p.Digest):
+			ref.Held = mirror.Republished
 			ref.GoodObject, ref.GoodCommit = p.Digest, p.Digest
 		case isKnown:
 			p.Digest = ref.Object
@@ -75,15 +83,21 @@ func (m memo) settle(names []string, looked map[string]string, isImmutable bool)
 	}
 	// A tag that vanished may come back with other content, which immutable repositories hold back.
 	maps.DeleteFunc(next.Pins, func(name string, p pin) bool {
-		return !isImmutable && (!listed[name] || p.At.IsZero())
+		return (!isImmutable || strings.HasPrefix(name, mirror.DigestPrefix)) && (!listed[name] || p.At.IsZero())
 	})
 	return mirror.NewRefs(refs), next
+}
+
+// isRefused reports whether the signature of a digest was found to be missing or bad.
+func (m memo) isRefused(digest string) bool {
+	v, isKnown := m.Signatures.Verdicts[digest]
+	return isKnown && !v.IsGood()
 }
 
 // expire ends the time of pins that nobody asked for since long, and returns the names of those that
 // are looked at.
 func (m memo) expire(refs mirror.Refs, now time.Time) (memo, []string) {
-	next := memo{Pins: maps.Clone(m.Pins)}
+	next := memo{Pins: maps.Clone(m.Pins), Signatures: m.Signatures}
 	var names []string
 	for _, ref := range refs {
 		if ref.Object == "" {
@@ -91,7 +105,7 @@ func (m memo) expire(refs mirror.Refs, now time.Time) (memo, []string) {
 		}
 		p, isKnown := next.Pins[ref.Name]
 		if !isKnown { // the mirror was copied without its memo
-			p = pin{Digest: ref.Delivered(), At: now}
+			p = pin{Digest: cmp.Or(ref.Delivered(), ref.Commit), At: now}
 		}
 		if now.Sub(p.At) > PinnedFor {
 			p.At = time.Time{}
@@ -105,7 +119,7 @@ func (m memo) expire(refs mirror.Refs, now time.Time) (memo, []string) {
 
 // pinned notes that a tag leads to a digest, and was asked for now.
 func (m memo) pinned(name, digest string, now time.Time) memo {
-	next := memo{Pins: maps.Clone(m.Pins)}
+	next := memo{Pins: maps.Clone(m.Pins), Signatures: m.Signatures}
 	p, isKnown := next.Pins[name]
 	if !isKnown {
 		p.Digest = digest
@@ -113,4 +127,71 @@ func (m memo) pinned(name, digest string, now time.Time) memo {
 	p.At = now
 	next.Pins[name] = p
 	return next
+}
+
+// ledger returns what is known of signatures, with the refs that polls look at.
+func (m memo) ledger() attestation.Ledger {
+	l := m.Signatures
+	l.Wanted = make(map[string]time.Time, len(m.Pins))
+	for name, p := range m.Pins {
+		if !p.At.IsZero() {
+			l.Wanted[name] = p.At
+		}
+	}
+	return l
+}
+
+// verify returns the refs with what each delivers, and notes what the judge has found out. Without a
+// policy it does nothing.
+func (m memo) verify(ctx context.Context, judge *attestation.Judge, refs mirror.Refs) (mirror.Refs, memo, error) {
+	if !judge.Policy.IsRequired() {
+		m.Signatures = attestation.Ledger{}
+		return refs, m, nil
+	}
+	settled, err := judge.Settle(ctx, refs)
+	if err != nil {
+		return nil, memo{}, err
+	}
+	m.Signatures = judge.Ledger
+	m.Signatures.Wanted = nil // pins say that
+	return settled, m, nil
+}
+
+// maxDigests bounds the digests that callers name without a tag, and that polls ask about.
+const maxDigests = 1000
+
+// makeRoom forgets the pins of digests that were named longest ago, so that those among names have
+// room.
+func (m memo) makeRoom(names []string) memo {
+	isDigest := func(name string) bool { return strings.HasPrefix(name, mirror.DigestPrefix) }
+	var pinned []string
+	for name := range m.Pins {
+		if isDigest(name) && !slices.Contains(names, name) {
+			pinned = append(pinned, name)
+		}
+	}
+	coming := 0
+	for _, name := range names {
+		if isDigest(name) {
+			coming++
+		}
+	}
+	excess := len(pinned) + coming - maxDigests
+	if excess <= 0 {
+		return m
+	}
+	slices.SortFunc(pinned, func(a, b string) int {
+		return cmp.Or(m.Pins[a].At.Compare(m.Pins[b].At), strings.Compare(a, b))
+	})
+	next := memo{Pins: maps.Clone(m.Pins), Signatures: m.Signatures}
+	for _, name := range pinned[:min(excess, len(pinned))] {
+		delete(next.Pins, name)
+	}
+	return next
+}
+
+// isForgotten reports whether a ref is that of a digest without a pin.
+func (m memo) isForgotten(name string) bool {
+	_, isPinned := m.Pins[name]
+	return !isPinned && strings.HasPrefix(name, mirror.DigestPrefix)
 }

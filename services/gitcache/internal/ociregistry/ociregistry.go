@@ -12,18 +12,22 @@
 //     one of the definition's token hosts, or known to belong to it. It goes over TLS unless the
 //     credential allows plain HTTP. It goes to no redirect, no log and no error.
 //   - A poll is one list of tags, page by page, and one HEAD for each pinned tag.
+//   - Where signatures are required, those of a digest are fetched before it is first delivered, and ones
+//     that are missing again with polls, ever more seldom. The requests for one digest are bounded.
 //   - Manifests and layers are what their digests say, from whatever host they come.
 //   - Every answer is bounded: tags, pages, manifests, layers, tokens.
 //   - A failure comes out as a *mirror.UpstreamError with a reason and a sentence that says what to do,
 //     and an artifact that cannot be delivered as a *mirror.ArtifactError.
 //
-// A registry lists names without digests. A tag is pinned when it is first resolved: from then on
+// A registry lists names without digests. A digest that no tag leads to is a ref of its own where
+// signatures are required (mirror.DigestPrefix). A tag is pinned when it is first resolved: from then on
 // every poll looks at it, for [PinnedFor]. After that it is unpinned, which counts as a change of the
 // ref, so the services that still follow it have it resolved again.
 //
 // It is the only package that imports oras-go, whose client speaks the distribution protocol. The
 // trade of credentials for tokens is this package's own, because oras-go refuses token servers in
-// private networks. Files call one another downwards: fetch, fill; conversation; auth, token; layers.
+// private networks. Files call one another downwards: fetch, fill; signatures, memo; conversation; auth,
+// token; layers.
 package ociregistry
 
 import (

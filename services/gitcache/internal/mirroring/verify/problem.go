@@ -17,32 +17,45 @@ import (
 // maxNamedRefs bounds the refs that the message of a problem describes.
 const maxNamedRefs = 3
 
+// The advice of problems, which follows what is held back.
+const (
+	adviceGit       = " Sign and push, or add the signer's key to the repository's verification."
+	adviceArtifacts = " Sign it (cosign sign --key, or helm package --sign for a chart), or add the signer's key to the repository's verification."
+	adviceImmutable = " Publish the content as another version, or set the repository's immutable to false to follow."
+)
+
 // Problem returns the problem that a mirror has because refs of it are held back, and the names of
 // those refs. Both are nil where no ref is. A problem that stands already keeps its beginning.
-// Branches are no problem where the policy is for tags alone. Where no policy applies, refs are held
-// back because the repository is immutable.
-func Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.Problem, []string) {
-	var held mirror.Refs
+// Branches are no problem where the policy is for tags alone, nor are artifacts that nobody has
+// resolved yet. Where all refs that are held back are so because the repository is immutable, that is
+// the problem.
+func (v *Verifier) Problem(c mirror.Content, before *mirror.Problem, now time.Time) (*mirror.Problem, []string) {
+	var held, unsigned mirror.Refs
 	for _, ref := range c.Refs {
-		if ref.Held != "" && ref.Held != mirror.ExcludedBranch {
-			held = append(held, ref)
+		if ref.Held == "" || ref.Held == mirror.ExcludedBranch || ref.Held == mirror.NotVerified {
+			continue
+		}
+		held = append(held, ref)
+		if ref.Held != mirror.Republished {
+			unsigned = append(unsigned, ref)
 		}
 	}
 	if len(held) == 0 {
 		return nil, nil
 	}
-	slices.SortStableFunc(held, func(a, b mirror.Ref) int { return cmp.Compare(urgency(c, a), urgency(c, b)) })
-	p := &mirror.Problem{
-		Reason: reason.UpstreamSignatureRejected, Since: now,
-		Message: message(held) + " Sign and push, or add the signer's key to the repository's verification.",
+	p := &mirror.Problem{Reason: reason.UpstreamSignatureRejected, Since: now}
+	switch {
+	case len(unsigned) == 0:
+		p.Reason, p.Message = reason.UpstreamRepublished, message(c, held)+adviceImmutable
+	case v.isArtifacts:
+		p.Message = message(c, unsigned) + adviceArtifacts
+	default:
+		p.Message = message(c, unsigned) + adviceGit
 	}
-	if c.Policy == "" {
-		p.Reason = reason.UpstreamRepublished
-		p.Message = message(held) + " Publish the content as another version, or set the repository's immutable to false to follow."
-	}
-	if before != nil {
+	if before != nil && before.Reason == p.Reason {
 		p.Since = before.Since
 	}
+	slices.SortStableFunc(held, func(a, b mirror.Ref) int { return cmp.Compare(urgency(c, a), urgency(c, b)) })
 	return p, held.Names(mirror.MaxChangedRefs)
 }
 
@@ -59,7 +72,10 @@ func urgency(c mirror.Content, ref mirror.Ref) int {
 	}
 }
 
-func message(held []mirror.Ref) string {
+// message describes the most urgent of the refs, at least one.
+func message(c mirror.Content, held mirror.Refs) string {
+	held = slices.Clone(held)
+	slices.SortStableFunc(held, func(a, b mirror.Ref) int { return cmp.Compare(urgency(c, a), urgency(c, b)) })
 	var described []string
 	for _, ref := range held[:min(len(held), maxNamedRefs)] {
 		instead := "nothing is delivered"

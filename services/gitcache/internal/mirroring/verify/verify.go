@@ -11,6 +11,11 @@
 //
 // The package trusts nothing that an upstream says about its own objects. It reads each object, and
 // looks where a signed tag really points.
+//
+// The signatures of charts and artifacts are not part of a mirror: only the upstream has them. There
+// the adapter that fetches decides what refs deliver, by the definition's policy. A Verifier takes its
+// decision over; after a change of the policy it holds back everything that the upstream has not been
+// asked about.
 package verify
 
 import (
@@ -23,6 +28,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/signers"
 	"github.com/leatdev/leat/internal/upstream"
+	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 	"github.com/leatdev/leat/services/gitcache/internal/provenance"
@@ -36,10 +42,15 @@ type Verifier struct {
 	fingerprint string
 	policy      *provenance.Policy
 	policyErr   error // the policy cannot be used, so nothing is admitted
+	isArtifacts bool  // the policy is for charts and artifacts
 }
 
 // New returns the Verifier of a policy. A policy that cannot be used makes [Verifier.Admit] fail.
 func New(v upstream.Verification) *Verifier {
+	if v.Mode == upstream.ModeArtifact {
+		_, err := attestation.New(v)
+		return &Verifier{fingerprint: attestation.Fingerprint(v), policyErr: err, isArtifacts: true}
+	}
 	policy, err := provenance.New(v)
 	return &Verifier{fingerprint: provenance.Fingerprint(v), policy: policy, policyErr: err}
 }
@@ -62,6 +73,10 @@ func (v *Verifier) Admit(ctx context.Context, reader content.Reader, before, nex
 			Message: "The repository's verification cannot be used; correct it in the repository's spec.", Cause: v.policyErr,
 		}
 	}
+	if v.isArtifacts {
+		next.Refs, next.Policy = unasked(next), v.fingerprint
+		return next, nil
+	}
 	p := &pass{verifier: v, reader: reader, rejections: map[string]string{}}
 	refs := make(mirror.Refs, 0, len(next.Refs))
 	for _, ref := range next.Refs {
@@ -83,6 +98,14 @@ func (v *Verifier) CheckCommit(ctx context.Context, reader content.Reader, c mir
 	if !v.IsRequired() {
 		return nil
 	}
+	if v.isArtifacts { // whichever ref made Resolve return it
+		if c.Refs.Delivers(id) {
+			return nil
+		}
+		return &mirror.RejectedError{
+			Selector: mirror.Selector{Kind: mirror.SelectCommit, Value: id, Within: mirror.TagPrefix}, Commit: id, Why: mirror.NotVerified,
+		}
+	}
 	rejected := &mirror.RejectedError{
 		Selector: mirror.Selector{Kind: mirror.SelectCommit, Value: id}, Commit: id, Why: "no signed tag leads to",
 	}
@@ -100,6 +123,24 @@ func (v *Verifier) CheckCommit(ctx context.Context, reader content.Reader, c mir
 	return rejected
 }
 
+// unasked returns the refs of artifacts, held back: the upstream has not been asked about any of them
+// under the policy that counts now.
+func unasked(c mirror.Content) mirror.Refs {
+	refs := make(mirror.Refs, 0, len(c.Refs))
+	for _, ref := range c.Refs {
+		if ref.Commit == "" { // known by name alone
+			refs = append(refs, ref)
+			continue
+		}
+		if ref.Held == mirror.Republished && ref.GoodCommit != "" { // what the ref was first is what it leads to
+			ref.Object, ref.Commit = ref.GoodObject, ref.GoodCommit
+		}
+		ref.Held, ref.GoodObject, ref.GoodCommit = mirror.NotVerified, "", ""
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
 // pass verifies the objects of one mirror, each once.
 //
 // Its methods return why an object is rejected, as a phrase that follows the name of the commit, or
@@ -113,6 +154,9 @@ type pass struct {
 // verifyRef returns ref with its verification. old is the ref before it moved; isSamePolicy says
 // that this policy verified it.
 func (p *pass) verifyRef(ctx context.Context, ref, old mirror.Ref, isSamePolicy bool) (mirror.Ref, error) {
+	if !p.verifier.IsRequired() && ref.Held == mirror.Republished { // an immutable repository: no signature is the reason
+		return ref, nil
+	}
 	ref.Held, ref.GoodObject, ref.GoodCommit = "", "", ""
 	switch {
 	case !p.verifier.IsRequired() || ref.Commit == "": // a tag of a file delivers nothing anyway
