@@ -8,6 +8,7 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/leatdev/leat/gen v0.0.0
 	github.com/leatdev/leat/internal v0.0.0
+	github.com/leatdev/leat/render v0.0.0
 	github.com/leatdev/leat/services/agent v0.0.0
 	github.com/leatdev/leat/services/distributor v0.0.0
 	github.com/leatdev/leat/services/gitcache v0.0.0
@@ -95,7 +96,6 @@ require (
 	github.com/jinzhu/inflection v1.0.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
-	github.com/leatdev/leat/render v0.0.0 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/mattn/go-shellwords v1.0.13 // indirect

@@ -32,6 +32,7 @@ type chartRepository struct {
 
 	mu       sync.Mutex
 	archives map[string][]byte // by version
+	fetched  int               // archives, in all
 }
 
 func startCharts(t *testing.T) *chartRepository {
@@ -93,6 +94,7 @@ func (r *chartRepository) serve(w http.ResponseWriter, req *http.Request) {
 			fmt.Fprintf(w, "  - name: web\n    version: %s\n    digest: %s\n    urls: [web-%s.tgz]\n", version, digest.FromBytes(archive).Hex(), version)
 		}
 	case ok:
+		r.fetched++
 		_, _ = w.Write(archive)
 	default:
 		http.NotFound(w, req)

@@ -120,7 +120,28 @@ func startHub(t *testing.T) *hub {
 // and tunnel.
 func startServices(t *testing.T, settings map[string]string) *hub {
 	t.Helper()
-	h := &hub{dir: t.TempDir(), upstream: gittest.New(t), redis: redistest.Start(t), cluster: kubetest.Start(t)}
+	h := startContent(t, settings)
+	h.upstream, h.cluster = gittest.New(t), kubetest.Start(t)
+	h.tunnel.run = func(ctx context.Context, listener net.Listener) error {
+		cfg := tunnel.Config{}
+		if err := configure("tunnel", &cfg, with(settings, map[string]string{
+			"LEAT_DISTRIBUTOR_URL": h.distributor.url(),
+		})); err != nil {
+			return err
+		}
+		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.tunnel.internal
+		return tunnel.Run(ctx, cfg)
+	}
+	h.tunnel.start(t)
+	h.waitReady(t, h.gitcache, h.distributor, h.tunnel)
+	return h
+}
+
+// startContent starts what agents get their content from: gitcache and the distributor. They may not
+// be ready yet. The tunnel has an address, and does not run.
+func startContent(t *testing.T, settings map[string]string) *hub {
+	t.Helper()
+	h := &hub{dir: t.TempDir(), redis: redistest.Start(t)}
 	h.gitcache = &member{name: "gitcache", run: func(ctx context.Context, listener net.Listener) error {
 		cfg := gitcache.Config{}
 		if err := configure("gitcache", &cfg, map[string]string{
@@ -149,19 +170,7 @@ func startServices(t *testing.T, settings map[string]string) *hub {
 		return distributor.Run(ctx, cfg)
 	}}
 	h.distributor.start(t)
-	h.tunnel.run = func(ctx context.Context, listener net.Listener) error {
-		cfg := tunnel.Config{}
-		if err := configure("tunnel", &cfg, with(settings, map[string]string{
-			"LEAT_DISTRIBUTOR_URL": h.distributor.url(),
-		})); err != nil {
-			return err
-		}
-		cfg.Serve.Listener, cfg.Serve.InternalListenAddr = listener, h.tunnel.internal
-		return tunnel.Run(ctx, cfg)
-	}
-	h.tunnel.start(t)
 	h.fleet = h.fleetClient(t, adminToken)
-	h.waitReady(t)
 	return h
 }
 
@@ -204,10 +213,10 @@ func (h *hub) tunnelToken(t *testing.T) string {
 	return answer.GetAccessToken()
 }
 
-// waitReady waits until every hub service is ready.
-func (h *hub) waitReady(t *testing.T) {
+// waitReady waits until each of the members is ready.
+func (h *hub) waitReady(t *testing.T, members ...*member) {
 	t.Helper()
-	for _, m := range []*member{h.gitcache, h.distributor, h.tunnel} {
+	for _, m := range members {
 		eventually(t, m.name+" is ready", func() (bool, string) {
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+m.internal+"/readyz", nil)
 			if err != nil {

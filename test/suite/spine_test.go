@@ -140,7 +140,7 @@ func TestSpine(t *testing.T) {
 		for _, m := range []*member{h.agent, h.tunnel, h.distributor, h.gitcache} {
 			m.stop()
 			m.start(whole) // it outlives this part of the test
-			h.waitReady(t)
+			h.waitReady(t, h.gitcache, h.distributor, h.tunnel)
 			commit := repo.Commit(t, "main", map[string]string{"web/settings.yaml": configMap("settings", "after "+m.name)})
 			h.sync(t, "web")
 			h.waitService(t, "web", "healthy after a restart of "+m.name, healthyAt(commit))
