@@ -151,7 +151,7 @@ func (r *run) objects(ctx context.Context, in StepInput, p parser) ([]Object, er
 	}
 	var all []Object
 	for _, document := range out.Documents {
-		objects, err := p.parse(document.Path, document.Text)
+		objects, err := p.read(document)
 		earlier := max(document.Position, 1) - 1
 		if invalid, ok := errors.AsType[*Error](err); ok && invalid.Document > 0 {
 			invalid.Document += earlier

@@ -49,6 +49,25 @@ func (p parser) parse(name string, content []byte) ([]Object, error) {
 	}
 }
 
+// read reads what a step made.
+func (p parser) read(d Document) ([]Object, error) {
+	if !d.IsEncoded {
+		return p.parse(d.Path, d.Text)
+	}
+	if err := checkSeparators(d.Text); err != nil {
+		return nil, &Error{Path: d.Path, Document: 1, Cause: err}
+	}
+	objects, err := p.encoded(d.Text, d.Text)
+	if err != nil {
+		return nil, &Error{Path: d.Path, Document: 1, Cause: err}
+	}
+	all := make([]Object, len(objects))
+	for i, o := range objects {
+		all[i] = Object{Unstructured: o, Path: d.Path, Document: 1}
+	}
+	return all, nil
+}
+
 func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
 	if err := errors.Join(checkSeparators(text), CheckAliases(text, p.budget.limits.Text)); err != nil {
 		return nil, err
@@ -59,6 +78,11 @@ func (p parser) document(text []byte) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.encoded(encoded, text)
+}
+
+// encoded reads a document in JSON, whose text in YAML or JSON is text.
+func (p parser) encoded(encoded, text []byte) ([]*unstructured.Unstructured, error) {
 	if err := p.budget.addText(int64(len(encoded))); err != nil {
 		return nil, err
 	}

@@ -195,4 +195,7 @@ type Document struct {
 	Text []byte
 	// Position is the place of the first manifest among those of Path, from 1. Zero: 1.
 	Position int
+	// IsEncoded reports that Text is one manifest as an encoder of JSON writes it: without aliases,
+	// comments, and keys that occur twice. It costs less to read.
+	IsEncoded bool
 }

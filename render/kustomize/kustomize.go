@@ -93,17 +93,14 @@ func (Renderer) RenderStep(ctx context.Context, in render.StepInput) (render.Ste
 	if err := checkReferences(files, in.Folder); err != nil {
 		return render.StepOutput{}, err
 	}
-	text, err := build(files, in.Folder)
+	documents, err := build(files, in.Folder, name, limits)
+	if limit := new(render.LimitError); errors.As(err, &limit) {
+		return render.StepOutput{}, limit
+	}
 	if err != nil {
 		return render.StepOutput{}, &render.Error{Path: name, Cause: err}
 	}
-	if int64(len(text)) > limits.Text {
-		return render.StepOutput{}, &render.LimitError{
-			Path: name, Limit: render.LimitText,
-			Message: fmt.Sprintf("the result of kustomize build has more than %d MiB; split the service", limits.Text>>20),
-		}
-	}
-	return render.StepOutput{Documents: []render.Document{{Path: name + " as built", Text: text}}}, nil
+	return render.StepOutput{Documents: documents}, nil
 }
 
 // withPrevious returns the files with the objects of the step before as the first resource of the
@@ -151,8 +148,8 @@ func checkFiles(files *render.Files, limits render.Limits) error {
 	return nil
 }
 
-// build returns the documents that kustomize writes.
-func build(files *render.Files, folder string) ([]byte, error) {
+// build returns the objects of the kustomization name, which is that of folder, in kustomize's order.
+func build(files *render.Files, folder, name string, limits render.Limits) ([]render.Document, error) {
 	kustomizeState.Lock()
 	defer kustomizeState.Unlock()
 	clean := openapi.GetSchemaVersion()
@@ -165,21 +162,29 @@ func build(files *render.Files, folder string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kustomize build: %s", strings.ReplaceAll(err.Error(), mount+"/", ""))
 	}
-	for _, resource := range result.Resources() {
-		labels := resource.GetLabels()
-		if labels[managedBy] != unknownProgram {
-			continue
+	var documents []render.Document
+	total := int64(0)
+	for i, resource := range result.Resources() {
+		if labels := resource.GetLabels(); labels[managedBy] == unknownProgram {
+			labels[managedBy] = programName
+			if err := resource.SetLabels(labels); err != nil {
+				return nil, fmt.Errorf("write result: %w", err)
+			}
 		}
-		labels[managedBy] = programName
-		if err := resource.SetLabels(labels); err != nil {
+		// The program would turn this text into YAML, and Leat would turn that into JSON again.
+		text, err := resource.MarshalJSON()
+		if err != nil {
 			return nil, fmt.Errorf("write result: %w", err)
 		}
+		if total += int64(len(text)); total > limits.Text {
+			return nil, &render.LimitError{
+				Path: name, Limit: render.LimitText,
+				Message: fmt.Sprintf("the result of kustomize build has more than %d MiB; split the service", limits.Text>>20),
+			}
+		}
+		documents = append(documents, render.Document{Path: name + " as built", Text: text, Position: i + 1, IsEncoded: true})
 	}
-	text, err := result.AsYaml()
-	if err != nil {
-		return nil, fmt.Errorf("write result: %w", err)
-	}
-	return text, nil
+	return documents, nil
 }
 
 // options disable everything that reaches out of the bundle: plugins, programs, containers, Helm.

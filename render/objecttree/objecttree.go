@@ -99,7 +99,7 @@ func (w *walk) object(object map[string]any, place string) error {
 	if err := encoder.Encode(object); err != nil {
 		return &render.Error{Path: w.path(place), Cause: err}
 	}
-	w.documents = append(w.documents, render.Document{Path: w.path(place), Text: text.Bytes()})
+	w.documents = append(w.documents, render.Document{Path: w.path(place), Text: text.Bytes(), IsEncoded: true})
 	return nil
 }
 
