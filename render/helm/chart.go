@@ -49,6 +49,10 @@ func load(files *render.Files, folder string, limits render.Limits) (*chart.Char
 	if err != nil {
 		return nil, &render.Error{Path: name, Cause: fmt.Errorf("read chart: %w", err)}
 	}
+	// Helm decides by the version which loader reads a chart, and its loader of v1 and v2 reads any.
+	if metadata := loaded.Metadata; metadata != nil && metadata.APIVersion != chart.APIVersionV1 && metadata.APIVersion != chart.APIVersionV2 {
+		return nil, &render.Error{Path: name, Cause: fmt.Errorf("has apiVersion %q; Helm renders charts of v1 and v2", render.Excerpt(metadata.APIVersion))}
+	}
 	return loaded, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,6 +125,39 @@ func Original(t testing.TB, name string) string {
 		t.Fatalf("build %s: %v\n%s", name, err, log.Bytes())
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// Module returns the folder of a module that Leat links, in the version that it links. The folder is
+// read-only.
+func Module(t testing.TB, name string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", name).Output()
+	folder := strings.TrimSpace(string(out))
+	if err != nil || folder == "" {
+		t.Fatalf("find the module %s: got %q, %v", name, folder, err)
+	}
+	return folder
+}
+
+// ReadFolder returns the regular files below a folder of the disk, by their slash-separated path.
+func ReadFolder(t testing.TB, folder string) map[string][]byte {
+	t.Helper()
+	content := map[string][]byte{}
+	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		inside, err := filepath.Rel(folder, name)
+		if err != nil {
+			return err
+		}
+		content[filepath.ToSlash(inside)], err = os.ReadFile(name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }
 
 // Run runs a program in a folder, and returns its standard output. The error has its standard error.
