@@ -5,8 +5,10 @@ package renderworker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -82,6 +84,40 @@ func TestSecHostileChartsHoldUpNoOthers(t *testing.T) {
 		}
 	}
 	group.Wait()
+}
+
+// TestSecMemoryComesBack attacks a process, which stands for the agent, with every renderer's worst
+// content. Each attack ends as content that is refused, others are rendered after each, and at the
+// end the process has at most 20 MiB more than before.
+func TestSecMemoryComesBack(t *testing.T) {
+	t.Parallel()
+	needsLimits(t, newPool(t, renderworker.Config{}))
+	program, err := buildPlainWorker()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := exec.CommandContext(t.Context(), program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct {
+		Before, After   int
+		Untyped         map[string]string
+		Attacks, Failed int
+	}
+	if err := json.Unmarshal(output, &report); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	if report.Attacks < 30 || report.Failed > 0 || report.Before == 0 {
+		t.Errorf("got %+v, want 30 attacks at least, and no failure of others", report)
+	}
+	for name, problem := range report.Untyped {
+		t.Errorf("%s: got %s, want a limit or an error about the content", name, problem)
+	}
+	if grown := report.After - report.Before; grown > 20<<20 {
+		t.Errorf("the process grew by %d MiB, from %d MiB", grown>>20, report.Before>>20)
+	}
+	t.Logf("%d attacks; %d KiB before, %d KiB after", report.Attacks, report.Before>>10, report.After>>10)
 }
 
 // TestSecManyFiles renders a chart of 20,000 files.
