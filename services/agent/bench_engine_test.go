@@ -131,11 +131,13 @@ type leat struct {
 	metrics  string
 }
 
-// startLeat builds and starts the agent, with more settings if need be.
+// startLeat builds the agent as images have it, and starts it, with more settings if need be.
 func startLeat(b *testing.B, cp *localkube.ControlPlane, settings ...string) *leat {
 	b.Helper()
 	binary := filepath.Join(b.TempDir(), "agent")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", binary, "./cmd/agent").CombinedOutput(); err != nil {
+	build := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("build agent: %v\n%s", err, out)
 	}
 	address := loopback.Addr(b)

@@ -147,6 +147,12 @@ func (h *hub) awaitReport(t testing.TB, service string, want func(*distributorv1
 // deploy puts a service into the plan and returns its bundle's digest.
 func (h *hub) deploy(t testing.TB, service string, files map[string]string) string {
 	t.Helper()
+	return h.deployAs(t, service, files, &distributorv1.ApplySpec{Prune: true})
+}
+
+// deployAs is deploy with other options.
+func (h *hub) deployAs(t testing.TB, service string, files map[string]string, apply *distributorv1.ApplySpec) string {
+	t.Helper()
 	d, stored := pack(t, files)
 	h.change(func() {
 		h.bundles[d] = stored
@@ -155,7 +161,7 @@ func (h *hub) deploy(t testing.TB, service string, files map[string]string) stri
 		plan.Services = append(plan.Services, &distributorv1.PlanService{
 			Name: service, Uid: "uid-" + service, SpecDigest: "spec",
 			Bundles: []*distributorv1.PlanBundle{{Digest: d, Commit: "abc", Repository: "demo", Path: "apps"}},
-			Apply:   &distributorv1.ApplySpec{Prune: true},
+			Apply:   apply,
 		})
 		plan.Version = fmt.Sprintf("v%d", time.Now().UnixNano())
 		h.plan = plan
