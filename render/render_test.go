@@ -298,14 +298,21 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// FuzzPlain reads manifests twice. Errors are of the content, results are equal, and every object has
+// what an object needs.
 func FuzzPlain(f *testing.F) {
 	f.Add(configMap("a"))
 	f.Add("---\n- 1\n---\n{\"kind\": 1}")
 	f.Add("apiVersion: v1\nkind: List\nitems: [{}, null]")
 	f.Fuzz(func(t *testing.T, content string) {
-		objects, err := inProcess().Objects(t.Context(), render.NewFiles(map[string][]byte{"a.yaml": []byte(content)}), "", renderstep.Plain, nil)
-		if err != nil {
-			return
+		files := render.NewFiles(map[string][]byte{"a.yaml": []byte(content)})
+		objects, err := inProcess().Objects(t.Context(), files, "", renderstep.Plain, nil)
+		if problem, limit := new(render.Error), new(render.LimitError); err != nil && !errors.As(err, &problem) && !errors.As(err, &limit) {
+			t.Errorf("got %v, want an error about the content", err)
+		}
+		again, _ := inProcess().Objects(t.Context(), files, "", renderstep.Plain, nil)
+		if diff := cmp.Diff(objects, again); diff != "" {
+			t.Errorf("another render (-first +second):\n%s", diff)
 		}
 		for _, o := range objects {
 			if o.GetKind() == "" || o.GetName() == "" || o.GetAPIVersion() == "" {

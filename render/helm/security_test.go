@@ -264,6 +264,39 @@ func FuzzChart(f *testing.F) {
 	})
 }
 
+// FuzzValues merges any two files of values and a parameter of any name into a chart's own. Errors
+// have their types, and a second render of the same input makes the same.
+func FuzzValues(f *testing.F) {
+	f.Add("a: 1\nb: {c: [1, 2]}", "a: null\nb: {c: [3]}", "b.d[1].e", "x")
+	f.Add("global: {a: 1}\nsub: {enabled: false}", "sub: {global: {a: 2}}", "sub.enabled", "true")
+	f.Add("<<: {a: b}", "a: &a [*a]", "a\\.b", "${X}")
+	f.Add("[]", "", "", "")
+	f.Add("a: 9007199254740993\nb: 1e3", "a: 0x10", "a[0]", "007")
+	f.Fuzz(func(t *testing.T, first, second, name, value string) {
+		if len(first)+len(second)+len(name)+len(value) > 4<<10 {
+			return
+		}
+		tree := chartOf(map[string]string{
+			"values.yaml":           "a: own\nb: {c: [0], d: own}\nsub: {enabled: true}\n",
+			"Chart.yaml":            "{apiVersion: v2, name: a, version: 1.0.0, dependencies: [{name: sub, version: 1.0.0, condition: sub.enabled}]}",
+			"charts/sub/Chart.yaml": "{apiVersion: v2, name: sub, version: 1.0.0}", "charts/sub/templates/a.yaml": manifest("sub", "{{ .Values | toJson | quote }}"),
+			"templates/a.yaml": manifest("a", "{{ .Values | toJson | quote }}"),
+		})
+		tree["first.yaml"], tree["second.yaml"] = []byte(first), []byte(second)
+		in := render.Input{Steps: []renderstep.Step{{Path: "chart", Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{
+			ValuesFiles: []string{"first.yaml", "second.yaml"}, Parameters: map[string]string{name: value},
+		}}}}
+		out, err := renderChart(t, tree, in)
+		if invalid, limit := new(render.Error), new(render.LimitError); err != nil && !errors.As(err, &invalid) && !errors.As(err, &limit) {
+			t.Errorf("%T: %v", err, err)
+		}
+		again, _ := renderChart(t, tree, in)
+		if diff := gocmp.Diff(objectsIn(out), objectsIn(again)); diff != "" {
+			t.Errorf("the second render (+) differs:\n%s", diff)
+		}
+	})
+}
+
 func objectsIn(out render.Output) (all []map[string]any) {
 	for _, o := range out.Objects {
 		all = append(all, o.Object)

@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/jsonnet"
@@ -47,7 +49,8 @@ func FuzzImports(f *testing.F) {
 	})
 }
 
-// FuzzPrograms evaluates short programs without loops: what the library does not bound is left out.
+// FuzzPrograms evaluates short programs without loops twice: what the library does not bound is left
+// out.
 func FuzzPrograms(f *testing.F) {
 	for _, test := range cases {
 		f.Add(test.files["main.jsonnet"])
@@ -59,8 +62,13 @@ func FuzzPrograms(f *testing.F) {
 				return
 			}
 		}
-		got, err := jsonnet.Renderer{}.RenderStep(t.Context(), input(map[string]string{"main.jsonnet": program}, "", nil))
+		in := input(map[string]string{"main.jsonnet": program}, "", nil)
+		got, err := jsonnet.Renderer{}.RenderStep(t.Context(), in)
 		check(t, got, err)
+		again, _ := jsonnet.Renderer{}.RenderStep(t.Context(), in)
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Errorf("another render (-first +second):\n%s", diff)
+		}
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -102,4 +103,34 @@ func runKustomize(disk filesys.FileSystem) (err error) {
 	o.LoadRestrictions = types.LoadRestrictionsNone
 	_, err = krusty.MakeKustomizer(o).Run(disk, "/bundle")
 	return err
+}
+
+// FuzzBuilds builds any kustomization with any file beside it twice. Errors are of the content, and
+// results are equal.
+func FuzzBuilds(f *testing.F) {
+	for _, first := range []string{
+		"resources: [a.yaml, b]\nnamePrefix: x-\nnamespace: apps\n", "configMapGenerator: [{name: g, files: [g.yaml]}]\ngeneratorOptions: {labels: {a: b}}\n",
+		"resources: [a.yaml]\npatches: [{path: g.yaml}]\n", "resources: [a.yaml]\ntransformers: [g.yaml]\n", "resources: [a.yaml]\nreplacements: [{path: g.yaml}]\n",
+		"resources: [a.yaml]\nlabels: [{pairs: {a: b}, includeSelectors: true}]\nimages: [{name: b, newTag: c}]\n", "components: [b]\nresources: [a.yaml]\n",
+	} {
+		f.Add(first, configMap("a")+"data: {a: b}\n")
+		f.Add(first, "resources: [a.yaml]\n")
+	}
+	f.Add("resources: [g.yaml]\nvars: [{name: V, objref: {kind: ConfigMap, name: a, apiVersion: v1}}]\n", configMap("a")+"data: {a: $(V)}\n")
+	f.Fuzz(func(t *testing.T, first, second string) {
+		if len(first)+len(second) > 4<<10 {
+			return
+		}
+		tree := files(map[string]string{
+			"kustomization.yaml": first, "g.yaml": second, "b/kustomization.yaml": second, "b/a.yaml": configMap("b"), "a.yaml": configMap("a"),
+		})
+		built, err := build(t, tree, "")
+		if problem, limit := new(render.Error), new(render.LimitError); err != nil && !errors.As(err, &problem) && !errors.As(err, &limit) {
+			t.Errorf("got %v, want an error about the content", err)
+		}
+		again, errAgain := build(t, tree, "")
+		if diff := cmp.Diff(built, again); diff != "" || (err == nil) != (errAgain == nil) {
+			t.Errorf("another build (-first +second), %v and %v:\n%s", err, errAgain, diff)
+		}
+	})
 }

@@ -224,7 +224,7 @@ func (s *subject) files(t *testing.T, id artifact.ID) map[string]string {
 }
 
 // archive makes a tar, compressed by gzip, of name → content.
-func archive(t *testing.T, files map[string]string) []byte {
+func archive(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	packed := gzip.NewWriter(&out)
