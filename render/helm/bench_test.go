@@ -4,7 +4,12 @@
 package helm_test
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -25,20 +30,26 @@ func large() map[string][]byte {
 	})
 }
 
-// BenchmarkHelm renders a chart of 200 objects in this process.
-func BenchmarkHelm(b *testing.B) {
-	tree := large()
-	b.ReportAllocs()
-	for b.Loop() {
-		if out, err := renderChart(b, tree, render.Input{}); err != nil || len(out.Objects) != 200 {
-			b.Fatal(len(out.Objects), err)
+// BenchmarkChart renders a chart of 200 objects in this process; with helm template; and with Helm's
+// SDK as Flux uses it, in a process that goes on. It reports the CPU time of each, garbage collection
+// and, for the program, its start included.
+func BenchmarkChart(b *testing.B) {
+	b.Run("leat", func(b *testing.B) {
+		tree := large()
+		b.ReportAllocs()
+		before := ownCPU(b)
+		for b.Loop() {
+			if out, err := renderChart(b, tree, render.Input{}); err != nil || len(out.Objects) != 200 {
+				b.Fatal(len(out.Objects), err)
+			}
 		}
-	}
+		reportCPU(b, ownCPU(b)-before)
+	})
+	b.Run("peer=program", benchmarkProgram)
+	b.Run("peer=sdk", benchmarkSDK)
 }
 
-// BenchmarkHelmProgram renders the same chart with helm template, and reports its CPU time and its
-// memory.
-func BenchmarkHelmProgram(b *testing.B) {
+func benchmarkProgram(b *testing.B) {
 	binaries, err := localkube.Build(b.Context(), localkube.BuildParams{Helm: true})
 	if err != nil {
 		b.Fatal(err)
@@ -57,6 +68,68 @@ func BenchmarkHelmProgram(b *testing.B) {
 			memory = max(memory, usage.Maxrss)
 		}
 	}
-	b.ReportMetric(float64(cpu.Milliseconds())/float64(b.N), "cpu-ms/op")
+	reportCPU(b, cpu)
 	b.ReportMetric(float64(memory>>10), "MiB")
+}
+
+// benchmarkSDK runs tools/peers/helm.
+func benchmarkSDK(b *testing.B) {
+	binary := filepath.Join(b.TempDir(), "helm")
+	compile := exec.CommandContext(b.Context(), "go", "build", "-o", binary, ".")
+	compile.Dir, compile.Env = filepath.Join("..", "..", "tools", "peers", "helm"), append(os.Environ(), "GOWORK=off")
+	if output, err := compile.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, output)
+	}
+	peer := exec.CommandContext(b.Context(), binary, filepath.Join(write(b, large()).dir, "chart"), kubernetesVersion)
+	peer.Stderr = os.Stderr
+	in, err := peer.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := peer.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := peer.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		_ = in.Close()
+		_ = peer.Wait()
+	}()
+	answers := bufio.NewScanner(out)
+	answers.Scan() // it is ready
+	var cpu time.Duration
+	for b.Loop() {
+		if _, err := fmt.Fprintln(in); err != nil {
+			b.Fatal(err)
+		}
+		var answer struct {
+			CPU     time.Duration
+			Objects int
+		}
+		if !answers.Scan() {
+			b.Fatalf("the peer ended: %v", answers.Err())
+		}
+		if err := json.Unmarshal(answers.Bytes(), &answer); err != nil || answer.Objects != 200 {
+			b.Fatalf("got %s, %v", answers.Bytes(), err)
+		}
+		cpu += answer.CPU
+	}
+	reportCPU(b, cpu)
+}
+
+func reportCPU(b *testing.B, cpu time.Duration) {
+	b.Helper()
+	b.ReportMetric(cpu.Seconds()*1e3/float64(b.N), "cpu-ms/op")
+}
+
+// ownCPU returns the CPU time of this process.
+func ownCPU(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
