@@ -58,6 +58,9 @@ type Definition struct {
 	// TokenHosts are hosts besides the URL's own that an OCI registry may name to trade the
 	// credential for a token.
 	TokenHosts List `json:"token_hosts,omitempty"`
+	// ChartRepositories are the names of the Helm and OCI repositories that charts in a Git repository
+	// may take dependencies from. Committers can read every chart there.
+	ChartRepositories List `json:"chart_repositories,omitempty"`
 }
 
 // Type is the kind of an upstream.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -36,7 +37,13 @@ const (
 	maxChartBytes = 250 // of a chart's name or a pattern, as Helm bounds names
 	maxTokenHosts = 16
 	maxHostBytes  = 260
+
+	maxChartRepositories = 64
+	maxNameBytes         = 63 // of a repository's name
 )
+
+// repositoryName is the form of a repository's name: a DNS label.
+var repositoryName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 // Validate checks everything that can be checked without reaching the upstream. The error is a
 // *fielderr.Error whose path begins at the definition. A definition stays valid: whether its keys
@@ -100,11 +107,22 @@ func (d Definition) validateOptions() error {
 		return fielderr.New("immutable", "is for Helm and OCI repositories")
 	case kind != TypeOCI && d.TokenHosts != "":
 		return fielderr.New("token_hosts", "is for OCI repositories")
+	case kind != TypeGit && d.ChartRepositories != "":
+		return fielderr.New("chart_repositories", "is for Git repositories; charts elsewhere bring their dependencies with them")
 	}
 	return cmp.Or(
 		fielderr.Each("charts", "charts", d.Charts.Names(), maxCharts, validateChart),
 		fielderr.Each("token_hosts", "hosts", d.TokenHosts.Names(), maxTokenHosts, validateHost),
+		fielderr.Each("chart_repositories", "names", d.ChartRepositories.Names(), maxChartRepositories, validateName),
 	)
+}
+
+// validateName accepts the name of a repository, be it defined or not.
+func validateName(field, name string) error {
+	if len(name) > maxNameBytes || !repositoryName.MatchString(name) {
+		return fielderr.New(field, "must be the name of a repository: lower-case letters, digits and dashes, at most %d", maxNameBytes)
+	}
+	return nil
 }
 
 // validateChart accepts a chart's name, or a pattern of [path.Match].

@@ -69,6 +69,10 @@ func TestArtifactRepositories(t *testing.T) {
 		{at(upstream.TypeOCI, "oci:///web"), "url"},
 		{at("svn", url), "type"},
 
+		{change(at("", "https://h/x"), func(d *upstream.Definition) { d.ChartRepositories = upstream.NewList([]string{"charts", "a-1"}) }), ""},
+		{change(helm, func(d *upstream.Definition) { d.ChartRepositories = upstream.NewList([]string{"charts"}) }), "chart_repositories"},
+		{change(at("", "https://h/x"), func(d *upstream.Definition) { d.ChartRepositories = upstream.NewList([]string{"charts", "../x"}) }), "chart_repositories[1]"},
+		{change(at("", "https://h/x"), func(d *upstream.Definition) { d.ChartRepositories = upstream.NewList(slices.Repeat([]string{"a"}, 65)) }), "chart_repositories"},
 		{change(helm, func(d *upstream.Definition) {
 			d.Charts, d.Immutable = upstream.NewList([]string{"web", "team-*"}), true
 		}), ""},

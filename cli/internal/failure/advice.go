@@ -29,7 +29,9 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_CONTENT_UNSUPPORTED:   "Change that file in the repository.",
 		errorsv1.Reason_REASON_LFS_OBJECT_MISSING:    "Push the object with git lfs push --all, or leave the file out.",
 		errorsv1.Reason_REASON_SUBMODULE_UNAVAILABLE: "Push the submodule's commit, correct .gitmodules, or leave the submodule out.",
-		errorsv1.Reason_REASON_STORAGE_FULL:          "An operator has to give the hub more room.",
+		errorsv1.Reason_REASON_CHART_DEPENDENCY_UNAVAILABLE: "Define the dependency's repository and list it under chartRepositories, " +
+			"or correct Chart.yaml and run helm dependency update.",
+		errorsv1.Reason_REASON_STORAGE_FULL: "An operator has to give the hub more room.",
 
 		errorsv1.Reason_REASON_TOKEN_INVALID:     "Log in again with leat login, or set LEAT_TOKEN or --token-file.",
 		errorsv1.Reason_REASON_ACCESS_DENIED:     "Ask an administrator of the hub for a binding.",

@@ -38,6 +38,7 @@ type message interface {
 	GetCharts() []string
 	GetImmutable() bool
 	GetTokenHosts() []string
+	GetChartRepositories() []string
 }
 
 var (
@@ -57,6 +58,7 @@ func Definition(m message) (upstream.Definition, error) {
 		CAPEM: m.GetCaPem(), ProxyURL: secret.Text(m.GetProxyUrl()), Suspended: m.GetSuspended(),
 		WebhookSecret: secret.Text(m.GetWebhookSecret()), Verification: verification(m.GetVerification(), kind), PartialClone: m.GetPartialClone(),
 		Charts: upstream.NewList(m.GetCharts()), Immutable: m.GetImmutable(), TokenHosts: upstream.NewList(m.GetTokenHosts()),
+		ChartRepositories: upstream.NewList(m.GetChartRepositories()),
 	}, nil
 }
 
@@ -67,6 +69,7 @@ func DefinitionMessage(d upstream.Definition) *gitcachev1.RepositoryDefinition {
 		ProxyUrl: d.ProxyURL.Reveal(), Suspended: d.Suspended, WebhookSecret: d.WebhookSecret.Reveal(),
 		Verification: verificationMessage(d.Verification), PartialClone: d.PartialClone,
 		Charts: d.Charts.Names(), Immutable: d.Immutable, TokenHosts: d.TokenHosts.Names(),
+		ChartRepositories: d.ChartRepositories.Names(),
 	}
 }
 
@@ -77,6 +80,7 @@ func SpecMessage(d upstream.Definition) *fleetv1.RepositorySpec {
 		Type: kindMessage(d.Type), Url: d.URL, PollInterval: interval(d), CaPem: d.CAPEM, ProxyUrl: d.ProxyURL.Reveal(),
 		Suspended: d.Suspended, Verification: verificationMessage(d.Verification), PartialClone: d.PartialClone,
 		Charts: d.Charts.Names(), Immutable: d.Immutable, TokenHosts: d.TokenHosts.Names(),
+		ChartRepositories: d.ChartRepositories.Names(),
 	}
 }
 

@@ -92,6 +92,10 @@ const (
 	// A submodule (metadata["path"], ["url"], ["commit"]) is unavailable: its commit does not exist
 	// in its repository, or .gitmodules leads nowhere. Push the commit, or correct .gitmodules.
 	Reason_REASON_SUBMODULE_UNAVAILABLE Reason = 46
+	// A chart in a Git repository (metadata["path"]) names a dependency (metadata["dependency"],
+	// ["url"]) that it may not have, or that does not exist. Define the dependency's repository, list
+	// it under chartRepositories of the Git repository, or correct Chart.yaml and update its lock file.
+	Reason_REASON_CHART_DEPENDENCY_UNAVAILABLE Reason = 47
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	Reason_REASON_TOKEN_INVALID Reason = 60
 	// The caller is authenticated, but may not do this. Ask an administrator for a binding.
@@ -209,6 +213,7 @@ var (
 		44:  "REASON_STORAGE_FULL",
 		45:  "REASON_LFS_OBJECT_MISSING",
 		46:  "REASON_SUBMODULE_UNAVAILABLE",
+		47:  "REASON_CHART_DEPENDENCY_UNAVAILABLE",
 		60:  "REASON_TOKEN_INVALID",
 		61:  "REASON_ACCESS_DENIED",
 		62:  "REASON_JOIN_TOKEN_INVALID",
@@ -246,66 +251,67 @@ var (
 		195: "REASON_RENDER_LIMIT",
 	}
 	Reason_value = map[string]int32{
-		"REASON_UNSPECIFIED":                 0,
-		"REASON_FIELD_INVALID":               1,
-		"REASON_NOT_FOUND":                   2,
-		"REASON_ALREADY_EXISTS":              3,
-		"REASON_VERSION_CONFLICT":            4,
-		"REASON_IN_USE":                      5,
-		"REASON_REFERENCE_NOT_FOUND":         6,
-		"REASON_REPOSITORY_NOT_FOUND":        20,
-		"REASON_REF_NOT_FOUND":               21,
-		"REASON_PATH_NOT_FOUND":              22,
-		"REASON_UPSTREAM_AUTH_REJECTED":      23,
-		"REASON_UPSTREAM_UNREACHABLE":        24,
-		"REASON_UPSTREAM_PROTOCOL":           25,
-		"REASON_REPOSITORY_NOT_READY":        26,
-		"REASON_UPSTREAM_RATE_LIMITED":       27,
-		"REASON_UPSTREAM_HOST_KEY_REJECTED":  28,
-		"REASON_UPSTREAM_SIGNATURE_REJECTED": 30,
-		"REASON_UPSTREAM_REPUBLISHED":        31,
-		"REASON_BUNDLE_TOO_LARGE":            40,
-		"REASON_CONTENT_UNSUPPORTED":         41,
-		"REASON_DIGEST_MISMATCH":             42,
-		"REASON_BUNDLE_NOT_FOUND":            43,
-		"REASON_STORAGE_FULL":                44,
-		"REASON_LFS_OBJECT_MISSING":          45,
-		"REASON_SUBMODULE_UNAVAILABLE":       46,
-		"REASON_TOKEN_INVALID":               60,
-		"REASON_ACCESS_DENIED":               61,
-		"REASON_JOIN_TOKEN_INVALID":          62,
-		"REASON_CLUSTER_KEY_REJECTED":        63,
-		"REASON_RATE_LIMITED":                80,
-		"REASON_MESSAGE_TOO_LARGE":           81,
-		"REASON_DEADLINE_EXCEEDED":           82,
-		"REASON_CANCELED":                    83,
-		"REASON_OWNERSHIP_LOST":              100,
-		"REASON_OWNER_UNAVAILABLE":           101,
-		"REASON_EPOCH_STALE":                 102,
-		"REASON_RESUME_EXPIRED":              103,
-		"REASON_AGENT_OFFLINE":               120,
-		"REASON_CLUSTER_UNREACHABLE":         121,
-		"REASON_AGENT_OUTDATED":              122,
-		"REASON_SHUTTING_DOWN":               140,
-		"REASON_DEPENDENCY_UNAVAILABLE":      141,
-		"REASON_UNIMPLEMENTED":               142,
-		"REASON_INTERNAL":                    160,
-		"REASON_MANIFEST_INVALID":            180,
-		"REASON_APPLY_REJECTED":              181,
-		"REASON_APPLY_CONFLICT":              182,
-		"REASON_HEALTH_TIMEOUT":              183,
-		"REASON_PRUNE_GUARDED":               184,
-		"REASON_BUNDLE_UNAVAILABLE":          185,
-		"REASON_OBJECT_CLAIMED":              186,
-		"REASON_VARIABLE_MISSING":            187,
-		"REASON_DEPENDENCY_NOT_READY":        188,
-		"REASON_SYNC_WINDOW_CLOSED":          189,
-		"REASON_TEST_FAILED":                 190,
-		"REASON_DRIFT_DETECTED":              191,
-		"REASON_HOOK_FAILED":                 192,
-		"REASON_TENANT_FORBIDDEN":            193,
-		"REASON_OBJECT_UNMANAGED":            194,
-		"REASON_RENDER_LIMIT":                195,
+		"REASON_UNSPECIFIED":                  0,
+		"REASON_FIELD_INVALID":                1,
+		"REASON_NOT_FOUND":                    2,
+		"REASON_ALREADY_EXISTS":               3,
+		"REASON_VERSION_CONFLICT":             4,
+		"REASON_IN_USE":                       5,
+		"REASON_REFERENCE_NOT_FOUND":          6,
+		"REASON_REPOSITORY_NOT_FOUND":         20,
+		"REASON_REF_NOT_FOUND":                21,
+		"REASON_PATH_NOT_FOUND":               22,
+		"REASON_UPSTREAM_AUTH_REJECTED":       23,
+		"REASON_UPSTREAM_UNREACHABLE":         24,
+		"REASON_UPSTREAM_PROTOCOL":            25,
+		"REASON_REPOSITORY_NOT_READY":         26,
+		"REASON_UPSTREAM_RATE_LIMITED":        27,
+		"REASON_UPSTREAM_HOST_KEY_REJECTED":   28,
+		"REASON_UPSTREAM_SIGNATURE_REJECTED":  30,
+		"REASON_UPSTREAM_REPUBLISHED":         31,
+		"REASON_BUNDLE_TOO_LARGE":             40,
+		"REASON_CONTENT_UNSUPPORTED":          41,
+		"REASON_DIGEST_MISMATCH":              42,
+		"REASON_BUNDLE_NOT_FOUND":             43,
+		"REASON_STORAGE_FULL":                 44,
+		"REASON_LFS_OBJECT_MISSING":           45,
+		"REASON_SUBMODULE_UNAVAILABLE":        46,
+		"REASON_CHART_DEPENDENCY_UNAVAILABLE": 47,
+		"REASON_TOKEN_INVALID":                60,
+		"REASON_ACCESS_DENIED":                61,
+		"REASON_JOIN_TOKEN_INVALID":           62,
+		"REASON_CLUSTER_KEY_REJECTED":         63,
+		"REASON_RATE_LIMITED":                 80,
+		"REASON_MESSAGE_TOO_LARGE":            81,
+		"REASON_DEADLINE_EXCEEDED":            82,
+		"REASON_CANCELED":                     83,
+		"REASON_OWNERSHIP_LOST":               100,
+		"REASON_OWNER_UNAVAILABLE":            101,
+		"REASON_EPOCH_STALE":                  102,
+		"REASON_RESUME_EXPIRED":               103,
+		"REASON_AGENT_OFFLINE":                120,
+		"REASON_CLUSTER_UNREACHABLE":          121,
+		"REASON_AGENT_OUTDATED":               122,
+		"REASON_SHUTTING_DOWN":                140,
+		"REASON_DEPENDENCY_UNAVAILABLE":       141,
+		"REASON_UNIMPLEMENTED":                142,
+		"REASON_INTERNAL":                     160,
+		"REASON_MANIFEST_INVALID":             180,
+		"REASON_APPLY_REJECTED":               181,
+		"REASON_APPLY_CONFLICT":               182,
+		"REASON_HEALTH_TIMEOUT":               183,
+		"REASON_PRUNE_GUARDED":                184,
+		"REASON_BUNDLE_UNAVAILABLE":           185,
+		"REASON_OBJECT_CLAIMED":               186,
+		"REASON_VARIABLE_MISSING":             187,
+		"REASON_DEPENDENCY_NOT_READY":         188,
+		"REASON_SYNC_WINDOW_CLOSED":           189,
+		"REASON_TEST_FAILED":                  190,
+		"REASON_DRIFT_DETECTED":               191,
+		"REASON_HOOK_FAILED":                  192,
+		"REASON_TENANT_FORBIDDEN":             193,
+		"REASON_OBJECT_UNMANAGED":             194,
+		"REASON_RENDER_LIMIT":                 195,
 	}
 )
 
@@ -340,7 +346,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd2\r\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xfb\r\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -366,7 +372,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x17REASON_BUNDLE_NOT_FOUND\x10+\x12\x17\n" +
 	"\x13REASON_STORAGE_FULL\x10,\x12\x1d\n" +
 	"\x19REASON_LFS_OBJECT_MISSING\x10-\x12 \n" +
-	"\x1cREASON_SUBMODULE_UNAVAILABLE\x10.\x12\x18\n" +
+	"\x1cREASON_SUBMODULE_UNAVAILABLE\x10.\x12'\n" +
+	"#REASON_CHART_DEPENDENCY_UNAVAILABLE\x10/\x12\x18\n" +
 	"\x14REASON_TOKEN_INVALID\x10<\x12\x18\n" +
 	"\x14REASON_ACCESS_DENIED\x10=\x12\x1d\n" +
 	"\x19REASON_JOIN_TOKEN_INVALID\x10>\x12\x1f\n" +

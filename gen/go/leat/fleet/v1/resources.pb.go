@@ -421,9 +421,13 @@ type RepositorySpec struct {
 	Immutable bool `protobuf:"varint,12,opt,name=immutable,proto3" json:"immutable,omitempty"`
 	// Hosts, besides the URL's own, that an OCI registry may name to trade the credential for a
 	// token. At most 16.
-	TokenHosts    []string `protobuf:"bytes,13,rep,name=token_hosts,json=tokenHosts,proto3" json:"token_hosts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TokenHosts []string `protobuf:"bytes,13,rep,name=token_hosts,json=tokenHosts,proto3" json:"token_hosts,omitempty"`
+	// Names of the Helm and OCI repositories that charts in a Git repository may take dependencies
+	// from: those that Chart.yaml names, and charts/ lacks. A dependency names one of them by its URL,
+	// or as @name. Committers can read every chart of these repositories. At most 64. Empty means none.
+	ChartRepositories []string `protobuf:"bytes,14,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RepositorySpec) Reset() {
@@ -543,6 +547,13 @@ func (x *RepositorySpec) GetImmutable() bool {
 func (x *RepositorySpec) GetTokenHosts() []string {
 	if x != nil {
 		return x.TokenHosts
+	}
+	return nil
+}
+
+func (x *RepositorySpec) GetChartRepositories() []string {
+	if x != nil {
+		return x.ChartRepositories
 	}
 	return nil
 }
@@ -1235,7 +1246,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
 	"\x04spec\x18\x02 \x01(\v2\x1d.leat.fleet.v1.RepositorySpecR\x04spec\x129\n" +
-	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xa7\x04\n" +
+	"\x06status\x18\x03 \x01(\v2!.leat.gitcache.v1.RepositoryStateR\x06status\"\xd6\x04\n" +
 	"\x0eRepositorySpec\x124\n" +
 	"\x04type\x18\x01 \x01(\x0e2 .leat.gitcache.v1.RepositoryTypeR\x04type\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12>\n" +
@@ -1253,7 +1264,8 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x06charts\x18\v \x03(\tR\x06charts\x12\x1c\n" +
 	"\timmutable\x18\f \x01(\bR\timmutable\x12\x1f\n" +
 	"\vtoken_hosts\x18\r \x03(\tR\n" +
-	"tokenHostsB\x11\n" +
+	"tokenHosts\x12-\n" +
+	"\x12chart_repositories\x18\x0e \x03(\tR\x11chartRepositoriesB\x11\n" +
 	"\x0f_webhook_secret\"\xa3\x01\n" +
 	"\aService\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12.\n" +

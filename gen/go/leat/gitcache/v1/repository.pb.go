@@ -318,9 +318,12 @@ type RepositoryDefinition struct {
 	Immutable bool `protobuf:"varint,16,opt,name=immutable,proto3" json:"immutable,omitempty"`
 	// Hosts, besides the URL's own, that an OCI registry may name to trade the credential for a
 	// token.
-	TokenHosts    []string `protobuf:"bytes,17,rep,name=token_hosts,json=tokenHosts,proto3" json:"token_hosts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TokenHosts []string `protobuf:"bytes,17,rep,name=token_hosts,json=tokenHosts,proto3" json:"token_hosts,omitempty"`
+	// Names of the Helm and OCI repositories that charts in a Git repository may take dependencies
+	// from. A dependency names one of them by its URL, or as @name. Empty means none.
+	ChartRepositories []string `protobuf:"bytes,18,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *RepositoryDefinition) Reset() {
@@ -468,6 +471,13 @@ func (x *RepositoryDefinition) GetImmutable() bool {
 func (x *RepositoryDefinition) GetTokenHosts() []string {
 	if x != nil {
 		return x.TokenHosts
+	}
+	return nil
+}
+
+func (x *RepositoryDefinition) GetChartRepositories() []string {
+	if x != nil {
+		return x.ChartRepositories
 	}
 	return nil
 }
@@ -1371,7 +1381,7 @@ var File_leat_gitcache_v1_repository_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\n" +
-	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\xed\x04\n" +
+	"!leat/gitcache/v1/repository.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18leat/type/v1/state.proto\"\x9c\x05\n" +
 	"\x14RepositoryDefinition\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x18\n" +
@@ -1393,7 +1403,8 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x06charts\x18\x0f \x03(\tR\x06charts\x12\x1c\n" +
 	"\timmutable\x18\x10 \x01(\bR\timmutable\x12\x1f\n" +
 	"\vtoken_hosts\x18\x11 \x03(\tR\n" +
-	"tokenHosts\"\xdb\x01\n" +
+	"tokenHosts\x12-\n" +
+	"\x12chart_repositories\x18\x12 \x03(\tR\x11chartRepositories\"\xdb\x01\n" +
 	"\fVerification\x126\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\".leat.gitcache.v1.VerificationModeR\x04mode\x12\x19\n" +
 	"\bpgp_keys\x18\x02 \x01(\tR\apgpKeys\x12.\n" +
