@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/render"
 )
 
-// unpacked ends the names of folders that stand for archives. Helm would read a folder that ends
-// with .tgz as an archive.
+// unpacked ends the names of folders that stand for archives, as it does in bundles whose
+// dependencies the hub has packed. Helm would read a folder that ends with .tgz as an archive.
 const unpacked = ".unpacked"
 
 // unpacker collects the files of a chart, with those of the archives in its folder charts. Helm

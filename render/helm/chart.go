@@ -37,7 +37,7 @@ func load(files *render.Files, folder string, limits render.Limits) (*chart.Char
 	all := unpacker{limits: limits, room: limits.Bytes}
 	for _, file := range files.Below(folder) {
 		inside := strings.TrimPrefix(file, folder+"/")
-		if isIgnored(rules, inside) {
+		if isIgnored(rules, archiveOf(inside)) {
 			continue
 		}
 		content, _ := files.Get(file)
@@ -78,6 +78,19 @@ func ignoreRules(files *render.Files, name string) (*ignore.Rules, error) {
 	}
 	rules.AddDefaults()
 	return rules, nil
+}
+
+// archiveOf returns the archive that a file was unpacked from before it came into the tree, or else the
+// file itself. The hub packs dependencies so. Helm applies a chart's .helmignore to the archives in its
+// folder charts, and not to what these hold.
+func archiveOf(inside string) string {
+	name, isDependency := strings.CutPrefix(inside, "charts/")
+	folder, _, isBelow := strings.Cut(name, "/")
+	archive, isUnpacked := strings.CutSuffix(folder, unpacked)
+	if !isDependency || !isBelow || !isUnpacked || path.Ext(archive) != ".tgz" {
+		return inside
+	}
+	return "charts/" + archive
 }
 
 // isIgnored reports whether the rules match a file or one of the folders above it.

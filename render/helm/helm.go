@@ -125,7 +125,8 @@ func (r *rendering) checkChart() error {
 		}
 	}
 	if len(missing) > 0 {
-		return r.errorf("names dependencies that are not in its folder charts: %s; run helm dependency update, and commit what it adds there",
+		return r.errorf("names dependencies that are not in its folder charts: %s; run helm dependency update and commit what it adds there, "+
+			"or list the repositories that they come from under chartRepositories of the chart's repository",
 			strings.Join(missing, ", "))
 	}
 	return nil

@@ -336,3 +336,34 @@ func TestDocumentedCharts(t *testing.T) {
 	table := "| feature | case | file | result |\n|---|---|---|---|\n" + strings.Join(rows, "")
 	golden.AssertSection(t, "../../../docs/renderers/charts.md", "cases", []byte(table))
 }
+
+// TestPackedDependencies applies a chart's .helmignore to the archives in charts, as Helm does, and not
+// to what they hold: neither where they are archives, nor where the hub has unpacked them.
+func TestPackedDependencies(t *testing.T) {
+	t.Parallel()
+	chart := map[string]string{
+		"Chart.yaml":               "apiVersion: v2\nname: shop\nversion: 1.0.0\ndependencies: [{name: web, version: 1.x, alias: front}, {name: web, version: 2.x, alias: back}]\n",
+		".helmignore":              "tests/\ncharts/old-*\n",
+		"templates/tests/own.yaml": manifest("own", "ignored"), "charts/plain/Chart.yaml": "{apiVersion: v2, name: plain, version: 1.0.0}",
+		"charts/plain/templates/tests/a.yaml":            manifest("plain", "ignored"),
+		"charts/old-1.0.0.tgz.unpacked/Chart.yaml":       "{apiVersion: v2, name: old, version: 1.0.0}",
+		"charts/old-1.0.0.tgz.unpacked/templates/a.yaml": manifest("old", "ignored"),
+	}
+	for _, version := range []string{"1.2.0", "2.0.0"} {
+		folder := "charts/web-" + version + ".tgz.unpacked/"
+		chart[folder+"Chart.yaml"] = "{apiVersion: v2, name: web, version: " + version + "}"
+		chart[folder+"templates/tests/a.yaml"] = manifest("{{ .Chart.Name }}", version)
+	}
+	out, err := renderChart(t, chartOf(chart), render.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range out.Objects {
+		names = append(names, o.GetName())
+	}
+	slices.Sort(names)
+	if want := []string{"back", "front"}; !slices.Equal(names, want) {
+		t.Errorf("got objects %q, want %q", names, want)
+	}
+}
