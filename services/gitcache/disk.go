@@ -81,10 +81,10 @@ func openDisk(cfg Config, root func(uid string) (string, bool), tel *telemetry.T
 }
 
 func (d *disk) newBuilder(
-	cfg Config, blobs snapshot.Blobs, objects snapshot.Objects, submodules snapshot.Submodules, tel *telemetry.Telemetry,
+	cfg Config, blobs snapshot.Blobs, objects snapshot.Objects, submodules snapshot.Submodules, charts snapshot.Charts, tel *telemetry.Telemetry,
 ) (*snapshot.Builder, error) {
 	return snapshot.NewBuilder(snapshot.Params{
-		Mirrors: d.mirrors, Blobs: blobs, Objects: objects, Submodules: submodules, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
+		Mirrors: d.mirrors, Blobs: blobs, Objects: objects, Submodules: submodules, Charts: charts, Store: d.bundles, Index: d.index, Limits: cfg.limits(), TempDir: d.temporary,
 		Builds: cfg.Builds, Logger: tel.Logger(), Tracer: tel.Tracer(scope), Meter: tel.Meter(scope),
 	})
 }

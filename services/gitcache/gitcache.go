@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
+	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/lfshttp"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
@@ -120,7 +121,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	submodules := submodule.New(submodule.Params{
 		Set: set, Shared: shared, Registry: registry, Mirrors: disk.mirrors, Events: events, Check: disk.mirrors.Check, Logger: logger,
 	})
-	snapshots, err := disk.newBuilder(cfg, set, objects, submodules, tel)
+	snapshots, err := disk.newBuilder(cfg, set, objects, submodules, chartdep.NewFinder(set), tel)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ var cores = []string{
 	"services/gitcache/internal/lfs", "services/gitcache/internal/gitconfig", "services/gitcache/internal/submodule",
 	"internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance", "services/gitcache/internal/artifact",
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/store", "services/gitcache/internal/memory",
-	"services/gitcache/internal/chartindex", "services/gitcache/internal/attestation",
+	"services/gitcache/internal/chartindex", "services/gitcache/internal/chartdep", "services/gitcache/internal/attestation",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/distributor/internal/intake", "services/distributor/internal/encodings", "services/distributor/internal/lookup",

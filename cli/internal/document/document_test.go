@@ -673,3 +673,30 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestChartDependenciesPage reads the documents of docs/chart-dependencies.md.
+func TestChartDependenciesPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/chart-dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		texts = append(texts, text)
+	}
+	documents, err := document.Parse("page.yaml", strings.NewReader(strings.Join(texts, "---\n")))
+	if err != nil || len(documents) != 4 {
+		t.Fatalf("got %d documents (%v), want 4", len(documents), err)
+	}
+	listed := documents[0].Object.GetRepository().GetSpec().GetChartRepositories()
+	for i, name := range listed {
+		if got := documents[i+1].Object.GetRepository().GetMetadata().GetName(); got != name {
+			t.Errorf("got the repository %q, want %q as it is listed", got, name)
+		}
+	}
+	if len(listed) != 2 || documents[3].Object.GetService().GetSpec().GetSources()[0].GetPath() != "shop" {
+		t.Errorf("got %v and %v, want two repositories and the chart's folder", listed, documents[3].Object)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/ignore"
+	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 )
 
@@ -26,8 +27,10 @@ const (
 	// gitIgnore is the name of Git's own ignore files.
 	gitIgnore = ".gitignore"
 	// maxIgnore bounds an ignore file, as snapshots bound theirs.
-	maxIgnore  = 256 << 10
-	executable = 0o111
+	maxIgnore = 256 << 10
+	// chartsFolder is the folder of a chart that holds its dependencies.
+	chartsFolder = "charts"
+	executable   = 0o111
 )
 
 // errUnsupported is the error of methods that bundles do not need.
@@ -83,7 +86,7 @@ func (f *files) List(ctx context.Context, tree string) ([]content.Entry, error) 
 	var entries []content.Entry
 	for _, e := range found {
 		name := path.Join(tree, e.Name())
-		if e.Name() == gitFolder || rules.Ignores(name, e.IsDir()) {
+		if e.Name() == gitFolder || rules.Ignores(name, e.IsDir()) && !f.isPacked(name) {
 			continue
 		}
 		kind, isContent, err := kindOf(e)
@@ -99,6 +102,18 @@ func (f *files) List(ctx context.Context, tree string) ([]content.Entry, error) 
 	}
 	slices.SortFunc(entries, func(a, b content.Entry) int { return cmp.Compare(gitOrder(a), gitOrder(b)) })
 	return entries, nil
+}
+
+// isPacked reports whether a file or folder is the folder charts of a chart, or lies directly in one.
+func (f *files) isPacked(name string) bool {
+	if path.Base(name) != chartsFolder {
+		name = path.Dir(name)
+	}
+	if path.Base(name) != chartsFolder {
+		return false
+	}
+	_, err := f.root.Lstat(path.Join(path.Dir(name), chartdep.ChartFile))
+	return err == nil
 }
 
 // gitOrder returns the text by which Git orders the entries of a tree.

@@ -7,8 +7,9 @@
 //
 // The content is that of the files, whether they are committed or not. In a Git repository, the
 // files that its .gitignore files name are left out, since a commit has them only if somebody
-// insisted; other ignore settings of Git are not read. Git's own files never count, nor do sockets,
-// pipes and devices. A submodule is the folder that is checked out.
+// insisted; other ignore settings of Git are not read. The folder charts of a chart counts even if it
+// is ignored: helm dependency build puts there what gitcache packs for a commit. Git's own files never
+// count, nor do sockets, pipes and devices. A submodule is the folder that is checked out.
 package worktree
 
 import (
@@ -28,6 +29,7 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/cas/casmem"
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 	"github.com/leatdev/leat/services/gitcache/internal/snapshot"
@@ -106,7 +108,7 @@ func Read(ctx context.Context, root string, source *typev1.Source) (Bundle, erro
 	if err != nil {
 		return Bundle{}, err
 	}
-	found, err := builder.Resolve(ctx, snapshot.Folder{UID: root, Commit: commit, Selection: selected})
+	found, err := builder.Resolve(ctx, snapshot.Folder{UID: root, Commit: commit, Selection: selected, CompletesCharts: true})
 	if err != nil {
 		return Bundle{}, explain(err)
 	}
@@ -132,6 +134,13 @@ func explain(err error) error {
 	}
 	if bad, ok := errors.AsType[*snapshot.UnsupportedError](err); ok {
 		return reason.Errorf(reason.ContentUnsupported, "%q %s", bad.Path, bad.Reason)
+	}
+	if bad, ok := errors.AsType[*chartdep.UnsupportedError](err); ok {
+		return reason.Errorf(reason.ContentUnsupported, "the dependencies of a chart cannot be packed: %s: %s", bad.File, strings.TrimSuffix(bad.Said, "."))
+	}
+	if gone, ok := errors.AsType[*chartdep.UnavailableError](err); ok {
+		return reason.Errorf(reason.ChartDependencyUnavailable, "the dependency %s of %s, from %s, is not available: %s",
+			strings.TrimSpace(gone.Name+" "+gone.Version), gone.File, gone.URL, strings.TrimSuffix(gone.Said, "."))
 	}
 	if empty, ok := errors.AsType[*snapshot.EmptyError](err); ok {
 		return reason.Errorf(reason.PathNotFound, "include, exclude and the ignore files leave nothing of the folder %q", empty.Folder)

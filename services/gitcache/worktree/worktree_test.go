@@ -172,3 +172,41 @@ func TestLocate(t *testing.T) {
 		}
 	}
 }
+
+// TestDependenciesOfCharts packs a dependency of the same repository, counts what helm dependency build
+// has put into charts although Git ignores it, and names the command for what is missing.
+func TestDependenciesOfCharts(t *testing.T) {
+	t.Parallel()
+	const chart = "{apiVersion: v2, name: shop, version: 1.0.0, dependencies: [{name: web, version: 1.0.0, repository: \"https://charts.example.com\"}]}"
+	files := map[string]string{
+		".git/HEAD": "", ".gitignore": "charts/\n*.tgz\n", "shop/Chart.yaml": chart, "shop/charts/web-1.0.0.tgz": "packed", "other/charts/x.tgz": "no chart's",
+		"local/Chart.yaml": "{apiVersion: v2, name: local, version: 1.0.0, dependencies: [{name: lib, version: \"*\", repository: \"file://../lib\"}]}",
+		"lib/Chart.yaml":   "{apiVersion: v2, name: lib, version: 0.1.0}", "lib/x.tgz": "ignored",
+		"gone/Chart.yaml": chart,
+	}
+	root := folder(t, files)
+	for path, want := range map[string]map[string]string{
+		"shop":  {"Chart.yaml": chart, "charts/web-1.0.0.tgz": "packed"},
+		"local": {"Chart.yaml": files["local/Chart.yaml"], "charts/lib-0.1.0.tgz.unpacked/Chart.yaml": files["lib/Chart.yaml"]},
+	} {
+		got, _ := read(t, root, &typev1.Source{Path: path})
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+	_, err := worktree.Read(t.Context(), root, &typev1.Source{Path: "gone"})
+	problem, ok := errors.AsType[*reason.Problem](err)
+	if !ok || problem.Reason != reason.ContentUnsupported || !strings.Contains(problem.Message, "gone/Chart.yaml") || !strings.Contains(problem.Message, "helm dependency update") {
+		t.Errorf("got %v, want the lock file asked for", err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "gone", "Chart.lock"), []byte(
+		"{dependencies: [{name: web, version: 1.0.0, repository: \"https://charts.example.com\"}], "+
+			"digest: \"sha256:4fe9e88b3fb7f5c6ec880c62dc70554beaaf598fe60fc9282e56568f6f61f836\"}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = worktree.Read(t.Context(), root, &typev1.Source{Path: "gone"})
+	problem, ok = errors.AsType[*reason.Problem](err)
+	if !ok || problem.Reason != reason.ChartDependencyUnavailable || !strings.Contains(problem.Message, "helm dependency build") {
+		t.Errorf("got %v, want the command that packs the dependency", err)
+	}
+}

@@ -33,6 +33,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
+	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -278,9 +279,22 @@ func TestReasonsOfResolve(t *testing.T) {
 			withHead(walking(&lfs.FileError{Cause: &mirror.UpstreamError{Reason: reason.UpstreamAuthRejected}})),
 			errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED,
 		},
-		"lfs unowned":    {withHead(walking(&lfs.FileError{Cause: mirror.ErrNotOwner})), errorsv1.Reason_REASON_OWNER_UNAVAILABLE},
-		"submodule late": {withHead(walking(&submodule.NotReadyError{Path: "x"})), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
-		"submodule gone": {withHead(walking(&submodule.UnavailableError{Path: "x"})), errorsv1.Reason_REASON_SUBMODULE_UNAVAILABLE},
+		"lfs unowned":         {withHead(walking(&lfs.FileError{Cause: mirror.ErrNotOwner})), errorsv1.Reason_REASON_OWNER_UNAVAILABLE},
+		"submodule late":      {withHead(walking(&submodule.NotReadyError{Path: "x"})), errorsv1.Reason_REASON_REPOSITORY_NOT_READY},
+		"submodule gone":      {withHead(walking(&submodule.UnavailableError{Path: "x"})), errorsv1.Reason_REASON_SUBMODULE_UNAVAILABLE},
+		"dependency gone":     {withHead(walking(&chartdep.UnavailableError{Name: "x"})), errorsv1.Reason_REASON_CHART_DEPENDENCY_UNAVAILABLE},
+		"dependency unlocked": {withHead(walking(&chartdep.UnsupportedError{File: "x"})), errorsv1.Reason_REASON_CONTENT_UNSUPPORTED},
+		"dependency without an owner": {
+			withHead(walking(&chartdep.FetchError{Name: "x", Err: mirror.ErrNotOwner})), errorsv1.Reason_REASON_REPOSITORY_NOT_READY,
+		},
+		"dependency's upstream away": {
+			withHead(walking(&chartdep.FetchError{Name: "x", Err: &mirror.UpstreamError{Reason: reason.UpstreamUnreachable}})),
+			errorsv1.Reason_REASON_UPSTREAM_UNREACHABLE,
+		},
+		"dependency refused by its upstream": {
+			withHead(walking(&chartdep.FetchError{Name: "x", Err: &mirror.NotReadyError{Problem: &mirror.Problem{Reason: reason.UpstreamAuthRejected}}})),
+			errorsv1.Reason_REASON_UPSTREAM_AUTH_REJECTED,
+		},
 		"submodule fails": {
 			withHead(walking(&submodule.NotReadyError{Problem: &mirror.Problem{Reason: reason.UpstreamHostKeyRejected}})),
 			errorsv1.Reason_REASON_UPSTREAM_HOST_KEY_REJECTED,

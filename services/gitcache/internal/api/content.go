@@ -66,6 +66,7 @@ func (s *Service) resolve(ctx context.Context, r *mirroring.Repository, src sour
 	span.SetAttributes(attribute.Int64("leat.epoch", int64(epoch)), attribute.String("leat.commit", commit))
 	found, err := s.Snapshots.Resolve(ctx, snapshot.Folder{
 		UID: def.UID, Commit: contentID(def, commit, src.layer), Selection: src.selection, Repository: def.Name, Epoch: epoch,
+		CompletesCharts: !def.Type.IsArtifacts(), ChartRepositories: def.ChartRepositories,
 	})
 	if errors.Is(err, content.ErrCommitNotFound) && src.selector.Kind != mirror.SelectCommit {
 		// A ref's commit was fetched with the ref; its absence says nothing about the upstream.

@@ -44,6 +44,9 @@ func toError(err error, repository string) error {
 	if field, ok := errors.AsType[*mirror.FieldError](err); ok {
 		return rpcerr.Field("repository."+field.Field, field.Message)
 	}
+	if mapped := dependencyError(err, in); mapped != nil { // first: it wraps what a repository of charts failed with
+		return mapped
+	}
 	if notReady, ok := errors.AsType[*mirror.NotReadyError](err); ok {
 		return notReadyError(notReady, in)
 	}

@@ -111,7 +111,8 @@ func classify(err error) mirroring.Reply {
 	}
 	switch rpcerr.ReasonOf(err) {
 	case errorsv1.Reason_REASON_REPOSITORY_NOT_READY:
-		if rpcerr.Metadata(err)[metadataSubmodule] == "" { // the repository itself, not one of its submodules
+		about := rpcerr.Metadata(err)
+		if about[metadataSubmodule] == "" && about[metadataDependency] == "" { // the repository itself, not one that it needs
 			return mirroring.Cold
 		}
 	case errorsv1.Reason_REASON_OWNER_UNAVAILABLE, errorsv1.Reason_REASON_NOT_FOUND, errorsv1.Reason_REASON_BUNDLE_NOT_FOUND:

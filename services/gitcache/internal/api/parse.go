@@ -226,7 +226,10 @@ func parseBundle(req *gitcachev1.DownloadBundleRequest, def mirror.Definition) (
 		}
 		commit = contentID(def, commit, layer)
 	}
-	return d, snapshot.Folder{UID: def.UID, Commit: commit, Selection: selected}, nil
+	return d, snapshot.Folder{
+		UID: def.UID, Commit: commit, Selection: selected,
+		CompletesCharts: !def.Type.IsArtifacts(), ChartRepositories: def.ChartRepositories,
+	}, nil
 }
 
 // chartOf stands in for a chart that a request for a bundle does not name: the digest of its archive

@@ -62,6 +62,16 @@ func (f *follower) followOwner(ctx context.Context) error {
 	return f.copier.catchUp(ctx, owner)
 }
 
+// keeps reports whether this replica owns the repository or follows its owner. Where that cannot be
+// known, it is not kept.
+func (f *follower) keeps(ctx context.Context) bool {
+	if f.status.epoch() != 0 {
+		return true
+	}
+	owner, err := f.owners.find(ctx)
+	return err == nil && owner != "" && f.shared.view().ShouldFollow(f.status.placementKey, owner)
+}
+
 // checkPlacement wakes the follower where this replica may have become one, and has no mirror yet.
 func (f *follower) checkPlacement() {
 	if f.status.epoch() == 0 && !f.status.holding.read().content.Exists() {

@@ -158,6 +158,11 @@ func (r *Repository) Others() []string { return r.shared.view().Others(r.status.
 // this replica should keep a copy. The error is mirror.ErrNoMirror where none holds anything.
 func (r *Repository) Borrow(ctx context.Context) error { return r.follower.borrow(ctx) }
 
+// Keeps reports whether this replica owns the repository or follows its owner, so that its mirror is as
+// new as the owner's but for the time that a copy takes. Any other mirror here was borrowed, and is as
+// old as that.
+func (r *Repository) Keeps(ctx context.Context) bool { return r.follower.keeps(ctx) }
+
 // TakeOver takes a lease that was given up in this replica's favour, and returns the new epoch. The
 // error matches mirror.ErrNotOwner where it did not come to that within some seconds.
 func (r *Repository) TakeOver(ctx context.Context) (uint64, error) { return r.candidate.takeOver(ctx) }

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 )
 
 // buildKey names a build. With store it writes the bundle even if its digest is known: the store
@@ -38,20 +39,21 @@ const maxRounds = 32
 // buildOnce builds, and fetches between one try and the next what turned out to be kept outside the
 // mirror.
 func (b *Builder) buildOnce(ctx context.Context, from Folder, key buildKey) (Snapshot, error) {
+	state := &chartState{found: map[chartdep.Need]chartdep.Artifact{}}
 	for round := 0; ; round++ {
-		s, err := b.attempt(ctx, from, key)
+		s, err := b.attempt(ctx, from, key, state)
 		absent, ok := errors.AsType[*absentError](err)
 		if !ok || round == maxRounds {
 			return s, err
 		}
-		if err := b.fetch(ctx, absent); err != nil {
+		if err := b.fetch(ctx, absent, state); err != nil {
 			return Snapshot{}, err
 		}
 	}
 }
 
 // attempt builds once, within the bound of builds, and records how it ended.
-func (b *Builder) attempt(ctx context.Context, from Folder, key buildKey) (Snapshot, error) {
+func (b *Builder) attempt(ctx context.Context, from Folder, key buildKey, state *chartState) (Snapshot, error) {
 	release, err := b.acquire(ctx)
 	if err != nil {
 		return Snapshot{}, err
@@ -62,18 +64,30 @@ func (b *Builder) attempt(ctx context.Context, from Folder, key buildKey) (Snaps
 		attribute.Int64("leat.epoch", int64(from.Epoch)), attribute.String("leat.commit", from.Commit)))
 	defer span.End()
 	started := time.Now()
-	s, err := b.read(ctx, from, key.store)
+	s, completed, err := b.read(ctx, from, key.store, state)
 	b.metrics.built(ctx, started, err)
 	if err != nil {
 		span.SetStatus(codes.Error, "build did not succeed")
-		if isPermanent(err) {
+		if isPermanent(err) && completed.dependencies().isEmpty() { // else it may be due to what the outline does not cover
 			b.refused.Add(key.outline, err)
 		}
 		return Snapshot{}, err
 	}
 	span.SetAttributes(attribute.String("leat.digest", s.Digest.String()), attribute.Int("leat.files", s.FileCount))
-	b.remember(ctx, key.outline, s)
+	b.rememberOutline(ctx, key.outline, s, completed)
 	return s, nil
+}
+
+// rememberOutline remembers the digest of a selection. Where charts were completed, the outline leads
+// to what they depend on, and that, as it was, to the digest.
+func (b *Builder) rememberOutline(ctx context.Context, outline treeKey, s Snapshot, c *completer) {
+	d := c.dependencies()
+	if d.isEmpty() {
+		b.remember(ctx, outline, s)
+		return
+	}
+	b.dependencies.Add(outline, d)
+	b.remember(ctx, completed(outline, c.trees, c.state.found, d), s)
 }
 
 // acquire blocks until one more build may run.
@@ -95,26 +109,26 @@ func (b *Builder) remember(ctx context.Context, key treeKey, s Snapshot) {
 }
 
 // read finds what is selected, and makes its bundle unless the digest of just these leaves is
-// known.
-func (b *Builder) read(ctx context.Context, from Folder, store bool) (Snapshot, error) {
+// known. It also returns what was packed for charts; nil: nothing, or it did not come to that.
+func (b *Builder) read(ctx context.Context, from Folder, store bool, state *chartState) (Snapshot, *completer, error) {
 	mirrors := &mirrorReader{mirrors: b.params.Mirrors}
 	defer mirrors.Close()
-	leaves, err := b.plan(ctx, mirrors, from)
+	leaves, completed, err := b.plan(ctx, mirrors, from, state)
 	if err != nil {
-		return Snapshot{}, asAbsent(mirrors.uid, err)
+		return Snapshot{}, completed, asAbsent(mirrors.uid, err)
 	}
 	key := treeKey{from.UID, keyOf(leaves)}
 	if s, ok := b.params.Index.Get(key.uid, key.id); ok && !store {
-		return s, nil
+		return s, completed, nil
 	}
 	if err := checkBlobs(ctx, mirrors, leaves); err != nil {
-		return Snapshot{}, err
+		return Snapshot{}, completed, err
 	}
 	s, err := b.spool(ctx, mirrors, leaves)
 	if err == nil {
 		b.remember(ctx, key, s)
 	}
-	return s, asAbsent(mirrors.uid, err)
+	return s, completed, asAbsent(mirrors.uid, err)
 }
 
 // isPermanent reports whether the same content fails in the same way for ever.

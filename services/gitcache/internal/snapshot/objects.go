@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/gitconfig"
 	"github.com/leatdev/leat/services/gitcache/internal/lfs"
@@ -27,12 +29,20 @@ type Objects interface {
 }
 
 // absentError ends a build that needs what has to be fetched first. Its caller handles it with no
-// mirror open and outside the bound of builds, because fetching may take long. Only one of its
-// fields is set.
+// mirror open and outside the bound of builds, because fetching may take long. Only fields of one of
+// the groups are set.
 type absentError struct {
 	places map[*place][]lfs.Want // objects of Git LFS, by the repository that needs them
 	links  []submodule.Link      // whose mirrors do not have the commit
 	blobs  map[string][]string   // UID of a partial mirror → ids
+
+	needs     []chartdep.Need // dependencies of charts, of which the artifact is not known
+	artifacts []wantedArtifact
+}
+
+// isSet reports whether anything is absent.
+func (e *absentError) isSet() bool {
+	return len(e.places)+len(e.links)+len(e.blobs)+len(e.needs)+len(e.artifacts) > 0
 }
 
 // Error implements error.
@@ -106,8 +116,16 @@ func (p *packer) absent(ctx context.Context, l leaf) (lfs.Pointer, bool, error) 
 	return pointer, false, err
 }
 
-// fetch fetches what a build found absent.
-func (b *Builder) fetch(ctx context.Context, absent *absentError) error {
+// fetch fetches what a build found absent, and notes in state which artifacts were found.
+func (b *Builder) fetch(ctx context.Context, absent *absentError, state *chartState) error {
+	found, err := b.find(ctx, absent.needs)
+	if err != nil {
+		return err
+	}
+	maps.Copy(state.found, found)
+	if err := b.fetchArtifacts(ctx, absent.artifacts); err != nil {
+		return err
+	}
 	if err := b.fetchBlobs(ctx, absent.blobs); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type outline struct {
 // outlineOf returns the hash, with the repository, from memory where the same was asked of the
 // commit before.
 func (b *Builder) outlineOf(ctx context.Context, f Folder) (treeKey, error) {
-	key := outlineKey{uid: f.UID, commit: f.Commit, selection: f.Selection.Key()}
+	key := outlineKey{uid: f.UID, commit: f.Commit, selection: f.Selection.Key(), charts: f.chartRules()}
 	if sum, ok := b.outlines.Get(key); ok {
 		return treeKey{f.UID, sum}, nil
 	}
@@ -58,8 +58,8 @@ func (b *Builder) readOutline(ctx context.Context, f Folder) (string, error) {
 		return "", err
 	}
 	defer func() { _ = r.Close() }()
-	o := &outline{reader: r, selection: f.Selection, hash: selection.NewHash("outline"), found: map[string]bool{}}
-	o.hash.Add(f.Selection.Key())
+	o := &outline{reader: r, selection: f.Selection, hash: selection.NewHash("outline 2"), found: map[string]bool{}}
+	o.hash.Add(f.Selection.Key(), f.chartRules())
 	if err := o.read(ctx, f.Commit); err != nil {
 		return "", err
 	}

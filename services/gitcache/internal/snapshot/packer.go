@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
@@ -84,6 +85,11 @@ func (p *packer) addSymlink(l leaf, file content.File) error {
 	target, err := io.ReadAll(io.LimitReader(file, bundle.MaxNameBytes+1))
 	if err != nil {
 		return fmt.Errorf("read %q: %w", l.path, err)
+	}
+	if l.copyOf != nil { // the link stands elsewhere than in the repository
+		if err := bundle.CheckTarget(strings.TrimPrefix(l.path, l.prefix), string(target)); err != nil {
+			return &UnsupportedError{Path: l.path, Reason: "is a symbolic link that leaves the folder of a chart which another one depends on"}
+		}
 	}
 	return p.out.WriteSymlink(l.name, string(target))
 }

@@ -42,30 +42,35 @@ type planner struct {
 	absent    []string  // ignore files that a partial mirror lacks
 }
 
-// plan lists the leaves in the order of their names. Submodules are walked after the repository
-// itself, because only one mirror may be open.
-func (b *Builder) plan(ctx context.Context, mirrors *mirrorReader, f Folder) ([]leaf, error) {
+// plan lists the leaves in the order of their names, and returns what of them was packed for charts.
+// Submodules are walked after the repository itself, because only one mirror may be open; charts are
+// completed after that.
+func (b *Builder) plan(ctx context.Context, mirrors *mirrorReader, f Folder, state *chartState) ([]leaf, *completer, error) {
 	r, err := mirrors.open(ctx, f.UID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tree, err := r.Tree(ctx, f.Commit, "")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := &planner{
 		builder: b, reader: r, place: &place{uid: f.UID, commit: f.Commit}, selection: f.Selection, toVisit: b.params.Visits,
 	}
 	if err := p.walkAll(ctx, f.Selection.Start(), tree); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := b.walkSubmodules(ctx, mirrors, p); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if p.reader, err = mirrors.open(ctx, f.UID); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return p.leaves, p.checkEmpty(ctx, f.Commit)
+	if err := p.checkEmpty(ctx, f.Commit); err != nil {
+		return nil, nil, err
+	}
+	completed, err := b.completeCharts(ctx, mirrors, p, f, state)
+	return p.leaves, completed, err
 }
 
 // walkAll walks one repository. Where ignore files are absent it goes on as if they were empty, so
@@ -123,11 +128,16 @@ func (p *planner) visit(ctx context.Context, at selection.At, e content.Entry, d
 	return p.add(at.Below(e.Name), e)
 }
 
-func (p *planner) add(path string, e content.Entry) error {
-	name := path
+// nameOf returns the name in the bundle of a path in the repository.
+func (p *planner) nameOf(path string) string {
 	if base := p.selection.Base(); base != "" {
-		name = strings.TrimPrefix(path, base+"/")
+		return strings.TrimPrefix(path, base+"/")
 	}
+	return path
+}
+
+func (p *planner) add(path string, e content.Entry) error {
+	name := p.nameOf(path)
 	if limit := p.builder.params.Limits.Files; len(p.leaves) == limit {
 		return &bundle.LimitError{Limit: bundle.LimitFiles, Max: int64(limit), Name: name}
 	}
@@ -185,7 +195,7 @@ func keyOf(leaves []leaf) string {
 	h := selection.NewHash("leaves")
 	for _, l := range leaves {
 		h.Add(l.name, strconv.Itoa(int(l.kind)), l.id)
-		if l.link != nil { // objects of another repository, to which equal ids mean nothing
+		if l.above != nil { // objects of another repository, to which equal ids mean nothing
 			h.Add("of", l.uid)
 		}
 	}

@@ -8,17 +8,30 @@ import (
 	"errors"
 	"io"
 
+	"github.com/leatdev/leat/services/gitcache/internal/chartdep"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
 )
 
 // place is a repository whose content a bundle holds, at a commit. Places form a tree: below the
-// repository that is bundled are its submodules, and below these are theirs.
+// repository that is bundled are its submodules, and below these are theirs. What is packed for a
+// chart is a place, too: an artifact, or another folder of the same commit.
 type place struct {
 	uid, commit string
 	prefix      string          // of its paths in the repository that is bundled; empty for that one itself
 	link        *submodule.Link // nil for the repository that is bundled
-	above       *place          // the one whose submodule it is
+	above       *place          // the one whose submodule it is, or one of whose charts needs this one
+	need        *chartdep.Need  // the dependency of a chart that it is; nil for any other
+	// copyOf is the place whose folder is packed for a chart. Nil: the place is not such a copy.
+	copyOf *place
+}
+
+// shownPrefix returns the prefix that paths of the place have for people.
+func (p *place) shownPrefix() string {
+	for p.copyOf != nil {
+		p = p.copyOf
+	}
+	return p.prefix
 }
 
 // root is the repository that is bundled.

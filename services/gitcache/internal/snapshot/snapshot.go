@@ -20,10 +20,15 @@
 //  3. Otherwise the bundle is built: read from the mirrors, hashed and compressed to a temporary
 //     file, and put into a content-addressed store. That store may drop it; it is then built again.
 //
+// Where a selected chart in Git lacks dependencies that it names, these are packed into its folder
+// charts (charts.go). An outline does not cover them: they are artifacts of other repositories, or
+// folders that are not selected. So the outline of such a selection has no digest. It leads to a list
+// of what the charts depend on, and the outline with what these are now leads to the digest.
+//
 // A build that needs something which is kept outside the mirror (blobs of a partial clone, objects
-// of Git LFS, mirrors of submodules) ends with an absentError, which lists all of that kind that it
-// can see. These are fetched while no mirror is open and no other build is held up; then the build
-// is tried again.
+// of Git LFS, mirrors of submodules, dependencies of charts) ends with an absentError, which lists
+// all of that kind that it can see. These are fetched while no mirror is open and no other build is
+// held up; then the build is tried again.
 //
 // # Concurrency
 //
@@ -54,6 +59,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/ignore"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/content"
 	"github.com/leatdev/leat/services/gitcache/internal/selection"
 )
@@ -107,6 +113,11 @@ type Folder struct {
 	Repository string
 	Epoch      uint64
 	Selection  *selection.Selection
+	// CompletesCharts packs the dependencies that charts lack; see [Charts]. It is for Git repositories:
+	// the archive of a chart brings its dependencies.
+	CompletesCharts bool
+	// ChartRepositories are the names of the repositories that charts may take dependencies from.
+	ChartRepositories upstream.List
 }
 
 // Params are what a [Builder] works with. All are required but those with a default.
@@ -118,9 +129,11 @@ type Params struct {
 	Blobs Blobs
 	// Submodules are found here. Nil: they are not supported.
 	Submodules Submodules
-	Store      cas.Store
-	Index      *Index
-	Limits     bundle.Limits // zero: bundle.DefaultLimits
+	// Charts finds what charts depend on. Nil: only dependencies in the same repository are packed.
+	Charts Charts
+	Store  cas.Store
+	Index  *Index
+	Limits bundle.Limits // zero: bundle.DefaultLimits
 	// Visits is how many entries of trees are looked at for one bundle; zero: 1 000 000. Trees that
 	// hold each other many times over make endless ones of a few bytes; where they are ignored, no
 	// other limit stops the walk.
@@ -142,6 +155,8 @@ type Builder struct {
 	outlines *lru.Cache[outlineKey, string]
 	rules    *lru.Cache[treeKey, *ignore.Rules]
 	refused  *lru.Cache[treeKey, error]
+	// dependencies are those of selections with charts, by outline. Outlines without are not here.
+	dependencies *lru.Cache[treeKey, dependencies]
 
 	compressor bundle.Compressor
 	builds     *flight.Group[buildKey, Snapshot]
@@ -151,8 +166,16 @@ type Builder struct {
 // longer strong enough to let one owner's objects speak for another's.
 type treeKey struct{ uid, id string }
 
-// outlineKey names a selection of a commit.
-type outlineKey struct{ uid, commit, selection string }
+// outlineKey names a selection of a commit, with the rules for its charts.
+type outlineKey struct{ uid, commit, selection, charts string }
+
+// chartRules names the rules by which charts are completed.
+func (f Folder) chartRules() string {
+	if !f.CompletesCharts {
+		return ""
+	}
+	return "complete\n" + string(f.ChartRepositories)
+}
 
 const (
 	defaultBuilds    = 2
@@ -160,6 +183,8 @@ const (
 	buildTimeout     = 5 * time.Minute
 	rememberOutlines = 100_000
 	rememberFaults   = 10_000
+	// rememberDependencies bounds the selections with charts; each has a few hundred bytes.
+	rememberDependencies = 10_000
 )
 
 // NewBuilder returns a Builder.
@@ -174,7 +199,7 @@ func NewBuilder(p Params) (*Builder, error) {
 	return &Builder{
 		params: p, building: semaphore.NewWeighted(int64(p.Builds)), metrics: m,
 		outlines: newCache[outlineKey, string](rememberOutlines), refused: newCache[treeKey, error](rememberFaults),
-		rules:  newCache[treeKey, *ignore.Rules](rememberRules),
+		rules: newCache[treeKey, *ignore.Rules](rememberRules), dependencies: newCache[treeKey, dependencies](rememberDependencies),
 		builds: flight.New[buildKey, Snapshot](buildTimeout),
 	}, nil
 }
@@ -188,7 +213,8 @@ func newCache[K comparable, V any](limit int) *lru.Cache[K, V] {
 // Resolve returns the snapshot of a selection: from memory where the content of what it names is
 // known, else by building the bundle. Errors: content.ErrCommitNotFound, *content.PathError,
 // *EmptyError, *UnsupportedError, *bundle.LimitError, *lfs.MissingError, *lfs.FileError,
-// *submodule.NotReadyError, *submodule.UnavailableError, cas.ErrFull and what reading the mirror
+// *submodule.NotReadyError, *submodule.UnavailableError, *chartdep.UnsupportedError,
+// *chartdep.UnavailableError, *chartdep.FetchError, cas.ErrFull and what reading the mirror
 // fails with.
 func (b *Builder) Resolve(ctx context.Context, f Folder) (Snapshot, error) {
 	started := time.Now()
@@ -203,7 +229,11 @@ func (b *Builder) resolve(ctx context.Context, f Folder) (s Snapshot, result str
 	if err != nil {
 		return Snapshot{}, resolveFailed, err
 	}
-	if s, ok := b.params.Index.Get(id.uid, id.id); ok {
+	s, isKnown, err := b.known(ctx, f, id)
+	if err != nil {
+		return Snapshot{}, resolveFailed, err
+	}
+	if isKnown {
 		return s, resolveKnown, nil
 	}
 	if err, ok := b.refused.Get(id); ok {
@@ -213,6 +243,18 @@ func (b *Builder) resolve(ctx context.Context, f Folder) (s Snapshot, result str
 		return Snapshot{}, resolveFailed, err
 	}
 	return s, resolveBuilt, nil
+}
+
+// known returns the snapshot of an outline, where it is known: at once, or with what its charts depend
+// on now.
+func (b *Builder) known(ctx context.Context, f Folder, id treeKey) (s Snapshot, isKnown bool, err error) {
+	if d, ok := b.dependencies.Get(id); ok {
+		if id, err = b.completedNow(ctx, f, id, d); err != nil {
+			return Snapshot{}, false, err
+		}
+	}
+	s, isKnown = b.params.Index.Get(id.uid, id.id)
+	return s, isKnown, nil
 }
 
 // Open opens the bundle of a digest: the stored one, or one built again from the folder f, where
@@ -230,7 +272,10 @@ func (b *Builder) Open(ctx context.Context, d digest.Digest, f Folder) (*cas.Blo
 	if err != nil {
 		return nil, err
 	}
-	s, isKnown := b.params.Index.Get(id.uid, id.id)
+	s, isKnown, err := b.known(ctx, f, id)
+	if err != nil {
+		return nil, err
+	}
 	if !isKnown || s.Digest == d {
 		if s, err = b.build(ctx, f, buildKey{outline: id, store: true}); err != nil {
 			return nil, err

@@ -163,10 +163,18 @@ func (p *place) checkNesting() error {
 	return nil
 }
 
-// blame has the mirror of a submodule fetched again where err is its damage, and reports that it is
-// not ready. Otherwise the caller would discard the mirror of the repository that is bundled.
+// blame has the mirror of a submodule, or of a chart's dependency, fetched again where err is its
+// damage, and reports that it is not ready. Otherwise the caller would discard the mirror of the
+// repository that is bundled.
 func (b *Builder) blame(p *place, err error) error {
-	if p.link == nil || !errors.Is(err, content.ErrDamaged) {
+	if !errors.Is(err, content.ErrDamaged) {
+		return err
+	}
+	if p.need != nil {
+		b.params.Charts.Discard(p.uid)
+		return p.need.Failed(mirror.ErrNoMirror)
+	}
+	if p.link == nil {
 		return err
 	}
 	b.params.Submodules.Discard(p.uid)
