@@ -11,6 +11,9 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/renderstep"
 )
@@ -20,6 +23,9 @@ const (
 	maxWarnings = 100
 	maxWarning  = 1 << 10
 )
+
+// MaxNotes bounds the notes of all charts of a render together, in bytes. What exceeds it is cut.
+const MaxNotes = 4 << 10
 
 // Engine is a Renderer in the calling process. It is safe for concurrent use.
 type Engine struct {
@@ -161,6 +167,9 @@ func (r *run) objects(ctx context.Context, in StepInput, p parser) ([]Object, er
 		}
 		for i := range objects {
 			objects[i].Document += earlier
+			if err := annotate(objects[i], document.Annotations); err != nil {
+				return nil, err
+			}
 		}
 		all = append(all, objects...)
 	}
@@ -170,6 +179,17 @@ func (r *run) objects(ctx context.Context, in StepInput, p parser) ([]Object, er
 		}
 	}
 	return append(all, out.Objects...), nil
+}
+
+// annotate sets annotations of an object. It returns an *Error if the object's own are not a map of
+// texts.
+func annotate(o Object, annotations map[string]string) error {
+	for name, value := range annotations {
+		if err := unstructured.SetNestedField(o.Object, value, "metadata", "annotations", name); err != nil {
+			return &Error{Path: o.Path, Document: o.Document, Cause: fmt.Errorf("set annotation %s: %w", name, err)}
+		}
+	}
+	return nil
 }
 
 // guarded calls a renderer, and turns a panic of its library into an error of the content.
@@ -190,6 +210,7 @@ func (r *run) add(out StepOutput) error {
 			r.out.Warnings = append(r.out.Warnings, cut(warning, maxWarning))
 		}
 	}
+	r.addNotes(out.Notes)
 	if len(out.Generated) > 0 && r.out.Generated == nil {
 		r.out.Generated = Generated{}
 	}
@@ -207,6 +228,19 @@ func (r *run) add(out StepOutput) error {
 	}
 	r.in.Files = r.in.Files.With(out.Files)
 	return nil
+}
+
+// addNotes adds the notes of a chart. A secret is masked before the text is cut, so that no part of it
+// is left at the end.
+func (r *run) addNotes(notes string) {
+	room := MaxNotes
+	for _, before := range r.out.Notes {
+		room -= len(before)
+	}
+	notes = r.substitution.Mask(strings.TrimSpace(notes))
+	if notes != "" && room > 0 {
+		r.out.Notes = append(r.out.Notes, strings.ToValidUTF8(cut(notes, room), ""))
+	}
 }
 
 func (r *run) output() (Output, error) {

@@ -22,6 +22,7 @@ type outputHead struct {
 	Generated Generated `json:"generated,omitempty"`
 	Asked     Asked     `json:"asked,omitzero"`
 	Warnings  []string  `json:"warnings,omitempty"`
+	Notes     []string  `json:"notes,omitempty"`
 }
 
 // Encode returns the output as bytes for DecodeOutput. Equal outputs yield equal bytes.
@@ -34,7 +35,7 @@ func (o Output) Encode() ([]byte, error) {
 		}
 		return put(&buffer, text)
 	}
-	if err := add(outputHead{Objects: len(o.Objects), Tainted: o.Tainted, Generated: o.Generated, Asked: o.Asked, Warnings: o.Warnings}); err != nil {
+	if err := add(outputHead{Objects: len(o.Objects), Tainted: o.Tainted, Generated: o.Generated, Asked: o.Asked, Warnings: o.Warnings, Notes: o.Notes}); err != nil {
 		return nil, err
 	}
 	path := "" // of the object before: objects of one file follow each other
@@ -59,7 +60,7 @@ type encodedPlace struct {
 // EncodedLimit is the most bytes that Encode returns for an output within the limits.
 func (l Limits) EncodedLimit() int64 {
 	const copies = 3 // the objects; the tainted texts among them; what JSON adds
-	return copies*l.WithDefaults().Text + MaxGenerated + maxWarnings*maxWarning + 1<<20
+	return copies*l.WithDefaults().Text + MaxGenerated + maxWarnings*maxWarning + MaxNotes + 1<<20
 }
 
 // DecodeOutput reads what Encode returns, within the limits.
@@ -73,7 +74,7 @@ func DecodeOutput(text []byte, limits Limits) (Output, error) {
 	if head.Objects < 0 || head.Objects > limits.Objects {
 		return Output{}, fmt.Errorf("decode rendered objects: got %d, want at most %d", head.Objects, limits.Objects)
 	}
-	out := Output{Tainted: head.Tainted, Generated: head.Generated, Asked: head.Asked, Warnings: head.Warnings}
+	out := Output{Tainted: head.Tainted, Generated: head.Generated, Asked: head.Asked, Warnings: head.Warnings, Notes: head.Notes}
 	path := ""
 	for range head.Objects {
 		var place encodedPlace

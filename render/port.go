@@ -99,6 +99,9 @@ type Output struct {
 	Asked Asked
 	// Warnings are for the service's owner.
 	Warnings []string
+	// Notes are what charts tell the person that installs them, one text for each chart, within
+	// MaxNotes together. Secrets of the configuration are masked.
+	Notes []string
 }
 
 // Asked is what a render looked at, or may have looked at: if it changes, the same files make other
@@ -186,6 +189,8 @@ type StepOutput struct {
 	Asked Asked
 	// Warnings are for the service's owner.
 	Warnings []string
+	// Notes are what a chart tells the person that installs it. Empty: nothing.
+	Notes string
 }
 
 // Document is the text of one or more manifests in YAML or JSON.
@@ -198,4 +203,6 @@ type Document struct {
 	// IsEncoded reports that Text is one manifest as an encoder of JSON writes it: without aliases,
 	// comments, and keys that occur twice. It costs less to read.
 	IsEncoded bool
+	// Annotations are set on each object of the text, over its own.
+	Annotations map[string]string
 }

@@ -73,6 +73,9 @@ type HelmOptions struct {
 	Lookup []LookupRule `json:"lookup,omitempty"`
 	// FactsAt is where the facts are put in the values. Empty: nowhere.
 	FactsAt string `json:"factsAt,omitempty"`
+	// Installed reports that Helm has installed the release before: the first apply is an upgrade
+	// for the chart.
+	Installed bool `json:"installed,omitempty"`
 }
 
 // CRDPolicy is what happens to the definitions in a chart's folder crds.
@@ -81,8 +84,17 @@ type CRDPolicy string
 // The policies.
 const (
 	CRDsApply  CRDPolicy = ""       // create and upgrade, never delete
-	CRDsCreate CRDPolicy = "create" // create, and leave existing ones as they are; refused by Validate
+	CRDsCreate CRDPolicy = "create" // create, and leave existing ones as they are
 	CRDsSkip   CRDPolicy = "skip"   // leave out
+)
+
+// UpdateAnnotation on an object decides whether agents change it once it exists. With the value
+// UpdateDisabled they create the object if it is missing, and leave it to others from then on. The
+// policy CRDsCreate puts it on definitions.
+const (
+	UpdateAnnotation = "leat.dev/update"
+	UpdateEnabled    = "enabled" // the default
+	UpdateDisabled   = "disabled"
 )
 
 // LookupRule permits the function lookup to read objects.

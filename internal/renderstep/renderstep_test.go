@@ -25,7 +25,7 @@ func full() []renderstep.Step {
 			ReleaseName: "shop.web-1", ValuesFiles: []string{"deploy/values.yaml", "deploy/values-eu.yaml?"},
 			Values:     map[string]any{"image": map[string]any{"tag": "${TAG}", "pull": nil}, "ports": []any{80.0, "http", true}},
 			Parameters: map[string]string{"image.tag": "${TAG}", `annotations.a\.b`: ""}, CRDs: renderstep.CRDsSkip,
-			SkipSchema: true, SkipTests: true, SkipHooks: true, FactsAt: "global.leat",
+			SkipSchema: true, SkipTests: true, SkipHooks: true, FactsAt: "global.leat", Installed: true,
 			Lookup: []renderstep.LookupRule{{APIVersion: "v1", Kind: "Secret", Namespace: "shop", Name: "*"}},
 		}},
 		{Path: "patches", Renderer: renderstep.Kustomize, FromPrevious: true, Substitute: new(false)},
@@ -147,7 +147,6 @@ func TestValidateRefuses(t *testing.T) {
 		{"render[0].helm.lookup[0]", helm(renderstep.HelmOptions{Lookup: []renderstep.LookupRule{{APIVersion: "*", Kind: "A", Name: "*"}}})},
 		{"render[0].helm.lookup[0]", helm(renderstep.HelmOptions{Lookup: []renderstep.LookupRule{{APIVersion: "v1", Kind: "A", Namespace: "*", Name: "*"}}})},
 		{"render[0].helm.lookup[0].namespace", helm(renderstep.HelmOptions{Lookup: []renderstep.LookupRule{{APIVersion: "v1", Kind: "A", Namespace: long, Name: "*"}}})},
-		{"render[0].helm.crds", helm(renderstep.HelmOptions{CRDs: renderstep.CRDsCreate})},
 		{"render[0].helm.facts_at", helm(renderstep.HelmOptions{FactsAt: "global..leat"})},
 		{"render[0].helm.facts_at", helm(renderstep.HelmOptions{FactsAt: "."})},
 		{"render[0].helm.facts_at", helm(renderstep.HelmOptions{FactsAt: long})},
@@ -195,7 +194,7 @@ func TestJSON(t *testing.T) {
 		`"valuesFiles":["deploy/values.yaml","deploy/values-eu.yaml?"],` +
 		`"values":{"image":{"pull":null,"tag":"${TAG}"},"ports":[80,"http",true]},` +
 		`"parameters":{"annotations.a\\.b":"","image.tag":"${TAG}"},"crds":"skip","skipSchema":true,"skipTests":true,"skipHooks":true,` +
-		`"lookup":[{"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"*"}],"factsAt":"global.leat"}},` +
+		`"lookup":[{"apiVersion":"v1","kind":"Secret","namespace":"shop","name":"*"}],"factsAt":"global.leat","installed":true}},` +
 		`{"path":"patches","fromPrevious":true,"substitute":false,"renderer":"kustomize"},` +
 		`{"path":"more/./plain","renderer":"plain"},{"path":"."},` +
 		`{"renderer":"liquid","liquid":{"filesOnly":true}},` +

@@ -99,10 +99,7 @@ func (o *HelmOptions) validate() error {
 		return fielderr.New("release_name", "%q is not a name of a release: lower-case letters, digits, - and ., at most %d characters",
 			o.ReleaseName, MaxReleaseName)
 	}
-	if o.CRDs == CRDsCreate {
-		return fielderr.New("crds", "create is not supported yet; apply creates and upgrades definitions, skip leaves them out")
-	}
-	if !slices.Contains([]CRDPolicy{CRDsApply, CRDsSkip}, o.CRDs) {
+	if !slices.Contains([]CRDPolicy{CRDsApply, CRDsCreate, CRDsSkip}, o.CRDs) {
 		return fielderr.New("crds", "%q is not known", o.CRDs)
 	}
 	if o.FactsAt != "" && slices.Contains(strings.Split(o.FactsAt, "."), "") {

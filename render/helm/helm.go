@@ -155,11 +155,12 @@ func (r *rendering) capabilities() (*common.Capabilities, error) {
 
 // release returns what templates read under .Release.
 func (r *rendering) release() common.ReleaseOptions {
+	isUpgrade := r.in.Installed || r.options.Installed
 	release := common.ReleaseOptions{
 		Name: releaseName(r.options, r.in.Facts.Service.Name), Namespace: cmp.Or(r.in.Facts.Service.Namespace, "default"),
-		IsInstall: !r.in.Installed, IsUpgrade: r.in.Installed, Revision: 1,
+		IsInstall: !isUpgrade, IsUpgrade: isUpgrade, Revision: 1,
 	}
-	if r.in.Installed {
+	if isUpgrade {
 		release.Revision = 2
 	}
 	return release

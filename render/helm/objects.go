@@ -31,6 +31,7 @@ func (r *rendering) addDocuments(out *render.StepOutput, files map[string]string
 			}
 		}
 	}
+	out.Notes = files[path.Join(r.root, "templates", notesFile)] // and not those of dependencies, as Helm
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		base := path.Base(name)
 		if strings.HasPrefix(base, "_") || strings.HasSuffix(base, notesFile) || strings.TrimSpace(files[name]) == "" {
@@ -80,6 +81,9 @@ func (r *rendering) addDefinitions(out *render.StepOutput, name, text string) er
 		case head.Kind != "CustomResourceDefinition":
 			out.Warnings = append(out.Warnings, fmt.Sprintf("%s holds a %s, which is left out: crds is for definitions", name, head.Kind))
 		default:
+			if r.options.CRDs == renderstep.CRDsCreate {
+				document.Annotations = map[string]string{renderstep.UpdateAnnotation: renderstep.UpdateDisabled}
+			}
 			out.Documents = append(out.Documents, document)
 		}
 	}
@@ -87,7 +91,8 @@ func (r *rendering) addDefinitions(out *render.StepOutput, name, text string) er
 }
 
 // keeps reports whether a document of a template is wanted. A hook for an event that Helm does not
-// know is left out, as Helm does.
+// know is left out, as Helm does. So is, at the first apply of a release that Helm has installed, a
+// hook for nothing but the installation: it has run.
 func (r *rendering) keeps(document render.Document, out *render.StepOutput) (bool, error) {
 	if !strings.Contains(string(document.Text), release.HookAnnotation) {
 		return true, nil
@@ -100,7 +105,7 @@ func (r *rendering) keeps(document render.Document, out *render.StepOutput) (boo
 	if !isHook {
 		return true, nil
 	}
-	isTest := false
+	isTest, isInstall := false, true
 	for event := range strings.SplitSeq(events, ",") {
 		event = strings.ToLower(strings.TrimSpace(event))
 		if !slices.Contains(hookEvents(), event) {
@@ -109,6 +114,10 @@ func (r *rendering) keeps(document render.Document, out *render.StepOutput) (boo
 			return false, nil
 		}
 		isTest = isTest || strings.HasPrefix(event, "test")
+		isInstall = isInstall && (event == "pre-install" || event == "post-install")
+	}
+	if isInstall && r.options.Installed && !r.in.Installed {
+		return false, nil
 	}
 	return !r.options.SkipHooks && (!isTest || !r.options.SkipTests), nil
 }

@@ -30,13 +30,14 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/render/renderworker"
 	"github.com/leatdev/leat/services/gitcache/worktree"
 )
 
 func TestMain(m *testing.M) {
 	renderworker.Serve(os.Args[1:]) // leat render starts this program as its worker
-	testscript.Main(m, map[string]func(){"leat": func() {
+	testscript.Main(withServers{m}, map[string]func(){"leat": func() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
 		os.Exit(command.Run(ctx, command.Params{
@@ -44,6 +45,12 @@ func TestMain(m *testing.M) {
 		}))
 	}})
 }
+
+// withServers runs the tests, and ends the API servers that they have borrowed.
+type withServers struct{ *testing.M }
+
+// Run implements testscript.TestingM.
+func (m withServers) Run() int { return kubetest.Run(m.M) }
 
 type hubKey struct{}
 
@@ -117,7 +124,7 @@ func putPlan(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // putService stores a service in a state: service NAME
-// healthy|pending|failed|stale|unfetched|drifted|guarded|tested|dry|contested|released|resolved.
+// healthy|pending|failed|stale|unfetched|drifted|guarded|tested|warned|dry|contested|released|resolved.
 func putService(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: service NAME STATE")
@@ -177,6 +184,8 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 				Message: "exit code\n1", LogTail: "GET /health\n\x1b[31mgot 500\n",
 			},
 		}
+	case "warned":
+		service.Status.Report.Warnings = []string{"chart web:\nits templates use the function lookup"}
 	case "dry":
 		service.Spec.DryRun = true
 		service.Status.Report.DryRun = &distributorv1.DryRunReport{

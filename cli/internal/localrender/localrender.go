@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"strings"
 
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/bundle"
@@ -74,6 +75,8 @@ type Result struct {
 	Objects []render.Object
 	// Warnings are for the service's owner.
 	Warnings []string
+	// Notes are what charts tell the person that installs them.
+	Notes []string
 	// HasGenerated reports that templates have generated values at random.
 	HasGenerated bool
 
@@ -196,6 +199,23 @@ func (s Source) read(ctx context.Context, limits render.Limits) (*render.Files, 
 	return files, content.Folder, err
 }
 
+// ReadFolder returns the files of a folder as a source has them, by their path from the folder.
+func ReadFolder(ctx context.Context, dir string, limits render.Limits) (*render.Files, error) {
+	root, inside, err := worktree.Locate(dir)
+	if err != nil {
+		return nil, err
+	}
+	files, folder, err := Source{Root: root, Wire: &typev1.Source{Path: inside}}.read(ctx, limits)
+	if err != nil || folder == "" || folder == "." {
+		return files, err
+	}
+	content := map[string][]byte{}
+	for _, name := range files.Below(folder) {
+		content[strings.TrimPrefix(name, folder+"/")], _ = files.Get(name)
+	}
+	return render.NewFiles(content), nil
+}
+
 // files returns the files of a tree.
 func (s Service) files(contents []render.Mounted, limits render.Limits) (*render.Files, error) {
 	files := contents[0].Files
@@ -221,6 +241,7 @@ func (r *Result) add(ctx context.Context, engine render.Renderer, in render.Inpu
 		}
 		r.Objects = append(r.Objects, out.Objects...)
 		r.Warnings = append(r.Warnings, out.Warnings...)
+		r.Notes = append(r.Notes, out.Notes...)
 		r.HasGenerated = r.HasGenerated || len(out.Generated) > 0
 	}
 	return nil

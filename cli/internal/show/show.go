@@ -78,7 +78,8 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 			text += cluster(style, now, object.GetCluster())
 		}
 		report := object.GetService().GetStatus().GetReport()
-		_, err := io.WriteString(w, text+drift(style, report.GetDrift())+tests(style, report.GetTests())+dryRun(style, report.GetDryRun()))
+		_, err := io.WriteString(w, text+drift(style, report.GetDrift())+tests(style, report.GetTests())+dryRun(style, report.GetDryRun())+
+			renderWarnings(report.GetWarnings()))
 		return err
 	}
 }

@@ -35,6 +35,18 @@ func tests(style Style, reports []*distributorv1.TestReport) string {
 	return "\n" + newRows(style, "TEST", "RESULT", "TOOK", "MESSAGE").render(rows) + log.String()
 }
 
+// renderWarnings returns what the renderers of a service warned of, or "" if they did not.
+func renderWarnings(warnings []string) string {
+	if len(warnings) == 0 {
+		return ""
+	}
+	text := "\nWarnings of the latest render:\n"
+	for _, warning := range warnings {
+		text += "  " + oneLine(warning) + "\n"
+	}
+	return text
+}
+
 // dryRun returns what an apply would do, or "" without a report.
 func dryRun(style Style, report *distributorv1.DryRunReport) string {
 	if report == nil {

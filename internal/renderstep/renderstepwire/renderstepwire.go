@@ -91,6 +91,7 @@ func helm(m *typev1.HelmStep) *renderstep.HelmOptions {
 	o := &renderstep.HelmOptions{
 		ReleaseName: m.GetReleaseName(), ValuesFiles: m.GetValuesFiles(), Values: tree(m.GetValues()), Parameters: m.GetParameters(),
 		SkipSchema: m.GetSkipSchema(), SkipTests: m.GetSkipTests(), SkipHooks: m.GetSkipHooks(), FactsAt: m.GetFactsAt(),
+		Installed: m.GetInstalled(),
 	}
 	switch m.GetCrds() {
 	case typev1.CrdPolicy_CRD_POLICY_CREATE:
@@ -139,6 +140,7 @@ func helmMessage(o renderstep.HelmOptions) *typev1.HelmStep {
 		ReleaseName: o.ReleaseName, ValuesFiles: o.ValuesFiles, Values: structMessage(o.Values), Parameters: o.Parameters,
 		Crds:       enumname.Value[typev1.CrdPolicy](string(o.CRDs)),
 		SkipSchema: o.SkipSchema, SkipTests: o.SkipTests, SkipHooks: o.SkipHooks, FactsAt: o.FactsAt,
+		Installed: o.Installed,
 	}
 	for _, r := range o.Lookup {
 		m.Lookup = append(m.Lookup, &typev1.LookupRule{ApiVersion: r.APIVersion, Kind: r.Kind, Namespace: r.Namespace, Name: r.Name})

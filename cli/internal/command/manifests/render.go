@@ -44,12 +44,14 @@ are printed where the manifests use them, and are masked in errors and warnings.
 	}
 	r.bind(cmd)
 	cmd.Flags().VarP(&r.format, "output", "o", "how to print the objects")
+	cmd.Flags().BoolVar(&r.showsNotes, "notes", false, "print what the charts tell their users (NOTES.txt) to the standard error")
 	return cmd
 }
 
 type renderer struct {
 	input
-	format format
+	format     format
+	showsNotes bool
 }
 
 func (r *renderer) run(ctx context.Context, args []string) error {
@@ -61,7 +63,22 @@ func (r *renderer) run(ctx context.Context, args []string) error {
 	if err := r.format.write(out, result.Objects); err != nil {
 		return err
 	}
-	return out.Flush()
+	if err := out.Flush(); err != nil || !r.showsNotes {
+		return err
+	}
+	return r.writeNotes(result.Notes)
+}
+
+// writeNotes writes the notes of charts for a person, without what a terminal would obey.
+func (r *renderer) writeNotes(notes []string) error {
+	for _, text := range notes {
+		for part := range strings.SplitSeq(text, "\n") {
+			if _, err := fmt.Fprintln(r.session.Err, line(part)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // format is an output format of objects.

@@ -57,6 +57,8 @@ type Record struct {
 	// HasGenerated means that templates have generated values, which are kept for the service and
 	// deleted with it.
 	HasGenerated bool `json:"generated,omitempty"`
+	// Warnings are those of the latest render, as they are reported.
+	Warnings []string `json:"warnings,omitempty"`
 	// Touched means that a later run has begun to change the cluster, and did not succeed. The
 	// cluster then matches neither Applied nor the desired state, and even a plan that returns to
 	// Applied has to be applied.

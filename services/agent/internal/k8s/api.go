@@ -68,6 +68,9 @@ type Writer interface {
 	// Apply server-side-applies obj, which it does not modify, and returns the resulting object.
 	// Errors include *ConflictError and *ImmutableError.
 	Apply(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
+	// CreateMissing creates obj, which it does not modify, unless the object exists, and returns the object
+	// in the cluster: an existing one as it is. Errors are those of Apply.
+	CreateMissing(ctx context.Context, obj *unstructured.Unstructured, options ApplyOptions) (*unstructured.Unstructured, error)
 	// Reown replaces the managedFields of an object as it was read, removes kubectl's record of
 	// what it applied last, and returns the resulting object. ErrReplaced: it is another object, or
 	// it changed since it was read.
@@ -90,9 +93,9 @@ type Writer interface {
 // belongs to the callee.
 type FollowFunc func(live *unstructured.Unstructured, err error)
 
-// ApplyOptions modify Writer.Apply.
+// ApplyOptions modify Writer.Apply and Writer.CreateMissing.
 type ApplyOptions struct {
-	Force  bool // take fields from other managers
+	Force  bool // take fields from other managers; CreateMissing ignores it
 	DryRun bool // change nothing
 	// Confidential keeps the API server's words out of errors: they may repeat the object's data.
 	Confidential bool

@@ -22,6 +22,7 @@ import (
 	"github.com/leatdev/leat/internal/syncrequest"
 	"github.com/leatdev/leat/internal/renderstep/renderstepwire"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -227,6 +228,26 @@ data:
 				}
 			}
 		},
+		"warnings of a chart are in its status until they are gone": func(s *scenario) {
+			files := func(template string) map[string]string {
+				return map[string]string{
+					"Chart.yaml":       "apiVersion: v2\nname: warns\nversion: 1.0.0\n",
+					"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {found: \"" + template + "\"}\n",
+				}
+			}
+			warned := s.chart(map[string]map[string]string{"chart": files(`{{ len (lookup "v1" "Namespace" "" "default") }}`)}, helm(renderstep.HelmOptions{}))
+			status := s.applied(warned)
+			if len(status.Warnings) != 1 || !strings.Contains(status.Warnings[0], "function lookup") {
+				s.t.Errorf("got warnings %q, want the one about lookup", status.Warnings)
+			}
+			s.refresh(warned)
+			if status = s.applied(warned); len(status.Warnings) != 1 {
+				s.t.Errorf("after a refresh: got warnings %q, want the same", status.Warnings)
+			}
+			if status = s.applied(s.chart(map[string]map[string]string{"chart": files("0")}, helm(renderstep.HelmOptions{}))); len(status.Warnings) != 0 {
+				s.t.Errorf("after a correction: got warnings %q, want none", status.Warnings)
+			}
+		},
 		"definitions of a chart": func(s *scenario) {
 			definition := func(field string) string {
 				return `apiVersion: apiextensions.k8s.io/v1
@@ -256,6 +277,7 @@ spec:
 				s.t.Errorf("the definition was not upgraded: got %v", o["spec"])
 			}
 		},
+		"definitions of a chart that are only created": createdDefinitions,
 		"a chart that cannot be rendered changes nothing": func(s *scenario) {
 			s.applied(s.chart(map[string]map[string]string{"chart": shopChart("1.0.0", "")}, helm(renderstep.HelmOptions{})))
 			broken := shopChart("1.1.0", "{{ .Values.db.host }}\n")
@@ -267,6 +289,85 @@ spec:
 			s.present("ConfigMap/web", "ConfigMap/"+s.name+"-cache")
 		},
 	}
+}
+
+// createdDefinitions has a chart with two definitions under the policy create: one that somebody else
+// has made in an older form, and one that is missing.
+func createdDefinitions(s *scenario) {
+	definition := func(plural, field string) string {
+		kind := strings.ToUpper(plural[:1]) + plural[1:len(plural)-1]
+		return `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ` + plural + `.created.test}
+spec:
+  group: created.test
+  scope: Namespaced
+  names: {kind: ` + kind + `, plural: ` + plural + `}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {` + field + `: {type: string}}}}}}
+`
+	}
+	files := func(field, value string) map[string]string {
+		return map[string]string{
+			"Chart.yaml":         "apiVersion: v2\nname: created\nversion: 1.0.0\n",
+			"crds/a.yaml":        definition("bolts", field),
+			"crds/b.yaml":        definition("nuts", field),
+			"templates/nut.yaml": "apiVersion: created.test/v1\nkind: Nut\nmetadata: {name: a}\nspec: {old: \"" + value + "\"}\n",
+		}
+	}
+	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+	read := func(name string) map[string]any {
+		s.t.Helper()
+		status, o := s.request(s.t, "GET", definitions+name, "", "")
+		if status != 200 {
+			s.t.Fatalf("definition %s: got status %d", name, status)
+		}
+		return o
+	}
+	helm := func(crds renderstep.CRDPolicy) renderstep.Step {
+		return renderstep.Step{Path: "chart", Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{CRDs: crds}}
+	}
+	s.createAs(s.t, "somebody", definitions, definition("bolts", "theirs"))
+
+	status := s.applied(s.chart(map[string]map[string]string{"chart": files("old", "1")}, helm(renderstep.CRDsCreate)))
+	if status.Counts.Total != 1 {
+		s.t.Errorf("got %d objects of the service, want the Nut alone", status.Counts.Total)
+	}
+	bolts, nuts := read("bolts.created.test"), read("nuts.created.test")
+	if managers := fmt.Sprint(at(bolts, "metadata", "managedFields")); strings.Contains(managers, "manager:leat") || at(bolts, "metadata", "labels") != nil {
+		s.t.Errorf("existing definition: got managers %v, labels %v, want it untouched", managers, at(bolts, "metadata", "labels"))
+	}
+	if got := at(nuts, "metadata", "labels"); got != nil {
+		s.t.Errorf("created definition: got labels %v, want none: it is not the service's", got)
+	}
+
+	s.applied(s.chart(map[string]map[string]string{"chart": files("new", "2")}, helm(renderstep.CRDsCreate)))
+	for name, before := range map[string]map[string]any{"bolts.created.test": bolts, "nuts.created.test": nuts} {
+		if now := read(name); at(now, "metadata", "generation") != at(before, "metadata", "generation") || at(now, "metadata", "uid") != at(before, "metadata", "uid") {
+			s.t.Errorf("definition %s was changed by an upgrade of the chart", name)
+		}
+	}
+	if _, o := s.request(s.t, "GET", "/apis/created.test/v1/namespaces/"+s.name+"/nuts/a", "", ""); at(o, "spec", "old") != "2" {
+		s.t.Errorf("object of the definition: got %v, want the second version", o["spec"])
+	}
+
+	// Under apply the definitions become the service's; under create they are nobody's again.
+	s.spec.ForceConflicts = true // with the manager that has made one of them
+	s.applied(s.chart(map[string]map[string]string{"chart": files("old", "3")}, helm(renderstep.CRDsApply)))
+	if got := at(read("nuts.created.test"), "metadata", "labels", k8s.ServiceLabel); got != s.name {
+		s.t.Errorf("under apply: got service %v, want %s", got, s.name)
+	}
+	s.spec.Policy.Deletion.Definitions = true
+	s.applied(s.chart(map[string]map[string]string{"chart": files("new", "4")}, helm(renderstep.CRDsCreate)))
+	if now := read("nuts.created.test"); at(now, "metadata", "labels", k8s.ServiceLabel) != nil || at(now, "metadata", "uid") != at(nuts, "metadata", "uid") {
+		s.t.Errorf("back under create: got labels %v, want the same definition without the service's", at(now, "metadata", "labels"))
+	}
+	s.drop(s.name)
+	s.gone(s.t, s.name)
+	read("nuts.created.test")
 }
 
 // exampleFolder is the example of a chart with values and patches from another repository.

@@ -104,6 +104,44 @@ func (c *Client) Apply(
 	return live, nil
 }
 
+// CreateMissing implements reconcile.Cluster. It reads first: most objects exist already, and an account may
+// be allowed to read what it may not create.
+func (c *Client) CreateMissing(
+	ctx context.Context, obj *unstructured.Unstructured, options k8s.ApplyOptions,
+) (*unstructured.Unstructured, error) {
+	ref := inventory.RefOf(obj)
+	resource, err := c.resource(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	live, err := c.Get(ctx, ref)
+	if !errors.Is(err, k8s.ErrNotFound) {
+		return live, err
+	}
+	create := metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationStrict}
+	if options.DryRun {
+		create.DryRun = []string{metav1.DryRunAll}
+	}
+	kind := ref.Kind
+	if options.Confidential {
+		kind = secretKind
+	}
+	var raw error
+	err = c.try(ctx, kind, func(ctx context.Context) error {
+		live, raw = resource.Create(ctx, obj, create)
+		return raw
+	})
+	switch {
+	case apierrors.IsAlreadyExists(raw):
+		return c.Get(ctx, ref)
+	case errors.Is(err, k8s.ErrNotFound):
+		return nil, rejectedf("%v", err) // something that it depends on is missing
+	case err != nil:
+		return nil, c.explain(ctx, resource, obj, raw, err)
+	}
+	return live, nil
+}
+
 // EnsureNamespace implements reconcile.Cluster.
 func (c *Client) EnsureNamespace(ctx context.Context, name string) error {
 	namespace := &unstructured.Unstructured{Object: map[string]any{

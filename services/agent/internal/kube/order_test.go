@@ -30,7 +30,7 @@ func TestOrder(t *testing.T) {
 	c := startCluster(t, func(p *localkube.Params) { p.Nodes = 1 })
 	scenarios := map[string]func(*scenario){}
 	for _, some := range []map[string]func(*scenario){
-		waveScenarios(), definitionScenarios(), hookScenarios(), policyScenarios(), argoScenarios(), helmScenarios(), recreateScenarios(), onceScenarios(), labelScenarios(), chartScenarios(),
+		waveScenarios(), definitionScenarios(), hookScenarios(), policyScenarios(), argoScenarios(), helmScenarios(), recreateScenarios(), onceScenarios(), labelScenarios(), chartScenarios(), takeoverScenarios(),
 	} {
 		maps.Copy(scenarios, some)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/renderstep"
 )
 
 // The annotations that Leat follows.
@@ -19,6 +21,7 @@ const (
 	LeatDeletion    = "leat.dev/hook-delete-policy"
 	LeatSyncOptions = "leat.dev/sync-options"
 	LeatRecreate    = "leat.dev/recreate"
+	LeatUpdate      = renderstep.UpdateAnnotation
 
 	ArgoHook        = "argocd.argoproj.io/hook"
 	ArgoWave        = "argocd.argoproj.io/sync-wave"
@@ -196,9 +199,24 @@ func (r reader) check(d directive) error {
 	if _, ok := r.annotations[LeatDeletion]; ok && !d.hook {
 		return r.errorf(LeatDeletion, "is on an object that is not a hook; add %s", LeatPhase)
 	}
+	if err := r.checkUpdate(d); err != nil {
+		return err
+	}
 	if r.object.GetName() == "" && !d.hook {
 		return errorf("%s has generateName, which is allowed only for hooks: "+
 			"want metadata.name, because the object is applied again and again", name(r.object))
+	}
+	return nil
+}
+
+// checkUpdate checks the annotation about changes of an object that exists.
+func (r reader) checkUpdate(d directive) error {
+	word, ok := r.annotations[LeatUpdate]
+	switch {
+	case ok && word != renderstep.UpdateEnabled && word != renderstep.UpdateDisabled:
+		return r.errorf(LeatUpdate, "is %q, want %s or %s", word, renderstep.UpdateEnabled, renderstep.UpdateDisabled)
+	case ok && d.hook:
+		return r.errorf(LeatUpdate, "is on a hook, which is created for each sync; remove it")
 	}
 	return nil
 }
@@ -208,11 +226,11 @@ func (r reader) check(d directive) error {
 func (r reader) checkUnknown() error {
 	for _, annotation := range slices.Sorted(maps.Keys(r.annotations)) {
 		ours := slices.ContainsFunc([]string{
-			"leat.dev/phase", "leat.dev/wave", "leat.dev/hook", "leat.dev/sync", "leat.dev/recreate",
+			"leat.dev/phase", "leat.dev/wave", "leat.dev/hook", "leat.dev/sync", "leat.dev/recreate", "leat.dev/update",
 			ArgoHook, "argocd.argoproj.io/sync-", HelmHook,
 		}, func(prefix string) bool { return strings.HasPrefix(annotation, prefix) })
 		if ours && !slices.Contains([]string{
-			LeatPhase, LeatWave, LeatDeletion, LeatSyncOptions, LeatRecreate,
+			LeatPhase, LeatWave, LeatDeletion, LeatSyncOptions, LeatRecreate, LeatUpdate,
 			ArgoHook, ArgoWave, ArgoDeletion, ArgoSyncOptions,
 			HelmHook, HelmWeight, HelmDeletion, helmLogPolicy,
 		}, annotation) {

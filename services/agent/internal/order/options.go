@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/leatdev/leat/internal/renderstep"
 )
 
 // Choice is yes, no, or unsaid.
@@ -53,6 +55,12 @@ func Recreate(o *unstructured.Unstructured) (Choice, error) {
 		return Unsaid, r.errorf(LeatRecreate, "is %q, want enabled or disabled", word)
 	}
 	return choice, nil
+}
+
+// IsCreatedOnly reports whether the service only creates the object where it is missing, and then
+// leaves it to others: it is not listed in the inventory, watched, changed or deleted.
+func IsCreatedOnly(o *unstructured.Unstructured) bool {
+	return o.GetAnnotations()[LeatUpdate] == renderstep.UpdateDisabled
 }
 
 // options reads a list of options. The inventory follows those about pruning.

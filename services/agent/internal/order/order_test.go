@@ -276,6 +276,15 @@ func TestRecreate(t *testing.T) {
 			}
 		})
 	}
+	for annotation, want := range map[string]bool{"": false, "leat.dev/update=enabled": false, "leat.dev/update=disabled": true} {
+		o := object("ConfigMap/a")
+		if annotation != "" {
+			o = object("ConfigMap/a", annotation)
+		}
+		if _, err := order.New([]*unstructured.Unstructured{o}, true); err != nil || order.IsCreatedOnly(o) != want {
+			t.Errorf("%q: got %t, %v, want %t", annotation, order.IsCreatedOnly(o), err, want)
+		}
+	}
 	for choice, want := range map[order.Choice][2]bool{order.Unsaid: {false, true}, order.Yes: {true, true}, order.No: {false, false}} {
 		if got := [2]bool{choice.Or(false), choice.Or(true)}; got != want {
 			t.Errorf("choice %d: got %v, want %v", choice, got, want)

@@ -120,6 +120,20 @@ func (m *clusterMemory) Apply(
 	return live, err
 }
 
+// CreateMissing implements reconcile.Cluster.
+func (m *clusterMemory) CreateMissing(
+	ctx context.Context, o *unstructured.Unstructured, options k8s.ApplyOptions,
+) (live *unstructured.Unstructured, err error) {
+	err = m.call(ctx, "create "+inventory.RefOf(o).String(), func() error {
+		if live = m.objects[inventory.RefOf(o).Key].DeepCopy(); live != nil {
+			return nil
+		}
+		live, err = m.merge(o, options)
+		return err
+	})
+	return live, err
+}
+
 // Reown implements reconcile.Cluster.
 func (m *clusterMemory) Reown(
 	ctx context.Context, live *unstructured.Unstructured, managedFields []any,

@@ -278,6 +278,16 @@ func (w *world) Apply(ctx context.Context, o *unstructured.Unstructured, options
 	return live.DeepCopy(), nil
 }
 
+// CreateMissing implements reconcile.Cluster.
+func (w *world) CreateMissing(
+	ctx context.Context, o *unstructured.Unstructured, options k8s.ApplyOptions,
+) (*unstructured.Unstructured, error) {
+	if live, err := w.Get(ctx, inventory.RefOf(o)); err == nil {
+		return live, nil
+	}
+	return w.Apply(ctx, o, options)
+}
+
 // Reown implements reconcile.Cluster.
 func (w *world) Reown(_ context.Context, live *unstructured.Unstructured, _ []any) (*unstructured.Unstructured, error) {
 	return live, nil

@@ -5,8 +5,11 @@
 package report
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/fields"
@@ -45,7 +48,40 @@ const (
 	MaxDriftFields = 20
 	// MaxDryRunChanges bounds DryRun.Changes.
 	MaxDryRunChanges = 50
+	// MaxWarnings bounds Status.Warnings, and MaxWarning the bytes of one.
+	MaxWarnings, MaxWarning = 5, 200
 )
+
+// Warnings returns the warnings of a render as they are reported: each once, in one line, cut, and
+// without control characters. The last one counts those that are left out.
+func Warnings(all []string) []string {
+	var kept []string
+	seen, dropped := map[string]bool{}, 0
+	for _, warning := range all {
+		warning = bounded(warning)
+		switch {
+		case warning == "" || seen[warning]:
+		case len(kept) == MaxWarnings:
+			dropped++
+		default:
+			kept, seen[warning] = append(kept, warning), true
+		}
+	}
+	if dropped > 0 {
+		kept[MaxWarnings-1] = fmt.Sprintf("%d more warnings stand in the agent's log", dropped+1)
+	}
+	return kept
+}
+
+// bounded returns a text in one line, cut to MaxWarning bytes.
+func bounded(text string) string {
+	const more = "…"
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	if len(text) <= MaxWarning {
+		return text
+	}
+	return strings.ToValidUTF8(text[:MaxWarning-len(more)], "") + more
+}
 
 // Status is the state of one service. It is an immutable value.
 type Status struct {
@@ -81,6 +117,8 @@ type Status struct {
 	DryRun *DryRun
 	// Guarded is what the guard keeps from being deleted. Zero: nothing.
 	Guarded Guarded
+	// Warnings are what renderers warned of in the latest render, as [Warnings] returns them.
+	Warnings []string
 }
 
 // Guarded is a prune that waits for a person's confirmation.

@@ -78,6 +78,8 @@ type ServiceReport struct {
 	// Guarded lists them.
 	GuardedDigest string      `json:"guardedDigest,omitempty"`
 	Guarded       []ObjectRef `json:"guarded,omitempty"`
+	// Warnings are what renderers warned of in the latest render.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // ObjectRef names an object of a cluster.

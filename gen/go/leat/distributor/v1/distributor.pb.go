@@ -1256,8 +1256,12 @@ type ServiceReport struct {
 	AppliedVersions []string `protobuf:"bytes,25,rep,name=applied_versions,json=appliedVersions,proto3" json:"applied_versions,omitempty"`
 	// Versions of the bundles of observed_digests, like applied_versions.
 	ObservedVersions []string `protobuf:"bytes,26,rep,name=observed_versions,json=observedVersions,proto3" json:"observed_versions,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What renderers warned of in the latest render: texts of at most 200 bytes, in which secrets of
+	// the service are masked. At most 5; one that stands for further ones is the last. Empty without
+	// warnings, and from agents that do not report them.
+	Warnings      []string `protobuf:"bytes,27,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ServiceReport) Reset() {
@@ -1468,6 +1472,13 @@ func (x *ServiceReport) GetAppliedVersions() []string {
 func (x *ServiceReport) GetObservedVersions() []string {
 	if x != nil {
 		return x.ObservedVersions
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -3179,7 +3190,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
 	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
 	"\x10current_instance\x18\x02 \x01(\tH\x00R\x0fcurrentInstance\x88\x01\x01B\x13\n" +
-	"\x11_current_instance\"\xa2\n" +
+	"\x11_current_instance\"\xbe\n" +
 	"\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1f\n" +
@@ -3212,7 +3223,8 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x13guarded_spec_digest\x18\x17 \x01(\tR\x11guardedSpecDigest\x121\n" +
 	"\aguarded\x18\x18 \x03(\v2\x17.leat.type.v1.ObjectRefR\aguarded\x12)\n" +
 	"\x10applied_versions\x18\x19 \x03(\tR\x0fappliedVersions\x12+\n" +
-	"\x11observed_versions\x18\x1a \x03(\tR\x10observedVersions\"\xf6\x01\n" +
+	"\x11observed_versions\x18\x1a \x03(\tR\x10observedVersions\x12\x1a\n" +
+	"\bwarnings\x18\x1b \x03(\tR\bwarnings\"\xf6\x01\n" +
 	"\n" +
 	"TestReport\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x12\x16\n" +

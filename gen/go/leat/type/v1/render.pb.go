@@ -33,7 +33,8 @@ const (
 	CrdPolicy_CRD_POLICY_UNSPECIFIED CrdPolicy = 0
 	// They are created, upgraded and never deleted by the service.
 	CrdPolicy_CRD_POLICY_APPLY CrdPolicy = 1
-	// They are created if they do not exist, and stay as they are. Not supported yet: it is refused.
+	// They are created if they do not exist. An existing definition stays as it is, and no definition
+	// belongs to the service: it is not watched, corrected or deleted.
 	CrdPolicy_CRD_POLICY_CREATE CrdPolicy = 2
 	// They are left out.
 	CrdPolicy_CRD_POLICY_SKIP CrdPolicy = 3
@@ -386,7 +387,11 @@ type HelmStep struct {
 	Lookup []*LookupRule `protobuf:"bytes,9,rep,name=lookup,proto3" json:"lookup,omitempty"`
 	// Where in the values the facts of the cluster and the service are put, such as "global.leat".
 	// Empty means nowhere.
-	FactsAt       string `protobuf:"bytes,10,opt,name=facts_at,json=factsAt,proto3" json:"facts_at,omitempty"`
+	FactsAt string `protobuf:"bytes,10,opt,name=facts_at,json=factsAt,proto3" json:"facts_at,omitempty"`
+	// Helm has installed the release before the service takes it over. The first apply is then an
+	// upgrade for the chart: .Release.IsUpgrade is true, and hooks that are only for an installation
+	// do not run.
+	Installed     bool `protobuf:"varint,11,opt,name=installed,proto3" json:"installed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,6 +494,13 @@ func (x *HelmStep) GetFactsAt() string {
 		return x.FactsAt
 	}
 	return ""
+}
+
+func (x *HelmStep) GetInstalled() bool {
+	if x != nil {
+		return x.Installed
+	}
+	return false
 }
 
 // LookupRule permits the template function lookup to read objects, with the rights of the service's
@@ -899,7 +911,7 @@ const file_leat_type_v1_render_proto_rawDesc = "" +
 	"\brendererB\r\n" +
 	"\v_substitute\"\v\n" +
 	"\tPlainStep\"\x0f\n" +
-	"\rKustomizeStep\"\xe1\x03\n" +
+	"\rKustomizeStep\"\xff\x03\n" +
 	"\bHelmStep\x12!\n" +
 	"\frelease_name\x18\x01 \x01(\tR\vreleaseName\x12!\n" +
 	"\fvalues_files\x18\x02 \x03(\tR\vvaluesFiles\x12/\n" +
@@ -916,7 +928,8 @@ const file_leat_type_v1_render_proto_rawDesc = "" +
 	"skip_hooks\x18\b \x01(\bR\tskipHooks\x120\n" +
 	"\x06lookup\x18\t \x03(\v2\x18.leat.type.v1.LookupRuleR\x06lookup\x12\x19\n" +
 	"\bfacts_at\x18\n" +
-	" \x01(\tR\afactsAt\x1a=\n" +
+	" \x01(\tR\afactsAt\x12\x1c\n" +
+	"\tinstalled\x18\v \x01(\bR\tinstalled\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +

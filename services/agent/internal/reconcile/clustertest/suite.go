@@ -59,6 +59,7 @@ func Run(t *testing.T, s Subject) {
 		"finalizers":   testFinalizers,
 		"release":      testRelease,
 		"dry-run":      testDryRun,
+		"create only":  testCreateOnly,
 		"observations": testObservations,
 		"inventories":  testInventories,
 	} {
@@ -263,6 +264,18 @@ func testDryRun(t *testing.T, s Subject) {
 		t.Errorf("got %v, want what would become of it", err)
 	}
 	mustBeGone(t, s, o)
+}
+
+func testCreateOnly(t *testing.T, s Subject) {
+	live, err := s.Cluster.CreateMissing(t.Context(), Object("create-only", "", "1"), k8s.ApplyOptions{})
+	if err != nil || value(live) != "1" || !k8s.IsAppliedByLeat(live) {
+		t.Fatalf("got %v, %v, want the new object, with Leat as the manager of its fields", live, err)
+	}
+	s.Change(inventory.RefOf(live).Key, func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"edited": "yes"}) })
+	again, err := s.Cluster.CreateMissing(t.Context(), Object("create-only", "", "2"), k8s.ApplyOptions{Force: true})
+	if err != nil || value(again) != "1" || again.GetUID() != live.GetUID() || again.GetAnnotations()["edited"] != "yes" {
+		t.Errorf("got %v, %v, want the existing object as it is", again, err)
+	}
 }
 
 func testInventories(t *testing.T, s Subject) {

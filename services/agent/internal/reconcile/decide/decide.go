@@ -108,6 +108,8 @@ type Stored struct {
 	// IsTouched means that a run has begun to change the cluster since Applied.
 	IsTouched bool
 	Tests     inventory.Tests
+	// Warnings are those of the latest render.
+	Warnings []string
 }
 
 // Attempt is the result of the latest run, and when the next one is due.
@@ -172,6 +174,7 @@ func New(record inventory.Record, kept plan.Service, hasUnknown bool, refreshAt 
 func (s *State) SetStored(record inventory.Record) {
 	s.Stored = Stored{
 		ServiceUID: record.ServiceUID, Owner: record.Owner, Applied: record.Applied, IsTouched: record.Touched, Tests: record.Tests,
+		Warnings: record.Warnings,
 	}
 }
 

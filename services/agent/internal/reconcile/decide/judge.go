@@ -39,6 +39,7 @@ func (s *State) Assess(now time.Time, o Observed, previous report.Status) report
 		Service: s.Name, UID: s.Desired.UID, Observed: s.Attempt.Tried, Planned: s.Change.Planned,
 		ObservedSyncRequest: s.Attempt.SyncRequest, Applied: s.Stored.Applied, Counts: o.Counts,
 		Objects: report.Attention(o.Objects), Guarded: s.Attempt.Guarded, Drift: o.Drift,
+		Warnings: s.Stored.Warnings,
 	}
 	status.UID = cmp.Or(status.UID, s.Stored.ServiceUID)
 	isPreviewed := s.Desired.Spec.DryRun && s.Preview.Of.SameInputs(s.Desired.Inputs())

@@ -16,6 +16,8 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/submit"
 )
@@ -26,7 +28,8 @@ import (
 // Each wave goes through five steps, each of which needs the previous one for all objects of the
 // wave:
 //
-//   - prepare completes the manifests, and detects kinds that the cluster does not serve.
+//   - prepare completes the manifests, and detects kinds that the cluster does not serve. Objects
+//     that are only created where they are missing go no further.
 //   - claim ensures that the objects belong to this service, or to nobody.
 //   - list stores them in the inventory, so that a crash leaves no unlisted object behind.
 //   - apply sends those that differ.
@@ -40,6 +43,7 @@ type applier struct {
 	claimer *claimer
 	wave    int           // of the current objects
 	desired inventory.Set // the objects of the manifests that the run has reached
+	created inventory.Set // those that the run only creates where they are missing
 	hooks   inventory.Set // the hooks that the run has reached
 
 	namespace    sync.Once
@@ -56,6 +60,9 @@ func (a *applier) apply(ctx context.Context, wave int, objects []*unstructured.U
 	a.wave = wave
 	prepared, err := a.prepare(ctx, objects, failures)
 	if err != nil {
+		return nil, err
+	}
+	if prepared, err = a.createMissing(ctx, prepared, failures); err != nil {
 		return nil, err
 	}
 	if prepared, err = a.claim(ctx, prepared, failures); err != nil {
@@ -97,14 +104,65 @@ func (a *applier) prepare(
 			continue
 		}
 		entry := a.entry(full)
-		_, isDesired := a.desired.Get(entry.Key)
-		if _, isHook := a.hooks.Get(entry.Key); isDesired || isHook {
+		if a.isReached(entry.Key) {
 			return nil, twice(entry.Key)
 		}
-		a.desired.Put(entry)
+		if order.IsCreatedOnly(full) {
+			a.created.Put(entry)
+		} else {
+			a.desired.Put(entry)
+		}
 		prepared = append(prepared, full)
 	}
 	return prepared, nil
+}
+
+// isReached reports whether the run has reached another manifest with the key.
+func (a *applier) isReached(k inventory.Key) bool {
+	for _, reached := range []inventory.Set{a.desired, a.created, a.hooks} {
+		if _, isKnown := reached.Get(k); isKnown {
+			return true
+		}
+	}
+	return false
+}
+
+// createMissing creates those objects that are only created, where they are missing, and returns the
+// others. They never belong to the service, so they carry no label of it.
+func (a *applier) createMissing(
+	ctx context.Context, prepared []*unstructured.Unstructured, failures *Failures,
+) (others []*unstructured.Unstructured, err error) {
+	var only []*unstructured.Unstructured
+	for _, o := range prepared {
+		if order.IsCreatedOnly(o) {
+			only = append(only, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	return others, each(ctx, only, inventory.RefOf, failures, a.createOne)
+}
+
+// createOne creates an object unless it exists. A definition can be used afterwards.
+func (a *applier) createOne(ctx context.Context, o *unstructured.Unstructured) error {
+	if err := a.ensureNamespaceOf(ctx, o); err != nil {
+		return err
+	}
+	live, err := a.r.cluster.CreateMissing(ctx, withoutService(o), k8s.ApplyOptions{Confidential: a.r.manifests.IsConfidential(o)})
+	if err != nil || !isDefinition(o) {
+		return err
+	}
+	return a.r.cluster.AwaitDefined(ctx, live)
+}
+
+// withoutService returns o without the service's label.
+func withoutService(o *unstructured.Unstructured) *unstructured.Unstructured {
+	bare := o.DeepCopy()
+	unstructured.RemoveNestedField(bare.Object, "metadata", "labels", k8s.ServiceLabel)
+	if len(bare.GetLabels()) == 0 {
+		unstructured.RemoveNestedField(bare.Object, "metadata", "labels")
+	}
+	return bare
 }
 
 // claim removes the objects that belong to another service.
@@ -225,10 +283,8 @@ func (a *applier) applyOne(ctx context.Context, o *unstructured.Unstructured) er
 // once, before a watch reports it: a run that follows immediately must not apply the object again.
 func (a *applier) write(ctx context.Context, o *unstructured.Unstructured, sum fingerprint.Sum, isRepair bool) error {
 	r := a.r
-	if r.Service.Spec.CreatesNamespace() && o.GetNamespace() == r.Service.Spec.NamespaceOrDefault() {
-		if err := a.ensureNamespace(ctx); err != nil {
-			return err
-		}
+	if err := a.ensureNamespaceOf(ctx, o); err != nil {
+		return err
 	}
 	var before *unstructured.Unstructured
 	if isRepair {
@@ -279,6 +335,14 @@ func (a *applier) createNamespace(ctx context.Context) error {
 		return nil
 	}
 	return a.ensureNamespace(ctx)
+}
+
+// ensureNamespaceOf creates the service's namespace if the object is in it.
+func (a *applier) ensureNamespaceOf(ctx context.Context, o *unstructured.Unstructured) error {
+	if a.r.Service.Spec.CreatesNamespace() && o.GetNamespace() == a.r.Service.Spec.NamespaceOrDefault() {
+		return a.ensureNamespace(ctx)
+	}
+	return nil
 }
 
 // ensureNamespace creates the service's namespace, once a run. It may be called concurrently.

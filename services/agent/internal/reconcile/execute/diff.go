@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/compare"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/ownership"
 	"github.com/leatdev/leat/services/agent/internal/report"
@@ -169,6 +170,11 @@ func (d *differ) compare(ctx context.Context, o *unstructured.Unstructured) erro
 	ref := inventory.RefOf(full)
 	d.desired.Put(inventory.Object{Ref: ref})
 	live, err := d.r.cluster.Get(ctx, ref)
+	if order.IsCreatedOnly(full) {
+		if full = withoutService(full); err == nil {
+			return nil // an existing object stays as it is
+		}
+	}
 	if errors.Is(err, k8s.ErrNotFound) {
 		if d.r.Objects.IsDone(ref.Key, d.r.onceContent(full)) {
 			return nil

@@ -23,6 +23,7 @@ import (
 type pruner struct {
 	r       *run
 	desired inventory.Set // the objects of the manifests
+	created inventory.Set // those that the service only creates, and no longer lists
 }
 
 // prune removes the objects that left the manifests. It runs only after everything else has been
@@ -30,6 +31,9 @@ type pruner struct {
 func (p *pruner) prune(ctx context.Context) error {
 	gone, err := p.surplus(ctx)
 	if err != nil || len(gone) == 0 {
+		return err
+	}
+	if gone, err = p.release(ctx, gone); err != nil || len(gone) == 0 {
 		return err
 	}
 	deletion := p.r.Service.Spec.Policy.Deletion
@@ -45,6 +49,23 @@ func (p *pruner) prune(ctx context.Context) error {
 	}
 	defer p.r.record.discount(counted)
 	return p.r.newRemoval(deletion, false).removeAll(ctx, gone)
+}
+
+// release takes the objects out of the inventory that the service only creates from now on. They
+// stay in the cluster, without its label. It returns the others.
+func (p *pruner) release(ctx context.Context, gone []inventory.Object) (rest []inventory.Object, err error) {
+	var released []inventory.Object
+	for _, o := range gone {
+		if _, isCreated := p.created.Get(o.Key); isCreated {
+			released = append(released, o)
+		} else {
+			rest = append(rest, o)
+		}
+	}
+	if len(released) == 0 {
+		return rest, nil
+	}
+	return rest, p.r.newRemoval(p.r.Service.Spec.Policy.Deletion, true).removeAll(ctx, released)
 }
 
 // surplus returns the listed objects that are neither in the manifests nor another service's.

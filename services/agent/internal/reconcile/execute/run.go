@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // errImpatient ends a wait that has taken too long.
@@ -109,6 +110,7 @@ func (r *run) render(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.record.Warnings = report.Warnings(r.manifests.Warnings)
 	if r.IsChange || r.IsRequested {
 		for _, warning := range r.manifests.Warnings {
 			r.log(ctx, slog.LevelWarn, "rendered with a warning", slog.String("warning", warning))

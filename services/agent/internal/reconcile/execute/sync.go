@@ -40,7 +40,9 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 		{"apply", func(ctx context.Context) error {
 			return s.applyPhases(ctx, order.Foundation, order.PreSync, order.Sync)
 		}},
-		{"prune", func(ctx context.Context) error { return (&pruner{r: r, desired: s.applier.desired}).prune(ctx) }},
+		{"prune", func(ctx context.Context) error {
+			return (&pruner{r: r, desired: s.applier.desired, created: s.applier.created}).prune(ctx)
+		}},
 		{"finish", func(ctx context.Context) error { return s.applyPhases(ctx, order.PostSync) }},
 		{"sweep hooks", s.hooks.sweep},
 		// From here on only the record changes. It is stored once, with all changes.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 )
@@ -74,6 +75,9 @@ func (g *Registry) renderKeys(ctx context.Context, s plan.Service, applied inven
 		return w
 	}
 	for _, o := range all.Objects {
+		if order.IsCreatedOnly(o) {
+			continue // it never becomes the service's
+		}
 		key := inventory.RefOf(o).Key
 		isNamespaced, err := g.cluster.Namespaced(ctx, o.GroupVersionKind())
 		if err != nil || !isNamespaced { // a kind that does not exist yet may become namespaced or not

@@ -17,6 +17,8 @@ import (
 const (
 	// maxReportObjects bounds each list of objects.
 	maxReportObjects = 50
+	// maxRenderWarnings bounds the warnings of a render, and maxRenderWarning the bytes of one.
+	maxRenderWarnings, maxRenderWarning = 5, 200
 	// maxDriftFields bounds the changed fields of one object.
 	maxDriftFields = 20
 	// maxTestLog bounds the end of a test's log, in bytes.
@@ -101,4 +103,9 @@ func dryRunOf(m *distributorv1.DryRunReport) *catalog.DryRun {
 			return catalog.DryRunChange{ObjectRef: refOf(c.GetRef()), Action: enumname.Of(c.GetAction())}
 		}),
 	}
+}
+
+// renderWarningOf returns a warning of a render within its bounds.
+func renderWarningOf(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), maxRenderWarning)], "")
 }

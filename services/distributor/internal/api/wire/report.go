@@ -43,6 +43,7 @@ func ReportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.
 		GuardedSpecDigest:    r.GuardedDigest,
 		Guarded:              Each(r.Guarded, refMessage),
 		Objects:              Each(r.Objects, statusMessage),
+		Warnings:             r.Warnings,
 	}
 }
 
@@ -117,5 +118,6 @@ func ReportOf(m *distributorv1.ServiceReport) catalog.ServiceReport {
 		GuardedDigest:        m.GetGuardedSpecDigest(),
 		Guarded:              Each(first(m.GetGuarded(), maxReportObjects), refOf),
 		Objects:              Each(first(m.GetObjects(), maxReportObjects), statusOf),
+		Warnings:             Each(first(m.GetWarnings(), maxRenderWarnings), renderWarningOf),
 	}
 }

@@ -4,9 +4,13 @@
 package wire_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -20,5 +24,23 @@ func TestTimingsComeBack(t *testing.T) {
 	message := wire.ReportMessage(&catalog.Service{}, &catalog.ServiceReport{Timings: want})
 	if got := wire.ReportOf(message).Timings; got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestSecWarningsAreBounded sends more and longer warnings than an agent does.
+func TestSecWarningsAreBounded(t *testing.T) {
+	t.Parallel()
+	got := wire.ReportOf(&distributorv1.ServiceReport{Warnings: slices.Repeat([]string{strings.Repeat("ü", 1<<20)}, 1000)}).Warnings
+	if len(got) != 5 {
+		t.Errorf("got %d warnings, want 5", len(got))
+	}
+	for _, warning := range got {
+		if len(warning) != 200 || !utf8.ValidString(warning) {
+			t.Errorf("got a warning of %d bytes, want 200", len(warning))
+		}
+	}
+	message := wire.ReportMessage(&catalog.Service{}, &catalog.ServiceReport{Warnings: []string{"a", "b"}})
+	if back := wire.ReportOf(message).Warnings; !slices.Equal(back, []string{"a", "b"}) {
+		t.Errorf("got %q, want what was sent", back)
 	}
 }
