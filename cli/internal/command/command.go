@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leatdev/leat/cli/internal/command/access"
+	"github.com/leatdev/leat/cli/internal/command/adoption"
 	"github.com/leatdev/leat/cli/internal/command/cluster"
 	"github.com/leatdev/leat/cli/internal/command/fleet"
 	"github.com/leatdev/leat/cli/internal/command/hub"
@@ -90,7 +91,7 @@ func New(s *session.Session) *cobra.Command {
 		"start": {up(s), access.Login(s), access.Context(s)},
 		"fleet": {
 			fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s),
-			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s),
+			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s), adoption.Import(s),
 		},
 		"manifests": {manifests.Render(s), manifests.Lint(s), manifests.Explain(s)},
 		"cluster":   {cluster.New(s), access.Kubeconfig(s), access.Token(s), people.Access(s), tunnel.Connections(s), tunnel.Sessions(s)},

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
@@ -26,6 +28,37 @@ func (s *Session) Agent(ctx context.Context, cluster string) (agentv1connect.Age
 		return nil, err
 	}
 	return agentv1connect.NewAgentServiceClient(base.HTTP, base.BaseURL, base.Options...), nil
+}
+
+// Kubernetes returns how a client of Kubernetes reaches a cluster's API, through the hub's tunnel.
+func (s *Session) Kubernetes(ctx context.Context, cluster string) (*rest.Config, error) {
+	c, err := s.Client()
+	if err != nil {
+		return nil, err
+	}
+	tunnel, err := tunnelURL(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.AccessToken(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host: tunnel + "/clusters/" + cluster, BearerToken: token.Token, TLSClientConfig: rest.TLSClientConfig{CAData: c.CAPEM()},
+	}, nil
+}
+
+// tunnelURL returns the URL of the hub's tunnel, without a slash at its end.
+func tunnelURL(ctx context.Context, c *client.Client) (string, error) {
+	info, err := c.GetServerInfo(ctx, &fleetv1.GetServerInfoRequest{})
+	if err != nil {
+		return "", err
+	}
+	if info.GetTunnelUrl() == "" {
+		return "", failure.New("this hub has no tunnel, through which agents are reached", "Its operator sets the tunnel's public URL at the distributor.")
+	}
+	return strings.TrimRight(info.GetTunnelUrl(), "/"), nil
 }
 
 // Tunnel connects to the hub's tunnel itself.
@@ -52,23 +85,20 @@ func (s *Session) dialTunnel(ctx context.Context, path string) (rpc.Client, erro
 	if err != nil {
 		return rpc.Client{}, err
 	}
-	info, err := c.GetServerInfo(ctx, &fleetv1.GetServerInfoRequest{})
+	tunnel, err := tunnelURL(ctx, c)
 	if err != nil {
 		return rpc.Client{}, err
-	}
-	if info.GetTunnelUrl() == "" {
-		return rpc.Client{}, failure.New("this hub has no tunnel, through which agents are reached", "Its operator sets the tunnel's public URL at the distributor.")
 	}
 	token, err := s.AccessToken(ctx, c)
 	if err != nil {
 		return rpc.Client{}, err
 	}
 	base, err := rpc.NewClient(rpc.ClientParams{
-		BaseURL: strings.TrimRight(info.GetTunnelUrl(), "/") + path, Tokens: identity.StaticToken(token.Token),
+		BaseURL: tunnel + path, Tokens: identity.StaticToken(token.Token),
 		Telemetry: telemetry.Noop(), CAPEM: c.CAPEM(),
 	})
 	if err != nil {
-		return rpc.Client{}, fmt.Errorf("connect to the tunnel at %q: %w", info.GetTunnelUrl(), err)
+		return rpc.Client{}, fmt.Errorf("connect to the tunnel at %q: %w", tunnel, err)
 	}
 	return base, nil
 }
