@@ -20,6 +20,7 @@ import (
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/artifactstore"
+	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/backend"
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
@@ -116,13 +117,18 @@ func (d *disk) openMirrors(cfg Config, root func(uid string) (string, bool), tel
 	if d.git, err = open(config); err != nil {
 		return err
 	}
-	registries, err := ociregistry.New(ociregistry.Params{Carriers: d.git, Mirrors: d.artifacts, Limits: cfg.limits()})
+	signatures, err := attestation.NewMetrics(tel.Meter(scope))
+	if err != nil {
+		return err
+	}
+	registries, err := ociregistry.New(ociregistry.Params{Carriers: d.git, Mirrors: d.artifacts, Limits: cfg.limits(), Signatures: signatures})
 	if err != nil {
 		return err
 	}
 	d.mirrors = kinds.New(kinds.Params{Git: d.git, Artifacts: d.artifacts, Upstreams: map[upstream.Type]kinds.Upstream{
 		upstream.TypeHelm: helmrepo.New(helmrepo.Params{
-			Carriers: d.git, Mirrors: d.artifacts, Limits: cfg.limits(), TempDir: d.temporary, Logger: tel.Logger(),
+			Carriers: d.git, Mirrors: d.artifacts, Limits: cfg.limits(), TempDir: d.temporary, Signatures: signatures,
+			Logger: tel.Logger(),
 		}),
 		upstream.TypeOCI: registries,
 	}})

@@ -22,8 +22,10 @@ import (
 	"github.com/prometheus/otlptranslator"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
+	"github.com/leatdev/leat/internal/testkit/signtest"
 )
 
 // documented is a row of the table of metrics in README.md.
@@ -125,6 +127,13 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 		}
 	}
 	post(t, first, "/webhooks/github")
+	published, signer := charttest.New(t), signtest.NewChartSigner(t)
+	published.Publish(t, "web", "1.0.0", charttest.Files("web", "1.0.0", "unsigned"))
+	def := charts(published.URL())
+	def.Verification = &gitcachev1.Verification{ProvenanceKeys: signer.PublicKey(t)}
+	first.put(t, def)
+	first.state(t, "charts", ready)
+	wantReason(t, first.tryResolve(t, chart("web", nil)), signatureRejected)
 
 	table := readTable(t)
 	delete(table, rareMetric)

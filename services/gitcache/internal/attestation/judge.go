@@ -48,6 +48,8 @@ type Judge struct {
 	// digest. Nil: there never is.
 	Again func(digest string) bool
 	Now   time.Time
+	// Metrics counts questions. Nil: they are not counted.
+	Metrics *Metrics
 
 	asked   int
 	retries map[string]bool // subjects to ask about again, after a bad answer
@@ -184,6 +186,7 @@ func (j *Judge) rejection(ctx context.Context, q Question, again bool) (string, 
 		j.asked++
 		delete(j.retries, subject)
 		answer, err := j.Ask(ctx, q)
+		j.Metrics.asked(ctx, answer, err)
 		if err != nil {
 			return "", err
 		}

@@ -35,6 +35,7 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
+	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/chartindex"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
@@ -66,8 +67,10 @@ type Params struct {
 	// TempDir is for an index while it is read.
 	TempDir string
 	// Now returns the time, by which missing signatures are asked for again. Nil: time.Now.
-	Now    func() time.Time
-	Logger *slog.Logger
+	Now func() time.Time
+	// Signatures counts questions about those. Nil: they are not counted.
+	Signatures *attestation.Metrics
+	Logger     *slog.Logger
 }
 
 // Upstream implements [mirror.Upstream] and [mirror.Pinner] for Helm repositories. It may be used concurrently, as that

@@ -84,7 +84,7 @@ func (u *Upstream) verify(
 		m.Notes = notes{}
 	}
 	judge := &attestation.Judge{
-		Policy: s.policy, Ledger: m.Signatures, Before: have.Refs, Now: u.params.Now(), About: about,
+		Policy: s.policy, Ledger: m.Signatures, Before: have.Refs, Now: u.params.Now(), About: about, Metrics: u.params.Signatures,
 		Subject: func(q attestation.Question) string { return q.Ref + " " + q.Digest },
 		Ask: func(ctx context.Context, q attestation.Question) (attestation.Verdict, error) {
 			return u.ask(ctx, s, m.Notes, q)

@@ -88,6 +88,7 @@ func policyOf(def mirror.Definition) (*attestation.Policy, error) {
 func (t *conversation) judge(policy *attestation.Policy, noted memo) *attestation.Judge {
 	return &attestation.Judge{
 		Policy: policy, Ledger: noted.ledger(), Before: t.params.Have.Refs, Now: t.upstream.params.Now(), Fits: attestation.FitsTag,
+		Metrics: t.upstream.params.Signatures,
 		Subject: func(q attestation.Question) string { return q.Digest },
 		Ask: func(ctx context.Context, q attestation.Question) (attestation.Verdict, error) {
 			return t.ask(ctx, policy, q.Digest)

@@ -40,6 +40,7 @@ import (
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/artifact"
+	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -71,6 +72,8 @@ type Params struct {
 	Limits bundle.Limits
 	// Now returns the time, by which pins end. Nil: time.Now.
 	Now func() time.Time
+	// Signatures counts questions about those. Nil: they are not counted.
+	Signatures *attestation.Metrics
 }
 
 // Upstream implements [mirror.Upstream] and [mirror.Pinner] for OCI repositories. It may be used

@@ -411,3 +411,43 @@ func TestSecHostileSignatures(t *testing.T) {
 	f.fail(nil)
 	s.wantTag(t, tag, digest)
 }
+
+// TestSecDigestsAreBounded forgets the digests that were named longest ago.
+func TestSecDigestsAreBounded(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, "127.0.0.1:1", false)
+	f.fail(func(w http.ResponseWriter, r *http.Request) bool { // a registry without anything but a list of no tags
+		if strings.HasSuffix(r.URL.Path, "/tags/list") {
+			_, _ = io.WriteString(w, `{"tags":[]}`)
+			return true
+		}
+		w.WriteHeader(http.StatusNotFound)
+		return true
+	})
+	s := newSignedSubject(t, f, upstream.Verification{CosignKeys: signtest.NewKey(t, signtest.P256).PublicKey(t)})
+	s.fetch(t)
+	const bound, batch = 1000, 100 // one call of another replica names so many
+	name := func(i int) string { return fmt.Sprintf("%s%064x", mirror.DigestPrefix, i) }
+	for first := 0; first < bound+batch; first += batch {
+		var names []string
+		for i := range batch {
+			names = append(names, name(first+i))
+		}
+		s.now = s.now.Add(time.Minute)
+		c, err := s.Pin(t.Context(), s.params(), names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.have = c
+	}
+	_, hasFirst := s.have.Refs.Get(name(0))
+	_, hasLast := s.have.Refs.Get(name(bound + batch - 1))
+	if len(s.have.Refs) != bound || hasFirst || !hasLast {
+		t.Errorf("got %d refs, the first %v, the last %v, want the last %d", len(s.have.Refs), hasFirst, hasLast, bound)
+	}
+	f.take()
+	s.fetch(t)
+	if requests := f.take(); len(requests) > 64*3+1 {
+		t.Errorf("got a poll of %d requests, want it bounded", len(requests))
+	}
+}
