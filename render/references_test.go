@@ -17,9 +17,13 @@ func TestReferences(t *testing.T) {
 	t.Parallel()
 	text := "a: ${A}\nb: \"${B:-b}-${C:=}\" $${D} ${1} ${E\nf: ${F:-x ${G:-y}\n} ${H:-open\n$${I}${J}"
 	want := []render.Reference{
-		{Name: "A", Line: 1}, {Name: "B", Default: "b", HasDefault: true, Line: 2}, {Name: "C", HasDefault: true, Line: 2},
-		{Name: "F", Default: "x y\n", HasDefault: true, Line: 3}, {Name: "G", Default: "y", HasDefault: true, Line: 3},
-		{Name: "H", Default: "open\n${I", HasDefault: true, Line: 4}, {Name: "J", Line: 5},
+		{Name: "A", Line: 1},
+		{Name: "B", Default: "b", HasDefault: true, Line: 2},
+		{Name: "C", HasDefault: true, Line: 2},
+		{Name: "F", Default: "x y\n", HasDefault: true, Line: 3},
+		{Name: "G", Default: "y", HasDefault: true, Line: 3},
+		{Name: "H", Default: "open\n${I", HasDefault: true, Line: 4},
+		{Name: "J", Line: 5},
 	}
 	if diff := cmp.Diff(want, render.References(text)); diff != "" {
 		t.Errorf("references (-want +got):\n%s", diff)

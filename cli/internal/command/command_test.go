@@ -16,9 +16,11 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/rogpeppe/go-internal/txtar"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"sigs.k8s.io/yaml"
 
 	"github.com/leatdev/leat/cli/internal/command"
 	"github.com/leatdev/leat/cli/internal/fleettest"
@@ -31,6 +33,7 @@ import (
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/localkube/kubetest"
+	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 	"github.com/leatdev/leat/services/gitcache/worktree"
 )
@@ -82,6 +85,30 @@ func TestScripts(t *testing.T) {
 		},
 		RequireExplicitExec: true,
 	})
+}
+
+// TestDocumentedOutput compares docs/render.md with what the scripts check, and reads its facts.
+func TestDocumentedOutput(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/render.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := txtar.ParseFile("testdata/explain.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range script.Files {
+		if file.Name == "manifests" && !bytes.Contains(page, append([]byte("```\n"), file.Data...)) {
+			t.Errorf("docs/render.md does not show\n%s", file.Data)
+		}
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	example, _, _ := strings.Cut(rest, "```")
+	var facts render.ClusterFacts
+	if err := yaml.UnmarshalStrict([]byte(example), &facts); err != nil || facts.KubernetesVersion == "" || len(facts.APIVersions) == 0 {
+		t.Errorf("got %+v, %v, want the facts of docs/render.md", facts, err)
+	}
 }
 
 // putPlan has the hub deliver a folder for a service: plan NAME DIR [broken|empty]. A broken hub

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -27,19 +28,24 @@ const (
 	maxDepth = 32
 )
 
-// chart adds the values of the chart in a folder: those of its values.yaml, and those that only its
-// schema names.
-func (t *tree) chart(folder string, options *renderstep.HelmOptions) error {
+// chart adds the values of the chart in a folder: those of its values.yaml, those that only its schema
+// names, and where the step's files and options set them.
+func (t *tree) chart(number int, folder string, options *renderstep.HelmOptions) error {
 	c := chart{tree: t, byName: map[string]*Setting{}}
 	file := path.Join(folder, "values.yaml")
 	if text, ok := t.in.Files.Get(file); ok {
-		if err := c.defaults(file, text); err != nil {
+		if err := c.file(file, text, true); err != nil {
 			return err
 		}
 	}
 	file = path.Join(folder, "values.schema.json")
 	if text, ok := t.in.Files.Get(file); ok && (options == nil || !options.SkipSchema) {
 		if err := c.schema(file, text); err != nil {
+			return err
+		}
+	}
+	if options != nil {
+		if err := c.layers(fmt.Sprintf("spec.render[%d].helm.", number), options); err != nil {
 			return err
 		}
 	}
@@ -72,14 +78,48 @@ func (c *chart) add(name, place string) *Setting {
 	if s == nil {
 		return &Setting{} // past the limit
 	}
-	if len(s.Where) < maxPlaces && !slices.Contains(s.Where, place) {
+	if place != "" && len(s.Where) < maxPlaces && !slices.Contains(s.Where, place) {
 		s.Where = append(s.Where, place)
 	}
 	return s
 }
 
-// defaults adds the values of a values.yaml. Aliases are not followed.
-func (c *chart) defaults(file string, text []byte) error {
+// layers adds where a step sets values, in the order in which they override each other.
+func (c *chart) layers(at string, options *renderstep.HelmOptions) error {
+	for _, name := range options.ValuesFiles {
+		file, mayBeMissing := strings.CutSuffix(name, "?")
+		text, ok := c.tree.in.Files.Get(file)
+		if !ok && mayBeMissing {
+			continue
+		}
+		if !ok {
+			return &render.Error{Path: file, Cause: errors.New("no such file in the bundle; see the step's valuesFiles")}
+		}
+		if err := c.file(file, text, false); err != nil {
+			return err
+		}
+	}
+	c.set(nil, at+"values", options.Values)
+	for _, name := range slices.Sorted(maps.Keys(options.Parameters)) {
+		c.add(name, at+"parameters."+name)
+	}
+	return nil
+}
+
+// set adds the leaves of the values in a step.
+func (c *chart) set(above []string, place string, fields map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		at, place := append(slices.Clone(above), name), place+"."+name
+		if below, ok := fields[name].(map[string]any); ok && len(below) > 0 && len(at) < maxDepth {
+			c.set(at, place, below)
+			continue
+		}
+		c.add(nameOf(at), place)
+	}
+}
+
+// file adds the values of a file: as defaults those of the chart's own. Aliases are not followed.
+func (c *chart) file(file string, text []byte, areDefaults bool) error {
 	if len(text) > maxText {
 		return &render.LimitError{Path: file, Limit: render.LimitBytes, Message: "the values have more than 4 MiB"}
 	}
@@ -93,20 +133,23 @@ func (c *chart) defaults(file string, text []byte) error {
 	if document.Content[0].Kind != yaml.MappingNode {
 		return &render.Error{Path: file, Cause: errors.New("holds no map of values")}
 	}
-	c.fields(file, nil, document.Content[0])
+	c.fields(file, nil, document.Content[0], areDefaults)
 	return nil
 }
 
 // fields adds the leaves below a map: scalars, lists, and maps without fields.
-func (c *chart) fields(file string, above []string, fields *yaml.Node) {
+func (c *chart) fields(file string, above []string, fields *yaml.Node, areDefaults bool) {
 	for i := 0; i+1 < len(fields.Content); i += 2 {
 		key, value := fields.Content[i], fields.Content[i+1]
 		at := append(slices.Clone(above), key.Value)
 		if value.Kind == yaml.MappingNode && len(value.Content) > 0 && len(at) < maxDepth {
-			c.fields(file, at, value)
+			c.fields(file, at, value, areDefaults)
 			continue
 		}
 		s := c.add(nameOf(at), c.tree.place(file, key.Line))
+		if !areDefaults {
+			continue
+		}
 		s.Type, s.Default = typeOf(value), defaultOf(value)
 		s.Description = comment(cmp.Or(key.HeadComment, key.LineComment, value.LineComment))
 	}
@@ -189,7 +232,11 @@ func (c *chart) schema(file string, text []byte) error {
 		if !isKnown && (field.Type == "object" || c.hasBelow(name)) {
 			continue // its fields are listed
 		}
-		s := c.add(name, c.tree.place(file, 0))
+		place := c.tree.place(file, 0)
+		if isKnown {
+			place = "" // a schema sets nothing
+		}
+		s := c.add(name, place)
 		s.Type = cmp.Or(field.Type, s.Type)
 		s.Description = cmp.Or(s.Description, field.Description)
 		s.IsRequired = field.IsRequired

@@ -41,7 +41,8 @@ type Setting struct {
 	Type string `json:"type,omitempty"`
 	// Default is the default: of a parameter as text, of a value in JSON. Nil: it has none.
 	Default *string `json:"default,omitempty"`
-	// Where are the places that define or use it, such as deploy/a.yaml:7, in order. At most 20.
+	// Where are the places that define or use it, such as deploy/a.yaml:7, at most 20: of a parameter in
+	// the order of the files, of a value in the order in which they override each other.
 	Where []string `json:"where"`
 	// Description is in one line. Empty: it has none.
 	Description string `json:"description,omitempty"`
@@ -176,7 +177,7 @@ func (t *tree) step(number int, step renderstep.Step, folder string, isSubstitut
 	below := folder
 	switch step.Renderer {
 	case renderstep.Helm:
-		if err := t.chart(folder, step.Helm); err != nil {
+		if err := t.chart(number, folder, step.Helm); err != nil {
 			return err
 		}
 	case renderstep.Jsonnet, renderstep.CUE, renderstep.Liquid:

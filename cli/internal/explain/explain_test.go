@@ -85,6 +85,39 @@ func TestParametersOfEachLanguage(t *testing.T) {
 	}
 }
 
+// TestLayersOfValues names the places that set values, in the order in which they override each other.
+func TestLayersOfValues(t *testing.T) {
+	t.Parallel()
+	got, err := report(t, map[string]string{
+		"chart/Chart.yaml": "", "chart/values.yaml": "a: {b: 1, c: 2}\nlist: [1]\nnone: {}\n", "chart/values.schema.json": `{"properties": {"a": {"properties": {"b": {"type": "integer"}}}}}`,
+		"one.yaml": "a:\n  b: 2\nlist: [2, 3]\n", "two.yaml": "{a: {b: 3}, none: {x: y}}",
+	}, renderstep.Step{Path: "chart", Helm: &renderstep.HelmOptions{
+		ValuesFiles: []string{"one.yaml", "two.yaml", "three.yaml?"}, Values: map[string]any{"a": map[string]any{"c": "${C}"}},
+		Parameters: map[string]string{"a.b": "4", "list[0]": "5"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := map[string]string{}
+	for _, s := range got.Values["chart"] {
+		where[s.Name] = strings.Join(s.Where, " ")
+	}
+	want := map[string]string{
+		"a.b":     "chart/values.yaml:1 one.yaml:2 two.yaml:1 spec.render[0].helm.parameters.a.b",
+		"a.c":     "chart/values.yaml:1 spec.render[0].helm.values.a.c",
+		"list":    "chart/values.yaml:2 one.yaml:3",
+		"list[0]": "spec.render[0].helm.parameters.list[0]",
+		"none":    "chart/values.yaml:3",
+		"none.x":  "two.yaml:1",
+	}
+	if diff := cmp.Diff(want, where); diff != "" {
+		t.Errorf("places (-want +got):\n%s", diff)
+	}
+	if _, err := report(t, map[string]string{"Chart.yaml": ""}, renderstep.Step{Helm: &renderstep.HelmOptions{ValuesFiles: []string{"gone.yaml"}}}); err == nil {
+		t.Error("got no error for a missing file of values")
+	}
+}
+
 func TestContentThatCannotBeExplained(t *testing.T) {
 	t.Parallel()
 	for file, text := range map[string]string{

@@ -74,7 +74,7 @@ func FromDocument(wanted *document.Document, all []*document.Document, folders m
 	for _, source := range spec.GetSources() {
 		s.Sources = append(s.Sources, Source{Root: rootOf(source, folders[source.GetRepository()]), Wire: source, Mount: source.GetMount()})
 	}
-	s.Variables, err = configured(spec.GetConfig(), settings)
+	s.Variables, s.Placeholders, err = configured(spec.GetConfig(), settings)
 	return s, err
 }
 
@@ -127,8 +127,9 @@ func clusterOf(name string, all []*document.Document) render.ClusterFacts {
 	return facts
 }
 
-// configured returns the variables of a document's configuration, over which the settings go.
-func configured(config *fleetv1.ServiceConfig, settings Settings) (*render.Variables, error) {
+// configured returns the variables of a configuration, over which the settings go, and the keys of
+// the secrets that are placeholders.
+func configured(config *fleetv1.ServiceConfig, settings Settings) (*render.Variables, []string, error) {
 	values, secrets := map[string]string{}, map[string]string{}
 	maps.Copy(values, config.GetValues())
 	maps.Copy(secrets, config.GetSecrets())
@@ -146,8 +147,11 @@ func configured(config *fleetv1.ServiceConfig, settings Settings) (*render.Varia
 			unknown = append(unknown, key)
 		}
 	}
-	if len(unknown) > 0 {
-		return nil, &SecretsError{Keys: unknown}
+	if len(unknown) > 0 && !settings.HasPlaceholders {
+		return nil, nil, &SecretsError{Keys: unknown}
 	}
-	return variables(values, secrets), nil
+	for _, key := range unknown {
+		secrets[key] = Placeholder(key)
+	}
+	return variables(values, secrets), unknown, nil
 }

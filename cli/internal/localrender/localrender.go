@@ -59,7 +59,13 @@ type Settings struct {
 	KubernetesVersion string
 	APIVersions       []string
 	Installed         bool
+	// HasPlaceholders puts placeholders in place of secrets that only the hub knows. False: they are
+	// an error.
+	HasPlaceholders bool
 }
+
+// Placeholder returns the text that stands for a secret which only the hub knows.
+func Placeholder(key string) string { return "SECRET_" + key }
 
 // variables returns the variables of a configuration, or nil if it has none.
 func variables(values, secrets map[string]string) *render.Variables {

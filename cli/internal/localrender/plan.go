@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -36,9 +34,6 @@ type Bundle struct {
 
 // ErrNothingDelivered means that the hub has no content for a service.
 var ErrNothingDelivered = errors.New("the hub delivers no content for the service now")
-
-// Placeholder returns the text that stands for a secret which only the hub knows.
-func Placeholder(key string) string { return "SECRET_" + key }
 
 // FromPlan returns the service that a hub delivers, with placeholders in place of the secrets that
 // the settings do not give. The error is ErrNothingDelivered, or means that the hub is newer than
@@ -74,15 +69,8 @@ func FromPlan(name string, planned *fleetv1.GetServicePlanResponse, download Dow
 			}},
 		})
 	}
-	config := &fleetv1.ServiceConfig{Values: planned.GetConfig().GetValues(), Secrets: map[string]string{}}
-	for _, key := range slices.Sorted(maps.Keys(planned.GetConfig().GetSecrets())) {
-		_, isValue := settings.Values[key]
-		if _, isSecret := settings.Secrets[key]; !isValue && !isSecret {
-			config.Secrets[key] = Placeholder(key)
-			s.Placeholders = append(s.Placeholders, key)
-		}
-	}
-	s.Variables, err = configured(config, settings)
+	settings.HasPlaceholders = true
+	s.Variables, s.Placeholders, err = configured(planned.GetConfig(), settings)
 	return s, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/leatdev/leat/cli/internal/explain"
@@ -20,22 +21,22 @@ const maxDefault = 40
 func Settings(w io.Writer, style Style, report explain.Report) error {
 	text := ""
 	if len(report.Parameters) > 0 {
-		text = newRows(style, "PARAMETER", "TYPE", "DEFAULT", "WHERE").render(settingCells(report.Parameters))
+		text = newRows(style, "PARAMETER", "TYPE", "DEFAULT", "WHERE").render(settingCells(report.Parameters, used))
 	}
 	for _, chart := range slices.Sorted(maps.Keys(report.Values)) {
 		if text != "" {
 			text += "\n"
 		}
-		text += newRows(style, "VALUE OF "+oneLine(chart), "TYPE", "DEFAULT", "WHERE").render(settingCells(report.Values[chart]))
+		text += newRows(style, "VALUE OF "+oneLine(chart), "TYPE", "DEFAULT", "WHERE").render(settingCells(report.Values[chart], set))
 	}
 	_, err := io.WriteString(w, text)
 	return err
 }
 
-func settingCells(settings []explain.Setting) [][]cell {
+func settingCells(settings []explain.Setting, where func([]string) string) [][]cell {
 	rows := make([][]cell, len(settings))
 	for i, s := range settings {
-		rows[i] = []cell{plain(s.Name), plain(s.Type), defaultCell(s), plain(places(s.Where))}
+		rows[i] = []cell{plain(s.Name), plain(s.Type), defaultCell(s), plain(where(s.Where))}
 	}
 	return rows
 }
@@ -57,14 +58,18 @@ func defaultCell(s explain.Setting) cell {
 	return cell{text: text}
 }
 
-// places shows the first place, and how many more there are.
-func places(all []string) string {
-	switch len(all) {
-	case 0:
-		return ""
-	case 1:
-		return all[0]
-	default:
-		return fmt.Sprintf("%s and %d more", all[0], len(all)-1)
+// used shows the first place of a parameter, and how many more there are.
+func used(places []string) string {
+	if len(places) > 1 {
+		return fmt.Sprintf("%s and %d more", places[0], len(places)-1)
 	}
+	return strings.Join(places, "")
+}
+
+// set shows the place of a value that overrides the others.
+func set(places []string) string {
+	if len(places) > 1 {
+		return fmt.Sprintf("%s over %s", places[len(places)-1], places[0])
+	}
+	return strings.Join(places, "")
 }

@@ -32,7 +32,7 @@ func Explain(s *session.Session) *cobra.Command {
 
 // explainValues is `leat explain values`.
 func explainValues(s *session.Session) *cobra.Command {
-	e := explainer{input: input{session: s}, format: show.Table}
+	e := explainer{input: input{session: s, rendersNothing: true}, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "values DIR | values service/NAME | values -f FILE [service/NAME] --source REPOSITORY=DIR",
 		Short: "List the parameters and the values of charts",
@@ -41,7 +41,7 @@ of the service's configuration, and the values of its charts.
 
 Parameters are the names in ${NAME} of manifests and of the options of render steps, the names after leat.config. and
 configuration. in Jsonnet, CUE and Liquid, and the properties of leat.schema.json. Values are those of a chart's values.yaml
-and values.schema.json, without those of the charts inside it. Descriptions are printed with -o json and -o yaml.
+and values.schema.json, without those of the charts inside it, and where a step's files and options set them. Descriptions are printed with -o json and -o yaml.
 
 Nothing is rendered, so a name that a template makes up is not found. Where a kustomization is built, every file of the tree
 is looked at.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
@@ -49,7 +50,7 @@ func (in *input) addFacts(facts *render.ClusterFacts) error {
 		facts.Annotations = given.Annotations
 	}
 	if given.APIVersions != nil {
-		facts.APIVersions = given.APIVersions
+		facts.APIVersions = slices.Sorted(slices.Values(given.APIVersions))
 	}
 	return nil
 }

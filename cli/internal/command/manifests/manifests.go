@@ -40,6 +40,9 @@ type input struct {
 	version, facts               string
 	apiVersions                  []string
 	installed                    bool
+
+	// rendersNothing: the values of secrets are not needed.
+	rendersNothing bool
 }
 
 // inputText describes the input in help texts.
@@ -205,7 +208,9 @@ func (in *input) settings() (localrender.Settings, error) {
 	if err != nil {
 		return localrender.Settings{}, err
 	}
-	s := localrender.Settings{Installed: in.installed, KubernetesVersion: "v" + version.String() + ".0"}
+	s := localrender.Settings{
+		Installed: in.installed, HasPlaceholders: in.rendersNothing, KubernetesVersion: "v" + version.String() + ".0",
+	}
 	if in.version != "" && strings.Count(in.version, ".") > 1 {
 		s.KubernetesVersion = "v" + strings.TrimPrefix(in.version, "v")
 	}
