@@ -5,6 +5,7 @@ package schema_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -78,6 +79,28 @@ func TestParameters(t *testing.T) {
 	}
 	if err := (schema.Parameters{}).CheckParameters(t.Context(), "f", []byte(`{"required": ["A"]}`), nil); err == nil || !strings.Contains(err.Error(), "A: required") {
 		t.Errorf("no configuration: got %v, want what is missing", err)
+	}
+}
+
+// TestExample compares parameters with the example of docs/rendering.md.
+func TestExample(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/rendering.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```json\n")
+	example, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("docs/rendering.md has no example of a schema")
+	}
+	secret := map[string]string{"DB_PASSWORD": "twelve letters"}
+	if got := check(t, example, map[string]string{"REPLICAS": "3", "REGION": "us"}, secret); got != "" {
+		t.Errorf("got %s, want parameters that meet the schema", got)
+	}
+	const want = "REGION: want one of eu, us; REPLICAS: want at most 20"
+	if got := check(t, example, map[string]string{"REPLICAS": "30", "REGION": "asia"}, secret); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -93,6 +93,41 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
+// TestParametersThatDoNotMeetTheirSchema changes a configuration to one that the schema beside the
+// manifests refuses, with every part real: nothing is applied, and what runs stays.
+func TestParametersThatDoNotMeetTheirSchema(t *testing.T) {
+	h := startHub(t)
+	repo := h.upstream.Repo(t, "shop")
+	commit := repo.Commit(t, "main", map[string]string{
+		"login/secret.yaml":      login,
+		"login/leat.schema.json": `{"required": ["PASSWORD"], "properties": {"PASSWORD": {"type": "string", "minLength": 12}}}`,
+	})
+	password := func(secret string) *fleetv1.Document {
+		d := service("login", "shop", "login")
+		d.GetService().Spec.Config = &fleetv1.ServiceConfig{Secrets: map[string]string{"PASSWORD": secret}}
+		return d
+	}
+	h.apply(t, repository("shop", repo.URL()), password("swordfish-of-the-suite"))
+	h.waitService(t, "login", "healthy with a good secret", healthyAt(commit))
+	h.apply(t, password("swordfish"))
+	failed := h.waitService(t, "login", "refused with a bad secret", func(s *fleetv1.ServiceStatus) bool {
+		return s.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_FAILED
+	})
+	const want = "leat.schema.json: the service's parameters do not meet the schema: PASSWORD: want at least 12 characters"
+	if p := failed.GetProblem(); p.GetReason() != errorsv1.Reason_REASON_MANIFEST_INVALID || !strings.Contains(p.GetMessage(), want) ||
+		strings.Contains(p.GetMessage(), "swordfish") {
+		t.Errorf("problem: got %v, want %s", p, want)
+	}
+	if got := h.password(t); got != "swordfish-of-the-suite" {
+		t.Errorf("the password in the cluster: got %q, want the one before", got)
+	}
+	h.apply(t, password("swordfish-again-of-the-suite"))
+	h.waitService(t, "login", "healthy with another good secret", healthyAt(commit))
+	if got := h.password(t); got != "swordfish-again-of-the-suite" {
+		t.Errorf("the password in the cluster: got %q, want the latest", got)
+	}
+}
+
 func (h *hub) kubeDelete(t *testing.T, path string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, h.cluster.Host()+path, http.NoBody)
