@@ -95,23 +95,34 @@ func (c *helmCluster) chart(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// label labels an object as that of a service, as the agent does.
-func (c *helmCluster) label(t *testing.T, path, service string) {
+// request sends a request to the API server as an administrator. A body of PATCH is a merge patch.
+func (c *helmCluster) request(t *testing.T, method, path, body string) (status int, answer string) {
 	t.Helper()
-	body := `{"metadata":{"labels":{"leat.dev/service":"` + service + `"}}}`
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, c.cp.Host()+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(t.Context(), method, c.cp.Host()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Content-Type", "application/merge-patch+json")
+	request.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+	}
 	response, err := c.cp.HTTPClient().Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		answer, _ := io.ReadAll(response.Body)
-		t.Fatalf("%s: got %d %s", path, response.StatusCode, answer)
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// label labels an object as that of a service, as the agent does.
+func (c *helmCluster) label(t *testing.T, path, service string) {
+	t.Helper()
+	if status, answer := c.request(t, http.MethodPatch, path, `{"metadata":{"labels":{"leat.dev/service":"`+service+`"}}}`); status != http.StatusOK {
+		t.Fatalf("%s: got %d %s", path, status, answer)
 	}
 }
 
@@ -201,7 +212,46 @@ func TestImportHelm(t *testing.T) {
 	}
 
 	c.throughHub(t, common)
+	c.failedUpgrade(t, common)
 	c.retire(t)
+}
+
+// failedUpgrade has an upgrade that failed above the deployed revision: that one is imported, and the
+// release is not retired.
+func (c *helmCluster) failedUpgrade(t *testing.T, args []string) {
+	t.Helper()
+	const secrets = "/api/v1/namespaces/team/secrets/sh.helm.release.v1.shop."
+	status, recorded := c.request(t, http.MethodGet, secrets+"v2", "")
+	if status != http.StatusOK {
+		t.Fatalf("got %d", status)
+	}
+	failed := strings.NewReplacer("shop.v2", "shop.v3", `"status":"deployed"`, `"status":"failed"`).Replace(recorded)
+	var secret map[string]any
+	if err := json.Unmarshal([]byte(failed), &secret); err != nil {
+		t.Fatal(err)
+	}
+	metadata := secret["metadata"].(map[string]any)
+	for _, field := range []string{"uid", "resourceVersion", "managedFields", "creationTimestamp"} {
+		delete(metadata, field)
+	}
+	text, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, answer := c.request(t, http.MethodPost, strings.TrimSuffix(secrets, "/sh.helm.release.v1.shop."), string(text)); status != http.StatusCreated {
+		t.Fatalf("got %d %s", status, answer)
+	}
+	_, words, code := c.imports(t, append(args, "--plain", "*")...)
+	if code != 0 || !strings.HasPrefix(words, "Warning: revision 3 of release shop is failed; revision 2 is deployed, and is imported\n") {
+		t.Errorf("failed upgrade: got %d, %q", code, words)
+	}
+	c.service(&fleetv1.ServiceSpec{Cluster: "berlin"}, fleettest.Healthy())
+	if _, words, code := c.imports(t, "shop", "-n", "team", "--retire", "service/shop"); code != 1 || !strings.Contains(words, "revision 3 of release shop is failed") {
+		t.Errorf("retire after a failed upgrade: got %d, %q", code, words)
+	}
+	if status, answer := c.request(t, http.MethodDelete, secrets+"v3", ""); status != http.StatusOK {
+		t.Fatalf("got %d %s", status, answer)
+	}
 }
 
 // throughHub imports the release through a tunnel, which admits callers with an access token.
@@ -246,18 +296,20 @@ func (c *helmCluster) retire(t *testing.T) {
 	}
 	backup := filepath.Join(t.TempDir(), "backup.json")
 	args := []string{"shop", "-n", "team", "--retire", "service/shop", "--backup", backup}
+	if _, words, code := c.imports(t, "shop", "-n", "team", "--retire", "service/other"); code != 1 || !strings.Contains(words, "NOT_FOUND") {
+		t.Errorf("no such service: got %d, %q", code, words)
+	}
 	healthy := proto.CloneOf(fleettest.Healthy())
 	for _, refused := range []struct {
 		name    string
 		prepare func()
 		want    string
 	}{
-		{"no service", func() {}, "shop"},
 		{"unhealthy", func() {
 			c.service(&fleetv1.ServiceSpec{Cluster: "berlin"}, &fleetv1.ServiceStatus{Phase: typev1.ServicePhase_SERVICE_PHASE_PENDING})
 		}, "is not healthy"},
 		{"paused", func() { c.service(&fleetv1.ServiceSpec{Cluster: "berlin", Paused: true}, healthy) }, "paused"},
-		{"objects of others", func() { c.service(&fleetv1.ServiceSpec{Cluster: "berlin"}, healthy) }, "ConfigMap shop-a, Secret shop-b"},
+		{"objects of others", func() { c.service(&fleetv1.ServiceSpec{Cluster: "berlin"}, healthy) }, "Secret shop-b, ConfigMap shop-a"},
 	} {
 		refused.prepare()
 		if _, words, code := c.imports(t, args...); code != 1 || !strings.Contains(words, refused.want) {
@@ -281,7 +333,7 @@ func (c *helmCluster) retire(t *testing.T) {
 		t.Errorf("helm list: got %s, want nothing", got)
 	}
 	var kept struct {
-		Items []struct{ Metadata struct{ Name string } }
+		Items []json.RawMessage
 	}
 	text, err := os.ReadFile(backup)
 	if err == nil {
@@ -290,9 +342,17 @@ func (c *helmCluster) retire(t *testing.T) {
 	if err != nil || len(kept.Items) != 2 {
 		t.Errorf("backup: got %d Secrets, %v, want 2", len(kept.Items), err)
 	}
-	c.label(t, "/api/v1/namespaces/team/configmaps/shop-a", "shop") // it is there
+	c.label(t, "/api/v1/namespaces/team/configmaps/shop-a", "shop") // it still exists
 	if _, words, code := c.imports(t, "shop", "-n", "team", "--cluster", "berlin", "--repository", "charts"); code != 1 || !strings.Contains(words, "namespace team has no release shop") {
 		t.Errorf("import of a retired release: got %d, %q", code, words)
+	}
+	for _, item := range kept.Items {
+		if status, answer := c.request(t, http.MethodPost, "/api/v1/namespaces/team/secrets", string(item)); status != http.StatusCreated {
+			t.Errorf("restore a Secret of the backup: got %d %s", status, answer)
+		}
+	}
+	if got := releases(); got != "[{shop 2}]" {
+		t.Errorf("after the restoration: helm list shows %s", got)
 	}
 }
 

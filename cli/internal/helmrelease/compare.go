@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	validation "k8s.io/apimachinery/pkg/api/validation/path"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/renderstep"
@@ -101,7 +102,8 @@ func Compare(ctx context.Context, engine render.Renderer, r Release, p Plan, fil
 	return result, nil
 }
 
-// Applied returns the objects that Helm has applied.
+// Applied returns the objects that Helm has applied. Their names and namespaces are single segments of
+// a path, so that a request for one of them asks for nothing else.
 func Applied(ctx context.Context, engine render.Renderer, r Release) ([]*unstructured.Unstructured, error) {
 	const name = "manifest.yaml"
 	out, err := engine.Render(ctx, render.Input{
@@ -112,6 +114,11 @@ func Applied(ctx context.Context, engine render.Renderer, r Release) ([]*unstruc
 	}
 	var all []*unstructured.Unstructured
 	for _, o := range out.Objects {
+		for _, name := range []string{o.GetName(), o.GetNamespace()} {
+			if len(validation.IsValidPathSegmentName(name)) > 0 {
+				return nil, fmt.Errorf("read what Helm has applied: %s is not named as an object can be", Describe(o.Unstructured))
+			}
+		}
 		all = append(all, o.Unstructured)
 	}
 	return all, nil

@@ -307,6 +307,18 @@ func TestSecChartStaysInItsFolder(t *testing.T) {
 	}
 }
 
+// TestSecNamesAreSegments has objects whose names would lead a request to other objects.
+func TestSecNamesAreSegments(t *testing.T) {
+	t.Parallel()
+	for _, metadata := range []string{`name: "../secrets/x"`, `name: ".."`, `name: "a%2f..%2fb"`, `name: a, namespace: "../../x"`} {
+		record := recorded()
+		record["manifest"] = "apiVersion: v1\nkind: ConfigMap\nmetadata: {" + metadata + "}\n"
+		if objects, err := helmrelease.Applied(t.Context(), engine(), decoded(t, record)); err == nil {
+			t.Errorf("%s: got %d objects, want an error", metadata, len(objects))
+		}
+	}
+}
+
 // FuzzDecode reads anything as a release.
 func FuzzDecode(f *testing.F) {
 	text, err := json.Marshal(recorded())

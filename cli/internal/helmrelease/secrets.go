@@ -104,7 +104,7 @@ func (e *PathError) Error() string {
 type Choice struct {
 	// Move are values that become secrets of the service's configuration.
 	Move []string
-	// Keep are values that are no secrets, although they look like it.
+	// Keep are values that stay as they are, although they look like secrets.
 	Keep []string
 }
 

@@ -312,6 +312,10 @@ func (h *importer) runRetire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if last := revisions[0]; last.Status != helmrelease.Deployed {
+		return failure.New(fmt.Sprintf("revision %d of release %s is %s, and may have made objects that no other revision has", last.Version, h.release, line(last.Status)),
+			"Nothing was deleted. Finish it with helm upgrade or helm rollback, or delete what it has made and its Secret "+last.Secret+".")
+	}
 	if err := h.requireOwner(ctx, store, release, name); err != nil {
 		return err
 	}

@@ -51,14 +51,8 @@ type Record struct {
 	// Entry is the plan's entry that Applied was made from, in the reconciler's own encoding. While
 	// the next entry has to wait, the agent uses this one to correct drift. Empty: unknown.
 	Entry json.RawMessage `json:"entry,omitempty"`
-	// AsksFacts means that the same inputs may make other objects: templates look at facts of the
-	// cluster, or have made certificates, which are made again before they end.
-	AsksFacts bool `json:"asksFacts,omitempty"`
-	// HasGenerated means that templates have generated values, which are kept for the service and
-	// deleted with it.
-	HasGenerated bool `json:"generated,omitempty"`
-	// Warnings are those of the latest render, as they are reported.
-	Warnings []string `json:"warnings,omitempty"`
+	// Rendered is what the latest render showed besides objects.
+	Rendered
 	// Touched means that a later run has begun to change the cluster, and did not succeed. The
 	// cluster then matches neither Applied nor the desired state, and even a plan that returns to
 	// Applied has to be applied.
@@ -74,6 +68,18 @@ type Record struct {
 	// Confirmed means that a person marked the stored record: the service may be removed, however
 	// many leave the plan with it. The agent reads this and never writes it.
 	Confirmed bool `json:"-"`
+}
+
+// Rendered is what a render showed besides objects.
+type Rendered struct {
+	// AsksFacts means that the same inputs may make other objects: templates look at facts of the
+	// cluster, or have made certificates, which are made again before they end.
+	AsksFacts bool `json:"asksFacts,omitempty"`
+	// HasGenerated means that templates have generated values, which are kept for the service and
+	// deleted with it.
+	HasGenerated bool `json:"generated,omitempty"`
+	// Warnings are those of the latest render, as they are reported.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Applied identifies the inputs of a complete run. Equal inputs need no second run.

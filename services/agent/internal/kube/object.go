@@ -183,7 +183,7 @@ func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unst
 		if !isTrue(live, "Established") {
 			return errors.New("it is not established")
 		}
-		return c.discovered(ctx, live)
+		return c.kinds.discovered(ctx, live)
 	})
 	if err != nil {
 		return rejectedf("the definition cannot be used yet: %v", err)
@@ -192,11 +192,11 @@ func (c *Client) AwaitDefined(ctx context.Context, definition *unstructured.Unst
 }
 
 // discovered returns an error unless discovery serves every served version of a definition's kind.
-func (c *Client) discovered(ctx context.Context, definition *unstructured.Unstructured) error {
-	kinds, _ := servedBy(definition)
-	for _, kind := range kinds {
-		if _, err := c.kinds.mapping(ctx, kind); err != nil {
-			_ = c.kinds.refresh(ctx, definedPoll) // the next poll sees the result
+func (k *kinds) discovered(ctx context.Context, definition *unstructured.Unstructured) error {
+	served, _ := servedBy(definition)
+	for _, kind := range served {
+		if _, err := k.mapping(ctx, kind); err != nil {
+			_ = k.refresh(ctx, definedPoll) // the next poll sees the result
 			return fmt.Errorf("find its kind: %w", err)
 		}
 	}
