@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,18 +57,20 @@ func writeLarge(b *testing.B, path string, changed int) {
 
 // BenchmarkLargeIndex polls an index with 100,000 versions of which half are mirrored: the first
 // time, after one chart has changed, and when nothing has. peak-MiB is by how much the heap grew
-// meanwhile, garbage and the server included.
+// meanwhile, garbage and the server included; requests and bodies are counted at the server.
 func BenchmarkLargeIndex(b *testing.B) {
 	dir := b.TempDir()
 	path := filepath.Join(dir, "index.yaml")
+	var requests, sent atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
 		info, err := os.Stat(path)
 		if err != nil {
 			b.Error(err)
 			return
 		}
 		w.Header().Set("ETag", fmt.Sprintf(`"%d"`, info.ModTime().UnixNano()))
-		http.ServeFile(w, r, path)
+		http.ServeFile(counting{w, &sent}, r, path)
 	}))
 	defer server.Close()
 	store, err := artifactstore.New(artifactstore.Params{Dir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
@@ -88,6 +91,8 @@ func BenchmarkLargeIndex(b *testing.B) {
 		b.Run(round, func(b *testing.B) {
 			b.ReportAllocs()
 			most := uint64(0)
+			requests.Store(0)
+			sent.Store(0)
 			for n := 0; b.Loop(); n++ {
 				b.StopTimer()
 				if i == 0 {
@@ -106,8 +111,23 @@ func BenchmarkLargeIndex(b *testing.B) {
 				p.Have = c
 			}
 			b.ReportMetric(float64(most)/(1<<20), "peak-MiB")
+			b.ReportMetric(float64(requests.Load())/float64(b.N), "requests/op")
+			b.ReportMetric(float64(sent.Load())/float64(b.N)/(1<<20), "sent-MiB/op")
 		})
 	}
+}
+
+// counting counts the bytes of bodies.
+type counting struct {
+	http.ResponseWriter
+	sent *atomic.Int64
+}
+
+// Write implements http.ResponseWriter.
+func (c counting) Write(text []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(text)
+	c.sent.Add(int64(n))
+	return n, err
 }
 
 // watchHeap raises most to the heap's growth until stop is called.
