@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/internal/testkit/registrytest"
+	"github.com/leatdev/leat/services/gitcache"
 )
 
 // helmProgram runs the real Helm in a folder, and returns what it prints.
@@ -256,4 +257,49 @@ func TestSecDependenciesFromRepositoriesThatAreNotListed(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestDependenciesAreThoseOfTheOwner publishes a version again while replicas that do not follow the
+// owner of the charts hold copies of what it was. From the owner's next fetch on, every replica
+// delivers the new content.
+func TestDependenciesAreThoseOfTheOwner(t *testing.T) {
+	t.Parallel()
+	stable, git, redis, helm := charttest.New(t), gittest.New(t), redistest.Start(t), newHelm(t)
+	stable.Publish(t, "web", "1.0.0", webWithTest("1.0.0", "one"))
+	helm.write(t, "shop", map[string]string{
+		"Chart.yaml": fmt.Sprintf("apiVersion: v2\nname: shop\nversion: 0.1.0\ndependencies:\n- {name: web, version: 1.x, repository: %q}\n", stable.URL()),
+	})
+	helm.run(t, "dependency", "update", "shop")
+	repo := git.Repo(t, "demo")
+	repo.Commit(t, "main", helm.read(t, "shop"))
+	noFollowers := func(c *gitcache.Config) { c.Followers = 0 }
+	r := start(t, redis.URL(), t.TempDir(), noFollowers)
+	start(t, redis.URL(), t.TempDir(), noFollowers)
+	r.put(t, charts(stable.URL()))
+	r.state(t, "charts", ready)
+	var names []string
+	for i := range 8 { // enough that both replicas own some
+		name := fmt.Sprint("demo-", i)
+		def := definition(name, repo.URL())
+		def.ChartRepositories = []string{"charts"}
+		r.put(t, def)
+		r.state(t, name, ready)
+		names = append(names, name)
+	}
+	resolve := func() map[string]bool {
+		digests := map[string]bool{}
+		for _, name := range names {
+			digests[r.resolve(t, source(name, "main", "shop")).GetDigest()] = true
+		}
+		return digests
+	}
+	before := resolve()
+	stable.Publish(t, "web", "1.0.0", webWithTest("1.0.0", "two"))
+	r.refresh(t, "charts")
+	after := resolve()
+	for digest := range after {
+		if len(before) != 1 || len(after) != 1 || before[digest] {
+			t.Errorf("got %v, then %v, want one digest each time", before, after)
+		}
+	}
 }
