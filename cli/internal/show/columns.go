@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/document"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
@@ -88,8 +89,29 @@ func repositoryCells(r *fleetv1.Repository, now time.Time) []cell {
 	status := r.GetStatus()
 	return []cell{
 		plain(r.GetMetadata().GetName()), stateCell(status.GetPhase()), plain(fmt.Sprint(status.GetRefCount())),
-		ago(status.GetFreshAt(), now), plain(r.GetSpec().GetUrl()), problem(status.GetProblem()),
+		ago(status.GetFreshAt(), now), plain(r.GetSpec().GetUrl()), worry(status),
 	}
+}
+
+// worry shows the problem of a repository or, without one, how many notices there are to read.
+func worry(status *gitcachev1.RepositoryState) cell {
+	switch n := len(status.GetNotices()); {
+	case status.GetProblem() != nil || n == 0:
+		return problem(status.GetProblem())
+	case n == 1:
+		return cell{"1 notice", faint}
+	default:
+		return cell{fmt.Sprintf("%d notices", n), faint}
+	}
+}
+
+// notices returns what people should know of a repository although nothing has failed.
+func notices(style Style, status *gitcachev1.RepositoryState) string {
+	var out strings.Builder
+	for _, notice := range status.GetNotices() {
+		fmt.Fprintf(&out, "\n%s %s\n", style.Warn("Notice:"), oneLine(notice))
+	}
+	return out.String()
 }
 
 func serviceCells(s *fleetv1.Service, now time.Time) []cell {

@@ -77,6 +77,7 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 		if kind == "Cluster" {
 			text += cluster(style, now, object.GetCluster())
 		}
+		text += notices(style, object.GetRepository().GetStatus())
 		report := object.GetService().GetStatus().GetReport()
 		_, err := io.WriteString(w, text+drift(style, report.GetDrift())+tests(style, report.GetTests())+dryRun(style, report.GetDryRun())+
 			renderWarnings(report.GetWarnings()))

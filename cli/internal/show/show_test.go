@@ -5,6 +5,7 @@ package show_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/show"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
 )
@@ -58,5 +60,44 @@ one    connected   -         -            3/3     -          8s ago
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("rows differ (-want +got):\n%s", diff)
+	}
+}
+
+// TestNotices shows what a repository's owner noticed, below the repository and as a number in lists. A
+// problem comes first, and no control character of an upstream reaches the terminal.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1700000000, 0)
+	repository := &fleetv1.Repository{
+		Metadata: &typev1.Metadata{Name: "charts"}, Spec: &fleetv1.RepositorySpec{Url: "https://charts.example"},
+		Status: &gitcachev1.RepositoryState{
+			Phase: gitcachev1.RepositoryPhase_REPOSITORY_PHASE_READY, RefCount: 7, FreshAt: timestamppb.New(now.Add(-time.Minute)),
+			Notices: []string{"2 entries cannot be used: \x1b[31mweb\n1.0: no URL."},
+		},
+	}
+	render := func(list bool) string {
+		t.Helper()
+		var out bytes.Buffer
+		var err error
+		if list {
+			err = show.Objects(&out, show.Table, show.Style{}, now, "Repository", []*fleetv1.Document{fleetdoc.Of(repository)})
+		} else {
+			err = show.Object(&out, show.Table, show.Style{}, now, fleetdoc.Of(repository))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	const row = "NAME     PHASE   REFS   CHECKED   URL                      MESSAGE\ncharts   Ready   7      60s ago   https://charts.example   "
+	if diff := cmp.Diff(row+"1 notice\n\nNotice: 2 entries cannot be used: [31mweb 1.0: no URL.\n", render(false)); diff != "" {
+		t.Errorf("one (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(row+"1 notice\n", render(true)); diff != "" {
+		t.Errorf("list (-want +got):\n%s", diff)
+	}
+	repository.Status.Problem = &typev1.Problem{Message: "Down."}
+	if got := render(true); !strings.Contains(got, "Down.") || strings.Contains(got, "notice") {
+		t.Errorf("got %q, want the problem alone", got)
 	}
 }

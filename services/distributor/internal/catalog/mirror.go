@@ -30,6 +30,8 @@ type Mirror struct {
 	// HeldRefs are the full names of refs that are held back: for want of a signature, or because the
 	// repository is immutable.
 	HeldRefs []string
+	// Notices are sentences about the upstream that people should know although nothing has failed.
+	Notices []string
 }
 
 // Holds reports whether what the source's reference leads to is held back.

@@ -32,5 +32,6 @@ func mirrorOf(m *gitcachev1.RepositoryState) *catalog.Mirror {
 		Failures:      m.GetFailures(),
 		Fetches:       m.GetFetches(),
 		HeldRefs:      m.GetHeldRefs(),
+		Notices:       m.GetNotices(),
 	}
 }

@@ -38,6 +38,9 @@ func fromState(s mirror.State) *gitcachev1.RepositoryState {
 	for _, name := range s.HeldRefs {
 		p.HeldRefs = append(p.HeldRefs, text(name))
 	}
+	for _, notice := range s.Notices {
+		p.Notices = append(p.Notices, text(notice))
+	}
 	return p
 }
 

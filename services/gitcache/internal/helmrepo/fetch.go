@@ -45,7 +45,7 @@ func (u *Upstream) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 	// A server may not know whether its index has changed.
 	isSame := index.isUnchanged() || before.isCurrent(p) && index.sum == before.Sum
 	if isSame && !before.isQuestionDue(u.params.Now()) {
-		return u.params.Mirrors.Unchanged(p)
+		return u.unchanged(p, before)
 	}
 	known, err := u.recallAll(p.Definition.UID)
 	if err != nil {
@@ -75,7 +75,9 @@ func (u *Upstream) fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 	if err != nil {
 		return mirror.Content{}, err
 	}
-	return u.params.Mirrors.Accept(ctx, p, mirror.Content{Refs: refs, Policy: policy.Fingerprint()}, after.write)
+	c, err := u.params.Mirrors.Accept(ctx, p, mirror.Content{Refs: refs, Policy: policy.Fingerprint()}, after.write)
+	c.Notices = noticesOf(after.header.Skipped, after.header.Reasons)
+	return c, err
 }
 
 // parse returns what an index lists. Charts that known has with the same text are taken over.
@@ -95,6 +97,28 @@ func (u *Upstream) parse(ctx context.Context, p mirror.FetchParams, before heade
 	}
 	u.reportSkipped(ctx, p, before, listed)
 	return listed, nil
+}
+
+// unchanged records that the index is the one that was read last.
+func (u *Upstream) unchanged(p mirror.FetchParams, before header) (mirror.Content, error) {
+	c, err := u.params.Mirrors.Unchanged(p)
+	c.Notices = noticesOf(before.Skipped, before.Reasons)
+	return c, err
+}
+
+// noticesOf returns what people should know of the entries that an index has in vain.
+func noticesOf(skipped int, reasons []string) []string {
+	switch {
+	case skipped == 0:
+		return nil
+	case skipped == 1:
+		return []string{"1 entry of the index cannot be used and is left out: " + strings.Join(reasons, "; ") + "."}
+	}
+	named := "such as"
+	if len(reasons) >= skipped {
+		named = "namely"
+	}
+	return []string{fmt.Sprintf("%d entries of the index cannot be used and are left out, %s: %s.", skipped, named, strings.Join(reasons, "; "))}
 }
 
 // reportSkipped logs how many entries of the index cannot be used, if that is news.

@@ -36,6 +36,9 @@ type Content struct {
 	// Policy is the fingerprint of the verification that the refs have passed, or were held back
 	// by. Empty: none was demanded.
 	Policy string `json:"policy,omitempty"`
+	// Notices are sentences about the upstream that people should know although nothing is wrong with
+	// the mirror, at most MaxNotices. Every fetch finds them again, so no copy has them.
+	Notices []string `json:"-"`
 }
 
 // Exists reports whether there is a mirror at all.

@@ -5,7 +5,10 @@ package mirror_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,5 +49,23 @@ func TestRefs(t *testing.T) {
 		if got != want || (want == "") != errors.Is(err, mirror.ErrRefNotFound) {
 			t.Errorf("%s: got %q (%v), want %q", selector, got, err, want)
 		}
+	}
+}
+
+// TestNoticesAreBounded keeps a state small and on the wire, whatever an upstream has it say.
+func TestNoticesAreBounded(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ä", mirror.MaxNoticeBytes)
+	got := mirror.BoundNotices(append(slices.Repeat([]string{long}, 50), "end"))
+	if len(got) != mirror.MaxNotices {
+		t.Errorf("got %d notices, want %d", len(got), mirror.MaxNotices)
+	}
+	for _, notice := range got {
+		if len(notice) > mirror.MaxNoticeBytes || !utf8.ValidString(notice) || !strings.HasSuffix(notice, "…") {
+			t.Errorf("got %d bytes, ending in %q", len(notice), notice[len(notice)-6:])
+		}
+	}
+	if got := mirror.BoundNotices([]string{"a\xffb"}); !slices.Equal(got, []string{"ab"}) {
+		t.Errorf("got %q", got)
 	}
 }

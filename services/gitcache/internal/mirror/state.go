@@ -5,6 +5,7 @@ package mirror
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -36,6 +37,28 @@ type State struct {
 	Fetches       int64     `json:"fetches"`
 	// HeldRefs are the full names of refs that are held back, at most MaxChangedRefs.
 	HeldRefs []string `json:"held_refs,omitempty"`
+	// Notices are sentences that people should know although nothing has failed, at most MaxNotices of
+	// at most MaxNoticeBytes.
+	Notices []string `json:"notices,omitempty"`
+}
+
+// The bounds of what a state says besides problems.
+const (
+	MaxNotices     = 10
+	MaxNoticeBytes = 1000
+)
+
+// BoundNotices returns the beginning of notices, within the bounds of a state and as valid UTF-8. What
+// an upstream wrote may be part of them.
+func BoundNotices(notices []string) []string {
+	var bounded []string
+	for _, notice := range notices[:min(len(notices), MaxNotices)] {
+		if len(notice) > MaxNoticeBytes {
+			notice = notice[:MaxNoticeBytes-len("…")] + "…"
+		}
+		bounded = append(bounded, strings.ToValidUTF8(notice, ""))
+	}
+	return bounded
 }
 
 // MaxChangedRefs bounds the names in one event. Where more changed, the event says that any may

@@ -41,6 +41,7 @@ type fakeUpstream struct {
 	epochs   []uint64
 	times    []time.Time
 	objects  *objects // what commits are made of, for those who judge them
+	notices  []string
 }
 
 // objects are commits by id, in the place of a mirror's files.
@@ -106,7 +107,7 @@ func (u *fakeUpstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.
 		refs = append(refs, mirror.Ref{Name: name, Object: commit, Commit: commit})
 	}
 	fetched := mirror.Content{Refs: mirror.NewRefs(refs), FreshAt: time.Now(), Epoch: p.Epoch}
-	fetched.Partial, fetched.FilledAt = p.Definition.PartialClone, p.Have.FilledAt
+	fetched.Partial, fetched.FilledAt, fetched.Notices = p.Definition.PartialClone, p.Have.FilledAt, u.notices
 	return p.Admit(ctx, u.objects, fetched)
 }
 
@@ -133,6 +134,12 @@ func (u *fakeUpstream) set(refs map[string]string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.refs, u.err = refs, err
+}
+
+func (u *fakeUpstream) notice(notices ...string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.notices = notices
 }
 
 func (u *fakeUpstream) count() int {

@@ -56,6 +56,41 @@ func TestPollsAtItsInterval(t *testing.T) {
 }
 
 // TestShorterIntervalCountsAtOnce changes the interval while the next poll is far away.
+// TestNoticesAreNews publishes what a poll notices although no ref moved, once, and also that it is over.
+// A notice is no problem, and a failed poll leaves it.
+func TestNoticesAreNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		set, stop := w.replica(t, "a", nil, definition("demo"))
+		defer stop()
+		synctest.Wait()
+		before := len(w.events.all())
+		expect := func(events int, want ...string) {
+			t.Helper()
+			time.Sleep(10 * time.Minute)
+			state, all := get(t, set, "demo").State(), w.events.all()
+			if !slices.Equal(state.Notices, want) || len(all)-before != events || !slices.Equal(all[len(all)-1].State.Notices, want) {
+				t.Errorf("got %q after %d events, the last of which has %q; want %q after %d", state.Notices, len(all)-before,
+					all[len(all)-1].State.Notices, want, events)
+			}
+			if state.Problem != nil && state.Phase == mirror.PhaseReady {
+				t.Errorf("got %+v, want no problem", state)
+			}
+		}
+		expect(0)
+		w.upstream.notice("One entry cannot be used.")
+		expect(1, "One entry cannot be used.")
+		w.upstream.set(map[string]string{"refs/heads/main": "c1"}, &mirror.UpstreamError{Reason: reason.UpstreamUnreachable, Message: "Down."})
+		expect(2, "One entry cannot be used.")
+		w.upstream.set(map[string]string{"refs/heads/main": "c1"}, nil)
+		w.upstream.notice()
+		time.Sleep(20 * time.Minute) // until the failure is over
+		if state := get(t, set, "demo").State(); len(state.Notices) != 0 || state.Phase != mirror.PhaseReady {
+			t.Errorf("got %+v, want it ready without notices", state)
+		}
+	})
+}
+
 func TestShorterIntervalCountsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -41,11 +41,12 @@ func (o *outbox) add(e mirror.Event) {
 	o.pending.Merge(e)
 }
 
-// addIfChanged queues an event only if phase, problem or held refs differ from the last event, and
-// reports whether it did.
+// addIfChanged queues an event only if phase, problem, held refs or notices differ from the last event,
+// and reports whether it did.
 func (o *outbox) addIfChanged(e mirror.Event) bool {
 	now := o.status.read()
-	if now.Phase == o.last.Phase && equalProblems(now.Problem, o.last.Problem) && slices.Equal(now.HeldRefs, o.last.HeldRefs) {
+	if now.Phase == o.last.Phase && equalProblems(now.Problem, o.last.Problem) &&
+		slices.Equal(now.HeldRefs, o.last.HeldRefs) && slices.Equal(now.Notices, o.last.Notices) {
 		return false
 	}
 	o.add(e)

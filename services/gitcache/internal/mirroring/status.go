@@ -65,6 +65,7 @@ func stateOf(f fetchState, m mirrored, self string) mirror.State {
 		Phase: phaseOf(f, m.content.Exists()), Problem: f.problem, FreshAt: m.content.FreshAt, ChangedAt: m.content.ChangedAt,
 		DefaultBranch: m.content.DefaultBranch, RefCount: len(m.content.Refs), DiskBytes: m.content.DiskBytes,
 		Epoch: m.content.Epoch, Failures: f.schedule.Failures, Fetches: f.fetches, HeldRefs: m.heldRefs,
+		Notices: mirror.BoundNotices(m.content.Notices),
 	}
 	if s.Problem == nil {
 		s.Problem = m.problem

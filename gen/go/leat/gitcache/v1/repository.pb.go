@@ -1033,16 +1033,20 @@ func (x *DockerConfigCredential) GetConfigJson() string {
 	return ""
 }
 
-// WorkloadIdentityCredential trades the token of gitcache's Kubernetes service account for one of a
-// cloud provider, for OCI repositories.
+// WorkloadIdentityCredential trades the token of gitcache's Kubernetes service account for a login at
+// the registries of a cloud provider, for OCI repositories. The login goes to that provider's own hosts
+// over https, and to hosts that gitcache's operator listed. With it, ca_pem and token_hosts must be
+// empty.
 type WorkloadIdentityCredential struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The provider. Required.
 	Provider CloudProvider `protobuf:"varint,1,opt,name=provider,proto3,enum=leat.gitcache.v1.CloudProvider" json:"provider,omitempty"`
 	// AWS: the role's ARN. GCP: the service account's email, empty for direct access. Azure: the
-	// client's id.
+	// client's id. Empty means what the environment of gitcache's pod says.
 	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
-	// AWS: the region. Azure: the tenant's id. GCP: the full name of the workload identity provider.
+	// AWS: the region of a registry whose host does not name one. Azure: the tenant's id. GCP: the full
+	// name of the workload identity provider; empty for the metadata server. Empty means what the
+	// environment of gitcache's pod says.
 	Scope         string `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1185,7 +1189,10 @@ type RepositoryState struct {
 	Fetches int64 `protobuf:"varint,12,opt,name=fetches,proto3" json:"fetches,omitempty"`
 	// Full names of the refs that are held back, at most 1000. Branches are not among them if only
 	// tags are delivered.
-	HeldRefs      []string `protobuf:"bytes,13,rep,name=held_refs,json=heldRefs,proto3" json:"held_refs,omitempty"`
+	HeldRefs []string `protobuf:"bytes,13,rep,name=held_refs,json=heldRefs,proto3" json:"held_refs,omitempty"`
+	// What people should know of the upstream although nothing has failed, such as entries of an index
+	// that cannot be used: at most 10 sentences. They may repeat words of the upstream.
+	Notices       []string `protobuf:"bytes,14,rep,name=notices,proto3" json:"notices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1307,6 +1314,13 @@ func (x *RepositoryState) GetFetches() int64 {
 func (x *RepositoryState) GetHeldRefs() []string {
 	if x != nil {
 		return x.HeldRefs
+	}
+	return nil
+}
+
+func (x *RepositoryState) GetNotices() []string {
+	if x != nil {
+		return x.Notices
 	}
 	return nil
 }
@@ -1453,7 +1467,7 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	"\x05scope\x18\x03 \x01(\tR\x05scope\"d\n" +
 	"\x11ClientCertificate\x12'\n" +
 	"\x0fcertificate_pem\x18\x01 \x01(\tR\x0ecertificatePem\x12&\n" +
-	"\x0fprivate_key_pem\x18\x02 \x01(\tR\rprivateKeyPem\"\x8d\x04\n" +
+	"\x0fprivate_key_pem\x18\x02 \x01(\tR\rprivateKeyPem\"\xa7\x04\n" +
 	"\x0fRepositoryState\x127\n" +
 	"\x05phase\x18\x01 \x01(\x0e2!.leat.gitcache.v1.RepositoryPhaseR\x05phase\x12/\n" +
 	"\aproblem\x18\x02 \x01(\v2\x15.leat.type.v1.ProblemR\aproblem\x125\n" +
@@ -1471,7 +1485,8 @@ const file_leat_gitcache_v1_repository_proto_rawDesc = "" +
 	" \x01(\tR\x05owner\x12\x1a\n" +
 	"\bfailures\x18\v \x01(\x05R\bfailures\x12\x18\n" +
 	"\afetches\x18\f \x01(\x03R\afetches\x12\x1b\n" +
-	"\theld_refs\x18\r \x03(\tR\bheldRefs\"N\n" +
+	"\theld_refs\x18\r \x03(\tR\bheldRefs\x12\x18\n" +
+	"\anotices\x18\x0e \x03(\tR\anotices\"N\n" +
 	"\x03Ref\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x1b\n" +

@@ -86,6 +86,7 @@ func mirrorMessage(m *catalog.Mirror) *gitcachev1.RepositoryState {
 		Failures:      m.Failures,
 		Fetches:       m.Fetches,
 		HeldRefs:      m.HeldRefs,
+		Notices:       m.Notices,
 	}
 }
 
