@@ -122,6 +122,13 @@ type Credential struct {
 // Cloud is a provider of identities for workloads.
 type Cloud string
 
+// The clouds whose registries take an identity.
+const (
+	CloudAWS   Cloud = "aws"
+	CloudGCP   Cloud = "gcp"
+	CloudAzure Cloud = "azure"
+)
+
 // IsZero reports whether there is nothing to authenticate with.
 func (c Credential) IsZero() bool {
 	return c.Method == MethodNone && c.ClientCertPEM == "" && c.ClientKeyPEM == ""

@@ -166,7 +166,7 @@ func (d Definition) validateMethod(field string) error {
 		}
 		return fielderr.Within(field+".docker_config.config_json", err)
 	case MethodWorkloadIdentity:
-		return fielderr.New(field+".workload_identity", "is not supported yet; use basic or docker_config with a token of the provider")
+		return d.validateWorkloadIdentity(field + ".workload_identity")
 	case MethodNone, MethodBasic, MethodBearer:
 	}
 	return nil
@@ -408,6 +408,12 @@ func (c Credential) validate(field, scheme string) error {
 	}
 	if c.Method == MethodNone {
 		return nil
+	}
+	if c.Method == MethodWorkloadIdentity {
+		if scheme != "https" {
+			return fielderr.New(field+".workload_identity", "is sent over https alone; it does not fit a URL with the scheme %q", scheme)
+		}
+		return fielderr.Within(field+".workload_identity", c.CheckWorkloadIdentity())
 	}
 	if (c.Method == MethodSSH) != (scheme == "ssh") {
 		return fielderr.New(field+"."+string(c.Method), "does not fit a URL with the scheme %q", scheme)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/testkit/selfsigned"
 	"github.com/leatdev/leat/internal/testkit/signtest"
 	"github.com/leatdev/leat/internal/upstream"
 )
@@ -111,7 +112,31 @@ func TestArtifactRepositories(t *testing.T) {
 			login(helm, upstream.Credential{Method: upstream.MethodDockerConfig, DockerConfig: `{"auths":{"charts.example":{"auth":"dTpw"}}}`}),
 			"credential.docker_config",
 		},
-		{login(oci, upstream.Credential{Method: upstream.MethodWorkloadIdentity, Cloud: "aws"}), "credential.workload_identity"},
+
+		{login(oci, identity(upstream.CloudAWS, "", "")), ""},
+		{login(oci, identity(upstream.CloudAWS, "arn:aws-cn:iam::123456789012:role/path/leat", "cn-north-1")), ""},
+		{login(oci, identity(upstream.CloudAWS, "leat", "")), "credential.workload_identity.principal"},
+		{login(oci, identity(upstream.CloudAWS, "", "evil.example/")), "credential.workload_identity.scope"},
+		{login(oci, identity(upstream.CloudGCP, "", "")), ""},
+		{
+			login(oci, identity(upstream.CloudGCP, "leat@p.iam.gserviceaccount.com", "projects/1/locations/global/workloadIdentityPools/a/providers/b")),
+			"",
+		},
+		{login(oci, identity(upstream.CloudGCP, "leat", "")), "credential.workload_identity.principal"},
+		{login(oci, identity(upstream.CloudGCP, "", "//iam.googleapis.com/x")), "credential.workload_identity.scope"},
+		{login(oci, identity(upstream.CloudAzure, "11111111-2222-3333-4444-555555555555", "contoso.onmicrosoft.com")), ""},
+		{login(oci, identity(upstream.CloudAzure, "leat", "")), "credential.workload_identity.principal"},
+		{login(oci, identity(upstream.CloudAzure, "", "../x")), "credential.workload_identity.scope"},
+		{login(oci, identity("other", "", "")), "credential.workload_identity.provider"},
+		{login(oci, identity("", "", "")), "credential.workload_identity.provider"},
+		{login(helm, identity(upstream.CloudGCP, "", "")), "credential.workload_identity"},
+		{login(at(upstream.TypeGit, "https://git.example/x"), identity(upstream.CloudGCP, "", "")), "credential.workload_identity"},
+		{login(at(upstream.TypeGit, "ssh://git.example/x"), identity(upstream.CloudGCP, "", "")), "credential.workload_identity"},
+		{login(at(upstream.TypeOCI, "oci+http://r/web"), identity(upstream.CloudGCP, "", "")), "credential.workload_identity"},
+		{
+			change(login(oci, identity(upstream.CloudGCP, "", "")), func(d *upstream.Definition) { d.TokenHosts = upstream.NewList([]string{"evil.example"}) }),
+			"token_hosts",
+		},
 	} {
 		if got := pathOf(t, test.definition.Validate()); got != test.want {
 			t.Errorf("%d, %s %s: got an error at %q (%v), want it at %q", i, test.definition.Type, test.definition.URL, got,
@@ -237,5 +262,25 @@ func TestKeysOfArtifacts(t *testing.T) {
 		if test.want == "" && test.verification.ValidateKeys(time.Now()) != nil {
 			t.Errorf("%d: got %v of keys that may sign", i, test.verification.ValidateKeys(time.Now()))
 		}
+	}
+}
+
+func identity(cloud upstream.Cloud, principal, scope string) upstream.Credential {
+	return upstream.Credential{Method: upstream.MethodWorkloadIdentity, Cloud: cloud, Principal: principal, Scope: scope}
+}
+
+// TestIdentityTakesNoCertificates refuses a definition that says itself who passes for a cloud's registry.
+func TestIdentityTakesNoCertificates(t *testing.T) {
+	t.Parallel()
+	d := upstream.Definition{
+		Type: upstream.TypeOCI, URL: "oci://europe-docker.pkg.dev/team/web", Credential: identity(upstream.CloudGCP, "", ""),
+		CAPEM: string(selfsigned.New(t, "europe-docker.pkg.dev").PEM),
+	}
+	if got := pathOf(t, d.Validate()); got != "ca_pem" {
+		t.Errorf("got an error at %q, want it at ca_pem", got)
+	}
+	d.CAPEM = ""
+	if err := d.Validate(); err != nil {
+		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/gitcache/internal/cloudlogin"
 	"github.com/leatdev/leat/services/gitcache/internal/hostgate"
 	"github.com/leatdev/leat/services/gitcache/internal/mirroring"
 	"github.com/leatdev/leat/services/gitcache/internal/submodule"
@@ -92,6 +93,8 @@ type Config struct {
 	// CredentialsFile holds credentials by URL prefix, for repositories that have none. Empty:
 	// there is none.
 	CredentialsFile string
+	// Identity is what the pod is at a cloud, for credentials that are workload identities.
+	Identity cloudlogin.Config
 	// AllowLocalUpstreams allows URLs that no administrator wrote to lead to this machine and its
 	// link.
 	AllowLocalUpstreams bool
@@ -160,6 +163,8 @@ func (c *Config) bind(s *config.Set) {
 	s.Size(&c.MaxBundleBytes, "gitcache-max-bundle", config.Bytes(limits.Bytes), "largest bundle, unpacked")
 	s.Int(&c.MaxBundleFiles, "gitcache-max-files", limits.Files, "most files of a bundle")
 	s.Size(&c.MaxFileBytes, "gitcache-max-file", config.Bytes(limits.FileBytes), "largest file of a bundle")
+	s.Group("Workload identity")
+	c.Identity.Bind(s)
 }
 
 // completed returns a Config whose zero fields have the defaults of their flags. No followers is a
@@ -179,7 +184,7 @@ func (c *Config) check() error {
 	if c.DataDir == "" {
 		errs = append(errs, config.Missing("gitcache-data-dir"))
 	}
-	errs = append(errs, c.Service.Check())
+	errs = append(errs, c.Service.Check(), c.Identity.Check())
 	refuse := func(isWrong bool, format string, args ...any) {
 		if isWrong {
 			errs = append(errs, fmt.Errorf(format, args...))

@@ -22,6 +22,7 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/artifactstore"
 	"github.com/leatdev/leat/services/gitcache/internal/attestation"
 	"github.com/leatdev/leat/services/gitcache/internal/backend"
+	"github.com/leatdev/leat/services/gitcache/internal/cloudlogin"
 	"github.com/leatdev/leat/services/gitcache/internal/credfile"
 	"github.com/leatdev/leat/services/gitcache/internal/gitbin"
 	"github.com/leatdev/leat/services/gitcache/internal/gogit"
@@ -121,7 +122,13 @@ func (d *disk) openMirrors(cfg Config, root func(uid string) (string, bool), tel
 	if err != nil {
 		return err
 	}
-	registries, err := ociregistry.New(ociregistry.Params{Carriers: d.git, Mirrors: d.artifacts, Limits: cfg.limits(), Signatures: signatures})
+	logins, err := cloudlogin.New(cfg.Identity, nil)
+	if err != nil {
+		return err
+	}
+	registries, err := ociregistry.New(ociregistry.Params{
+		Carriers: d.git, Logins: logins, Mirrors: d.artifacts, Limits: cfg.limits(), Signatures: signatures,
+	})
 	if err != nil {
 		return err
 	}

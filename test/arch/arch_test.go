@@ -143,6 +143,7 @@ var rules = []rule{
 			"./services/gitcache/internal/redispeers", "./services/gitcache/internal/redisdeliveries",
 			"./services/gitcache/internal/replicas", "./services/gitcache/internal/lfshttp",
 			"./services/gitcache/internal/artifactstore", "./services/gitcache/internal/kinds", "./services/gitcache/internal/helmrepo", "./services/gitcache/internal/ociregistry",
+			"./services/gitcache/internal/cloudlogin",
 		}),
 		why: "the edge must not know the store",
 	},
@@ -191,7 +192,7 @@ var orderedRooms = []string{
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/gitbin", "services/gitcache/internal/gogit",
 	"services/gitcache/internal/mirror", "services/gitcache/internal/mirroring/...", "services/gitcache/internal/webhook",
 	"services/gitcache/internal/store", "services/gitcache/internal/uploadpack/...",
-	"services/gitcache/internal/backend", "services/gitcache/internal/chartindex", "services/gitcache/internal/helmrepo",
+	"services/gitcache/internal/backend", "services/gitcache/internal/chartindex", "services/gitcache/internal/helmrepo", "services/gitcache/internal/cloudlogin",
 	"services/tunnel", "services/tunnel/internal/...",
 	"internal/bundle", "internal/h2", "internal/cas/casdisk", "internal/identity", "internal/rpc",
 }

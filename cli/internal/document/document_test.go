@@ -172,6 +172,10 @@ func TestExampleCredentials(t *testing.T) {
 		!strings.Contains(registry.GetCredential().GetDockerConfig().GetConfigJson(), "registry.example.com") {
 		t.Errorf("got %v, want a registry", registry)
 	}
+	identity := specs["by-identity"].GetCredential().GetWorkloadIdentity()
+	if identity.GetProvider() != gitcachev1.CloudProvider_CLOUD_PROVIDER_AWS || identity.GetPrincipal() != "arn:aws:iam::123456789012:role/leat-gitcache" {
+		t.Errorf("got %v, want an identity at AWS", identity)
+	}
 }
 
 // TestExampleVerification reads the required signers in the examples.

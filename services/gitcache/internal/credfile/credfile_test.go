@@ -92,15 +92,19 @@ func TestEveryMethod(t *testing.T) {
 		{"urlPrefix": "https://a", "credential": {"basic": {"username": "u", "password": "p"}, "allowPlainHttp": true}},
 		{"urlPrefix": "https://b", "credential": {"githubApp": {"appId": 1, "installationId": 2, "privateKey": "k", "apiUrl": "https://b/api"}}},
 		{"urlPrefix": "https://c", "credential": {"clientCertificate": {"certificatePem": "c", "privateKeyPem": "k"}}},
+		{"urlPrefix": "oci://e/team", "credential": {"workloadIdentity": {"provider": "aws", "principal": "p", "scope": "s"}}},
+		{"urlPrefix": "oci://f", "credential": {"workloadIdentity": {"provider": "CLOUD_PROVIDER_GCP"}}},
 		{"urlPrefix": "ssh://d", "credential": {"ssh": {"privateKey": "k", "passphrase": "p", "knownHosts": "h"}}}]`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for url, want := range map[string]upstream.Credential{
-		"https://a/x": {Method: upstream.MethodBasic, Username: "u", Password: "p", AllowPlainHTTP: true},
-		"https://b/x": {Method: upstream.MethodGitHubApp, AppID: 1, InstallationID: 2, PrivateKey: "k", APIURL: "https://b/api"},
-		"https://c/x": {ClientCertPEM: "c", ClientKeyPEM: "k"},
-		"ssh://d/x":   {Method: upstream.MethodSSH, PrivateKey: "k", Passphrase: "p", KnownHosts: "h"},
+		"https://a/x":    {Method: upstream.MethodBasic, Username: "u", Password: "p", AllowPlainHTTP: true},
+		"https://b/x":    {Method: upstream.MethodGitHubApp, AppID: 1, InstallationID: 2, PrivateKey: "k", APIURL: "https://b/api"},
+		"https://c/x":    {ClientCertPEM: "c", ClientKeyPEM: "k"},
+		"oci://e/team/x": {Method: upstream.MethodWorkloadIdentity, Cloud: upstream.CloudAWS, Principal: "p", Scope: "s"},
+		"oci://f/x":      {Method: upstream.MethodWorkloadIdentity, Cloud: upstream.CloudGCP},
+		"ssh://d/x":      {Method: upstream.MethodSSH, PrivateKey: "k", Passphrase: "p", KnownHosts: "h"},
 	} {
 		if got, _ := f.For(url); got.Credential != want {
 			t.Errorf("%s: got another credential than was written", url)

@@ -6,6 +6,7 @@ package credfile
 import (
 	"errors"
 	"regexp"
+	"strings"
 
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/upstream"
@@ -23,6 +24,7 @@ type credential struct {
 	Bearer            *bearer      `json:"bearer"`
 	SSH               *ssh         `json:"ssh"`
 	GitHubApp         *gitHubApp   `json:"githubApp"`
+	WorkloadIdentity  *identity    `json:"workloadIdentity"`
 	ClientCertificate *certificate `json:"clientCertificate"`
 	AllowPlainHTTP    bool         `json:"allowPlainHttp"`
 }
@@ -49,10 +51,19 @@ type gitHubApp struct {
 	APIURL         string `json:"apiUrl"`
 }
 
+type identity struct {
+	Provider  string `json:"provider"`
+	Principal string `json:"principal"`
+	Scope     string `json:"scope"`
+}
+
 type certificate struct {
 	CertificatePEM string `json:"certificatePem"`
 	PrivateKeyPEM  string `json:"privateKeyPem"`
 }
+
+// providerPrefix begins the names of clouds where documents spell them as the protocol does.
+const providerPrefix = "cloud_provider_"
 
 // parse makes a credential of the one method that is set.
 func (c credential) parse() (upstream.Credential, error) {
@@ -75,15 +86,20 @@ func (c credential) parse() (upstream.Credential, error) {
 		parsed.Method, parsed.PrivateKey = upstream.MethodGitHubApp, secret.Text(app.PrivateKey)
 		parsed.AppID, parsed.InstallationID, parsed.APIURL = app.AppID, app.InstallationID, app.APIURL
 	}
+	if id := c.WorkloadIdentity; id != nil {
+		methods++
+		parsed.Method, parsed.Cloud = upstream.MethodWorkloadIdentity, upstream.Cloud(strings.TrimPrefix(strings.ToLower(id.Provider), providerPrefix))
+		parsed.Principal, parsed.Scope = id.Principal, id.Scope
+	}
 	if c.ClientCertificate != nil {
 		parsed.ClientCertPEM = c.ClientCertificate.CertificatePEM
 		parsed.ClientKeyPEM = secret.Text(c.ClientCertificate.PrivateKeyPEM)
 	}
 	switch {
 	case methods > 1:
-		return parsed, errors.New("credential: more than one of basic, bearer, ssh and githubApp")
+		return parsed, errors.New("credential: more than one of basic, bearer, ssh, githubApp and workloadIdentity")
 	case methods == 0 && c.ClientCertificate == nil:
-		return parsed, errors.New("credential: none of basic, bearer, ssh, githubApp and clientCertificate")
+		return parsed, errors.New("credential: none of basic, bearer, ssh, githubApp, workloadIdentity and clientCertificate")
 	}
 	return parsed, nil
 }

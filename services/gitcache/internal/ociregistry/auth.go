@@ -4,6 +4,7 @@
 package ociregistry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -43,6 +44,7 @@ type authorizer struct {
 	base        *url.URL
 	scope       string
 	login       upstream.DockerLogin
+	identity    *cloudIdentity // in the place of login; nil: the credential is none
 	allowsPlain bool
 	tokenHosts  []string
 	tokens      *tokens
@@ -71,7 +73,12 @@ func (a *authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
 		return resp, nil
 	}
 	_ = resp.Body.Close()
-	return a.send(req, true, header)
+	resp, err = a.send(req, true, header)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized && a.identity != nil {
+		a.tokens.forget(a.key())
+		a.identity.forget()
+	}
+	return resp, err
 }
 
 // CloseIdleConnections closes the connections that carry no request now.
@@ -116,22 +123,29 @@ func (a *authorizer) key() string { return a.owner + " " + a.scope }
 // answer returns the header that a challenge asks for; "" where there is nothing to answer with.
 func (a *authorizer) answer(req *http.Request, asked challenge) (string, error) {
 	a.tokens.forget(a.key())
+	login, ends, err := a.obtain(req.Context())
+	if err != nil {
+		return "", err
+	}
 	if asked.scheme == schemeBasic {
-		if a.login.Password == "" || !a.canSend(a.base) {
+		if login.Password == "" || !a.canSend(a.base) {
 			return "", nil
 		}
-		header := basicHeader(a.login)
-		a.tokens.put(a.key(), header, a.now().Add(basicLifetime))
+		header := basicHeader(login)
+		until := a.now().Add(basicLifetime)
+		if a.identity != nil && ends.Before(until) {
+			until = ends
+		}
+		a.tokens.put(a.key(), header, until)
 		return header, nil
 	}
-	if a.login.Token != "" { // was sent already
+	if login.Token != "" { // was sent already
 		return "", nil
 	}
 	realm, err := url.Parse(asked.realm)
 	if err != nil || realm.Host == "" || realm.User != nil || (realm.Scheme != "https" && realm.Scheme != "http") {
 		return "", fmt.Errorf("%w: its realm is not a URL", errAnswer)
 	}
-	login := a.login
 	if !isEmpty(login) && !a.mayHave(realm) {
 		return "", &mirror.UpstreamError{
 			Reason: reason.UpstreamAuthRejected,
@@ -150,6 +164,30 @@ func (a *authorizer) answer(req *http.Request, asked challenge) (string, error) 
 	a.tokens.put(a.key(), header, a.now().Add(lifetime))
 	return header, nil
 }
+
+// obtain returns what to authenticate with and, for an identity at a cloud, when that ends.
+func (a *authorizer) obtain(ctx context.Context) (upstream.DockerLogin, time.Time, error) {
+	if a.identity == nil {
+		return a.login, time.Time{}, nil
+	}
+	return a.identity.login(ctx)
+}
+
+// cloudIdentity is a credential that is traded for logins to one registry.
+type cloudIdentity struct {
+	logins     Logins
+	credential upstream.Credential
+	registry   *url.URL
+	// carrier is not under the guard of the fetch: an exchange touches no repository, and others share
+	// its answer.
+	carrier http.RoundTripper
+}
+
+func (c *cloudIdentity) login(ctx context.Context) (upstream.DockerLogin, time.Time, error) {
+	return c.logins.Login(ctx, c.credential, c.registry, c.carrier)
+}
+
+func (c *cloudIdentity) forget() { c.logins.Forget(c.credential, c.registry) }
 
 // canSend reports whether a credential may travel to a URL's scheme at all.
 func (a *authorizer) canSend(to *url.URL) bool { return to.Scheme == "https" || a.allowsPlain }

@@ -96,13 +96,20 @@ func (u *Upstream) dial(p mirror.FetchParams) (t *conversation, closeIdle func()
 		return nil, nil, err
 	}
 	a := &authorizer{
-		carrier: carrier, refused: u.params.Carriers.Refused, base: at.Base, scope: "repository:" + at.Name + ":pull", login: login,
+		identity: identity, carrier: carrier, refused: u.params.Carriers.Refused, base: at.Base, scope: "repository:" + at.Name + ":pull", login: login,
 		allowsPlain: def.Credential.AllowPlainHTTP, tokenHosts: def.TokenHosts.Names(), tokens: u.tokens,
+	identity, err := u.identity(p.Definition, def, at.Base)
+	if err != nil {
+		return nil, nil, err
+	}
 		owner: fmt.Sprintf("%s %d", def.UID, def.Version), now: u.params.Now,
 	}
 	client := &http.Client{Transport: a, CheckRedirect: checkRedirect}
 	repository := &remote.Repository{
 		Client: client, PlainHTTP: at.Base.Scheme == "http", TagListPageSize: pageSize, MaxMetadataBytes: maxManifest,
+	if identity != nil {
+		a.tokenHosts = nil
+	}
 		Reference: registry.Reference{Registry: at.Base.Host, Repository: at.Name},
 	}
 	return &conversation{upstream: u, params: p, repository: repository, host: at.Base.Host}, client.CloseIdleConnections, nil
@@ -111,6 +118,25 @@ func (u *Upstream) dial(p mirror.FetchParams) (t *conversation, closeIdle func()
 // checkRedirect follows redirects to stores of layers, but never from encrypted to plain, and never
 // with a credential: the authorizer adds that for the registry's own host alone.
 func checkRedirect(req *http.Request, via []*http.Request) error {
+// identity returns the identity at a cloud that a definition has, or nil. own is the definition as its
+// author wrote it, def has the credential of its URL.
+func (u *Upstream) identity(own, def mirror.Definition, registry *url.URL) (*cloudIdentity, error) {
+	if def.Credential.Method != upstream.MethodWorkloadIdentity {
+		return nil, nil
+	}
+	if own.Credential.Method == upstream.MethodWorkloadIdentity && own.CAPEM != "" {
+		return nil, &mirror.FieldError{Field: "ca_pem", Message: "It must be empty with workload_identity."}
+	}
+	if err := u.checkIdentity(def.Credential, registry); err != nil {
+		return nil, err
+	}
+	carrier, err := u.params.Carriers.Transport(mirror.FetchParams{Definition: own, Guard: func() error { return nil }}, false)
+	if err != nil {
+		return nil, err
+	}
+	return &cloudIdentity{logins: u.params.Logins, credential: def.Credential, registry: registry, carrier: carrier}, nil
+}
+
 	switch {
 	case len(via) > maxRedirects:
 		return errRedirect

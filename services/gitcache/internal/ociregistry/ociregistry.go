@@ -11,7 +11,10 @@
 //   - A credential goes to the registry itself, and to a token server only if that is the registry,
 //     one of the definition's token hosts, or known to belong to it. It goes over TLS unless the
 //     credential allows plain HTTP. It goes to no redirect, no log and no error.
-//   - A poll is one list of tags, page by page, and one HEAD for each pinned tag.
+//   - The login of gitcache's own identity at a cloud goes only to that cloud's registries, over TLS,
+//     and to no server that passes for one by a repository's own certificates.
+//   - A poll is one list of tags, page by page, and one HEAD for each pinned tag, but at most
+//     [MaxLooked]. Where more are pinned, those that were pinned longest ago are looked at in turns.
 //   - Where signatures are required, those of a digest are fetched before it is first delivered, and ones
 //     that are missing again with polls, ever more seldom. The requests for one digest are bounded.
 //   - Manifests and layers are what their digests say, from whatever host they come.
@@ -33,6 +36,7 @@ package ociregistry
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -67,7 +71,23 @@ type Carriers interface {
 // Params are what an [Upstream] works with.
 type Params struct {
 	Carriers Carriers
-	Mirrors  artifact.Mirrors
+	// Logins are for credentials that are identities at a cloud. Nil: those are refused.
+	Logins  Logins
+	Mirrors artifact.Mirrors
+// Logins trade the identity of gitcache's pod at a cloud for logins to that cloud's registries. They may
+// be used concurrently.
+type Logins interface {
+	// Check returns nil if a credential of the method workload_identity can be used for a registry, and
+	// may be sent there. The error is a *mirror.FieldError.
+	Check(c upstream.Credential, registry *url.URL) error
+	// Login returns a login for a registry, after the same check, and when it ends. All callers share the
+	// login of one identity. The carrier takes requests to the registry alone, and stays usable after the
+	// call. Errors are a *mirror.FieldError, a *mirror.UpstreamError, or the context's cause.
+	Login(ctx context.Context, c upstream.Credential, registry *url.URL, carrier http.RoundTripper) (upstream.DockerLogin, time.Time, error)
+	// Forget drops the login of a credential, which the registry refused.
+	Forget(c upstream.Credential, registry *url.URL)
+}
+
 	// Limits bound an artifact. Zero: the defaults of bundles.
 	Limits bundle.Limits
 	// Now returns the time, by which pins end. Nil: time.Now.
@@ -108,10 +128,29 @@ func New(p Params) (*Upstream, error) {
 
 // Check implements [mirror.Upstream].
 func (u *Upstream) Check(def mirror.Definition) error {
-	if _, err := upstream.ParseRegistry(def.URL); err != nil {
+	at, err := upstream.ParseRegistry(def.URL)
+	if err != nil {
 		return &mirror.FieldError{Field: "url", Message: "It is not the URL of an OCI repository, such as oci://registry.example.com/team/web."}
 	}
-	return u.params.Carriers.Check(def)
+	if err := u.params.Carriers.Check(def); err != nil {
+		return err
+	}
+	effective, err := u.params.Carriers.Effective(def)
+	if err != nil {
+		return err
+	}
+	return u.checkIdentity(effective.Credential, at.Base)
+}
+
+// checkIdentity checks a credential that is an identity at a cloud.
+func (u *Upstream) checkIdentity(c upstream.Credential, registry *url.URL) error {
+	switch {
+	case c.Method != upstream.MethodWorkloadIdentity:
+		return nil
+	case u.params.Logins == nil:
+		return &mirror.FieldError{Field: "credential.workload_identity", Message: "This replica of gitcache has no identity at a cloud."}
+	}
+	return u.params.Logins.Check(c, registry)
 }
 
 // Enter implements [mirror.Upstream].

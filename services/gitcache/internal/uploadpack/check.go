@@ -42,6 +42,11 @@ func checkDefinition(def mirror.Definition, dir string) error {
 		return checkHTTP(t, "credential.basic.password", c.Password)
 	case upstream.MethodBearer:
 		return checkHTTP(t, "credential.bearer.token", c.Token)
+	case upstream.MethodWorkloadIdentity:
+		if def.Type != upstream.TypeOCI {
+			return refuse("credential.workload_identity", "It is for OCI repositories; Git and Helm repositories take another credential.")
+		}
+		return nil // package ociregistry checks the rest
 	default:
 		if t.isSSH() {
 			return refuse("credential.ssh", "An SSH URL needs a key and known_hosts.")
