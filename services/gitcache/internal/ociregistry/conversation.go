@@ -95,29 +95,26 @@ func (u *Upstream) dial(p mirror.FetchParams) (t *conversation, closeIdle func()
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &authorizer{
-		identity: identity, carrier: carrier, refused: u.params.Carriers.Refused, base: at.Base, scope: "repository:" + at.Name + ":pull", login: login,
-		allowsPlain: def.Credential.AllowPlainHTTP, tokenHosts: def.TokenHosts.Names(), tokens: u.tokens,
 	identity, err := u.identity(p.Definition, def, at.Base)
 	if err != nil {
 		return nil, nil, err
 	}
+	a := &authorizer{
+		identity: identity, carrier: carrier, refused: u.params.Carriers.Refused, base: at.Base, scope: "repository:" + at.Name + ":pull", login: login,
+		allowsPlain: def.Credential.AllowPlainHTTP, tokenHosts: def.TokenHosts.Names(), tokens: u.tokens,
 		owner: fmt.Sprintf("%s %d", def.UID, def.Version), now: u.params.Now,
+	}
+	if identity != nil {
+		a.tokenHosts = nil
 	}
 	client := &http.Client{Transport: a, CheckRedirect: checkRedirect}
 	repository := &remote.Repository{
 		Client: client, PlainHTTP: at.Base.Scheme == "http", TagListPageSize: pageSize, MaxMetadataBytes: maxManifest,
-	if identity != nil {
-		a.tokenHosts = nil
-	}
 		Reference: registry.Reference{Registry: at.Base.Host, Repository: at.Name},
 	}
 	return &conversation{upstream: u, params: p, repository: repository, host: at.Base.Host}, client.CloseIdleConnections, nil
 }
 
-// checkRedirect follows redirects to stores of layers, but never from encrypted to plain, and never
-// with a credential: the authorizer adds that for the registry's own host alone.
-func checkRedirect(req *http.Request, via []*http.Request) error {
 // identity returns the identity at a cloud that a definition has, or nil. own is the definition as its
 // author wrote it, def has the credential of its URL.
 func (u *Upstream) identity(own, def mirror.Definition, registry *url.URL) (*cloudIdentity, error) {
@@ -137,6 +134,9 @@ func (u *Upstream) identity(own, def mirror.Definition, registry *url.URL) (*clo
 	return &cloudIdentity{logins: u.params.Logins, credential: def.Credential, registry: registry, carrier: carrier}, nil
 }
 
+// checkRedirect follows redirects to stores of layers, but never from encrypted to plain, and never
+// with a credential: the authorizer adds that for the registry's own host alone.
+func checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
 		return errRedirect

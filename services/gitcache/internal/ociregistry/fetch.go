@@ -34,9 +34,9 @@ func (u *Upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 		if err != nil {
 			return mirror.Content{}, err
 		}
-		noted, wanted := before.expire(p.Have.Refs, u.params.Now())
+		noted, pinned := before.expire(p.Have.Refs, u.params.Now())
 		names := tags
-		wanted = slices.DeleteFunc(wanted, func(name string) bool {
+		pinned = slices.DeleteFunc(pinned, func(name string) bool {
 			_, isListed := slices.BinarySearch(tags, name)
 			if policy.IsRequired() && strings.HasPrefix(name, mirror.DigestPrefix) {
 				names = append(slices.Clip(names), name)
@@ -44,15 +44,18 @@ func (u *Upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 			}
 			return !isListed
 		})
-		looked, err := t.lookUpAll(ctx, wanted)
+		last, _ := u.rounds.Get(p.Definition.UID)
+		round := noted.nextRound(pinned, last)
+		looked, err := t.lookUpAll(ctx, round.names)
 		if err != nil {
 			return mirror.Content{}, err
 		}
+		u.rounds.Add(p.Definition.UID, round.last)
 		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			digest, isLooked := looked[name]
 			return isLooked && digest == "" // deleted since the list was made
 		})
-		refs, noted := noted.settle(names, looked, p.Definition.Immutable)
+		refs, noted := noted.settle(names, looked, keptRefs(p.Have.Refs, pinned, looked), p.Definition.Immutable)
 		judge := t.judge(policy, noted)
 		judge.Again = func(digest string) bool { // it has been signed since the last poll
 			tag := mirror.TagPrefix + signatureTag(digest)
@@ -65,10 +68,14 @@ func (u *Upstream) Fetch(ctx context.Context, p mirror.FetchParams) (mirror.Cont
 			return mirror.Content{}, err
 		}
 		isSame := p.Have.Exists() && slices.Equal(refs, p.Have.Refs) && p.Have.Policy == policy.Fingerprint()
+		var c mirror.Content
 		if isSame && !judge.HasAsked() {
-			return u.params.Mirrors.Unchanged(p)
+			c, err = u.params.Mirrors.Unchanged(p)
+		} else {
+			c, err = u.params.Mirrors.Accept(ctx, p, mirror.Content{Refs: refs, Policy: policy.Fingerprint()}, noted.write)
 		}
-		return u.params.Mirrors.Accept(ctx, p, mirror.Content{Refs: refs, Policy: policy.Fingerprint()}, noted.write)
+		c.Notices = round.notices(len(pinned))
+		return c, err
 	})
 }
 
@@ -94,6 +101,20 @@ func (t *conversation) judge(policy *attestation.Policy, noted memo) *attestatio
 			return t.ask(ctx, policy, q.Digest)
 		},
 	}
+}
+
+// keptRefs returns the refs of the names that were not looked at, by name.
+func keptRefs(have mirror.Refs, names []string, looked map[string]string) map[string]mirror.Ref {
+	kept := map[string]mirror.Ref{}
+	for _, name := range names {
+		if _, isLooked := looked[name]; isLooked {
+			continue
+		}
+		if ref, ok := have.Get(name); ok {
+			kept[name] = ref
+		}
+	}
+	return kept
 }
 
 // Pin implements [mirror.Pinner].
@@ -131,18 +152,11 @@ func (u *Upstream) Pin(ctx context.Context, p mirror.FetchParams, names []string
 			digest, isLooked := looked[name]
 			return isLooked && digest == ""
 		})
-		fresh, _ := noted.settle(all, looked, p.Definition.Immutable)
-		refs := make([]mirror.Ref, 0, len(fresh))
-		for _, ref := range fresh {
-			if _, isLooked := looked[ref.Name]; !isLooked {
-				ref, _ = p.Have.Refs.Get(ref.Name)
-			}
-			refs = append(refs, ref)
-		}
+		refs, _ := noted.settle(all, looked, keptRefs(p.Have.Refs, all, looked), p.Definition.Immutable)
 		judge := t.judge(policy, noted)
 		judge.About = func(name string) bool { return slices.Contains(names, name) }
 		c := p.Have
-		if c.Refs, noted, err = noted.verify(ctx, judge, mirror.NewRefs(refs)); err != nil {
+		if c.Refs, noted, err = noted.verify(ctx, judge, refs); err != nil {
 			return mirror.Content{}, err
 		}
 		return u.params.Mirrors.Amend(p, c, noted.write)

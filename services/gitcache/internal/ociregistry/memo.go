@@ -57,17 +57,22 @@ func readMemo(mirrors artifact.Mirrors, uid string) (memo, error) {
 
 func (m memo) write(w io.Writer) error { return json.NewEncoder(w).Encode(m) }
 
-// settle decides what the tags of a registry lead to. names are the full names of all tags, and looked
-// are the digests of those that were looked at. It returns the refs, and what is to be noted.
+// settle decides what the tags of a registry lead to. names are the full names of all tags, looked
+// are the digests of those that were looked at, and kept are the refs of those that stay as they were.
+// All others are not pinned. It returns the refs, and what is to be noted.
 //
 // A tag whose digest is not the one noted first moved: an immutable repository holds it back. What was
 // refused for its signature was never delivered, and so it was not the first.
-func (m memo) settle(names []string, looked map[string]string, isImmutable bool) (mirror.Refs, memo) {
+func (m memo) settle(names []string, looked map[string]string, kept map[string]mirror.Ref, isImmutable bool) (mirror.Refs, memo) {
 	refs := make([]mirror.Ref, 0, len(names))
 	next := memo{Pins: maps.Clone(m.Pins), Signatures: m.Signatures}
 	listed := make(map[string]bool, len(names))
 	for _, name := range names {
 		listed[name] = true
+		if ref, isKept := kept[name]; isKept {
+			refs = append(refs, ref)
+			continue
+		}
 		ref := mirror.Ref{Name: name, Object: looked[name], Commit: looked[name]}
 		p, isKnown := m.Pins[name]
 		switch {
@@ -94,8 +99,8 @@ func (m memo) isRefused(digest string) bool {
 	return isKnown && !v.IsGood()
 }
 
-// expire ends the time of pins that nobody asked for since long, and returns the names of those that
-// are looked at.
+// expire ends the time of pins that nobody asked for since long, and returns the names of the others,
+// rising.
 func (m memo) expire(refs mirror.Refs, now time.Time) (memo, []string) {
 	next := memo{Pins: maps.Clone(m.Pins), Signatures: m.Signatures}
 	var names []string

@@ -30,7 +30,7 @@
 // It is the only package that imports oras-go, whose client speaks the distribution protocol. The
 // trade of credentials for tokens is this package's own, because oras-go refuses token servers in
 // private networks. Files call one another downwards: fetch, fill; signatures, memo; conversation; auth,
-// token; layers.
+// token; turns, layers.
 package ociregistry
 
 import (
@@ -48,8 +48,12 @@ import (
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
-// PinnedFor is how long a tag is looked at by every poll after it was last looked up for somebody.
+// PinnedFor is how long polls look at a tag after it was last looked up for somebody.
 const PinnedFor = 30 * 24 * time.Hour
+
+// rememberRounds is of how many repositories the place of the next turn is known. A repository that is
+// forgotten begins again.
+const rememberRounds = 10_000
 
 // Carriers carry requests as a definition prescribes: through its proxy, with its certificates, within
 // the limits of the host, each after the guard has agreed. They may be used concurrently.
@@ -68,12 +72,6 @@ type Carriers interface {
 	Explain(err error, def mirror.Definition) error
 }
 
-// Params are what an [Upstream] works with.
-type Params struct {
-	Carriers Carriers
-	// Logins are for credentials that are identities at a cloud. Nil: those are refused.
-	Logins  Logins
-	Mirrors artifact.Mirrors
 // Logins trade the identity of gitcache's pod at a cloud for logins to that cloud's registries. They may
 // be used concurrently.
 type Logins interface {
@@ -88,6 +86,12 @@ type Logins interface {
 	Forget(c upstream.Credential, registry *url.URL)
 }
 
+// Params are what an [Upstream] works with.
+type Params struct {
+	Carriers Carriers
+	// Logins are for credentials that are identities at a cloud. Nil: those are refused.
+	Logins  Logins
+	Mirrors artifact.Mirrors
 	// Limits bound an artifact. Zero: the defaults of bundles.
 	Limits bundle.Limits
 	// Now returns the time, by which pins end. Nil: time.Now.
@@ -102,6 +106,8 @@ type Upstream struct {
 	params  Params
 	tokens  *tokens
 	refused *lru.Cache[refusal, verdict]
+	// rounds has the last tag of the last round of each repository, by UID.
+	rounds *lru.Cache[string, string]
 }
 
 var (
@@ -123,7 +129,11 @@ func New(p Params) (*Upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Upstream{params: p, tokens: kept, refused: refused}, nil
+	rounds, err := lru.New[string, string](rememberRounds)
+	if err != nil {
+		return nil, err
+	}
+	return &Upstream{params: p, tokens: kept, refused: refused, rounds: rounds}, nil
 }
 
 // Check implements [mirror.Upstream].
