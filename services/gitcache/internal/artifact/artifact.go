@@ -112,7 +112,7 @@ const Generation = "artifacts-1"
 var ErrNoMemo = errors.New("nothing was noted with the mirror")
 
 // Mirrors keep artifact mirrors on this replica's disk. Its methods may be called concurrently,
-// those that write a mirror for different mirrors only.
+// those that write a mirror, a Staged's Keep among them, for different mirrors only.
 //
 // Beside refs and artifacts, a mirror holds a memo: what an adapter wants to know at its next fetch,
 // such as validators of HTTP and the addresses of archives. Other replicas copy it with the mirror.
@@ -133,8 +133,18 @@ type Mirrors interface {
 	Memo(uid string) (io.ReadCloser, error)
 	// Has reports whether the mirror holds an artifact.
 	Has(uid string, id ID) bool
-	// Keep stores the files that fill adds, in any order, as an artifact. It counts from the next
-	// Amend or Accept on. On an error nothing of it stays. Errors are those of fill, what [NewListing]
-	// refuses, a *mirror.UpstreamError where the disk has no room, and the context's.
-	Keep(ctx context.Context, uid string, id ID, fill func(Sink) error) error
+	// Stage takes the files that fill adds, in any order, for an artifact, beside the mirror: it may be
+	// called while others write the mirror. On an error nothing of them stays. Errors are those of fill,
+	// what [NewListing] refuses, and the context's. Only so many artifacts are staged at once, so a caller
+	// ends the use of one before it stages the next.
+	Stage(ctx context.Context, uid string, id ID, fill func(Sink) error) (Staged, error)
+}
+
+// Staged are the files of an artifact that does not belong to a mirror yet. One goroutine uses it.
+type Staged interface {
+	// Keep writes the artifact into the mirror. It counts from the next Amend or Accept on. Errors are a
+	// *mirror.UpstreamError where the disk has no room, and those of the disk.
+	Keep() error
+	// Discard ends the use of the files. It is called once, also after Keep.
+	Discard()
 }

@@ -26,7 +26,8 @@
 //
 // # Concurrency
 //
-// The caller lets one goroutine at a time write a mirror; readers and other mirrors are free. One
+// The caller lets one goroutine at a time write a mirror; readers and other mirrors are free. An artifact
+// is staged without that: its temporary file is all that it touches. One
 // lock guards what is known of all mirrors, and is not held while the disk is read or written. The
 // values below it are replaced, and never changed.
 //

@@ -78,7 +78,7 @@ func (s *subject) accept(t *testing.T, memo string, tags map[string]string) {
 // keep stores an artifact of name → content, in an order that is not theirs.
 func (s *subject) keep(t *testing.T, id artifact.ID, files map[string]string) error {
 	t.Helper()
-	return s.Keep(t.Context(), uid, id, func(sink artifact.Sink) error {
+	staged, err := s.Stage(t.Context(), uid, id, func(sink artifact.Sink) error {
 		for name, text := range files {
 			e := bundle.Entry{Name: name, Size: int64(len(text)), Executable: strings.HasPrefix(text, "#!")}
 			if target, ok := strings.CutPrefix(text, "-> "); ok {
@@ -90,6 +90,11 @@ func (s *subject) keep(t *testing.T, id artifact.ID, files map[string]string) er
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	defer staged.Discard()
+	return staged.Keep()
 }
 
 func (s *subject) amend(t *testing.T) {

@@ -36,30 +36,52 @@ func (h held) has(name string) bool {
 	return isKept || counts
 }
 
-// Keep implements [artifact.Mirrors].
-func (s *Store) Keep(ctx context.Context, uid string, id artifact.ID, fill func(artifact.Sink) error) error {
+// Stage implements [artifact.Mirrors].
+func (s *Store) Stage(ctx context.Context, uid string, id artifact.ID, fill func(artifact.Sink) error) (artifact.Staged, error) {
 	if err := s.unpacking.Acquire(ctx, 1); err != nil {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	defer s.unpacking.Release(1)
-	home, err := s.makeHome(uid)
+	staged := &staged{store: s, uid: uid, id: id}
+	if err := staged.fill(fill); err != nil {
+		staged.Discard()
+		return nil, err
+	}
+	return staged, nil
+}
+
+// staged is an artifact in a temporary file. It stays readable if the file is swept meanwhile.
+type staged struct {
+	store   *Store
+	uid     string
+	id      artifact.ID
+	spool   *spool // nil: there is none
+	listing *artifact.Listing
+}
+
+func (a *staged) fill(fill func(artifact.Sink) error) error {
+	home, err := a.store.makeHome(a.uid)
 	if err != nil {
 		return err
 	}
-	spool, err := newSpool(home, s.params.Limits)
-	if err != nil {
+	if a.spool, err = newSpool(home, a.store.params.Limits); err != nil {
 		return fmt.Errorf("unpack artifact: %w", err)
 	}
-	defer spool.close()
-	if err := fill(spool); err != nil {
+	if err := fill(a.spool); err != nil {
 		return err
 	}
-	listing, err := spool.finish()
+	a.listing, err = a.spool.finish()
+	return err
+}
+
+// Keep implements [artifact.Staged].
+func (a *staged) Keep() error {
+	s := a.store
+	home, err := s.makeHome(a.uid)
 	if err != nil {
 		return err
 	}
-	h, isKnown := s.get(uid)
-	f, err := s.write(home, nameOf(id), !isKnown, func(w io.Writer) error { return writeArtifact(w, listing, spool.open) })
+	h, isKnown := s.get(a.uid)
+	f, err := s.write(home, nameOf(a.id), !isKnown, func(w io.Writer) error { return writeArtifact(w, a.listing, a.spool.open) })
 	if err != nil {
 		return err
 	}
@@ -68,8 +90,16 @@ func (s *Store) Keep(ctx context.Context, uid string, id artifact.ID, fill func(
 		h.kept = map[string]mirror.File{}
 	}
 	h.kept[f.Name] = f
-	s.set(uid, h)
+	s.set(a.uid, h)
 	return nil
+}
+
+// Discard implements [artifact.Staged].
+func (a *staged) Discard() {
+	if a.spool != nil {
+		a.spool.close()
+	}
+	a.store.unpacking.Release(1)
 }
 
 // makeHome makes the folder of a mirror.

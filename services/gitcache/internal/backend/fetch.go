@@ -127,12 +127,19 @@ func (b *Backend) Pin(_ context.Context, p mirror.FetchParams, _ []string) (mirr
 	return p.Have, nil
 }
 
-// Fill implements [mirror.Upstream]. Check refuses partial clones where there is nothing to fill.
+// Fill implements [mirror.Upstream]. Check refuses partial clones where there is nothing to fill. It
+// writes the mirror all the time: git adds packs to the repository that a fetch changes.
 func (b *Backend) Fill(ctx context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {
 	if !b.tools.IsFull() {
 		return mirror.Content{}, errPartial
 	}
-	return uploadpack.Fetch(ctx, p, func(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) { return b.fill(ctx, p, ids) })
+	filled, err := p.Write(ctx, func(p mirror.FetchParams) (mirror.Content, error) {
+		return uploadpack.Fetch(ctx, p, func(ctx context.Context, p mirror.FetchParams) (mirror.Content, error) { return b.fill(ctx, p, ids) })
+	})
+	if err != nil {
+		return mirror.Content{}, err
+	}
+	return filled.Have, nil
 }
 
 func (b *Backend) fill(ctx context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {

@@ -307,6 +307,9 @@ func (u *Upstream) explain(ctx context.Context, err error, p mirror.FetchParams)
 	if ctx.Err() != nil {
 		return fmt.Errorf("fetch: %w", context.Cause(ctx))
 	}
+	if errors.Is(err, mirror.ErrNotReady) { // the mirror went while an archive was on its way
+		return err
+	}
 	if bad, ok := errors.AsType[*mirror.ArtifactError](err); ok {
 		return bad
 	}

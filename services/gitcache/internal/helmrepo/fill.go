@@ -38,24 +38,9 @@ func (u *Upstream) fill(ctx context.Context, p mirror.FetchParams, ids []string)
 	if err != nil {
 		return mirror.Content{}, fmt.Errorf("read memo: %w", err)
 	}
-	if known.Notes == nil {
-		known.Notes = notes{}
-	}
 	f := &filling{upstream: u, params: p, client: client, notes: known.Notes}
-	failed := f.getAll(ctx, wanted, listReleases(client.base, known.index))
-	if f.kept == 0 {
-		return p.Have, failed
-	}
-	// What has arrived counts, whatever became of the others.
-	write := known.write
-	if !f.hasNoted {
-		write = nil
-	}
-	filled, err := u.params.Mirrors.Amend(p, p.Have, write)
-	if failed != nil {
-		return mirror.Content{}, failed
-	}
-	return filled, err
+	err = f.getAll(ctx, wanted, listReleases(client.base, known.index))
+	return f.params.Have, err // what has arrived counts, whatever became of the others
 }
 
 // absent returns the digests of the artifacts that the mirror lacks.
@@ -79,11 +64,9 @@ func (u *Upstream) absent(p mirror.FetchParams, ids []string) ([]string, error) 
 // filling fetches archives for one fill.
 type filling struct {
 	upstream *Upstream
-	params   mirror.FetchParams
+	params   mirror.FetchParams // with what the mirror holds now
 	client   *client
-	notes    notes
-	kept     int
-	hasNoted bool // notes has something new
+	notes    notes // as they were when the fill began
 }
 
 // getAll fetches the archives with those ids, one after the other, until one fails.
@@ -108,12 +91,12 @@ func (f *filling) getAll(ctx context.Context, ids []string, releases []release) 
 		if err := f.get(ctx, r); err != nil {
 			return err
 		}
-		f.kept++
 	}
 	return nil
 }
 
-// get fetches one archive, and keeps what is in it.
+// get fetches one archive, and makes the mirror hold what is in it. The mirror is free while the archive
+// arrives.
 func (f *filling) get(ctx context.Context, r release) error {
 	want := r.id
 	if !r.hasDigest {
@@ -127,7 +110,7 @@ func (f *filling) get(ctx context.Context, r release) error {
 	defer func() { _ = resp.Body.Close() }()
 	limits := f.upstream.params.Limits.WithDefaults()
 	got := ""
-	err = f.upstream.params.Mirrors.Keep(ctx, f.params.Definition.UID, artifact.ID{Digest: r.id}, func(sink artifact.Sink) (err error) {
+	staged, err := f.upstream.params.Mirrors.Stage(ctx, f.params.Definition.UID, artifact.ID{Digest: r.id}, func(sink artifact.Sink) (err error) {
 		got, err = artifact.Consume(f.client.count(resp.Body), want, limits.Bytes, func(body io.Reader) error {
 			return artifact.Unpack(ctx, body, artifact.Params{Chart: true, Limits: limits}, sink)
 		})
@@ -143,9 +126,34 @@ func (f *filling) get(ctx context.Context, r release) error {
 	if err != nil {
 		return artifact.Unusable(err)
 	}
-	if !r.hasDigest && want == "" {
-		f.notes[r.id] = got
-		f.hasNoted = true
+	defer staged.Discard()
+	f.params, err = f.params.Write(ctx, func(p mirror.FetchParams) (mirror.Content, error) {
+		if err := staged.Keep(); err != nil {
+			return p.Have, err
+		}
+		note, err := f.note(r, want, got)
+		if err != nil {
+			return p.Have, err
+		}
+		return f.upstream.params.Mirrors.Amend(p, p.Have, note)
+	})
+	return err
+}
+
+// note returns what writes the memo with the digest that an archive had the first time; nil where there
+// is nothing to note. It is called when the mirror may be written: a fetch may have left another memo
+// meanwhile.
+func (f *filling) note(r release, want, got string) (func(io.Writer) error, error) {
+	if r.hasDigest || want != "" {
+		return nil, nil
 	}
-	return nil
+	known, err := f.upstream.recallAll(f.params.Definition.UID)
+	if err != nil {
+		return nil, fmt.Errorf("read memo: %w", err)
+	}
+	if known.Notes == nil {
+		known.Notes = notes{}
+	}
+	known.Notes[r.id] = got
+	return known.write, nil
 }

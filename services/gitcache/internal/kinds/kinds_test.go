@@ -49,9 +49,14 @@ func (r *registry) Fill(ctx context.Context, p mirror.FetchParams, ids []string)
 		if err != nil {
 			return mirror.Content{}, err
 		}
-		err = r.mirrors.Keep(ctx, p.Definition.UID, id, func(s artifact.Sink) error {
+		staged, err := r.mirrors.Stage(ctx, p.Definition.UID, id, func(s artifact.Sink) error {
 			return s.Add(bundle.Entry{Name: "a", Size: 1}, bytes.NewReader([]byte("x")))
 		})
+		if err != nil {
+			return mirror.Content{}, err
+		}
+		err = staged.Keep()
+		staged.Discard()
 		if err != nil {
 			return mirror.Content{}, err
 		}

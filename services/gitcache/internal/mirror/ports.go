@@ -31,6 +31,29 @@ type FetchParams struct {
 	// every ref delivers what it leads to. It is for Git: what refs of a Helm or OCI repository deliver
 	// is decided by the Upstream, by Definition.Verification, because it has to ask for signatures.
 	Admit func(ctx context.Context, fetched content.Reader, c Content) (Content, error)
+	// Enter is for Fill alone. It blocks until the caller may write the mirror, and returns what the
+	// mirror holds then, which may be later than Have. The caller calls leave, once, with what the
+	// mirror holds in the end. Until then nobody else writes it. Nil: the caller may write the mirror all
+	// the time, and Have is what it holds.
+	Enter func(ctx context.Context) (have Content, leave func(Content), err error)
+}
+
+// Write runs write between Enter and leave, with Have as it is then. It returns the params with what the
+// mirror holds after that, which is what write returned if that succeeded.
+func (p FetchParams) Write(ctx context.Context, write func(p FetchParams) (Content, error)) (FetchParams, error) {
+	leave := func(Content) {}
+	if p.Enter != nil {
+		var err error
+		if p.Have, leave, err = p.Enter(ctx); err != nil {
+			return p, err
+		}
+	}
+	defer func() { leave(p.Have) }()
+	written, err := write(p)
+	if err == nil {
+		p.Have = written
+	}
+	return p, err
 }
 
 // Backend is one replica's machinery for mirrors: it talks to upstreams, and keeps and reads
@@ -44,8 +67,8 @@ type Backend interface {
 	content.Opener
 }
 
-// Upstream talks to upstreams. Its methods may be called concurrently, Fetch and Fill for different
-// repositories only.
+// Upstream talks to upstreams. Its methods may be called concurrently, Fetch for different repositories
+// only, and Fill as it says.
 type Upstream interface {
 	// Check returns nil if a definition can be used. It asks nobody. The error is a *FieldError.
 	Check(def Definition) error
@@ -59,8 +82,13 @@ type Upstream interface {
 	Fetch(ctx context.Context, p FetchParams) (Content, error)
 	// Fill makes a partial mirror durably hold the blobs of those ids besides what it holds, which
 	// is p.Have. Of an artifact repository ids name artifacts (package artifact), and an artifact that
-	// cannot be delivered is an *ArtifactError. Admit is not called: no ref moves. On an error some may have arrived. Errors are
-	// those of Fetch. A back end whose Check refuses partial clones is never asked to fill one.
+	// cannot be delivered is an *ArtifactError. Admit is not called: no ref moves. On an error some may
+	// have arrived. Errors are those of Fetch. A back end whose Check refuses partial clones is never
+	// asked to fill one.
+	//
+	// Fill may run beside a Fetch, a Pin or any other write of the same mirror, but not beside another
+	// Fill of it. It writes the mirror only between p.Enter and leave, and may enter more than once: a
+	// slow download of an artifact must not keep polls waiting.
 	Fill(ctx context.Context, p FetchParams, ids []string) (Content, error)
 }
 

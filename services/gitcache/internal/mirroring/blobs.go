@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -33,6 +35,7 @@ type blobFetcher struct {
 	tasks    *ownerTasks
 	inbox    *inbox
 	follower *follower
+	fills    *semaphore.Weighted         // of one: two fills would download the same
 	failure  atomic.Pointer[fillFailure] // the last one; nil: there is none
 }
 
@@ -101,35 +104,57 @@ func (b *blobFetcher) fill(ctx context.Context, ids []string) error {
 	return b.ask(ctx, func(ctx context.Context, task mirror.OwnerTask) error { return b.fillMirror(ctx, task, ids) })
 }
 
+// fillMirror excludes other fills of the repository, and writers of the mirror only where the back end
+// enters it.
 func (b *blobFetcher) fillMirror(ctx context.Context, task mirror.OwnerTask, ids []string) error {
-	unlock, err := b.local.lock(ctx)
+	if err := b.fills.Acquire(ctx, 1); err != nil {
+		return context.Cause(ctx)
+	}
+	defer b.fills.Release(1)
+	have, err := b.filled()
 	if err != nil {
 		return err
-	}
-	defer unlock()
-	have := b.status.holding.read().content
-	if !have.Exists() {
-		return &mirror.NotReadyError{Repository: b.status.name, Problem: b.status.fetching.read().problem}
 	}
 	if !have.Partial {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.shared.Settings.CloneTimeout)
 	defer cancel()
-	filled, err := b.shared.Backend.Fill(ctx, mirror.FetchParams{
+	_, err = b.shared.Backend.Fill(ctx, mirror.FetchParams{
 		Definition: task.Definition, Have: have, Epoch: b.status.epoch(), Guard: task.Guard,
-		Received: b.shared.metrics.receiver(ctx, false),
+		Received: b.shared.metrics.receiver(ctx, false), Enter: b.enter,
 	}, ids)
+	return err
+}
+
+// filled returns what the mirror holds. The error is a *mirror.NotReadyError if there is none.
+func (b *blobFetcher) filled() (mirror.Content, error) {
+	have := b.status.holding.read().content
+	if !have.Exists() {
+		return have, &mirror.NotReadyError{Repository: b.status.name, Problem: b.status.fetching.read().problem}
+	}
+	return have, nil
+}
+
+// enter is that of [mirror.FetchParams]. What was added is shown before the next writer begins.
+func (b *blobFetcher) enter(ctx context.Context) (have mirror.Content, leave func(mirror.Content), err error) {
+	unlock, err := b.local.lock(ctx)
 	if err != nil {
-		return err
+		return mirror.Content{}, nil, err
 	}
-	if filled.Filled() != have.Filled() {
-		b.status.holding.amend(func(c *mirror.Content) {
-			c.FilledAt, c.DiskBytes, c.Packs = filled.FilledAt, filled.DiskBytes, filled.Packs
-		})
-		b.inbox.announce()
+	if have, err = b.filled(); err != nil {
+		unlock()
+		return mirror.Content{}, nil, err
 	}
-	return nil
+	return have, func(filled mirror.Content) {
+		defer unlock()
+		if filled.Filled() != have.Filled() {
+			b.status.holding.amend(func(c *mirror.Content) {
+				c.FilledAt, c.DiskBytes, c.Packs = filled.FilledAt, filled.DiskBytes, filled.Packs
+			})
+			b.inbox.announce()
+		}
+	}, nil
 }
 
 // pin makes this replica's mirror know what refs lead to, as [Repository.Pin] says.
@@ -160,9 +185,9 @@ func (b *blobFetcher) pinMirror(ctx context.Context, task mirror.OwnerTask, name
 		return err
 	}
 	defer unlock()
-	have := b.status.holding.read().content
-	if !have.Exists() {
-		return &mirror.NotReadyError{Repository: b.status.name, Problem: b.status.fetching.read().problem}
+	have, err := b.filled()
+	if err != nil {
+		return err
 	}
 	names = have.Unpinned(names)
 	if len(names) == 0 { // another call was faster, or the refs are gone

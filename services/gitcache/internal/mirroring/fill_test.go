@@ -23,18 +23,30 @@ type filler struct {
 	asked  []int    // how many blobs each request was for
 	looked []string // names of refs that were looked up
 	err    error
+	takes  time.Duration // a download
 }
 
-func (f *filler) Fill(_ context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {
+func (f *filler) Fill(ctx context.Context, p mirror.FetchParams, ids []string) (mirror.Content, error) {
 	if err := p.Guard(); err != nil {
 		return mirror.Content{}, err
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	takes := f.takes
 	f.asked = append(f.asked, len(ids))
-	c := p.Have
-	c.FilledAt = time.Now()
-	return c, f.err
+	f.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return mirror.Content{}, context.Cause(ctx)
+	case <-time.After(takes):
+	}
+	p, err := p.Write(ctx, func(p mirror.FetchParams) (mirror.Content, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		c := p.Have
+		c.FilledAt = time.Now()
+		return c, f.err
+	})
+	return p.Have, err
 }
 
 // Pin makes every name lead to "pinned".
@@ -119,5 +131,47 @@ func TestBlobsAreFetchedByTheOwner(t *testing.T) {
 			t.Errorf("got %v a minute later, want nil", err)
 		}
 		stopA()
+	})
+}
+
+// TestDownloadsHoldUpNoPolls has a download take longer than many polls: the polls are made meanwhile,
+// what they find is there in the end beside what was downloaded, and a second call for the same waits
+// instead of downloading again beside it.
+func TestDownloadsHoldUpNoPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, f := newWorld(), &filler{takes: 8 * time.Minute}
+		w.filler = f
+		w.upstream.set(map[string]string{"refs/heads/main": "c1"}, nil)
+		def := definition("demo")
+		def.PartialClone = true
+		set, stop := w.replica(t, "a", nil, def)
+		defer stop()
+		time.Sleep(time.Minute)
+		demo := get(t, set, "demo")
+		done := make(chan error, 2)
+		for range 2 {
+			go func() { done <- demo.FetchBlobs(t.Context(), []string{"b1"}) }()
+		}
+		time.Sleep(time.Minute)
+		polls := w.upstream.count()
+		w.upstream.set(map[string]string{"refs/heads/main": "c2"}, nil)
+		time.Sleep(6 * time.Minute)
+		if n := w.upstream.count() - polls; n < 4 {
+			t.Errorf("got %d polls in six minutes of a download, want about six", n)
+		}
+		if c, err := demo.Mirrored(); err != nil || !c.FilledAt.IsZero() || len(f.requests()) != 1 {
+			t.Errorf("got filled at %s (%v) after %v requests, want one under way", c.FilledAt, err, f.requests())
+		}
+		time.Sleep(3 * time.Minute)
+		c, err := demo.Mirrored()
+		if ref, _ := c.Refs.Get("refs/heads/main"); err != nil || c.FilledAt.IsZero() || ref.Object != "c2" {
+			t.Errorf("got %+v (%v), want what was polled and what was downloaded", c, err)
+		}
+		time.Sleep(10 * time.Minute)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
 	})
 }

@@ -17,8 +17,8 @@ import (
 var errNotOwned = errors.New("another replica owns the repository now")
 
 // localMirror is the mirror of a repository on this replica's disk. Its files have one writer at a
-// time: a fetch, a copy, a compaction's last step or an eviction. What they leave of refs is in the
-// holding before the next writer begins.
+// time: a fetch, the steps of a fill that write, a copy, a compaction's last step or an eviction. What
+// they leave of refs is in the holding before the next writer begins.
 type localMirror struct {
 	shared *shared
 	status *status

@@ -47,6 +47,7 @@ func newRepository(def mirror.Definition, s *shared) *Repository {
 		verifying: &verification{shared: s, status: of, local: local},
 		blobs: &blobFetcher{
 			shared: s, status: of, owners: owners, local: local, tasks: tasks, inbox: inbox, follower: follower,
+			fills: semaphore.NewWeighted(1),
 		},
 		candidate: &candidate{
 			shared: s, status: of, owners: owners, copier: copier, tasks: tasks, wake: wake.NewSignal(),

@@ -71,6 +71,9 @@ func (u *Upstream) converse(
 	if gone := p.Guard(); gone != nil {
 		return mirror.Content{}, gone
 	}
+	if errors.Is(err, mirror.ErrNotReady) { // the mirror went while an artifact was on its way
+		return mirror.Content{}, err
+	}
 	if ctx.Err() != nil {
 		return mirror.Content{}, fmt.Errorf("fetch from registry: %w", context.Cause(ctx))
 	}

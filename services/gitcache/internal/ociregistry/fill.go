@@ -58,7 +58,8 @@ func (u *Upstream) Fill(ctx context.Context, p mirror.FetchParams, ids []string)
 	}
 	return u.converse(ctx, p, func(t *conversation) (mirror.Content, error) {
 		for _, id := range absent {
-			err := t.download(ctx, id)
+			kept, err := t.download(ctx, p, id)
+			p = kept
 			if bad, ok := errors.AsType[*mirror.ArtifactError](err); ok {
 				u.refused.Add(refusal{p.Definition.UID, id.String()}, verdict{err: bad, until: u.params.Now().Add(refusedFor)})
 				failed = bad
@@ -68,24 +69,39 @@ func (u *Upstream) Fill(ctx context.Context, p mirror.FetchParams, ids []string)
 				return mirror.Content{}, err
 			}
 		}
-		c, err := u.params.Mirrors.Amend(p, p.Have, nil)
-		return c, errors.Join(failed, err)
+		return p.Have, failed
 	})
 }
 
-// download keeps one artifact.
-func (t *conversation) download(ctx context.Context, id artifact.ID) error {
+// download makes the mirror hold one artifact, and returns the params with what it holds then. The
+// mirror is free while the artifact arrives.
+func (t *conversation) download(ctx context.Context, p mirror.FetchParams, id artifact.ID) (mirror.FetchParams, error) {
+	staged, err := t.stage(ctx, id)
+	if err != nil {
+		return p, artifact.Unusable(err)
+	}
+	defer staged.Discard()
+	return p.Write(ctx, func(p mirror.FetchParams) (mirror.Content, error) {
+		if err := staged.Keep(); err != nil {
+			return p.Have, err
+		}
+		return t.upstream.params.Mirrors.Amend(p, p.Have, nil)
+	})
+}
+
+// stage downloads and unpacks one artifact.
+func (t *conversation) stage(ctx context.Context, id artifact.ID) (artifact.Staged, error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	m, err := t.manifest(ctx, id.Digest)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	layers, err := pick(m, id.Layer)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = t.upstream.params.Mirrors.Keep(ctx, t.params.Definition.UID, id, func(sink artifact.Sink) error {
+	return t.upstream.params.Mirrors.Stage(ctx, t.params.Definition.UID, id, func(sink artifact.Sink) error {
 		for _, layer := range layers {
 			if err := t.take(ctx, layer, sink); err != nil {
 				return err
@@ -93,7 +109,6 @@ func (t *conversation) download(ctx context.Context, id artifact.ID) error {
 		}
 		return nil
 	})
-	return artifact.Unusable(err)
 }
 
 // take downloads a layer, which has the digest that the manifest says.

@@ -101,7 +101,7 @@ type Params struct {
 }
 
 // Upstream implements [mirror.Upstream] and [mirror.Pinner] for OCI repositories. It may be used
-// concurrently, for different repositories only.
+// concurrently, as these say.
 type Upstream struct {
 	params  Params
 	tokens  *tokens
