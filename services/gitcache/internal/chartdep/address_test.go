@@ -4,6 +4,7 @@
 package chartdep_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/leatdev/leat/internal/upstream"
@@ -58,5 +59,9 @@ func TestSecPlaces(t *testing.T) {
 	}
 	if (chartdep.Need{Name: "api", Repository: "@shared"}).Places("shared", oci) {
 		t.Error("got another chart than the repository's taken for it")
+	}
+	err := chartdep.Need{Name: "web", Repository: "https://u:hunter2@charts.example.com"}.Unavailable("It is not there.")
+	if strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "charts.example.com") {
+		t.Errorf("got %v, want the password masked", err)
 	}
 }

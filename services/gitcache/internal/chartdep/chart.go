@@ -31,6 +31,7 @@ const (
 	maxExpanded = 1 << 20 // bytes of a file with its aliases written out
 	maxNested   = 100     // lists and maps in one another
 	maxVersion  = 128
+	maxURL      = 2048
 	versionOne  = "v1" // the API version of charts that may have requirementsFile
 )
 
@@ -219,6 +220,8 @@ func (c Chart) wanted(at string, i int) (Wanted, error) {
 	switch {
 	case !nameForm.MatchString(d.Name):
 		return w, c.unsupported(at, "The name of dependency %d is not a chart's: letters, digits, '.', '_' and '-', at most 250.", i+1)
+	case len(d.Repository) > maxURL:
+		return w, c.unsupported(at, "The repository of the dependency %s is longer than %d bytes.", d.Name, maxURL)
 	case d.Repository == "":
 		return w, c.unsupported(at, "The dependency %s has no repository, and the folder charts/%s is not there. Commit the folder, or name a repository.",
 			d.Name, d.Name)

@@ -19,6 +19,7 @@ package chartdep
 
 import (
 	"fmt"
+	"net/url"
 
 	"github.com/leatdev/leat/internal/upstream"
 )
@@ -91,10 +92,18 @@ func (e *FetchError) Unwrap() error { return e.Err }
 
 // Unavailable returns an *UnavailableError about the need.
 func (n Need) Unavailable(format string, args ...any) error {
-	return &UnavailableError{File: n.File, Name: n.Name, Version: n.Version, URL: n.Repository, Said: fmt.Sprintf(format, args...)}
+	return &UnavailableError{File: n.File, Name: n.Name, Version: n.Version, URL: n.shownURL(), Said: fmt.Sprintf(format, args...)}
 }
 
 // Failed returns a *FetchError about the need.
 func (n Need) Failed(err error) error {
-	return &FetchError{File: n.File, Name: n.Name, Version: n.Version, URL: n.Repository, Err: err}
+	return &FetchError{File: n.File, Name: n.Name, Version: n.Version, URL: n.shownURL(), Err: err}
+}
+
+// shownURL is the dependency's repository for people; a password in it is masked.
+func (n Need) shownURL() string {
+	if u, err := url.Parse(n.Repository); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return n.Repository
 }

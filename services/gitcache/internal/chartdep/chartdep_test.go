@@ -148,6 +148,7 @@ func TestWhatCannotBePacked(t *testing.T) {
 		"no repository":   {declared: one(chartdep.Dependency{Name: "web", Version: "^1"}), file: "Chart.yaml", word: "charts/web"},
 		"a name upwards":  {declared: one(chartdep.Dependency{Name: "../web", Version: "^1", Repository: url}), file: "Chart.yaml", word: "name of dependency 1"},
 		"a hidden name":   {declared: one(chartdep.Dependency{Name: "_web", Version: "^1", Repository: url}), file: "Chart.yaml", word: "name of dependency 1"},
+		"a long URL":      {declared: one(chartdep.Dependency{Name: "web", Version: "^1", Repository: url + strings.Repeat("/x", 2000)}), file: "Chart.yaml", word: "2048 bytes"},
 		"too many":        {declared: many, file: "Chart.yaml", word: "65 dependencies"},
 		"a range of text": {declared: one(chartdep.Dependency{Name: "web", Version: "latest", Repository: url}), hashed: one(chartdep.Dependency{Name: "web", Version: "latest", Repository: url}), pinned: one(chartdep.Dependency{Name: "web", Version: "1.0.0", Repository: url}), file: "Chart.lock", word: "does not accept"},
 	} {

@@ -79,14 +79,17 @@ func (b *Builder) attempt(ctx context.Context, from Folder, key buildKey, state 
 }
 
 // rememberOutline remembers the digest of a selection. Where charts were completed, the outline leads
-// to what they depend on, and that, as it was, to the digest.
+// to what they depend on, and that, as it was, to the digest. A list that is too long is not remembered:
+// the next resolve makes it again.
 func (b *Builder) rememberOutline(ctx context.Context, outline treeKey, s Snapshot, c *completer) {
 	d := c.dependencies()
 	if d.isEmpty() {
 		b.remember(ctx, outline, s)
 		return
 	}
-	b.dependencies.Add(outline, d)
+	if d.weight() <= rememberWeight {
+		b.dependencies.Add(outline, d)
+	}
 	b.remember(ctx, completed(outline, c.trees, c.state.found, d), s)
 }
 

@@ -29,6 +29,9 @@ const (
 	// in the same repository may have dependencies there, too.
 	maxPacked      = 256
 	maxPackedDepth = 5
+	// maxChartTexts bounds the bytes of the files that are read to find out what charts lack. Reading
+	// YAML takes a second for some ten megabytes.
+	maxChartTexts = 16 << 20
 	// findAtOnce is how many dependencies one build looks for at the same time.
 	findAtOnce = 8
 
@@ -62,6 +65,18 @@ type wantedArtifact struct {
 type dependencies struct {
 	folders []string        // of the repository that is bundled; rising
 	needs   []chartdep.Need // each once, with a file that names it
+}
+
+// weight returns about how many bytes the dependencies take in memory.
+func (d dependencies) weight() int {
+	sum := 0
+	for _, folder := range d.folders {
+		sum += len(folder)
+	}
+	for _, n := range d.needs {
+		sum += len(n.File) + len(n.Name) + len(n.Version) + len(n.Repository) // the rest is shared
+	}
+	return sum
 }
 
 func (d dependencies) isEmpty() bool { return len(d.folders) == 0 && len(d.needs) == 0 }
@@ -148,11 +163,12 @@ type completer struct {
 	folder  Folder
 	state   *chartState
 
-	added  []leaf
-	packed int
-	trees  map[string]string               // of folders of the repository that is bundled
-	needs  map[chartdep.Need]chartdep.Need // by key, with the first file that names it
-	absent absentError
+	added     []leaf
+	packed    int
+	textBytes int                             // of files that were read
+	trees     map[string]string               // of folders of the repository that is bundled
+	needs     map[chartdep.Need]chartdep.Need // by key, with the first file that names it
+	absent    absentError
 }
 
 // chart is a chart whose dependencies are looked at.
@@ -337,6 +353,9 @@ func (c *completer) readLeaf(ctx context.Context, l leaf) ([]byte, error) {
 	text, _, err := readText(file)
 	if err != nil {
 		return nil, c.builder.blame(l.place, fmt.Errorf("read %q: %w", l.path, err))
+	}
+	if c.textBytes += len(text); c.textBytes > maxChartTexts {
+		return nil, &chartdep.UnsupportedError{File: l.path, Said: "It comes after too many charts with long files. Select fewer charts, or shorten Chart.yaml."}
 	}
 	return text, nil
 }

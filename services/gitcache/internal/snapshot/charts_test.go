@@ -475,6 +475,10 @@ func TestSecDependenciesOfCommitters(t *testing.T) {
 		}
 		maps.Copy(wide, at(fmt.Sprintf("wide/%d/", i), chartOf(t, fmt.Sprint("w", i), "1.0.0", all...)))
 	}
+	long := commit{}
+	for i := range 70 {
+		maps.Copy(long, at(fmt.Sprintf("long/%02d/", i), map[string]string{"Chart.yaml": "name: x\n#" + strings.Repeat("x", 250<<10)}))
+	}
 	charted := commit{}
 	for i := range 1001 {
 		maps.Copy(charted, at(fmt.Sprintf("many/%04d/", i), map[string]string{"Chart.yaml": "{name: x}"}))
@@ -482,24 +486,29 @@ func TestSecDependenciesOfCommitters(t *testing.T) {
 	aliased := chartOf(t, "aliased", "1.0.0")
 	aliased["Chart.yaml"] = `{apiVersion: v2, name: aliased, version: 1.0.0, dependencies: [{name: lib, version: "*", repository: "file://../lib", alias: "../../../x"}]}`
 	delete(aliased, "Chart.lock")
-	s := newShelf(join(deep, wide, charted,
-		at("etc/", chartOf(t, "etc", "1.0.0", local("x", "../../../etc"))), at("abs/", chartOf(t, "abs", "1.0.0", local("x", "/etc"))),
-		at("self/", chartOf(t, "self", "1.0.0", local("self", "."))), at("up/in/", chartOf(t, "in", "1.0.0", local("up", ".."))), at("up/", chartOf(t, "up", "1.0.0")),
-		at("ring/a/", chartOf(t, "a", "1.0.0", local("b", "../b"))), at("ring/b/", chartOf(t, "b", "1.0.0", local("a", "../a"))),
-		at("lib/", chartOf(t, "lib", "1.0.0")), at("aliased/", aliased),
-		at("version/", chartOf(t, "version", "1.0.0", local("evil", "../evil"))), at("evil/", map[string]string{"Chart.yaml": `{name: evil, version: "1.0.0/../../../x"}`}),
-		at("module/", chartOf(t, "module", "1.0.0", local("linked", "../linked"))), at("linked/", chartOf(t, "linked", "1.0.0")),
-		commit{"linked/sub": {kind: content.KindSubmodule, text: "c"}},
-	))
-	b := s.builder(t)
-	for path, word := range map[string]string{
-		"etc": "stays in the repository", "abs": "stays in the repository", "self": "of itself", "up/in": "of itself", "ring/a": "of itself",
-		"deep/0": "nested deeper than 5", "wide": "one too many", "many": "a chart too many", "version": "not one of Semantic Versioning", "module": "is a submodule",
+	for path, test := range map[string]struct {
+		files commit
+		word  string
+	}{
+		"etc":     {at("etc/", chartOf(t, "etc", "1.0.0", local("x", "../../../etc"))), "stays in the repository"},
+		"abs":     {at("abs/", chartOf(t, "abs", "1.0.0", local("x", "/etc"))), "stays in the repository"},
+		"self":    {at("self/", chartOf(t, "self", "1.0.0", local("self", "."))), "of itself"},
+		"up/in":   {join(at("up/in/", chartOf(t, "in", "1.0.0", local("up", ".."))), at("up/", chartOf(t, "up", "1.0.0"))), "of itself"},
+		"ring/a":  {join(at("ring/a/", chartOf(t, "a", "1.0.0", local("b", "../b"))), at("ring/b/", chartOf(t, "b", "1.0.0", local("a", "../a")))), "of itself"},
+		"deep/0":  {deep, "nested deeper than 5"},
+		"wide":    {wide, "one too many"},
+		"many":    {charted, "a chart too many"},
+		"long":    {long, "too many charts with long files"},
+		"version": {join(at("version/", chartOf(t, "version", "1.0.0", local("evil", "../evil"))), at("evil/", map[string]string{"Chart.yaml": `{name: evil, version: "1.0.0/../../../x"}`})), "not one of Semantic Versioning"},
+		"module": {join(at("module/", chartOf(t, "module", "1.0.0", local("linked", "../linked"))), at("linked/", chartOf(t, "linked", "1.0.0")),
+			commit{"linked/sub": {kind: content.KindSubmodule, text: "c"}}), "is a submodule"},
 	} {
-		if _, err := b.Resolve(t.Context(), charts(t, path)); err == nil || !strings.Contains(err.Error(), word) {
-			t.Errorf("%s: got %v, want it refused with %q", path, err, word)
+		if _, err := newShelf(test.files).builder(t).Resolve(t.Context(), charts(t, path)); err == nil || !strings.Contains(err.Error(), test.word) {
+			t.Errorf("%s: got %v, want it refused with %q", path, err, test.word)
 		}
 	}
+	s := newShelf(join(at("lib/", chartOf(t, "lib", "1.0.0")), at("aliased/", aliased)))
+	b := s.builder(t)
 	got, err := b.Resolve(t.Context(), charts(t, "aliased"))
 	if err != nil {
 		t.Fatal(err)

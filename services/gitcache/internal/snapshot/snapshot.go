@@ -183,8 +183,9 @@ const (
 	buildTimeout     = 5 * time.Minute
 	rememberOutlines = 100_000
 	rememberFaults   = 10_000
-	// rememberDependencies bounds the selections with charts; each has a few hundred bytes.
-	rememberDependencies = 10_000
+	// rememberDependencies bounds the selections with charts, and rememberWeight the bytes of each.
+	rememberDependencies = 4096
+	rememberWeight       = 16 << 10
 )
 
 // NewBuilder returns a Builder.
