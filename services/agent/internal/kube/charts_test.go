@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncrequest"
 	"github.com/leatdev/leat/internal/renderstep/renderstepwire"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/plan"
@@ -360,7 +361,8 @@ spec:
 	if got := at(read("nuts.created.test"), "metadata", "labels", k8s.ServiceLabel); got != s.name {
 		s.t.Errorf("under apply: got service %v, want %s", got, s.name)
 	}
-	s.spec.Policy.Deletion.Definitions = true
+	// A garbage collector learns of new kinds every 30 s, and deletion in the foreground waits for it.
+	s.spec.Policy.Deletion = syncpolicy.Deletion{Definitions: true, Propagation: syncpolicy.DeleteBackground}
 	s.applied(s.chart(map[string]map[string]string{"chart": files("new", "4")}, helm(renderstep.CRDsCreate)))
 	if now := read("nuts.created.test"); at(now, "metadata", "labels", k8s.ServiceLabel) != nil || at(now, "metadata", "uid") != at(nuts, "metadata", "uid") {
 		s.t.Errorf("back under create: got labels %v, want the same definition without the service's", at(now, "metadata", "labels"))
