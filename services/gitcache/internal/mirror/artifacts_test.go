@@ -85,10 +85,13 @@ func TestVersions(t *testing.T) {
 	registry := versions("1.4.0_b7", "latest")
 	long := strings.Repeat("x", 257)
 	git := mirror.Content{DefaultBranch: "refs/heads/main", Refs: mirror.NewRefs([]mirror.Ref{
-		{Name: "refs/heads/main", Commit: "m"}, {Name: "refs/heads/v1.0.0", Commit: "b"},
-		{Name: "refs/tags/v1.0.0", Commit: "t"}, {Name: "refs/tags/deploy/2", Commit: "d"},
+		{Name: "refs/heads/main", Commit: "m"},
+		{Name: "refs/heads/v1.0.0", Commit: "b"},
+		{Name: "refs/tags/v1.0.0", Commit: "t"},
+		{Name: "refs/tags/deploy/2", Commit: "d"},
 		{Name: "refs/tags/v2.0.0", Commit: "new", Held: "is not signed", GoodObject: "old", GoodCommit: "old"},
-		{Name: "refs/tags/" + long, Commit: "l"}, {Name: "refs/tags/\xff", Commit: "u"},
+		{Name: "refs/tags/" + long, Commit: "l"},
+		{Name: "refs/tags/\xff", Commit: "u"},
 	})}
 	web := mirror.ChartPrefix("web")
 	for _, test := range []struct {
