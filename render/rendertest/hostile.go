@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/leatdev/leat/internal/renderstep"
@@ -20,6 +21,8 @@ type Attack struct {
 	// Step renders Files.
 	Step  renderstep.Step
 	Files map[string]string
+	// Allocates reports that it asks for gigabytes in one piece.
+	Allocates bool
 }
 
 // Attacks returns attacks on every renderer. Each is small: what it costs is made while it is
@@ -30,6 +33,9 @@ func Attacks() []Attack {
 	all = append(all, kustomizeAttacks()...)
 	all = append(all, programAttacks()...)
 	all = append(all, wasmAttacks()...)
+	for i := range all {
+		all[i].Allocates = slices.Contains([]string{"helm: a list of a thousand million", "helm: a text of 2 GB", "wasm: a table that grows"}, all[i].Name)
+	}
 	return append(all, Attack{
 		Name: "plain: aliases of aliases", Step: renderstep.Step{Renderer: renderstep.Plain},
 		Files: map[string]string{"a.yaml": someMap + aliases()},

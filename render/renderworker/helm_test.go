@@ -88,7 +88,8 @@ func TestSecHostileChartsHoldUpNoOthers(t *testing.T) {
 
 // TestSecMemoryComesBack attacks a process, which stands for the agent, with every renderer's worst
 // content. Each attack ends as content that is refused, others are rendered after each, and at the
-// end the process has at most 20 MiB more than before.
+// end the process has at most 20 MiB more than before. No worker had more memory than it may use, not
+// even by one allocation.
 func TestSecMemoryComesBack(t *testing.T) {
 	t.Parallel()
 	needsLimits(t, newPool(t, renderworker.Config{}))
@@ -104,6 +105,7 @@ func TestSecMemoryComesBack(t *testing.T) {
 		Before, After   int
 		Untyped         map[string]string
 		Attacks, Failed int
+		Worker          int64
 	}
 	if err := json.Unmarshal(output, &report); err != nil {
 		t.Fatalf("%v: %s", err, output)
@@ -117,6 +119,11 @@ func TestSecMemoryComesBack(t *testing.T) {
 	if grown := report.After - report.Before; grown > 20<<20 {
 		t.Errorf("the process grew by %d MiB, from %d MiB", grown>>20, report.Before>>20)
 	}
+	// 256 MiB, one unit of Go's heap, and the program's own pages.
+	if most := int64(256+64+80) << 20; report.Worker > most || report.Worker == 0 {
+		t.Errorf("a worker had %d MiB, want at most %d", report.Worker>>20, most>>20)
+	}
+	t.Logf("a worker had %d MiB at most", report.Worker>>20)
 	t.Logf("%d attacks; %d KiB before, %d KiB after", report.Attacks, report.Before>>10, report.After>>10)
 }
 

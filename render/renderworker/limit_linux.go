@@ -18,6 +18,9 @@ const (
 	// expendable is the OOM score that makes the kernel end a worker before the agent when memory
 	// runs out.
 	expendable = "500"
+	// spareAddresses is how many bytes of addresses a worker may reserve beyond its memory: one unit
+	// of Go's heap. So it is also by how much one allocation can exceed the memory.
+	spareAddresses = 64 << 20
 )
 
 // limit makes the kernel hold this process to its bounds. The process cannot undo any of them.
@@ -29,7 +32,15 @@ func limit(b bounds) error {
 		limits[syscall.RLIMIT_CPU] = uint64(b.cpu / time.Second)
 	}
 	if b.memory > 0 && !raceDetector {
+		// Go reserves addresses before it uses them, and the kernel does not count a mapping in place of
+		// a reserved one against RLIMIT_DATA until it is there: a single allocation could have any
+		// size. Reserving is what RLIMIT_AS refuses.
+		reserved, err := addressSpace()
+		if err != nil {
+			return err
+		}
 		limits[syscall.RLIMIT_DATA] = uint64(b.memory)
+		limits[syscall.RLIMIT_AS] = uint64(reserved + b.memory + spareAddresses)
 	}
 	for resource, most := range limits {
 		if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
@@ -37,6 +48,19 @@ func limit(b bounds) error {
 		}
 	}
 	return nil
+}
+
+// addressSpace returns the bytes of all mappings of this process. Most of them are reserved only.
+func addressSpace() (int64, error) {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, fmt.Errorf("read own memory: %w", err)
+	}
+	var pages int64
+	if _, err := fmt.Sscan(string(text), &pages); err != nil {
+		return 0, fmt.Errorf("read own memory: %w", err)
+	}
+	return pages * int64(os.Getpagesize()), nil
 }
 
 // cpuTime returns the CPU time that this process has used, or 0 if it is unknown.

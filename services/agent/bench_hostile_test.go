@@ -57,13 +57,16 @@ func BenchmarkHostile(b *testing.B) {
 		<-time.After(workersRest)
 		before := memoryOf(b, agent.process.Process.Pid).anonymous
 
-		peaks := agent.watchMemory(b)
+		most := agent.watchMemory(b)
 		ended := make(chan struct{})
 		var rows []string
 		go func() {
 			defer close(ended)
 			for _, attack := range rendertest.Attacks() {
-				rows = append(rows, agent.suffer(b, attack))
+				_, _ = most.take()
+				row := agent.suffer(b, attack)
+				_, worker := most.take()
+				rows = append(rows, fmt.Sprintf("%s %.0f MiB |\n", row, mebibytes(worker)))
 			}
 		}()
 		for round, underAttack := quietRounds, true; underAttack; round++ {
@@ -74,11 +77,11 @@ func BenchmarkHostile(b *testing.B) {
 			default:
 			}
 		}
-		ownPeak, workersPeak := peaks()
+		ownPeak, workersPeak := most.stop()
 		<-time.After(workersRest)
 		after := memoryOf(b, agent.process.Process.Pid).anonymous
 
-		fmt.Fprintf(os.Stderr, "| attack | ends as | after |\n|---|---|---|\n%s", strings.Join(rows, ""))
+		fmt.Fprintf(os.Stderr, "| attack | ends as | after | most memory of workers |\n|---|---|---|---|\n%s", strings.Join(rows, ""))
 		b.ReportMetric(mebibytes(before), "MiB-before")
 		b.ReportMetric(mebibytes(ownPeak), "MiB-peak")
 		b.ReportMetric(mebibytes(after), "MiB-after")
@@ -150,7 +153,7 @@ func (l *leat) suffer(b *testing.B, attack rendertest.Attack) string {
 	}
 	problem := report.GetProblem()
 	message := strings.NewReplacer("\n", " ", "|", "\\|").Replace(problem.GetMessage())
-	return fmt.Sprintf("| %s | %s: %.120s | %.1f s |\n", attack.Name, problem.GetReason(), message, time.Since(began).Seconds())
+	return fmt.Sprintf("| %s | %s: %.120s | %.1f s |", attack.Name, problem.GetReason(), message, time.Since(began).Seconds())
 }
 
 // deployStep deploys a service with one render step.
@@ -178,35 +181,63 @@ func (l *leat) reported(service string, want func(*distributorv1.ServiceReport) 
 	}
 }
 
-// watchMemory samples the memory of the agent and of all its workers, until the returned function is
-// called, which returns the highest of each.
-func (l *leat) watchMemory(b *testing.B) (stop func() (own, workers int)) {
+// peaks are the most memory of an agent, and of all its workers together.
+type peaks struct {
+	done, ended chan struct{}
+
+	mu           sync.Mutex // guards what follows
+	own, workers int        // since the beginning
+	ownTaken     int        // since take was called
+	workersTaken int
+}
+
+// watchMemory samples the memory of the agent and of all its workers until stop is called.
+func (l *leat) watchMemory(b *testing.B) *peaks {
 	b.Helper()
-	done, ended := make(chan struct{}), make(chan struct{})
-	var own, workers int
+	p := &peaks{done: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
-		defer close(ended)
+		defer close(p.ended)
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			select {
-			case <-done:
+			case <-p.done:
 				return
 			case <-tick.C:
 			}
-			own = max(own, memoryOf(b, l.process.Process.Pid).anonymous)
 			sum := 0
 			for _, pid := range childrenOf(l.process.Process.Pid) {
 				sum += memoryOf(b, pid).anonymous
 			}
-			workers = max(workers, sum)
+			p.add(memoryOf(b, l.process.Process.Pid).anonymous, sum)
 		}
 	}()
-	return func() (int, int) {
-		close(done)
-		<-ended
-		return own, workers
-	}
+	return p
+}
+
+func (p *peaks) add(own, workers int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.own, p.workers = max(p.own, own), max(p.workers, workers)
+	p.ownTaken, p.workersTaken = max(p.ownTaken, own), max(p.workersTaken, workers)
+}
+
+// take returns the most since the last call.
+func (p *peaks) take() (own, workers int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own, workers = p.ownTaken, p.workersTaken
+	p.ownTaken, p.workersTaken = 0, 0
+	return own, workers
+}
+
+// stop ends the sampling, and returns the most of all.
+func (p *peaks) stop() (own, workers int) {
+	close(p.done)
+	<-p.ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.own, p.workers
 }
 
 // childrenOf returns the child processes of all threads of a process.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
@@ -34,6 +35,8 @@ type report struct {
 	Untyped map[string]string
 	// Attacks is how many there were, and Failed how many renders of others failed after one.
 	Attacks, Failed int
+	// Worker is the most memory that one worker had, in bytes, with the pages of its program.
+	Worker int64
 }
 
 func main() {
@@ -61,7 +64,25 @@ func suffer() report {
 		r.Failed += ordinary(others)
 	}
 	r.After = resident()
+	r.Worker = large()
 	return r
+}
+
+// large carries out the attacks that allocate gigabytes at once, with as much time as they take, and
+// returns the most memory that a worker had so far.
+func large() int64 {
+	pool := renderworker.NewPool(renderworker.Config{Memory: 256 * config.MiB, Timeout: time.Minute}, render.Limits{})
+	defer pool.Close()
+	for _, attack := range rendertest.Attacks() {
+		if attack.Allocates {
+			_, _ = pool.Render(context.Background(), render.Input{Files: rendertest.Files(attack.Files), Steps: []renderstep.Step{attack.Step}})
+		}
+	}
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &usage); err != nil {
+		return 0
+	}
+	return usage.Maxrss << 10
 }
 
 // ordinary renders an ordinary chart, and returns how many failed.
