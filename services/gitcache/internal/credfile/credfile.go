@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package credfile reads the credentials that a hub uses for whole hosts or groups of repositories,
-// from one file of URL prefixes.
+// and the mirrors of registries, from one file of URL prefixes.
 package credfile
 
 import (
@@ -42,10 +42,11 @@ type File struct {
 	missing bool              // the file could not be read the last time
 }
 
-// entry is one credential with what it is for.
+// entry is one credential with what it is for, and the mirrors of what is below its prefix.
 type entry struct {
-	prefix location
-	shared mirror.SharedCredential
+	prefix  location
+	shared  mirror.SharedCredential // without a credential: there are only mirrors
+	mirrors []location
 }
 
 // New returns a file that has not been read yet, and so holds nothing.
@@ -123,18 +124,41 @@ func (f *File) For(url string) (mirror.SharedCredential, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.entries { // the longest comes first
-		if e.prefix.holds(at) {
+		if e.prefix.holds(at) && !e.shared.IsZero() {
 			return e.shared, true
 		}
 	}
 	return mirror.SharedCredential{}, false
 }
 
+// Mirrors returns the URLs at which mirrors of a registry have the repository with that URL, in the
+// order of the longest prefix that has any.
+func (f *File) Mirrors(url string) []string {
+	at, err := parseLocation(url)
+	if err != nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.entries {
+		if len(e.mirrors) == 0 || !e.prefix.holds(at) {
+			continue
+		}
+		urls := make([]string, len(e.mirrors))
+		for i, m := range e.mirrors {
+			m.segments = slices.Concat(m.segments, at.segments[len(e.prefix.segments):])
+			urls[i] = m.String()
+		}
+		return urls
+	}
+	return nil
+}
+
 // parse reads all entries, or returns an error about the first bad one.
 func (f *File) parse(data []byte) ([]entry, error) {
 	var documents []document
 	if err := yaml.UnmarshalStrict(data, &documents); err != nil {
-		return nil, fmt.Errorf("not a list of urlPrefix and credential: %w", syntax(err))
+		return nil, fmt.Errorf("not a list of urlPrefix with credential or mirrors: %w", syntax(err))
 	}
 	entries := make([]entry, 0, len(documents))
 	for i, d := range documents {
@@ -156,6 +180,13 @@ func (f *File) entry(d document) (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("urlPrefix: %w", err)
 	}
+	mirrors, err := d.mirrorsOf(prefix)
+	if err != nil {
+		return entry{}, err
+	}
+	if len(mirrors) > 0 && d.Credential == (credential{}) && d.CAPEM == "" {
+		return entry{prefix: prefix, shared: mirror.SharedCredential{Prefix: prefix.String()}, mirrors: mirrors}, nil
+	}
 	credential, err := d.Credential.parse()
 	if err != nil {
 		return entry{}, err
@@ -168,5 +199,6 @@ func (f *File) entry(d document) (entry, error) {
 		}
 		return entry{}, err
 	}
-	return entry{prefix: prefix, shared: mirror.SharedCredential{Credential: credential, CAPEM: d.CAPEM, Prefix: prefix.String()}}, nil
+	shared := mirror.SharedCredential{Credential: credential, CAPEM: d.CAPEM, Prefix: prefix.String()}
+	return entry{prefix: prefix, shared: shared, mirrors: mirrors}, nil
 }

@@ -196,3 +196,45 @@ func TestReload(t *testing.T) {
 		}
 	})
 }
+
+// TestMirrors finds the mirrors of the longest prefix that has some, also where another prefix has the credential.
+func TestMirrors(t *testing.T) {
+	t.Parallel()
+	f, err := load(t, ""+
+		"- {urlPrefix: 'oci://docker.io', mirrors: ['oci://cache.example/hub', 'oci+http://other.example:5000']}\n"+
+		"- urlPrefix: oci://docker.io/team\n  "+token("team")+
+		"- {urlPrefix: 'oci://docker.io/team/own', mirrors: ['oci://own.example']}\n"+
+		"- urlPrefix: oci://cache.example\n  "+token("cache"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"oci://docker.io/team/web":     "oci://cache.example:443/hub/team/web oci+http://other.example:5000/team/web",
+		"oci://docker.io/team/own/web": "oci://own.example:443/web",
+		"oci+http://docker.io/x":       "",
+		"oci://docker.io.evil/x":       "",
+		"https://docker.io/x":          "",
+	} {
+		if got := strings.Join(f.Mirrors(url), " "); got != want {
+			t.Errorf("%s: got %q, want %q", url, got, want)
+		}
+	}
+	if shared, ok := f.For("oci://docker.io/team/own/web"); !ok || shared.Token != "team" {
+		t.Errorf("got %v, %v, want the credential of the shorter prefix", shared.Method, ok)
+	}
+	if _, ok := f.For("oci://docker.io/other"); ok {
+		t.Error("mirrors are no credential")
+	}
+	for _, text := range []string{
+		"- {urlPrefix: 'https://git.example', mirrors: ['oci://cache.example']}\n",
+		"- {urlPrefix: 'oci://docker.io', mirrors: ['https://cache.example']}\n",
+		"- {urlPrefix: 'oci://docker.io', mirrors: ['oci://docker.io/cache']}\n",
+		"- {urlPrefix: 'oci://docker.io', mirrors: ['oci://u:p@cache.example']}\n",
+		"- {urlPrefix: 'oci://docker.io', mirrors: [" + strings.Repeat("'oci://a.example',", 9) + "]}\n",
+		"- {urlPrefix: 'oci://docker.io'}\n",
+	} {
+		if _, err := load(t, text); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}

@@ -5,6 +5,7 @@ package credfile
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -17,6 +18,31 @@ type document struct {
 	URLPrefix  string     `json:"urlPrefix"`
 	Credential credential `json:"credential"`
 	CAPEM      string     `json:"caPem"`
+	Mirrors    []string   `json:"mirrors"`
+}
+
+// maxMirrors bounds the mirrors of one prefix: all of them may be asked before the registry itself.
+const maxMirrors = 8
+
+// mirrorsOf returns the places of the mirrors of a registry.
+func (d document) mirrorsOf(prefix location) ([]location, error) {
+	if len(d.Mirrors) > maxMirrors {
+		return nil, fmt.Errorf("mirrors: more than %d", maxMirrors)
+	}
+	mirrors := make([]location, 0, len(d.Mirrors))
+	for i, text := range d.Mirrors {
+		at, err := parseLocation(text)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("mirrors[%d]: %w", i, err)
+		case prefix.kind() != upstream.TypeOCI || at.kind() != upstream.TypeOCI:
+			return nil, errors.New("mirrors: they are for registries: begin the prefix and the mirrors with oci:// or oci+http://")
+		case prefix.holds(at):
+			return nil, fmt.Errorf("mirrors[%d]: it is below the prefix itself", i)
+		}
+		mirrors = append(mirrors, at)
+	}
+	return mirrors, nil
 }
 
 type credential struct {

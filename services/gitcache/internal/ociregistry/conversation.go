@@ -55,8 +55,24 @@ type conversation struct {
 	host       string
 }
 
-// converse runs a call, and turns its failure into what [mirror.Upstream] promises.
+// converse runs a call with the mirrors of the registry and, where none of them can serve it, with the
+// registry itself. Its failure becomes what [mirror.Upstream] promises.
 func (u *Upstream) converse(
+	ctx context.Context, p mirror.FetchParams, call func(*conversation) (mirror.Content, error),
+) (mirror.Content, error) {
+	for _, def := range u.params.Carriers.Mirrors(p.Definition) {
+		at := p
+		at.Definition = def
+		c, err := u.converseWith(ctx, at, call)
+		if err == nil || ctx.Err() != nil || p.Guard() != nil || errors.Is(err, mirror.ErrNotReady) {
+			return c, err
+		}
+	}
+	return u.converseWith(ctx, p, call)
+}
+
+// converseWith runs a call with the registry of the definition's URL.
+func (u *Upstream) converseWith(
 	ctx context.Context, p mirror.FetchParams, call func(*conversation) (mirror.Content, error),
 ) (mirror.Content, error) {
 	t, closeIdle, err := u.dial(p)
@@ -105,7 +121,7 @@ func (u *Upstream) dial(p mirror.FetchParams) (t *conversation, closeIdle func()
 	a := &authorizer{
 		identity: identity, carrier: carrier, refused: u.params.Carriers.Refused, base: at.Base, scope: "repository:" + at.Name + ":pull", login: login,
 		allowsPlain: def.Credential.AllowPlainHTTP, tokenHosts: def.TokenHosts.Names(), tokens: u.tokens,
-		owner: fmt.Sprintf("%s %d", def.UID, def.Version), now: u.params.Now,
+		owner: fmt.Sprintf("%s %d %s", def.UID, def.Version, at.Base.Host), now: u.params.Now,
 	}
 	if identity != nil {
 		a.tokenHosts = nil

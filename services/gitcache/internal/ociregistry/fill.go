@@ -56,13 +56,18 @@ func (u *Upstream) Fill(ctx context.Context, p mirror.FetchParams, ids []string)
 	if len(absent) == 0 {
 		return p.Have, failed
 	}
-	return u.converse(ctx, p, func(t *conversation) (mirror.Content, error) {
+	var rejected map[artifact.ID]*mirror.ArtifactError // by the registry that was asked last
+	c, err := u.converse(ctx, p, func(t *conversation) (mirror.Content, error) {
+		rejected = map[artifact.ID]*mirror.ArtifactError{}
+		failed := failed
 		for _, id := range absent {
+			if u.params.Mirrors.Has(p.Definition.UID, id) { // from a mirror of the registry that lacked another
+				continue
+			}
 			kept, err := t.download(ctx, p, id)
 			p = kept
 			if bad, ok := errors.AsType[*mirror.ArtifactError](err); ok {
-				u.refused.Add(refusal{p.Definition.UID, id.String()}, verdict{err: bad, until: u.params.Now().Add(refusedFor)})
-				failed = bad
+				rejected[id], failed = bad, bad
 				continue
 			}
 			if err != nil {
@@ -71,6 +76,10 @@ func (u *Upstream) Fill(ctx context.Context, p mirror.FetchParams, ids []string)
 		}
 		return p.Have, failed
 	})
+	for id, bad := range rejected {
+		u.refused.Add(refusal{p.Definition.UID, id.String()}, verdict{err: bad, until: u.params.Now().Add(refusedFor)})
+	}
+	return c, err
 }
 
 // download makes the mirror hold one artifact, and returns the params with what it holds then. The

@@ -227,3 +227,6 @@ func TestNoIdentity(t *testing.T) {
 		t.Error("it was fetched")
 	}
 }
+
+// Mirrors implements uploadpack.Credentials.
+func (prefixes) Mirrors(string) []string { return nil }

@@ -17,6 +17,8 @@
 //     [MaxLooked]. Where more are pinned, those that were pinned longest ago are looked at in turns.
 //   - Where signatures are required, those of a digest are fetched before it is first delivered, and ones
 //     that are missing again with polls, ever more seldom. The requests for one digest are bounded.
+//   - The mirrors of a registry are asked before it, in their order, with credentials of their own. What
+//     a mirror cannot serve is asked of the next.
 //   - Manifests and layers are what their digests say, from whatever host they come.
 //   - Every answer is bounded: tags, pages, manifests, layers, tokens.
 //   - A failure comes out as a *mirror.UpstreamError with a reason and a sentence that says what to do,
@@ -62,6 +64,9 @@ type Carriers interface {
 	Check(def mirror.Definition) error
 	// Enter is that of [mirror.Upstream].
 	Enter(ctx context.Context, def mirror.Definition) (leave func(), err error)
+	// Mirrors returns definitions of the same repository at the mirrors of its registry, the first to ask
+	// first.
+	Mirrors(def mirror.Definition) []mirror.Definition
 	// Effective returns the definition with the credential that its URL has, if it has none of its own.
 	Effective(def mirror.Definition) (mirror.Definition, error)
 	// Transport carries requests of a fetch. Without credential none is added.

@@ -64,10 +64,12 @@ type Config struct {
 	Root func(uid string) (url string, ok bool)
 }
 
-// Credentials are given by URL. For may be called concurrently.
+// Credentials are given by URL. Its methods may be called concurrently.
 type Credentials interface {
 	// For returns the credential for a repository's URL; false: there is none.
 	For(url string) (mirror.SharedCredential, bool)
+	// Mirrors returns the URLs at which mirrors of a registry have a repository, the first to ask first.
+	Mirrors(url string) []string
 }
 
 // Client holds conversations with upstreams. It may be used concurrently.

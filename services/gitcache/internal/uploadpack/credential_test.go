@@ -281,6 +281,9 @@ func (p prefixes) For(string) (mirror.SharedCredential, bool) {
 	return mirror.SharedCredential(p), true
 }
 
+// Mirrors implements uploadpack.Credentials.
+func (prefixes) Mirrors(string) []string { return nil }
+
 func sharing(c upstream.Credential) prefixes {
 	return prefixes{Credential: c, Prefix: "http://127.0.0.1"}
 }

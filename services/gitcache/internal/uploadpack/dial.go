@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/reason"
+	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
 )
 
@@ -63,6 +64,21 @@ func (c *Client) Transport(p mirror.FetchParams, credential bool) (http.RoundTri
 // has none of its own. The error is a *mirror.FieldError.
 func (c *Client) Effective(def mirror.Definition) (mirror.Definition, error) {
 	return c.withCredential(def)
+}
+
+// Mirrors returns definitions of the same repository at the mirrors of its registry, the first to ask
+// first. They have the credentials of their own URLs, and none of the given definition's.
+func (c *Client) Mirrors(def mirror.Definition) []mirror.Definition {
+	if c.config.Credentials == nil {
+		return nil
+	}
+	var mirrors []mirror.Definition
+	for _, url := range c.config.Credentials.Mirrors(def.URL) {
+		at := def
+		at.URL, at.Credential, at.CAPEM, at.TokenHosts = url, upstream.Credential{}, "", ""
+		mirrors = append(mirrors, at)
+	}
+	return mirrors
 }
 
 // LFS returns the URL of a repository's LFS server, and the headers that requests to that host have
