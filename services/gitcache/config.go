@@ -152,7 +152,7 @@ func (c *Config) bind(s *config.Set) {
 	s.Int(&c.HostSessions, "gitcache-host-sessions", hosts.Sessions, "conversations with one upstream host at once")
 	s.Int(&c.HostRequests, "gitcache-host-requests", hosts.Requests, "requests to one upstream host per second")
 	s.Int(&c.HostBurst, "gitcache-host-burst", hosts.Burst, "requests to one upstream host that may come at once after a rest")
-	s.String(&c.CredentialsFile, "gitcache-credentials-file", "", "YAML or JSON file with credentials by URL prefix; read again when it changes")
+	s.String(&c.CredentialsFile, "gitcache-credentials-file", "", "YAML or JSON file with credentials, and mirrors of registries, by URL prefix; read again when it changes")
 	s.Bool(&c.AllowLocalUpstreams, "gitcache-allow-local-upstreams", false,
 		"let URLs of submodules, redirects and LFS servers lead to loopback and link-local addresses; for tests and development only")
 	s.Bool(&c.RefusePrivateUpstreams, "gitcache-refuse-private-upstreams", false,
