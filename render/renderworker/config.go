@@ -18,7 +18,8 @@ import (
 
 // Config holds the settings of workers. A zero field means its default.
 type Config struct {
-	// Workers is how many renders run at once. Zero: 1.
+	// Workers is how many renders run at once. Zero: 2 if the container's memory is not limited, or
+	// to 1 GiB and more, so that content that takes all its time holds up fewer others; otherwise 1.
 	Workers int
 	// Memory is how many bytes one worker may use. Zero: half of the container's memory divided by
 	// Workers, but at least 192 MiB and at most 512 MiB.
@@ -28,16 +29,17 @@ type Config struct {
 }
 
 const (
-	defaultWorkers = 1
 	defaultTimeout = 30 * time.Second
 	leastTimeout   = time.Second
 	leastMemory    = 192 * config.MiB // with less, a worker does not start
 	mostMemory     = 512 * config.MiB
+	roomForTwo     = 1 << 30
 )
 
 // Bind binds the fields.
 func (c *Config) Bind(s *config.Set) {
-	s.Int(&c.Workers, "agent-render-workers", defaultWorkers, "number of services that are rendered at once, each in a process of its own; plain manifests need none")
+	s.Int(&c.Workers, "agent-render-workers", 0, "number of services that are rendered at once, each in a process of its own; "+
+		"0 means 2 if the container's memory is not limited, or to 1 GiB and more, otherwise 1; plain manifests need none")
 	s.Size(&c.Memory, "agent-render-memory", 0,
 		"memory of a process that renders; 0 means half of the container's, but 192 MiB to 512 MiB")
 	s.Duration(&c.Timeout, "agent-render-timeout", defaultTimeout, "maximum time to render one service")
@@ -47,7 +49,7 @@ func (c *Config) Bind(s *config.Set) {
 func (c *Config) Check() error {
 	var errs []error
 	if c.Workers < 0 {
-		errs = append(errs, fmt.Errorf("--agent-render-workers is %d, want at least 1", c.Workers))
+		errs = append(errs, fmt.Errorf("--agent-render-workers is %d, want at least 0", c.Workers))
 	}
 	if c.Memory != 0 && c.Memory < leastMemory {
 		errs = append(errs, fmt.Errorf("--agent-render-memory is %v, want 0 or at least %v", c.Memory, leastMemory))
@@ -60,7 +62,7 @@ func (c *Config) Check() error {
 
 func (c Config) withDefaults() Config {
 	if c.Workers <= 0 {
-		c.Workers = defaultWorkers
+		c.Workers = workersIn(Container())
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = defaultTimeout
@@ -69,6 +71,15 @@ func (c Config) withDefaults() Config {
 		c.Memory = memoryOf(Container(), c.Workers)
 	}
 	return c
+}
+
+// workersIn returns the default number of workers in a container that may use container bytes; zero:
+// as many as there are.
+func workersIn(container int64) int {
+	if container > 0 && container < roomForTwo {
+		return 1
+	}
+	return 2
 }
 
 // memoryOf returns the default memory of each of the workers in a container that may use container

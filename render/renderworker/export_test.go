@@ -45,8 +45,13 @@ const RaceDetector = raceDetector
 // Start makes the pool start another program as its workers.
 func (p *Pool) Start(program string) { p.program = func() (string, error) { return program, nil } }
 
-// MemoryIn returns the default memory of a worker where control groups are mounted at root.
-func MemoryIn(root string) config.Bytes { return memoryOf(containerAt(root), 1) }
+// DefaultsIn returns the default number of workers, and the memory of each, where control groups are
+// mounted at root.
+func DefaultsIn(root string) (workers int, memory config.Bytes) {
+	container := containerAt(root)
+	workers = workersIn(container)
+	return workers, memoryOf(container, workers)
+}
 
 // bare is the first argument of a process that is isolated as a worker is, but does something else.
 const bare = "bare-worker"

@@ -316,20 +316,23 @@ func TestSecNothingIsFetchedBehindTheCheck(t *testing.T) {
 // invalid settings.
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for container, want := range map[string]config.Bytes{
-		"max": 512 * config.MiB, "536870912": 256 * config.MiB, "209715200": 192 * config.MiB, "8589934592": 512 * config.MiB,
-		"9223372036854771712": 512 * config.MiB,
+	for container, want := range map[string]struct {
+		workers int
+		memory  config.Bytes
+	}{
+		"max": {2, 512 * config.MiB}, "536870912": {1, 256 * config.MiB}, "209715200": {1, 192 * config.MiB}, "1073741824": {2, 256 * config.MiB},
+		"8589934592": {2, 512 * config.MiB}, "9223372036854771712": {2, 512 * config.MiB},
 	} {
 		root := t.TempDir()
 		if err := os.WriteFile(filepath.Join(root, "memory.max"), []byte(container+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := renderworker.MemoryIn(root); got != want {
-			t.Errorf("%s: got %v, want %v", container, got, want)
+		if workers, memory := renderworker.DefaultsIn(root); workers != want.workers || memory != want.memory {
+			t.Errorf("%s: got %d workers of %v, want %d of %v", container, workers, memory, want.workers, want.memory)
 		}
 	}
-	if got := renderworker.MemoryIn(t.TempDir()); got != 512*config.MiB {
-		t.Errorf("without control groups: got %v, want 512MiB", got)
+	if workers, memory := renderworker.DefaultsIn(t.TempDir()); workers != 2 || memory != 512*config.MiB {
+		t.Errorf("without control groups: got %d workers of %v, want 2 of 512MiB", workers, memory)
 	}
 	bad := renderworker.Config{Workers: -1, Memory: 10 * config.MiB, Timeout: time.Millisecond}
 	for _, part := range []string{"agent-render-workers", "agent-render-memory", "agent-render-timeout"} {
