@@ -22,6 +22,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	"sigs.k8s.io/yaml"
 
 	"github.com/leatdev/leat/internal/localkube"
@@ -365,5 +366,48 @@ func TestPackedDependencies(t *testing.T) {
 	slices.Sort(names)
 	if want := []string{"back", "front"}; !slices.Equal(names, want) {
 		t.Errorf("got objects %q, want %q", names, want)
+	}
+}
+
+// TestPackedByTheHub compares what charts with archives make where the hub has unpacked these with what
+// Helm makes of the archives.
+func TestPackedByTheHub(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("testdata/charts/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for _, name := range names {
+		e, content := readExample(t, name)
+		unpacked := maps.Clone(content)
+		for file, data := range content {
+			if path.Dir(file) != "chart/charts" || path.Ext(file) != ".tgz" {
+				continue
+			}
+			inside, err := archive.LoadArchiveFiles(bytes.NewReader(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(unpacked, file)
+			for _, f := range inside {
+				unpacked[file+".unpacked/"+f.Name] = f.Data
+			}
+		}
+		if len(unpacked) <= len(content) || e.Error != "" || e.Differs != "" {
+			continue
+		}
+		compared++
+		got, gotErr := e.leat(t, render.NewFiles(unpacked))
+		want, wantErr := e.helm(t, write(t, content).dir)
+		if gotErr != nil || wantErr != nil {
+			t.Fatalf("%s: got %v; Helm says: %v", name, gotErr, wantErr)
+		}
+		if diff := gocmp.Diff(normal(t, want), normal(t, got)); diff != "" {
+			t.Errorf("%s: Helm's objects are -, Leat's are +:\n%s", name, diff)
+		}
+	}
+	if compared == 0 {
+		t.Error("no chart has archives")
 	}
 }

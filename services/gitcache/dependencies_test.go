@@ -17,6 +17,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/gittest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
@@ -249,6 +250,14 @@ func TestSecDependenciesFromRepositoriesThatAreNotListed(t *testing.T) {
 	stable.Withdraw(t, "web", "1.0.0")
 	r.refresh(t, "secret-charts")
 	wantMessage(t, r.tryResolve(t, shop), errorsv1.Reason_REASON_CHART_DEPENDENCY_UNAVAILABLE, "1.1.0")
+	def.Version, def.Charts = 2, []string{"api"}
+	r.put(t, def)
+	eventually(t, func(context.Context) error {
+		if err := r.tryResolve(t, shop); !strings.Contains(rpcerr.Message(err), "under charts") {
+			return fmt.Errorf("got %w, want the list of charts named", err)
+		}
+		return nil
+	})
 	demo.Version, demo.ChartRepositories = 3, nil
 	r.put(t, demo)
 	eventually(t, func(context.Context) error {

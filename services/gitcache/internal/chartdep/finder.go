@@ -220,7 +220,12 @@ func (s *search) unknown(err error) error {
 	if !ok {
 		return s.need.Failed(err)
 	}
-	name := s.repository.Definition().Name
+	def := s.repository.Definition()
+	name := def.Name
+	if len(ref.Close) == 0 && def.Charts != "" {
+		return s.need.Unavailable("The repository %q has no version of the chart %s, or does not mirror it: "+
+			"list the chart under charts of that repository, or correct the dependency's name.", name, s.need.Name)
+	}
 	if len(ref.Close) == 0 {
 		return s.need.Unavailable("The repository %q has no version of the chart %s. Publish it, or correct the dependency's name.", name, s.need.Name)
 	}
