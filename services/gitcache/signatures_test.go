@@ -14,25 +14,36 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/localkube"
 	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/redistest"
 	"github.com/leatdev/leat/internal/testkit/registrytest"
 	"github.com/leatdev/leat/internal/testkit/signtest"
-	"github.com/leatdev/leat/services/gitcache"
 )
 
-// wantDelivered wants what a source of a replica resolves to.
+// wantDelivered wants what a source of a replica resolves to, once the repository has an owner.
 func (r *replica) wantDelivered(t *testing.T, src *typev1.Source, want string) {
 	t.Helper()
-	resp, err := r.ResolveSnapshot(t.Context(), &gitcachev1.ResolveSnapshotRequest{Source: src})
-	if got := resp.GetSnapshot().GetCommit(); got != want {
-		t.Errorf("%v: got %q (%v), want %q", src, got, err, want)
-	}
+	eventually(t, func(ctx context.Context) error {
+		resp, err := r.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: src})
+		if got := resp.GetSnapshot().GetCommit(); err == nil && got != want {
+			return backoff.Permanent(fmt.Errorf("%v: got %q, want %q", src, got, want))
+		}
+		return err
+	})
+}
+
+// look has a repository fetched, once it has an owner.
+func (r *replica) look(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		_, err := r.RefreshRepository(ctx, &gitcachev1.RefreshRepositoryRequest{Name: name, Wait: true})
+		return err
+	})
 }
 
 func atDigest(digest string) *typev1.Source {
@@ -52,9 +63,8 @@ func TestSignedArtifacts(t *testing.T) {
 	other.PushTag(t, registry, "team/web", foreign)
 	late := pushChart(t, registry, "1.2.0", "1.2.0")
 
-	soon := func(c *gitcache.Config) { c.Rebalance = 500 * time.Millisecond }
 	dirs := []string{t.TempDir(), t.TempDir()}
-	replicas := []*replica{start(t, redis.URL(), dirs[0], soon), start(t, redis.URL(), dirs[1], soon)}
+	replicas := []*replica{start(t, redis.URL(), dirs[0]), start(t, redis.URL(), dirs[1])}
 	def := counts.definition()
 	def.Verification = &gitcachev1.Verification{CosignKeys: mine.PublicKey(t)}
 	replicas[0].put(t, def)
@@ -84,14 +94,14 @@ func TestSignedArtifacts(t *testing.T) {
 
 	// The signature arrives, and the range moves.
 	mine.PushTag(t, registry, "team/web", late)
-	replicas[1].refresh(t, "web")
+	replicas[1].look(t, "web")
 	for _, r := range replicas {
 		r.wantDelivered(t, inRange("1.x"), late)
 	}
 	// The tag moves to what nobody signed: the last good one stays, also after a restart.
 	registry.Push(t, "team/web", "1.2.0", registrytest.ChartType,
 		registrytest.Layer{MediaType: registrytest.ChartLayerType, Data: tarball(t, webChart("1.2.0-unsigned"))})
-	replicas[0].refresh(t, "web")
+	replicas[0].look(t, "web")
 	for _, r := range replicas {
 		r.wantDelivered(t, atTag("1.2.0"), late)
 		r.wantDelivered(t, inRange("1.x"), late)
@@ -112,7 +122,7 @@ func TestSignedArtifacts(t *testing.T) {
 		}
 		return err
 	})
-	again := start(t, redis.URL(), dirs[owner], soon)
+	again := start(t, redis.URL(), dirs[owner])
 	eventually(t, func(ctx context.Context) error {
 		resp, err := again.ResolveSnapshot(ctx, &gitcachev1.ResolveSnapshotRequest{Source: atTag("1.2.0")})
 		if err == nil && resp.GetSnapshot().GetCommit() != late {
