@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	validation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/leatdev/leat/internal/renderstep"
@@ -115,7 +115,7 @@ func Applied(ctx context.Context, engine render.Renderer, r Release) ([]*unstruc
 	var all []*unstructured.Unstructured
 	for _, o := range out.Objects {
 		for _, name := range []string{o.GetName(), o.GetNamespace()} {
-			if len(validation.IsValidPathSegmentName(name)) > 0 {
+			if len(content.IsPathSegmentName(name)) > 0 {
 				return nil, fmt.Errorf("read what Helm has applied: %s is not named as an object can be", Describe(o.Unstructured))
 			}
 		}

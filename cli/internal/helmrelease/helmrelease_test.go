@@ -230,8 +230,11 @@ func TestChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"A_TOKEN": "c", "AUTH_PASSWORD": "a", "USERS_0_APIKEY": "b", "IMAGE": "x",
-		"PIN_TOKEN": "1234", "PIN_PASSWORD": "007", "PIN_PASSPHRASE": "42"}, secrets); diff != "" {
+	wanted := map[string]string{
+		"A_TOKEN": "c", "AUTH_PASSWORD": "a", "USERS_0_APIKEY": "b", "IMAGE": "x",
+		"PIN_TOKEN": "1234", "PIN_PASSWORD": "007", "PIN_PASSPHRASE": "42",
+	}
+	if diff := cmp.Diff(wanted, secrets); diff != "" {
 		t.Errorf("secrets (-want +got):\n%s", diff)
 	}
 	if got := rest["users"].([]any)[0].(map[string]any)["apiKey"]; got != "${USERS_0_APIKEY}" {
