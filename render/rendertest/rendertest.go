@@ -143,15 +143,11 @@ func Module(t testing.TB, name string) string {
 func ReadFolder(t testing.TB, folder string) map[string][]byte {
 	t.Helper()
 	content := map[string][]byte{}
-	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
+	files := os.DirFS(folder)
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			content[name], err = fs.ReadFile(files, name)
 		}
-		inside, err := filepath.Rel(folder, name)
-		if err != nil {
-			return err
-		}
-		content[filepath.ToSlash(inside)], err = os.ReadFile(name)
 		return err
 	})
 	if err != nil {

@@ -123,7 +123,10 @@ func TestRegistry(t *testing.T) {
 	counts := countRequests(t, registry)
 	replicas := []*replica{}
 	for range 3 {
-		replicas = append(replicas, start(t, redis.URL(), t.TempDir(), func(c *gitcache.Config) { c.Followers = 2 }))
+		replicas = append(replicas, start(t, redis.URL(), t.TempDir(), func(c *gitcache.Config) {
+			c.Followers = 2
+			c.LeaseTTL, c.LeaseRenew = 30*time.Second, 5*time.Second // requests are counted, so the owner must stay
+		}))
 	}
 	first := pushChart(t, registry, "1.0.0", "1.0.0")
 	second := pushChart(t, registry, "1.2.0", "1.2.0")

@@ -48,8 +48,10 @@ const (
 	MaxDriftFields = 20
 	// MaxDryRunChanges bounds DryRun.Changes.
 	MaxDryRunChanges = 50
-	// MaxWarnings bounds Status.Warnings, and MaxWarning the bytes of one.
-	MaxWarnings, MaxWarning = 5, 200
+	// MaxWarnings bounds Status.Warnings.
+	MaxWarnings = 5
+	// MaxWarning bounds the bytes of a warning.
+	MaxWarning = 200
 )
 
 // Warnings returns the warnings of a render as they are reported: each once, in one line, cut, and

@@ -88,7 +88,8 @@ func TestLockIsObeyed(t *testing.T) {
 	}
 
 	twice := []*chartdep.Dependency{
-		{Name: "web", Version: "1.x", Repository: url, Alias: "old"}, {Name: "web", Version: "2.x", Repository: url, Alias: "new"},
+		{Name: "web", Version: "1.x", Repository: url, Alias: "old"},
+		{Name: "web", Version: "2.x", Repository: url, Alias: "new"},
 		{Name: "web", Version: "1.x", Repository: url, Alias: "older"},
 	}
 	versions := []*chartdep.Dependency{

@@ -131,7 +131,7 @@ func (l *Logins) Login(
 		return upstream.DockerLogin{}, time.Time{}, err
 	}
 	id := l.identify(c, registry)
-	if known, _ := l.recall(id); known.isFresh(l.now()) {
+	if known := l.recall(id); known.isFresh(l.now()) {
 		return known.login.DockerLogin, known.login.ends, nil
 	}
 	got, err := l.flights.Do(ctx, id, func(ctx context.Context) (login, error) { return l.renew(ctx, id, carrier) })
@@ -182,7 +182,7 @@ func (l *Logins) identify(c upstream.Credential, registry *url.URL) identity {
 
 // renew makes an exchange, unless another one has just ended, or has failed too recently.
 func (l *Logins) renew(ctx context.Context, id identity, carrier http.RoundTripper) (login, error) {
-	known, _ := l.recall(id)
+	known := l.recall(id)
 	now := l.now()
 	if known.isFresh(now) {
 		return known.login, nil
@@ -219,10 +219,12 @@ func (l *Logins) exchange(ctx context.Context, id identity, carrier http.RoundTr
 	return login{}, fmt.Errorf("no exchange for the cloud %q", id.cloud)
 }
 
-func (l *Logins) recall(id identity) (record, bool) {
+// recall returns what is known of an identity; the zero record where nothing is.
+func (l *Logins) recall(id identity) record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.known.Get(id)
+	known, _ := l.known.Get(id)
+	return known
 }
 
 func (l *Logins) note(id identity, r record) {

@@ -91,8 +91,11 @@ func (c Config) Check() error {
 		errs = append(errs, fmt.Errorf("GCE_METADATA_HOST: got %q, want host or host:port", c.GCPMetadataHost))
 	}
 	for _, service := range []struct{ name, text string }{
-		{"--gitcache-gcp-sts-url", c.GCPSTSURL}, {"--gitcache-gcp-iam-url", c.GCPIAMURL}, {"AWS_ENDPOINT_URL_STS", c.STSURL},
-		{"AWS_ENDPOINT_URL_ECR", c.ECRURL}, {"AZURE_AUTHORITY_HOST", c.AzureAuthorityURL},
+		{"--gitcache-gcp-sts-url", c.GCPSTSURL},
+		{"--gitcache-gcp-iam-url", c.GCPIAMURL},
+		{"AWS_ENDPOINT_URL_STS", c.STSURL},
+		{"AWS_ENDPOINT_URL_ECR", c.ECRURL},
+		{"AZURE_AUTHORITY_HOST", c.AzureAuthorityURL},
 	} {
 		if service.text != "" && !isService(service.text) {
 			errs = append(errs, fmt.Errorf("%s: got %q, want https://host[/path]: gitcache sends its token there", service.name, service.text))

@@ -171,8 +171,15 @@ func TestSecHostileTokenServices(t *testing.T) {
 func TestSecIdentitySettings(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []cloudlogin.Config{
-		{STSURL: "http://sts.example"}, {ECRURL: "http://10.0.0.1"}, {GCPSTSURL: "ftp://x"}, {GCPIAMURL: "https://u:p@x"}, {AzureAuthorityURL: "//x"},
-		{AzureAuthorityURL: "https://x?y=z"}, {GCPMetadataHost: "evil/x"}, {Registries: []string{"https://x"}}, {Registries: []string{"*.example"}},
+		{STSURL: "http://sts.example"},
+		{ECRURL: "http://10.0.0.1"},
+		{GCPSTSURL: "ftp://x"},
+		{GCPIAMURL: "https://u:p@x"},
+		{AzureAuthorityURL: "//x"},
+		{AzureAuthorityURL: "https://x?y=z"},
+		{GCPMetadataHost: "evil/x"},
+		{Registries: []string{"https://x"}},
+		{Registries: []string{"*.example"}},
 		{Registries: []string{""}},
 	} {
 		if _, err := cloudlogin.New(bad, time.Now); err == nil {

@@ -108,10 +108,10 @@ func (u *Upstream) unchanged(p mirror.FetchParams, before header) (mirror.Conten
 
 // noticesOf returns what people should know of the entries that an index has in vain.
 func noticesOf(skipped int, reasons []string) []string {
-	switch {
-	case skipped == 0:
+	switch skipped {
+	case 0:
 		return nil
-	case skipped == 1:
+	case 1:
 		return []string{"1 entry of the index cannot be used and is left out: " + strings.Join(reasons, "; ") + "."}
 	}
 	named := "such as"
