@@ -240,6 +240,7 @@ func TestDeltaShowsNothingOfOthers(t *testing.T) {
 	h.apply(t, clusterDocument("two"), serviceDocument("other", "two", "demo", "theirs"))
 	one, two := h.enrol(t, "one"), h.enrol(t, "two")
 	h.watchPlan(t, one.token, "").nextWith(t, mine.snapshot.GetDigest())
+	h.watchPlan(t, two.token, "").nextWith(t, theirs.snapshot.GetDigest())
 	if res, _ := h.download(t, two.token, theirs.snapshot.GetDigest(), nil); res.StatusCode != http.StatusOK {
 		t.Fatalf("other cluster's own bundle: got status %d, want 200", res.StatusCode)
 	}

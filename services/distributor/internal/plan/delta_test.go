@@ -60,9 +60,10 @@ func sorted(inputs []plan.Input) []plan.Input {
 	})
 }
 
-// seen leaves out what takes no part in a version: when and with which commit content was seen.
+// seen leaves out what takes no part in a plan's version: when, with which commit and with which tag
+// content was seen.
 var seen = cmp.Options{
-	cmpopts.IgnoreFields(plan.Entry{}, "Traceparent"), cmpopts.IgnoreFields(plan.Bundle{}, "Commit"),
+	cmpopts.IgnoreFields(plan.Entry{}, "Traceparent"), cmpopts.IgnoreFields(plan.Bundle{}, "Commit", "Version"),
 	cmpopts.EquateComparable(digest.Digest{}), cmpopts.EquateEmpty(),
 }
 
