@@ -66,7 +66,8 @@ type Registry struct {
 	// Addr is its host:port; it speaks plain HTTP.
 	Addr string
 
-	config Config
+	config  Config
+	running *program.Program
 	// Authorization is the header of pushes. Start sets it for basic authentication.
 	Authorization string
 }
@@ -124,13 +125,16 @@ func Start(t testing.TB, config Config) *Registry {
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), path, "serve", file)
 	command.Dir = dir
 	command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "OTEL_TRACES_EXPORTER=none"}
-	running := program.Start(t, command)
-	running.Await(t, patience, func() bool {
+	r.running = program.Start(t, command)
+	r.running.Await(t, patience, func() bool {
 		status, _ := r.try(t.Context(), http.MethodGet, "/v2/", "", nil)
 		return status == http.StatusOK || status == http.StatusUnauthorized
 	})
 	return r
 }
+
+// Stop ends the registry, for good.
+func (r *Registry) Stop() { r.running.End(os.Kill) }
 
 func write(t testing.TB, path string, data []byte) {
 	t.Helper()

@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package suite_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/testkit/charttest"
+	"github.com/leatdev/leat/internal/testkit/registrytest"
+	"github.com/leatdev/leat/internal/testkit/signtest"
+)
+
+// TestChartFromARegistry follows a chart of a registry that demands signatures to the cluster, while
+// nobody polls: what is pushed arrives because the registry says so. A version that another key signed
+// is refused, and the last good one stays. Then the registry goes, and services that are new are
+// served from the mirror.
+func TestChartFromARegistry(t *testing.T) {
+	h := startHub(t)
+	const secret = "a secret that only the registry knows"
+	registry := registrytest.Start(t, registrytest.Config{Notify: h.gitcache.url() + "/webhooks/distribution", NotifyAuthorization: "Bearer " + secret})
+	key, stranger := signtest.NewKey(t, signtest.P256), signtest.NewKey(t, signtest.P256)
+	push := func(version string) string {
+		t.Helper()
+		files := charttest.Files("web", version, "version "+version)
+		return registry.Push(t, "team/web", version, registrytest.ChartType,
+			registrytest.Layer{MediaType: registrytest.ChartLayerType, Data: charttest.Pack(t, "web", files)})
+	}
+	first := push("1.0.0")
+	key.PushTag(t, registry, "team/web", first)
+
+	charts := repository("charts", "oci+http://"+registry.Addr+"/team/web")
+	spec := charts.GetRepository().Spec
+	spec.Type, spec.PollInterval, spec.WebhookSecret = gitcachev1.RepositoryType_REPOSITORY_TYPE_OCI, durationpb.New(24*time.Hour), new(secret)
+	spec.Verification = &gitcachev1.Verification{CosignKeys: key.PublicKey(t)}
+	web := func(name string, ref *typev1.GitRef) *fleetv1.Document {
+		d := service(name, "charts", "")
+		d.GetService().Spec.Sources[0].Ref = ref
+		return d
+	}
+	h.apply(t, charts, web("shop", &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: "1.x"}}))
+	h.waitService(t, "shop", "healthy at first", healthyAt(first))
+
+	second := push("1.1.0")
+	stranger.PushTag(t, registry, "team/web", second)
+	eventually(t, "the version that a stranger signed is refused", func() (bool, string) {
+		answer, err := h.fleet.GetRepository(t.Context(), &fleetv1.GetRepositoryRequest{Name: "charts"})
+		if err != nil {
+			return false, err.Error()
+		}
+		problem := answer.GetRepository().GetStatus().GetProblem()
+		return problem.GetReason() == errorsv1.Reason_REASON_UPSTREAM_SIGNATURE_REJECTED && strings.Contains(problem.GetMessage(), "1.1.0"), problem.String()
+	})
+	h.waitService(t, "shop", "healthy with the last good version", healthyAt(first))
+
+	key.PushTag(t, registry, "team/web", second)
+	h.waitService(t, "shop", "at the version that is signed now", func(s *fleetv1.ServiceStatus) bool {
+		return healthyAt(second)(s) && s.GetReport().GetAppliedVersions()[0] == "1.1.0"
+	})
+
+	registry.Stop()
+	h.apply(t, web("late", &typev1.GitRef{Selector: &typev1.GitRef_Tag{Tag: "1.1.0"}}))
+	h.waitService(t, "late", "served from the mirror", healthyAt(second))
+	h.sync(t, "shop")
+	h.waitService(t, "shop", "healthy without the registry", healthyAt(second))
+}
