@@ -133,7 +133,7 @@ func Start(t testing.TB, config Config) *Registry {
 	return r
 }
 
-// Stop ends the registry, for good.
+// Stop ends the registry. It does not come back.
 func (r *Registry) Stop() { r.running.End(os.Kill) }
 
 func write(t testing.TB, path string, data []byte) {
