@@ -331,6 +331,6 @@ func (h *importer) runRetire(ctx context.Context) error {
 	if err := store.Delete(ctx, h.namespace, revisions); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(h.session.Out, "release %s is retired: %d revisions deleted, its objects belong to service/%s\n", h.release, len(revisions), name)
+	_, err = fmt.Fprintf(h.session.Out, "release %s is retired, its objects belong to service/%s\n", h.release, name)
 	return err
 }
