@@ -349,9 +349,9 @@ const (
 	// maxClusterBytes bounds the specs of a cluster's services together, as JSON: its agent receives
 	// them in one message of 8 MiB, with what the hub adds to each.
 	maxClusterBytes = 5 << 20
-	// smallSpec is what a spec without inline values stays below. Clusters are not full of those, so
-	// they are not counted.
-	smallSpec = 4 << 10
+	// smallSpec is what a spec without inline values stays below. It takes thousands of those to fill
+	// a plan, so they are not counted.
+	smallSpec = 1 << 10
 )
 
 // checkRoom refuses a large service for which the cluster's plan has no room left: without a plan,

@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -61,21 +62,28 @@ func (u *Upstream) converse(
 	ctx context.Context, p mirror.FetchParams, call func(*conversation) (mirror.Content, error),
 ) (mirror.Content, error) {
 	for _, def := range u.params.Carriers.Mirrors(p.Definition) {
+		if until, failed := u.paused.Get(def.URL); failed && u.params.Now().Before(until) {
+			continue
+		}
 		at := p
 		at.Definition = def
-		c, err := u.converseWith(ctx, at, call)
+		c, err := u.converseWith(ctx, at, u.params.MirrorPatience, call)
 		if err == nil || ctx.Err() != nil || p.Guard() != nil || errors.Is(err, mirror.ErrNotReady) {
 			return c, err
 		}
+		if _, lacks := errors.AsType[*mirror.ArtifactError](err); !lacks {
+			u.paused.Add(def.URL, u.params.Now().Add(mirrorPause))
+		}
 	}
-	return u.converseWith(ctx, p, call)
+	return u.converseWith(ctx, p, 0, call)
 }
 
-// converseWith runs a call with the registry of the definition's URL.
+// converseWith runs a call with the registry of the definition's URL, whose answers begin within the
+// patience. Zero: within the carrier's own limits.
 func (u *Upstream) converseWith(
-	ctx context.Context, p mirror.FetchParams, call func(*conversation) (mirror.Content, error),
+	ctx context.Context, p mirror.FetchParams, patience time.Duration, call func(*conversation) (mirror.Content, error),
 ) (mirror.Content, error) {
-	t, closeIdle, err := u.dial(p)
+	t, closeIdle, err := u.dial(p, patience)
 	var c mirror.Content
 	if err == nil {
 		defer closeIdle()
@@ -97,7 +105,7 @@ func (u *Upstream) converseWith(
 }
 
 // dial sends nothing. The caller calls closeIdle in the end: the next conversation has another guard.
-func (u *Upstream) dial(p mirror.FetchParams) (t *conversation, closeIdle func(), err error) {
+func (u *Upstream) dial(p mirror.FetchParams, patience time.Duration) (t *conversation, closeIdle func(), err error) {
 	def, err := u.params.Carriers.Effective(p.Definition)
 	if err != nil {
 		return nil, nil, err
@@ -109,6 +117,9 @@ func (u *Upstream) dial(p mirror.FetchParams) (t *conversation, closeIdle func()
 	carrier, err := u.params.Carriers.Transport(p, false)
 	if err != nil {
 		return nil, nil, err
+	}
+	if patience > 0 {
+		carrier = impatient{below: carrier, limit: patience}
 	}
 	login, err := loginOf(def, at.Base.Host)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/dialguard"
@@ -41,6 +42,7 @@ func (s *subject) share(t *testing.T, text string) {
 	var err error
 	s.Upstream, err = ociregistry.New(ociregistry.Params{
 		Carriers: client, Mirrors: s.store, Limits: bundle.Limits{Bytes: 1 << 20, Files: 100, FileBytes: 1 << 19},
+		MirrorPatience: 200 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,4 +98,29 @@ func TestMirrorsOfARegistry(t *testing.T) {
 		return true
 	})
 	wantReason(t, s.try(t.Context()), reason.UpstreamAuthRejected) // the registry's own failure
+}
+
+// TestSecFrozenMirrors has a mirror that takes requests and never answers: the registry serves, and the
+// mirror is not asked again for a while.
+func TestSecFrozenMirrors(t *testing.T) {
+	t.Parallel()
+	origin := registrytest.Start(t, registrytest.Config{})
+	first := origin.Push(t, "team/web", "1.0.0", registrytest.ChartType, chart(t, "1.0.0"))
+	atOrigin, frozen := newFront(t, origin.Addr, false), newFront(t, origin.Addr, false)
+	frozen.fail(func(_ http.ResponseWriter, r *http.Request) bool {
+		<-r.Context().Done()
+		return true
+	})
+	s := newSubject(t, upstream.Definition{URL: atOrigin.url("team/web")})
+	s.share(t, "- {urlPrefix: '"+strings.TrimSuffix(atOrigin.url(""), "/")+"', mirrors: ['"+frozen.url("hub")+"']}\n")
+	s.fetch(t)
+	if got := s.resolve(t, tag("1.0.0")); got != first {
+		t.Errorf("got %s, want %s", got, first)
+	}
+	if got := s.files(t, artifact.ID{Digest: first}); len(got) != 2 {
+		t.Errorf("got %v", got)
+	}
+	if asked := frozen.take(); len(asked) != 1 {
+		t.Errorf("the frozen mirror was asked %v, want one request", asked)
+	}
 }

@@ -18,7 +18,8 @@
 //   - Where signatures are required, those of a digest are fetched before it is first delivered, and ones
 //     that are missing again with polls, ever more seldom. The requests for one digest are bounded.
 //   - The mirrors of a registry are asked before it, in their order, with credentials of their own. What
-//     a mirror cannot serve is asked of the next.
+//     a mirror cannot serve is asked of the next. A mirror has 10 s to begin an answer, and one that
+//     failed is left alone for a minute.
 //   - Manifests and layers are what their digests say, from whatever host they come.
 //   - Every answer is bounded: tags, pages, manifests, layers, tokens.
 //   - A failure comes out as a *mirror.UpstreamError with a reason and a sentence that says what to do,
@@ -36,6 +37,7 @@
 package ociregistry
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -101,6 +103,8 @@ type Params struct {
 	Limits bundle.Limits
 	// Now returns the time, by which pins end. Nil: time.Now.
 	Now func() time.Time
+	// MirrorPatience is how long a mirror of a registry may take to begin an answer. Zero: 10 s.
+	MirrorPatience time.Duration
 	// Signatures counts questions about those. Nil: they are not counted.
 	Signatures *attestation.Metrics
 }
@@ -113,6 +117,8 @@ type Upstream struct {
 	refused *lru.Cache[refusal, verdict]
 	// rounds has the last tag of the last round of each repository, by UID.
 	rounds *lru.Cache[string, string]
+	// paused has until when mirrors that failed are not asked, by URL.
+	paused *lru.Cache[string, time.Time]
 }
 
 var (
@@ -126,6 +132,7 @@ func New(p Params) (*Upstream, error) {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
+	p.MirrorPatience = cmp.Or(p.MirrorPatience, mirrorPatience)
 	kept, err := newTokens()
 	if err != nil {
 		return nil, err
@@ -138,7 +145,11 @@ func New(p Params) (*Upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Upstream{params: p, tokens: kept, refused: refused, rounds: rounds}, nil
+	paused, err := lru.New[string, time.Time](rememberMirrors)
+	if err != nil {
+		return nil, err
+	}
+	return &Upstream{params: p, tokens: kept, refused: refused, rounds: rounds, paused: paused}, nil
 }
 
 // Check implements [mirror.Upstream].
