@@ -135,6 +135,7 @@ func TestSecKustomizeLearnsNoConfiguration(t *testing.T) {
 	const canary = "canary-6f1d"
 	others := &recorder{Renderer: renderers.Engine(render.Limits{})}
 	out, err := render.Split{Others: others}.Render(t.Context(), render.Input{
+		Service: "shop",
 		Files: tree(map[string]string{
 			"plain/a.yaml":               configMap("plain") + "data: {text: \"${PASSWORD}\"}\n",
 			"patches/kustomization.yaml": "namePrefix: x-\n",
@@ -149,6 +150,9 @@ func TestSecKustomizeLearnsNoConfiguration(t *testing.T) {
 		var sent bytes.Buffer
 		if err := in.Encode(&sent); err != nil || bytes.Contains(sent.Bytes(), []byte(canary)) {
 			t.Errorf("the other process is sent the secret (%v)", err)
+		}
+		if in.Service != "shop" {
+			t.Errorf("the render is charged to %q, want shop", in.Service)
 		}
 	}
 	if len(others.inputs) != 1 {

@@ -13,7 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/renderstep"
 )
 
-// inputHead is an Input without its files.
+// inputHead is an Input without its files and its service.
 type inputHead struct {
 	Folder    string            `json:"folder,omitempty"`
 	Except    string            `json:"except,omitempty"`

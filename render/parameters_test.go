@@ -71,6 +71,7 @@ func TestSecSchemasAreComparedElsewhere(t *testing.T) {
 	const canary = "canary-91c2"
 	others := &recorder{Renderer: renderers.Engine(render.Limits{})}
 	out, err := render.Split{Others: others}.Render(t.Context(), render.Input{
+		Service: "shop",
 		Files: tree(map[string]string{
 			"leat.schema.json": `{"required": ["PASSWORD"]}`, "a.yaml": configMap("a") + "data: {text: " + canary + "}\n",
 			"kustomization.yaml": "resources: [a.yaml]\n",
@@ -82,6 +83,9 @@ func TestSecSchemasAreComparedElsewhere(t *testing.T) {
 		t.Fatalf("got %d objects of %d renders elsewhere, %v; want the schema and the kustomization apart", len(out.Objects), len(others.inputs), err)
 	}
 	for i, in := range others.inputs {
+		if in.Service != "shop" {
+			t.Errorf("the render is charged to %q, want shop", in.Service)
+		}
 		var sent bytes.Buffer
 		if err := in.Encode(&sent); err != nil {
 			t.Fatal(err)

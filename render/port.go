@@ -9,9 +9,12 @@ import (
 	"github.com/leatdev/leat/internal/renderstep"
 )
 
-// Input is everything that a render depends on: equal inputs have equal outputs. Nobody changes it
-// while it is rendered.
+// Input is everything that a render depends on, and whose it is. Inputs that are equal but for the
+// service have equal outputs. Nobody changes an input while it is rendered.
 type Input struct {
+	// Service names the service to which the render is charged: slow renders of one leave room for
+	// those of others. It changes nothing of the output, and no worker learns it. Empty: unknown.
+	Service string
 	// Files are the service's tree.
 	Files *Files
 	// Folder is the folder of steps without a path.

@@ -32,7 +32,7 @@ var _ Renderer = Split{}
 // Render implements Renderer.
 func (s Split) Render(ctx context.Context, in Input) (Output, error) {
 	if !in.TakesFacts() {
-		other := elsewhere{s.Others}
+		other := elsewhere{renderer: s.Others, service: in.Service}
 		builder := map[renderstep.Renderer]StepRenderer{renderstep.Kustomize: other}
 		return (&Engine{Renderers: builder, Parameters: other, Limits: s.Limits}).Render(ctx, in)
 	}
@@ -44,8 +44,12 @@ func (s Split) Render(ctx context.Context, in Input) (Output, error) {
 
 var errNoOthers = errors.New("this program renders plain manifests only")
 
-// elsewhere carries out a step with another Renderer, which learns nothing of the configuration.
-type elsewhere struct{ renderer Renderer }
+// elsewhere carries out a step of a service with another Renderer, which learns nothing of the
+// configuration.
+type elsewhere struct {
+	renderer Renderer
+	service  string
+}
 
 // RenderStep implements StepRenderer.
 func (e elsewhere) RenderStep(ctx context.Context, in StepInput) (StepOutput, error) {
@@ -54,7 +58,7 @@ func (e elsewhere) RenderStep(ctx context.Context, in StepInput) (StepOutput, er
 	}
 	step := in.Step
 	step.Path = cmp.Or(in.Folder, ".")
-	alone := Input{Files: in.Files, Steps: []renderstep.Step{step}, IsPart: true}
+	alone := Input{Service: e.service, Files: in.Files, Steps: []renderstep.Step{step}, IsPart: true}
 	if step.FromPrevious {
 		if err := alone.putBefore(in.Previous); err != nil {
 			return StepOutput{}, err
@@ -72,7 +76,7 @@ func (e elsewhere) CheckParameters(ctx context.Context, file string, schema []by
 	}
 	folder := path.Dir(file)
 	_, err := e.renderer.Render(ctx, Input{
-		Files: NewFiles(map[string][]byte{file: schema}), Folder: folder, Variables: variables,
+		Service: e.service, Files: NewFiles(map[string][]byte{file: schema}), Folder: folder, Variables: variables,
 		Steps: []renderstep.Step{{Path: folder, Renderer: renderstep.Plain}},
 	})
 	return err

@@ -41,7 +41,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Int(&c.Workers, "agent-render-workers", 0, "number of services that are rendered at once, each in a process of its own; "+
 		"0 means 2 if the container's memory is not limited, or to 1 GiB and more, otherwise 1; plain manifests need none")
 	s.Size(&c.Memory, "agent-render-memory", 0,
-		"memory of a process that renders; 0 means half of the container's, but 192 MiB to 512 MiB")
+		"memory of a process that renders; 0 means half of the container's, divided by their number, but 192 MiB to 512 MiB")
 	s.Duration(&c.Timeout, "agent-render-timeout", defaultTimeout, "maximum time to render one service")
 }
 

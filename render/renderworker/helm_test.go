@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,7 +51,7 @@ func TestSecHostileCharts(t *testing.T) {
 		"a text of 2 GB":                          {`{{ repeat 2000000000 "x" }}`, render.LimitMemory},
 		"random bytes":                            {`{{ randBytes 2000000000 }}`, render.LimitMemory},
 		"a value that doubles":                    {`{{ $x := "xxxxxxxx" }}{{ range until 40 }}{{ $x = print $x $x }}{{ end }}`, render.LimitMemory},
-		"loops in loops":                          {`{{ range until 100000 }}{{ range until 100000 }}{{ $_ := sha256sum "x" }}{{ end }}{{ end }}`, render.LimitTime},
+		"loops in loops":                          {endless, render.LimitTime},
 		"a recursion with many branches":          {`{{ define "x" }}{{ if . }}{{ include "x" (sub . 1 | int) }}{{ include "x" (sub . 1 | int) }}{{ end }}{{ end }}{{ include "x" 60 }}`, render.LimitTime},
 		"a template that defines and runs itself": {`{{ $x := "{{ tpl .x . }}" }}{{ tpl $x (dict "x" $x "Template" .Template) }}`, ""},
 	} {
@@ -79,7 +80,7 @@ func TestSecHostileChartsHoldUpNoOthers(t *testing.T) {
 	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 2 * time.Second})
 	var group sync.WaitGroup
 	group.Go(func() {
-		_, err := renderChart(t.Context(), pool, chart(`{{ range until 100000 }}{{ range until 100000 }}{{ $_ := sha256sum "x" }}{{ end }}{{ end }}`))
+		_, err := renderChart(t.Context(), pool, chart(endless))
 		if limit := new(render.LimitError); !errors.As(err, &limit) {
 			t.Errorf("got %v, want a limit", err)
 		}
@@ -90,6 +91,59 @@ func TestSecHostileChartsHoldUpNoOthers(t *testing.T) {
 		}
 	}
 	group.Wait()
+}
+
+// endless is a template that ends with its worker alone.
+const endless = `{{ range until 100000 }}{{ range until 100000 }}{{ $_ := sha256sum "x" }}{{ end }}{{ end }}`
+
+// TestSecHostileServicesHoldUpNoOthers renders two services without an end beside 20 others. Each
+// hostile render may take 30 s, which the others must not wait for. The bound of 10 s is far from what
+// they wait on a machine that does nothing else, some 2 s at first, and far from 30 s.
+func TestSecHostileServicesHoldUpNoOthers(t *testing.T) {
+	t.Parallel()
+	const others, rounds, most = 20, 3, 10 * time.Second
+	pool := newPool(t, renderworker.Config{Workers: 2, Timeout: 30 * time.Second, Memory: 256 * config.MiB})
+	needsLimits(t, pool)
+	ctx, stop := context.WithCancel(t.Context())
+	var hostile, group sync.WaitGroup
+	for i := range 2 {
+		in := render.Input{Service: "hostile-" + strconv.Itoa(i), Files: chart(endless), Steps: []renderstep.Step{{Renderer: renderstep.Helm}}}
+		hostile.Go(func() {
+			for ctx.Err() == nil {
+				_, err := pool.Render(ctx, in)
+				if limit := new(render.LimitError); !errors.As(err, &limit) && !errors.Is(err, context.Canceled) {
+					t.Errorf("%s: got %v, want a limit, or the end of the test", in.Service, err)
+				}
+			}
+		})
+	}
+	var mu sync.Mutex
+	var took []time.Duration
+	for i := range others {
+		in := render.Input{
+			Service: "good-" + strconv.Itoa(i), Files: chart(configMap("good")), Steps: []renderstep.Step{{Renderer: renderstep.Helm}},
+		}
+		group.Go(func() {
+			for range rounds {
+				began := time.Now()
+				if _, err := pool.Render(t.Context(), in); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				took = append(took, time.Since(began))
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	stop()
+	hostile.Wait()
+	slices.Sort(took)
+	p50, p99 := took[len(took)/2], took[len(took)*99/100]
+	if p99 > most {
+		t.Errorf("beside hostile services others took %v (p50), %v (p99), want %v at most", p50, p99, most)
+	}
+	t.Logf("beside hostile services others took %v (p50), %v (p99)", p50, p99)
 }
 
 // TestSecMemoryComesBack attacks a process, which stands for the agent, with every renderer's worst

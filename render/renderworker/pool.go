@@ -20,6 +20,7 @@ import (
 
 	"github.com/leatdev/leat/internal/childproc"
 	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/renderworker/internal/turns"
 )
 
 const (
@@ -32,6 +33,8 @@ const (
 	// one render. The deadline ends a slow one. This bound ends a worker that the agent could not
 	// end.
 	cpuOverTime = 2
+	// slowAfter is how long a render may hold the last turn. Then others go before it.
+	slowAfter = 2 * time.Second
 )
 
 // Pool renders in workers. It does not start a worker before there is something to render. Its methods may be called concurrently.
@@ -40,7 +43,7 @@ type Pool struct {
 	limits  render.Limits
 	bounds  bounds
 	program func() (string, error) // returns the program to start as a worker
-	turns   chan struct{}          // holds a token for each running render; waiting ones are served in order
+	turns   *turns.Queue           // a turn for each worker
 
 	mu       sync.Mutex // guards what follows
 	resting  []*worker  // idle workers; the most recently used are at the end
@@ -67,7 +70,7 @@ func NewPool(cfg Config, limits render.Limits) *Pool {
 	return &Pool{
 		cfg: cfg, limits: limits, program: thisProgram,
 		bounds: bounds{memory: int64(cfg.Memory), cpu: cpuOverTime * cfg.Timeout.Round(time.Second)},
-		turns:  make(chan struct{}, cfg.Workers),
+		turns:  turns.New(cfg.Workers, min(slowAfter, cfg.Timeout)),
 	}
 }
 
@@ -87,16 +90,23 @@ func (p *Pool) Close() {
 var errTime = errors.New("rendering takes too long")
 
 // Render implements render.Renderer. It waits for its turn until ctx ends. The timeout begins after
-// that wait, which it records with render.AddWait.
-func (p *Pool) Render(ctx context.Context, in render.Input) (render.Output, error) {
+// that wait, which it records with render.AddWait. Renders of services that take long leave turns to
+// others, as package turns describes. One that was stopped for them begins again, and what it had done
+// counts as a wait.
+func (p *Pool) Render(ctx context.Context, in render.Input) (out render.Output, err error) {
 	began := time.Now()
-	select {
-	case p.turns <- struct{}{}:
-		render.AddWait(ctx, time.Since(began))
-		defer func() { <-p.turns }()
-	case <-ctx.Done():
-		return render.Output{}, context.Cause(ctx)
-	}
+	var waited time.Duration
+	err = p.turns.Do(ctx, in.Service, func(ctx context.Context) (err error) {
+		waited = time.Since(began)
+		out, err = p.renderNow(ctx, in)
+		return err
+	})
+	render.AddWait(ctx, waited)
+	return out, err
+}
+
+// renderNow renders within the timeout.
+func (p *Pool) renderNow(ctx context.Context, in render.Input) (render.Output, error) {
 	timed, stop := context.WithTimeoutCause(ctx, p.cfg.Timeout, errTime)
 	defer stop()
 	w := p.rested()

@@ -6,6 +6,7 @@ package agent_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -25,7 +26,8 @@ import (
 )
 
 var (
-	hostileWorkers = flag.Int("hostile.workers", 1, "render workers of the agent in BenchmarkHostile")
+	hostileWorkers = flag.Int("hostile.workers", 2, "render workers of the agent in BenchmarkHostile")
+	hostileCount   = flag.Int("hostile.services", 2, "services that attack at once in BenchmarkHostile")
 	hostileTimeout = flag.Duration("hostile.timeout", 5*time.Second, "time of one render in BenchmarkHostile; an agent's default is 30s")
 )
 
@@ -38,10 +40,10 @@ const (
 	workersRest = 40 * time.Second
 )
 
-// BenchmarkHostile deploys content that attacks the renderers, one service after the other, while 20
-// ordinary services change again and again. It prints how each attack ended, and measures the memory
-// of the agent before, during and after the attack, and how long the ordinary services take from
-// the arrival of a plan to the report, with the attack and without.
+// BenchmarkHostile deploys content that attacks the renderers, one attack after the other, each as two
+// services at once, while 20 ordinary services change again and again. It prints how each attack ended,
+// and measures the memory of the agent before, during and after the attack, and how long the ordinary
+// services take from the arrival of a plan to the report, with the attack and without.
 func BenchmarkHostile(b *testing.B) {
 	cp := kubetest.Start(b, func(p *localkube.Params) { p.APIServerOnly = true })
 	for b.Loop() {
@@ -138,20 +140,28 @@ func (l *leat) changeAll(b *testing.B, version int) []time.Duration {
 // hostilePatience bounds what the benchmark waits for: ordinary services may wait behind attacks.
 const hostilePatience = 10 * time.Minute
 
-// suffer deploys an attack, and returns the row that says how it ended.
+// suffer deploys an attack as several services, whose content differs in a file that says nothing. It
+// returns the row that says how the last of them ended.
 func (l *leat) suffer(b *testing.B, attack rendertest.Attack) string {
 	b.Helper()
-	const name = "hostile"
 	began := time.Now()
-	digest := l.deployStep(b, name, attack.Files, attack.Step)
-	report := l.reported(name, func(r *distributorv1.ServiceReport) bool {
-		return r.GetProblem() != nil && r.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_FAILED && slices.Contains(r.GetObservedDigests(), digest)
-	})
-	if report == nil {
-		b.Errorf("%s did not end", attack.Name)
-		return ""
+	digests := map[string]string{}
+	for i := range *hostileCount {
+		name, files := fmt.Sprintf("hostile-%d", i), maps.Clone(attack.Files)
+		files["number.txt"] = name
+		digests[name] = l.deployStep(b, name, files, attack.Step)
 	}
-	problem := report.GetProblem()
+	var problem *typev1.Problem
+	for name, digest := range digests {
+		report := l.reported(name, func(r *distributorv1.ServiceReport) bool {
+			return r.GetProblem() != nil && r.GetPhase() == typev1.ServicePhase_SERVICE_PHASE_FAILED && slices.Contains(r.GetObservedDigests(), digest)
+		})
+		if report == nil {
+			b.Errorf("%s of %s did not end", attack.Name, name)
+			return ""
+		}
+		problem = report.GetProblem()
+	}
 	message := strings.NewReplacer("\n", " ", "|", "\\|").Replace(problem.GetMessage())
 	return fmt.Sprintf("| %s | %s: %.120s | %.1f s |", attack.Name, problem.GetReason(), message, time.Since(began).Seconds())
 }

@@ -34,6 +34,9 @@ func (q queue) Render(ctx context.Context, in render.Input) (render.Output, erro
 	case <-ctx.Done():
 		return render.Output{}, context.Cause(ctx)
 	}
+	if !strings.HasPrefix(in.Service, "slow") {
+		return render.Output{}, fmt.Errorf("the render is charged to %q, want its service", in.Service)
+	}
 	time.Sleep(buildTime)
 	return render.Output{}, &render.LimitError{Path: in.Folder, Limit: render.LimitTime, Message: "takes too long", RetryAt: time.Now().Add(time.Hour)}
 }
