@@ -103,7 +103,8 @@ type Params struct {
 	Limits bundle.Limits
 	// Now returns the time, by which pins end. Nil: time.Now.
 	Now func() time.Time
-	// MirrorPatience is how long a mirror of a registry may take to begin an answer. Zero: 10 s.
+	// MirrorPatience is how long a mirror of a registry may take to begin an answer. What follows must
+	// arrive at 1 KiB a second, measured over three times that long. Zero: 10 s.
 	MirrorPatience time.Duration
 	// Signatures counts questions about those. Nil: they are not counted.
 	Signatures *attestation.Metrics

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,15 +16,22 @@ const (
 	// mirrorPatience is how long a mirror may take to begin an answer. One that is frozen must leave
 	// time for the registry.
 	mirrorPatience = 10 * time.Second
+	// patienceOfBodies is how much longer a mirror may take to send leastRate bytes for each second of
+	// that time: 30 s. One that trickles would hold a download for as long as the registry may.
+	patienceOfBodies = 3
+	leastRate        = 1 << 10
 	// mirrorPause is how long a mirror is not asked after it failed.
 	mirrorPause = time.Minute
 	// rememberMirrors is of how many mirrors that is known.
 	rememberMirrors = 1000
 )
 
-var errPatience = errors.New("the mirror does not begin to answer")
+var (
+	errPatience = errors.New("the mirror does not begin to answer")
+	errTrickle  = errors.New("the mirror sends less than 1 KiB a second")
+)
 
-// impatient carries requests whose answers begin within a time.
+// impatient carries requests whose answers begin within a limit, and then go on at leastRate.
 type impatient struct {
 	below http.RoundTripper
 	limit time.Duration
@@ -39,7 +47,7 @@ func (i impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
-	resp.Body = &ending{ReadCloser: resp.Body, end: func() { cancel(nil) }}
+	resp.Body = &measured{ReadCloser: resp.Body, window: patienceOfBodies * i.limit, end: cancel}
 	return resp, nil
 }
 
@@ -50,15 +58,49 @@ func (i impatient) CloseIdleConnections() {
 	}
 }
 
-// ending is a body whose request ends with it.
-type ending struct {
+// measured is a body that must arrive at leastRate, over each window of time in which somebody waits
+// for it. It ends its request when it is too slow, and when it is closed. As with other bodies, only one
+// goroutine may read.
+type measured struct {
 	io.ReadCloser
 
-	end func()
+	window time.Duration
+	end    context.CancelCauseFunc // ends the request
+	waited time.Duration           // in the current window
+	bytes  int                     // in the current window
+	isLate atomic.Bool             // the request was ended
 }
 
+// Read implements io.Reader. A call that blocks ends with the window if too few bytes came in it, and
+// otherwise with the next one.
+func (m *measured) Read(p []byte) (int, error) {
+	left := m.window - m.waited
+	if m.isFastEnough() {
+		left += m.window
+	}
+	began := time.Now()
+	timer := time.AfterFunc(left, func() {
+		m.isLate.Store(true)
+		m.end(errTrickle)
+	})
+	n, err := m.ReadCloser.Read(p)
+	timer.Stop()
+	if err != nil && m.isLate.Load() {
+		err = errTrickle // some transports report the end of their request only
+	}
+	m.waited += time.Since(began)
+	m.bytes += n
+	if m.waited >= m.window {
+		m.waited, m.bytes = 0, 0
+	}
+	return n, err
+}
+
+// isFastEnough reports whether enough bytes came in the current window, all of it considered.
+func (m *measured) isFastEnough() bool { return float64(m.bytes) >= leastRate*m.window.Seconds() }
+
 // Close implements io.Closer.
-func (e *ending) Close() error {
-	defer e.end()
-	return e.ReadCloser.Close()
+func (m *measured) Close() error {
+	defer m.end(nil)
+	return m.ReadCloser.Close()
 }
