@@ -304,6 +304,12 @@ func (a *simulated) download(ctx context.Context, name string) (*render.Files, e
 // calls returns how many calls of a procedure gitcache has answered, according to its metrics.
 func (h *hub) calls(t *testing.T, procedure string) int {
 	t.Helper()
+	return h.counted(t, "rpc_server_call_duration_seconds_count", procedure[1:])
+}
+
+// counted returns the sum of the values of gitcache's metric whose labels contain a text.
+func (h *hub) counted(t *testing.T, metric, label string) int {
+	t.Helper()
 	code, metrics := get(t, http.DefaultClient, metricsOf(h.gitcache), "")
 	if code != http.StatusOK {
 		t.Fatalf("metrics of gitcache: got %d %s", code, metrics)
@@ -311,11 +317,11 @@ func (h *hub) calls(t *testing.T, procedure string) int {
 	count, isCounting := 0, false
 	for lines := bufio.NewScanner(strings.NewReader(metrics)); lines.Scan(); {
 		name, labels, _ := strings.Cut(lines.Text(), "{")
-		if name != "rpc_server_call_duration_seconds_count" {
+		if name != metric {
 			continue
 		}
 		isCounting = true
-		if !strings.Contains(labels, procedure[1:]) {
+		if !strings.Contains(labels, label) {
 			continue
 		}
 		n, err := strconv.Atoi(labels[strings.LastIndexByte(labels, ' ')+1:])
@@ -325,7 +331,7 @@ func (h *hub) calls(t *testing.T, procedure string) int {
 		count += n
 	}
 	if !isCounting {
-		t.Fatal("gitcache counts no calls at all")
+		t.Fatalf("gitcache has no metric %s", metric)
 	}
 	return count
 }

@@ -232,28 +232,35 @@ func (h *hub) waitReady(t *testing.T, members ...*member) {
 	}
 }
 
-// enrol creates the cluster and starts its agent with a join token.
+// enrol creates the cluster demo and starts its agent.
 func (h *hub) enrol(t *testing.T) {
 	t.Helper()
+	h.agent = h.join(t, "demo", h.cluster, "agent")
+}
+
+// join creates a cluster and starts its agent with a join token, and a data folder of that name.
+func (h *hub) join(t *testing.T, name string, cluster *localkube.ControlPlane, folder string) *member {
+	t.Helper()
 	h.apply(t, &fleetv1.Document{Object: &fleetv1.Document_Cluster{Cluster: &fleetv1.Cluster{
-		Metadata: &typev1.Metadata{Name: "demo"},
+		Metadata: &typev1.Metadata{Name: name},
 	}}})
-	joined, err := h.fleet.CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: "demo"})
+	joined, err := h.fleet.CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: name})
 	if err != nil {
 		t.Fatalf("create a join token: %v", err)
 	}
-	h.agent = &member{name: "agent", run: func(ctx context.Context, listener net.Listener) error {
+	joining := &member{name: "agent", run: func(ctx context.Context, listener net.Listener) error {
 		cfg := agent.Config{}
 		if err := configure("agent", &cfg, map[string]string{
 			"LEAT_AGENT_HUB_URL": h.distributor.url(), "LEAT_AGENT_JOIN_TOKEN": joined.GetJoinToken(),
-			"LEAT_AGENT_DATA_DIR": filepath.Join(h.dir, "agent"), "LEAT_AGENT_KUBECONFIG": h.cluster.KubeconfigPath(),
+			"LEAT_AGENT_DATA_DIR": filepath.Join(h.dir, folder), "LEAT_AGENT_KUBECONFIG": cluster.KubeconfigPath(),
 		}); err != nil {
 			return err
 		}
 		cfg.Serve.Listener = listener
 		return agent.Run(ctx, cfg)
 	}}
-	h.agent.start(t)
+	joining.start(t)
+	return joining
 }
 
 // apply sends documents like `leat apply`.

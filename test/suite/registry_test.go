@@ -4,6 +4,7 @@
 package suite_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/localkube/kubetest"
 	"github.com/leatdev/leat/internal/testkit/charttest"
 	"github.com/leatdev/leat/internal/testkit/registrytest"
 	"github.com/leatdev/leat/internal/testkit/signtest"
@@ -28,12 +31,7 @@ func TestChartFromARegistry(t *testing.T) {
 	const secret = "a secret that only the registry knows"
 	registry := registrytest.Start(t, registrytest.Config{Notify: h.gitcache.url() + "/webhooks/distribution", NotifyAuthorization: "Bearer " + secret})
 	key, stranger := signtest.NewKey(t, signtest.P256), signtest.NewKey(t, signtest.P256)
-	push := func(version string) string {
-		t.Helper()
-		files := charttest.Files("web", version, "version "+version)
-		return registry.Push(t, "team/web", version, registrytest.ChartType,
-			registrytest.Layer{MediaType: registrytest.ChartLayerType, Data: charttest.Pack(t, "web", files)})
-	}
+	push := func(version string) string { return pushChart(t, registry, version) }
 	first := push("1.0.0")
 	key.PushTag(t, registry, "team/web", first)
 
@@ -41,12 +39,7 @@ func TestChartFromARegistry(t *testing.T) {
 	spec := charts.GetRepository().Spec
 	spec.Type, spec.PollInterval, spec.WebhookSecret = gitcachev1.RepositoryType_REPOSITORY_TYPE_OCI, durationpb.New(24*time.Hour), new(secret)
 	spec.Verification = &gitcachev1.Verification{CosignKeys: key.PublicKey(t)}
-	web := func(name string, ref *typev1.GitRef) *fleetv1.Document {
-		d := service(name, "charts", "")
-		d.GetService().Spec.Sources[0].Ref = ref
-		return d
-	}
-	h.apply(t, charts, web("shop", &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: "1.x"}}))
+	h.apply(t, charts, serviceAt("shop", &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: "1.x"}}))
 	h.waitService(t, "shop", "healthy at first", healthyAt(first))
 
 	second := push("1.1.0")
@@ -67,8 +60,58 @@ func TestChartFromARegistry(t *testing.T) {
 	})
 
 	registry.Stop()
-	h.apply(t, web("late", &typev1.GitRef{Selector: &typev1.GitRef_Tag{Tag: "1.1.0"}}))
+	h.apply(t, serviceAt("late", &typev1.GitRef{Selector: &typev1.GitRef_Tag{Tag: "1.1.0"}}))
 	h.waitService(t, "late", "served from the mirror", healthyAt(second))
 	h.sync(t, "shop")
 	h.waitService(t, "shop", "healthy without the registry", healthyAt(second))
+}
+
+// pushChart pushes a version of the chart team/web, and returns its digest.
+func pushChart(t *testing.T, registry *registrytest.Registry, version string) string {
+	t.Helper()
+	files := charttest.Files("web", version, "version "+version)
+	return registry.Push(t, "team/web", version, registrytest.ChartType,
+		registrytest.Layer{MediaType: registrytest.ChartLayerType, Data: charttest.Pack(t, "web", files)})
+}
+
+// serviceAt returns the document of a service of the repository charts.
+func serviceAt(name string, ref *typev1.GitRef) *fleetv1.Document {
+	d := service(name, "charts", "")
+	d.GetService().Spec.Sources[0].Ref = ref
+	return d
+}
+
+// TestRegistryIsPolled pushes a version that a service's range matches to a registry that notifies
+// nobody: the next poll delivers it. Then the registry goes, and a cluster that joins is served from the
+// mirror.
+func TestRegistryIsPolled(t *testing.T) {
+	h := startHub(t)
+	registry := registrytest.Start(t, registrytest.Config{})
+	first := pushChart(t, registry, "1.0.0")
+	charts := repository("charts", "oci+http://"+registry.Addr+"/team/web")
+	spec := charts.GetRepository().Spec
+	spec.Type, spec.PollInterval = gitcachev1.RepositoryType_REPOSITORY_TYPE_OCI, durationpb.New(8*time.Second)
+	inRange := &typev1.GitRef{Selector: &typev1.GitRef_Semver{Semver: "1.x"}}
+	h.apply(t, charts, serviceAt("shop", inRange))
+	h.waitService(t, "shop", "healthy at first", healthyAt(first))
+
+	const polls = "leat_mirror_fetch_duration_seconds_count"
+	second := pushChart(t, registry, "1.1.0")
+	before := h.counted(t, polls, "")
+	h.waitService(t, "shop", "at the version that a poll has found", healthyAt(second))
+	if n := h.counted(t, polls, "") - before; before == 0 || n > 1 {
+		t.Errorf("got %d polls before the push, and %d until the version was delivered, want one at most", before, n)
+	}
+
+	registry.Stop()
+	cluster := kubetest.Start(t, func(p *localkube.Params) { p.APIServerOnly = true })
+	h.join(t, "new", cluster, "agent-new")
+	late := serviceAt("late", inRange)
+	late.GetService().Spec.Cluster = "new"
+	h.apply(t, late)
+	h.waitService(t, "late", "served from the mirror", healthyAt(second))
+	code, body := get(t, cluster.HTTPClient(), cluster.Host()+"/api/v1/namespaces/late/configmaps/late", "")
+	if code != http.StatusOK || !strings.Contains(body, "version 1.1.0") {
+		t.Errorf("got %d %s, want the chart's object in the new cluster", code, body)
+	}
 }
