@@ -120,8 +120,21 @@ func serviceCells(s *fleetv1.Service, now time.Time) []cell {
 	return []cell{
 		plain(s.GetMetadata().GetName()), plain(s.GetSpec().GetCluster()), stateCell(status.GetPhase()), yes(status.GetSynced()),
 		plain(delivery.Versions(status)), ratio(counts.GetHealthy(), counts.GetTotal()), ago(status.GetReport().GetPhaseSince(), now),
-		problem(status.GetProblem()),
+		concern(status, now),
 	}
+}
+
+// concern shows the problem of a service or, without one, the test that it waits for.
+func concern(status *fleetv1.ServiceStatus, now time.Time) cell {
+	running := status.GetReport().GetRunningTest()
+	if status.GetProblem() != nil || running == nil {
+		return problem(status.GetProblem())
+	}
+	text := fmt.Sprintf("waits for test %s, for %s", objectName(running.GetRef()), span(now.Sub(running.GetStartedAt().AsTime())))
+	if message := running.GetMessage(); message != "" {
+		text += ": " + message
+	}
+	return cell{text: oneLine(text)}
 }
 
 // stateCell formats a state like Kubernetes, such as "Healthy", in the colour of its meaning. A state

@@ -101,3 +101,35 @@ func TestNotices(t *testing.T) {
 		t.Errorf("got %q, want the problem alone", got)
 	}
 }
+
+// TestRunningTests shows which test a service waits for, unless there is a problem. What the test's
+// object says does not reach the terminal's control.
+func TestRunningTests(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1700000000, 0)
+	shop := &fleetv1.Service{
+		Metadata: &typev1.Metadata{Name: "shop"}, Spec: &fleetv1.ServiceSpec{Cluster: "demo"},
+		Status: &fleetv1.ServiceStatus{Phase: typev1.ServicePhase_SERVICE_PHASE_PROGRESSING, Report: &distributorv1.ServiceReport{
+			RunningTest: &distributorv1.TestReport{
+				Ref:       &typev1.ObjectRef{Version: "v1", Kind: "Pod", Namespace: "shop", Name: "web-test-connection"},
+				StartedAt: timestamppb.New(now.Add(-3 * time.Minute)), Message: "Pending: \x1b[31mno node\nhas room",
+			},
+		}},
+	}
+	render := func() string {
+		t.Helper()
+		var out bytes.Buffer
+		if err := show.Objects(&out, show.Table, show.Style{}, now, "Service", []*fleetv1.Document{fleetdoc.Of(shop)}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	const want = "waits for test Pod shop/web-test-connection, for 3m: Pending: [31mno node has room\n"
+	if got := render(); !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want it to end with %q", got, want)
+	}
+	shop.Status.Problem = &typev1.Problem{Message: "Down."}
+	if got := render(); !strings.Contains(got, "Down.") || strings.Contains(got, "waits") {
+		t.Errorf("got %q, want the problem alone", got)
+	}
+}

@@ -70,7 +70,7 @@ func reportOf(s report.Status) *distributorv1.ServiceReport {
 		AppliedAt: timeOf(s.Applied.At), ApplyDuration: durationpb.New(s.Applied.Took),
 		ObservedSyncRequest: s.ObservedSyncRequest, PhaseSince: timeOf(s.PhaseSince),
 		PlannedAt: timeOf(s.Planned), Timings: timingsOf(s.Timings), Drift: driftOf(s.Drift),
-		Tests: testsOf(s.Tests), DryRun: dryRunOf(s.DryRun), Warnings: s.Warnings,
+		Tests: testsOf(s.Tests), RunningTest: runningTestOf(s.RunningTest), DryRun: dryRunOf(s.DryRun), Warnings: s.Warnings,
 	}
 	for _, o := range s.Objects {
 		report.Objects = append(report.Objects, wire.Object(o))

@@ -13,11 +13,23 @@ import (
 func testsOf(results []inventory.TestResult) []*distributorv1.TestReport {
 	var all []*distributorv1.TestReport
 	for _, r := range results[max(len(results)-report.MaxObjects, 0):] { // one that failed is the last
-		all = append(all, &distributorv1.TestReport{
-			Ref: wire.Ref(r.Ref), Passed: r.Passed, Message: r.Message, LogTail: r.LogTail, StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
-		})
+		all = append(all, testOf(r))
 	}
 	return all
+}
+
+func testOf(r inventory.TestResult) *distributorv1.TestReport {
+	return &distributorv1.TestReport{
+		Ref: wire.Ref(r.Ref), Passed: r.Passed, Message: r.Message, LogTail: r.LogTail, StartedAt: timeOf(r.StartedAt), EndedAt: timeOf(r.EndedAt),
+	}
+}
+
+// runningTestOf is unset while no test runs.
+func runningTestOf(r *inventory.TestResult) *distributorv1.TestReport {
+	if r == nil {
+		return nil
+	}
+	return testOf(*r)
 }
 
 func dryRunOf(d *report.DryRun) *distributorv1.DryRunReport {

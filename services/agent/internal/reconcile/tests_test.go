@@ -96,6 +96,39 @@ func TestTests(t *testing.T) {
 				t.Errorf("labels: got %v", labels)
 			}
 		},
+		"people see which they wait for": func(t *testing.T, w *world) {
+			w.plan(w.tested(t, two))
+			synctest.Wait()
+			began := time.Now()
+			pass(t, time.Minute)
+			job := w.live(jobKey("a"))
+			job.Object["status"] = map[string]any{"active": int64(1)}
+			w.set(jobKey("a"), job)
+			synctest.Wait()
+			if got := w.status("s").RunningTest; got == nil || got.Ref.Name != "a" || !got.StartedAt.Equal(began) || !got.EndedAt.IsZero() || got.Message == "" {
+				t.Errorf("got %+v, want test a since %v, with its state", got, began)
+			}
+			w.finish(t, "a", "Complete")
+			if got := w.status("s").RunningTest; got == nil || got.Ref.Name != "b" {
+				t.Errorf("got %+v, want test b", got)
+			}
+			w.finish(t, "b", "Complete")
+			w.wants(t, "s", report.Healthy, noReason)
+			if got := w.status("s").RunningTest; got != nil {
+				t.Errorf("got %+v, want none", got)
+			}
+		},
+		"a pause ends the wait for one": func(t *testing.T, w *world) {
+			s := w.tested(t, two)
+			w.plan(s)
+			synctest.Wait()
+			s.Spec.Paused, s.SpecDigest = true, "paused"
+			w.plan(s)
+			w.wants(t, "s", report.Paused, noReason)
+			if got := w.status("s").RunningTest; got != nil {
+				t.Errorf("got %+v, want none", got)
+			}
+		},
 		"one that fails is the last": func(t *testing.T, w *world) {
 			w.logs = "first\nsecond\n"
 			w.plan(w.tested(t, two))

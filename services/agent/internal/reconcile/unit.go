@@ -76,7 +76,8 @@ type unit struct {
 	name    string
 	wake    wake.Signal // one token when something below changed
 	objects *observe.Objects
-	member  *ownership.Member // set before the unit's goroutine starts
+	member  *ownership.Member                    // set before the unit's goroutine starts
+	test    atomic.Pointer[inventory.TestResult] // the test that runs now; nil: none does
 
 	// Only the goroutine uses these:
 	tests       *testRun  // the active tests
@@ -253,6 +254,7 @@ func (u *unit) publish(now time.Time) {
 		return // no plan names the service, yet or any more
 	}
 	o := decide.Observed{Drift: u.objects.Drift(now), BadRules: u.shared.rules.problem(u.name)}
+	o.RunningTest = u.test.Load()
 	o.Objects, o.Counts = u.objects.Statuses(u.state.Attempt.Failures)
 	u.shared.symptoms.Explain(u.name, u.state.UnhealthySince, o.Objects)
 	status := u.state.Assess(now, o, u.status)

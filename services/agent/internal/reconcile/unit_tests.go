@@ -40,10 +40,12 @@ func (u *unit) advanceTests(ctx context.Context) {
 	case !needs || u.tests.id != id:
 		u.tests.end()
 		u.tests = nil
+		u.test.Store(nil)
 	case u.tests.hasEnded():
 		ended := u.tests
 		u.tests = nil
 		u.settleTests(ctx, ended)
+		u.test.Store(nil)
 	}
 }
 
@@ -54,7 +56,11 @@ func (u *unit) startTests(ctx context.Context) *testRun {
 	job := execute.TestJob{
 		Name: u.name, Service: u.state.Desired, Applied: u.state.Stored.Applied, Objects: u.objects.Listed(),
 		Tests: u.state.Stored.Tests,
-		Turn:  slots.NewTurn(ctx, stop, u.shared.slots, u.name, u.shared.settings.ApplyTimeout),
+		Running: func(running inventory.TestResult) {
+			u.test.Store(&running)
+			u.Wake()
+		},
+		Turn: slots.NewTurn(ctx, stop, u.shared.slots, u.name, u.shared.settings.ApplyTimeout),
 	}
 	u.mu.Unlock()
 	t := &testRun{id: job.Tests.Run, stop: stop, done: make(chan struct{})}

@@ -17,12 +17,20 @@ func (s Status) Equal(other Status) bool {
 		s.ObservedSyncRequest == other.ObservedSyncRequest && s.Applied.Equal(other.Applied) &&
 		s.Counts == other.Counts && slices.EqualFunc(s.Objects, other.Objects, equalObjects) &&
 		s.Guarded.Digest == other.Guarded.Digest && slices.EqualFunc(s.Drift, other.Drift, equalDrift) &&
-		slices.EqualFunc(s.Tests, other.Tests, inventory.TestResult.Equal) && equalDryRuns(s.DryRun, other.DryRun) &&
+		slices.EqualFunc(s.Tests, other.Tests, inventory.TestResult.Equal) && equalTests(s.RunningTest, other.RunningTest) &&
+		equalDryRuns(s.DryRun, other.DryRun) &&
 		slices.Equal(s.Warnings, other.Warnings)
 }
 
 func equalDrift(a, b ObjectDrift) bool {
 	return a.Ref == b.Ref && slices.Equal(a.Fields, b.Fields)
+}
+
+func equalTests(a, b *inventory.TestResult) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
 }
 
 func equalObjects(a, b ObjectStatus) bool {

@@ -60,7 +60,7 @@ func Warnings(all []string) []string {
 	var kept []string
 	seen, dropped := map[string]bool{}, 0
 	for _, warning := range all {
-		warning = bounded(warning)
+		warning = Line(warning)
 		switch {
 		case warning == "" || seen[warning]:
 		case len(kept) == MaxWarnings:
@@ -75,8 +75,8 @@ func Warnings(all []string) []string {
 	return kept
 }
 
-// bounded returns a text in one line, cut to MaxWarning bytes.
-func bounded(text string) string {
+// Line returns a text in one line, without control characters, and cut to MaxWarning bytes.
+func Line(text string) string {
 	const more = "…"
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	if len(text) <= MaxWarning {
@@ -114,6 +114,8 @@ type Status struct {
 	// Tests are the results of the latest tests, in their order. Empty while tests run, and if
 	// there are no tests.
 	Tests []inventory.TestResult
+	// RunningTest is the test that runs now, with its state as its message. Nil: none does.
+	RunningTest *inventory.TestResult
 	// DryRun is what a run would apply, if the service is a dry run. Nil: not known yet, or no dry
 	// run.
 	DryRun *DryRun

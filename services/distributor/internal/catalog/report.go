@@ -72,6 +72,8 @@ type ServiceReport struct {
 	Drift []ObjectDrift `json:"drift,omitempty"`
 	// Tests are what came of the tests of what is applied.
 	Tests []TestResult `json:"tests,omitempty"`
+	// RunningTest is the test that the service waits for; nil where none runs.
+	RunningTest *TestResult `json:"runningTest,omitempty"`
 	// DryRun is what would be applied; nil where the service is no dry run.
 	DryRun *DryRun `json:"dryRun,omitempty"`
 	// GuardedDigest names the objects that the agent's guard keeps from leaving the service,

@@ -1259,7 +1259,10 @@ type ServiceReport struct {
 	// What renderers warned of in the latest render: texts of at most 200 bytes, in which secrets of
 	// the service are masked. At most 5; one that stands for further ones is the last. Empty without
 	// warnings, and from agents that do not report them.
-	Warnings      []string `protobuf:"bytes,27,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,27,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// The test that the service waits for, without an end: message says what its object waits for, in at
+	// most 200 bytes. Unset while no test runs, and from agents that do not report it.
+	RunningTest   *TestReport `protobuf:"bytes,28,opt,name=running_test,json=runningTest,proto3" json:"running_test,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1479,6 +1482,13 @@ func (x *ServiceReport) GetObservedVersions() []string {
 func (x *ServiceReport) GetWarnings() []string {
 	if x != nil {
 		return x.Warnings
+	}
+	return nil
+}
+
+func (x *ServiceReport) GetRunningTest() *TestReport {
+	if x != nil {
+		return x.RunningTest
 	}
 	return nil
 }
@@ -3190,8 +3200,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x14ReportStatusResponse\x12\x1b\n" +
 	"\twant_full\x18\x01 \x01(\bR\bwantFull\x12.\n" +
 	"\x10current_instance\x18\x02 \x01(\tH\x00R\x0fcurrentInstance\x88\x01\x01B\x13\n" +
-	"\x11_current_instance\"\xbe\n" +
-	"\n" +
+	"\x11_current_instance\"\x82\v\n" +
 	"\rServiceReport\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12\x1f\n" +
 	"\vservice_uid\x18\x02 \x01(\tR\n" +
@@ -3224,7 +3233,8 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\aguarded\x18\x18 \x03(\v2\x17.leat.type.v1.ObjectRefR\aguarded\x12)\n" +
 	"\x10applied_versions\x18\x19 \x03(\tR\x0fappliedVersions\x12+\n" +
 	"\x11observed_versions\x18\x1a \x03(\tR\x10observedVersions\x12\x1a\n" +
-	"\bwarnings\x18\x1b \x03(\tR\bwarnings\"\xf6\x01\n" +
+	"\bwarnings\x18\x1b \x03(\tR\bwarnings\x12B\n" +
+	"\frunning_test\x18\x1c \x01(\v2\x1f.leat.distributor.v1.TestReportR\vrunningTest\"\xf6\x01\n" +
 	"\n" +
 	"TestReport\x12)\n" +
 	"\x03ref\x18\x01 \x01(\v2\x17.leat.type.v1.ObjectRefR\x03ref\x12\x16\n" +
@@ -3467,60 +3477,61 @@ var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
 	18, // 23: leat.distributor.v1.ServiceReport.tests:type_name -> leat.distributor.v1.TestReport
 	19, // 24: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
 	51, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
-	51, // 26: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
-	43, // 27: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
-	43, // 28: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
-	20, // 29: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
-	51, // 30: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
-	0,  // 31: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
-	51, // 32: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
-	22, // 33: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
-	43, // 34: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	45, // 35: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	45, // 36: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	45, // 37: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	45, // 38: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	45, // 39: leat.distributor.v1.Timings.render_wait:type_name -> google.protobuf.Duration
-	43, // 40: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	25, // 41: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
-	26, // 42: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
-	28, // 43: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
-	29, // 44: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
-	27, // 45: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
-	27, // 46: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
-	42, // 47: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
-	30, // 48: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
-	43, // 49: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
-	45, // 50: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	33, // 51: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
-	34, // 52: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
-	52, // 53: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
-	37, // 54: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
-	1,  // 55: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 56: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 57: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 58: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 59: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 60: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 61: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	31, // 62: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	35, // 63: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
-	38, // 64: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
-	2,  // 65: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 66: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 67: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 68: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 69: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 70: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 71: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	32, // 72: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	36, // 73: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
-	39, // 74: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
-	65, // [65:75] is the sub-list for method output_type
-	55, // [55:65] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	18, // 26: leat.distributor.v1.ServiceReport.running_test:type_name -> leat.distributor.v1.TestReport
+	51, // 27: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
+	43, // 28: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
+	43, // 29: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
+	20, // 30: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
+	51, // 31: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
+	0,  // 32: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
+	51, // 33: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	22, // 34: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
+	43, // 35: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	45, // 36: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	45, // 37: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	45, // 38: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	45, // 39: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	45, // 40: leat.distributor.v1.Timings.render_wait:type_name -> google.protobuf.Duration
+	43, // 41: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	25, // 42: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
+	26, // 43: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
+	28, // 44: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
+	29, // 45: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
+	27, // 46: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
+	27, // 47: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
+	42, // 48: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	30, // 49: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
+	43, // 50: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
+	45, // 51: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	33, // 52: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
+	34, // 53: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
+	52, // 54: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
+	37, // 55: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
+	1,  // 56: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 57: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 58: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 59: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 60: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 61: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 62: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	31, // 63: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	35, // 64: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
+	38, // 65: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
+	2,  // 66: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 67: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 68: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 69: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 70: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 71: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 72: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	32, // 73: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	36, // 74: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
+	39, // 75: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
+	66, // [66:76] is the sub-list for method output_type
+	56, // [56:66] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }

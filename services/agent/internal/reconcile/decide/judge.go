@@ -28,6 +28,8 @@ type Observed struct {
 	Objects []report.ObjectStatus
 	Counts  health.Counts
 	Drift   []report.ObjectDrift
+	// RunningTest is the test that runs now, or nil.
+	RunningTest *inventory.TestResult
 	// BadRules is the problem of the service's health rules, or nil.
 	BadRules *reason.Problem
 }
@@ -46,7 +48,9 @@ func (s *State) Assess(now time.Time, o Observed, previous report.Status) report
 	if isPreviewed {
 		status.DryRun = s.Preview.Result
 	}
-	if !s.Stored.Tests.Due {
+	if s.Stored.Tests.Due {
+		status.RunningTest = o.RunningTest
+	} else {
 		status.Tests = s.Stored.Tests.Results
 	}
 	if o.Counts.Healthy == o.Counts.Total {

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/services/agent/internal/order"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/slots"
+	"github.com/leatdev/leat/services/agent/internal/report"
 )
 
 // Tests are manifests that show whether a service works: those in the folder that the policy names,
@@ -45,6 +46,9 @@ type TestJob struct {
 	Tests inventory.Tests
 	// Turn is the right to render the manifests. The run releases it after that.
 	Turn *slots.Turn
+	// Running is called when a test begins, and when its state, which is its message, has changed. It
+	// must return at once.
+	Running func(inventory.TestResult)
 }
 
 // tester carries out a TestJob.
@@ -177,10 +181,11 @@ func (t *tester) discard(ctx context.Context, o inventory.Object) error {
 // the tests were cancelled. A test that exceeds the timeout has failed.
 func (t *tester) runOne(ctx context.Context, one manifest.Test) (inventory.TestResult, error) {
 	result := inventory.TestResult{Ref: inventory.RefOf(one.Object), StartedAt: time.Now().UTC()}
+	t.Running(result)
 	object, err := t.launch(ctx, one.Object)
 	var state end
 	if err == nil {
-		state, err = t.awaitEnd(ctx, object)
+		state, err = t.awaitEnd(ctx, object, result)
 	}
 	isLate := err != nil && errors.Is(context.Cause(ctx), errTestsLate)
 	switch {
@@ -241,14 +246,18 @@ func (t *tester) deleteEarlier(ctx context.Context, o inventory.Object) error {
 	})
 }
 
-// awaitEnd blocks until the test has ended.
-func (t *tester) awaitEnd(ctx context.Context, o inventory.Object) (ended end, err error) {
+// awaitEnd blocks until the test has ended. Meanwhile it announces the test's state.
+func (t *tester) awaitEnd(ctx context.Context, o inventory.Object, running inventory.TestResult) (ended end, err error) {
 	err = t.followUntil(ctx, o.Ref, func(live *unstructured.Unstructured) bool {
 		if live == nil || string(live.GetUID()) != o.UID {
 			ended = end{hasEnded: true, hasFailed: true, message: "was deleted before it ended"}
 			return true
 		}
 		ended = endOf(live, t.x.params.Judge)
+		if !ended.hasEnded {
+			running.Message = report.Line(t.manifests.Substitution.Mask(ended.message))
+			t.Running(running)
+		}
 		return ended.hasEnded
 	})
 	return ended, err

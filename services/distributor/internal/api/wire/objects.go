@@ -79,6 +79,24 @@ func testOf(m *distributorv1.TestReport) catalog.TestResult {
 	}
 }
 
+func runningTestMessage(t *catalog.TestResult) *distributorv1.TestReport {
+	if t == nil {
+		return nil
+	}
+	return testMessage(*t)
+}
+
+// runningTestOf returns the test that an agent reports to run, without a longer message than agents
+// send.
+func runningTestOf(m *distributorv1.TestReport) *catalog.TestResult {
+	if m == nil {
+		return nil
+	}
+	running := testOf(m)
+	running.Message, running.LogTail = renderWarningOf(running.Message), ""
+	return &running
+}
+
 func dryRunMessage(d *catalog.DryRun) *distributorv1.DryRunReport {
 	if d == nil {
 		return nil

@@ -44,3 +44,20 @@ func TestSecWarningsAreBounded(t *testing.T) {
 		t.Errorf("got %q, want what was sent", back)
 	}
 }
+
+// TestRunningTestComesBack sends the test that runs as an agent does, and one with too long a message.
+func TestRunningTestComesBack(t *testing.T) {
+	t.Parallel()
+	want := catalog.TestResult{ObjectRef: catalog.ObjectRef{Version: "v1", Kind: "Pod", Name: "a"}, Message: "Pending", StartedAt: time.Unix(1, 0).UTC()}
+	message := wire.ReportMessage(&catalog.Service{}, &catalog.ServiceReport{RunningTest: &want})
+	if got := wire.ReportOf(message).RunningTest; got == nil || *got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := wire.ReportOf(wire.ReportMessage(&catalog.Service{}, &catalog.ServiceReport{})).RunningTest; got != nil {
+		t.Errorf("got %+v, want none", got)
+	}
+	message.RunningTest.Message = strings.Repeat("ü", 1<<20)
+	if got := wire.ReportOf(message).RunningTest; len(got.Message) > 200 {
+		t.Errorf("got a message of %d bytes, want 200 at most", len(got.Message))
+	}
+}
