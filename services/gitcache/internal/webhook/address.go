@@ -72,7 +72,7 @@ func azureAddress(host, folder string) string {
 		if parts := strings.Split(folder, "/"); len(parts) == 4 && parts[0] == "v3" {
 			return "dev.azure.com/" + parts[1] + "/" + parts[2] + "/_git/" + parts[3]
 		}
-	case old:
+	case old && org != "":
 		host, folder = "dev.azure.com", org+"/"+strings.TrimPrefix(folder, "defaultcollection/")
 	}
 	if parts := strings.Split(folder, "/"); host == "dev.azure.com" && len(parts) == 3 && parts[1] == "_git" {
