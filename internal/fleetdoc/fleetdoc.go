@@ -37,14 +37,15 @@ func Of(object proto.Message) *fleetv1.Document {
 	return document
 }
 
-// Named returns the document of an object that has nothing but a kind and a name. A kind that does
+// Named returns the document of an object that has nothing but a kind and metadata, which may be nil. A kind that does
 // not exist gives an empty document.
-func Named(kind, name string) *fleetv1.Document {
+func Named(kind string, metadata *typev1.Metadata) *fleetv1.Document {
 	document := &fleetv1.Document{}
 	if field := Kinds()[kind]; field != nil {
 		object := document.ProtoReflect().Mutable(field).Message()
-		metadata := &typev1.Metadata{Name: name}
-		object.Set(field.Message().Fields().ByName("metadata"), protoreflect.ValueOfMessage(metadata.ProtoReflect()))
+		if metadata != nil {
+			object.Set(field.Message().Fields().ByName("metadata"), protoreflect.ValueOfMessage(metadata.ProtoReflect()))
+		}
 	}
 	return document
 }

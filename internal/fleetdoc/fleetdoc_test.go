@@ -17,7 +17,7 @@ func TestDocuments(t *testing.T) {
 	t.Parallel()
 	object := &fleetv1.Service{Metadata: &typev1.Metadata{Name: "shop"}}
 	want := &fleetv1.Document{Object: &fleetv1.Document_Service{Service: object}}
-	for name, got := range map[string]*fleetv1.Document{"Of": fleetdoc.Of(object), "Named": fleetdoc.Named("Service", "shop")} {
+	for name, got := range map[string]*fleetv1.Document{"Of": fleetdoc.Of(object), "Named": fleetdoc.Named("Service", &typev1.Metadata{Name: "shop"})} {
 		if !proto.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
@@ -26,7 +26,7 @@ func TestDocuments(t *testing.T) {
 		t.Errorf("got %v, want %v", got, object)
 	}
 	for name, got := range map[string]*fleetv1.Document{
-		"nothing": fleetdoc.Of(nil), "no message": fleetdoc.Of((*fleetv1.Service)(nil)), "no object": fleetdoc.Of(&fleetv1.Token{}), "no kind": fleetdoc.Named("Token", "a"),
+		"nothing": fleetdoc.Of(nil), "no message": fleetdoc.Of((*fleetv1.Service)(nil)), "no object": fleetdoc.Of(&fleetv1.Token{}), "no kind": fleetdoc.Named("Token", &typev1.Metadata{Name: "a"}),
 	} {
 		if fleetdoc.Object(got) != nil {
 			t.Errorf("%s: got %v, want an empty document", name, got)

@@ -155,6 +155,10 @@ const (
 	// message names the limit. Split the service or correct its manifests, or raise the limit; the
 	// last good state stays applied.
 	RenderLimit Reason = 195
+	// The service's project does not allow a namespace, a kind or a service account that the service
+	// uses. Nothing was changed, and the last good state stays applied. Correct the manifests, or have
+	// the project's limits changed.
+	ProjectForbidden Reason = 196
 )
 
 var names = map[Reason]string{
@@ -219,4 +223,5 @@ var names = map[Reason]string{
 	TenantForbidden:            "TENANT_FORBIDDEN",
 	ObjectUnmanaged:            "OBJECT_UNMANAGED",
 	RenderLimit:                "RENDER_LIMIT",
+	ProjectForbidden:           "PROJECT_FORBIDDEN",
 }

@@ -37,6 +37,9 @@ type Policy struct {
 	ServiceAccount string `json:"serviceAccount,omitempty"`
 	// HealthRules judge objects of kinds that Leat does not know, or otherwise than Leat does.
 	HealthRules []HealthRule `json:"healthRules,omitempty"`
+	// Limits are those of the service's project. The hub sets them in plans; nil: none. Owners of services
+	// cannot set them.
+	Limits *Limits `json:"limits,omitempty"`
 }
 
 // DriftMode says what to do about objects that others changed.

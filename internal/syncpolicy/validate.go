@@ -11,6 +11,7 @@ import (
 
 	"github.com/leatdev/leat/internal/expression"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Limits of single fields. Those of lists stand in the protocol's comments, too.
@@ -112,7 +113,7 @@ func validateDependency(path string, d Dependency, service string) error {
 	case d.Condition != "":
 		return fielderr.New(path+".condition", "is for objects; a service has to be healthy")
 	}
-	return validateLabel(path+".service", d.Service)
+	return objectname.Validate(path+".service", d.Service)
 }
 
 func validateObject(path string, o ObjectReference) error {

@@ -12,11 +12,11 @@ import (
 	"errors"
 	"net/url"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/signers"
 )
@@ -39,11 +39,7 @@ const (
 	maxHostBytes  = 260
 
 	maxChartRepositories = 64
-	maxNameBytes         = 63 // of a repository's name
 )
-
-// repositoryName is the form of a repository's name: a DNS label.
-var repositoryName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 // Validate checks everything that can be checked without reaching the upstream. The error is a
 // *fielderr.Error whose path begins at the definition. A definition stays valid: whether its keys
@@ -119,10 +115,7 @@ func (d Definition) validateOptions() error {
 
 // validateName accepts the name of a repository, be it defined or not.
 func validateName(field, name string) error {
-	if len(name) > maxNameBytes || !repositoryName.MatchString(name) {
-		return fielderr.New(field, "must be the name of a repository: lower-case letters, digits and dashes, at most %d", maxNameBytes)
-	}
-	return nil
+	return objectname.Validate(field, name)
 }
 
 // validateChart accepts a chart's name, or a pattern of [path.Match].

@@ -121,7 +121,13 @@ var rights = map[string]right{
 	"FleetService/ListAccessBindings":  {audience: everyone, request: `{}`},
 	"FleetService/UpdateAccessBinding": {audience: people, request: `{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_ADMIN", "clusters": {"all": true}}}}`, name: "devs", as: "none", answer: missing},
 	"FleetService/DeleteAccessBinding": {audience: people, request: `{"name": "%s"}`, name: "devs", as: "none", answer: missing},
-	"FleetService/ReviewAccess":        {audience: everyone, request: `{"cluster": "one"}`},
+	"FleetService/CreateProject":       {audience: people, request: `{"project": {"metadata": {"name": "%s"}}}`, name: "default", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetProject":          {audience: people, request: `{"name": "%s"}`, name: "default"},
+	"FleetService/ListProjects":        {audience: people, request: `{}`},
+	"FleetService/UpdateProject":       {audience: people, request: `{"project": {"metadata": {"name": "%s"}}}`, name: "default", as: "none", answer: missing},
+	"FleetService/DeleteProject":       {audience: people, request: `{"name": "%s"}`, name: "default", as: "none", answer: missing},
+
+	"FleetService/ReviewAccess": {audience: everyone, request: `{"cluster": "one"}`},
 }
 
 // entitled returns the answer for a kind of caller.

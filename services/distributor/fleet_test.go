@@ -323,8 +323,11 @@ func TestWatchFleet(t *testing.T) {
 		}
 		return stream.Msg()
 	}
+	if got := next().GetDocument().GetProject().GetMetadata().GetName(); got != "default" {
+		t.Errorf("got %q, want the project default first", got)
+	}
 	if got := next().GetDocument().GetCluster().GetMetadata().GetName(); got != "one" {
-		t.Errorf("got %q, want cluster one first", got)
+		t.Errorf("got %q, want cluster one", got)
 	}
 	if got := next().GetDocument().GetRepository().GetMetadata().GetName(); got != "demo" {
 		t.Errorf("got %q, want repository demo", got)

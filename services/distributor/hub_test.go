@@ -149,7 +149,13 @@ type agentKey struct {
 // enrol enrols an agent for the cluster and gets it a token.
 func (h *hub) enrol(t *testing.T, cluster string) *agentKey {
 	t.Helper()
-	join, err := h.fleet(t, adminToken).CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: cluster})
+	return h.enrolPath(t, cluster, cluster)
+}
+
+// enrolPath is enrol for a cluster of any project, whose path the agent is told.
+func (h *hub) enrolPath(t *testing.T, reference, cluster string) *agentKey {
+	t.Helper()
+	join, err := h.fleet(t, adminToken).CreateJoinToken(t.Context(), &fleetv1.CreateJoinTokenRequest{Cluster: reference})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -358,7 +358,7 @@ func exampleDocuments(t *testing.T, path string) []*fleetv1.Document {
 		if err := errors.Join(err, yaml.Unmarshal([]byte(text), &header)); err != nil {
 			t.Fatal(err)
 		}
-		object := fleetdoc.Object(fleetdoc.Named(header.Kind, ""))
+		object := fleetdoc.Object(fleetdoc.Named(header.Kind, nil))
 		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(asJSON, object.Interface()); err != nil {
 			t.Fatalf("%s: %v", header.Kind, err) // apiVersion and kind are unknown
 		}

@@ -31,20 +31,21 @@ func Pages[R interface{ GetNextPageToken() string }, T any](list func(*typev1.Pa
 	}
 }
 
-// List returns all objects of a kind (as document.Kind names it) by name.
-func (c *Client) List(ctx context.Context, kind string) ([]*fleetv1.Document, error) {
+// List returns all objects of a kind (as document.Kind names it) by name. Of clusters, repositories and
+// services it returns those of the project, or all for "".
+func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Document, error) {
 	switch kind {
 	case "Cluster":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListClustersResponse, error) {
-			return c.ListClusters(ctx, &fleetv1.ListClustersRequest{Page: page})
+			return c.ListClusters(ctx, &fleetv1.ListClustersRequest{Page: page, Project: project})
 		}, (*fleetv1.ListClustersResponse).GetClusters))
 	case "Repository":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRepositoriesResponse, error) {
-			return c.ListRepositories(ctx, &fleetv1.ListRepositoriesRequest{Page: page})
+			return c.ListRepositories(ctx, &fleetv1.ListRepositoriesRequest{Page: page, Project: project})
 		}, (*fleetv1.ListRepositoriesResponse).GetRepositories))
 	case "Service":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListServicesResponse, error) {
-			return c.ListServices(ctx, &fleetv1.ListServicesRequest{Page: page})
+			return c.ListServices(ctx, &fleetv1.ListServicesRequest{Page: page, Project: project})
 		}, (*fleetv1.ListServicesResponse).GetServices))
 	case "User":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListUsersResponse, error) {
@@ -54,6 +55,10 @@ func (c *Client) List(ctx context.Context, kind string) ([]*fleetv1.Document, er
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListAccessBindingsResponse, error) {
 			return c.ListAccessBindings(ctx, &fleetv1.ListAccessBindingsRequest{Page: page})
 		}, (*fleetv1.ListAccessBindingsResponse).GetAccessBindings))
+	case "Project":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListProjectsResponse, error) {
+			return c.ListProjects(ctx, &fleetv1.ListProjectsRequest{Page: page})
+		}, (*fleetv1.ListProjectsResponse).GetProjects))
 	default:
 		return nil, fmt.Errorf("list %s: this version of leat does not support it", kind)
 	}
@@ -100,6 +105,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "AccessBinding":
 		response, err := c.GetAccessBinding(ctx, &fleetv1.GetAccessBindingRequest{Name: name})
 		return fleetdoc.Of(response.GetAccessBinding()), err
+	case "Project":
+		response, err := c.GetProject(ctx, &fleetv1.GetProjectRequest{Name: name})
+		return fleetdoc.Of(response.GetProject()), err
 	default:
 		return nil, fmt.Errorf("get %s: this version of leat does not support it", kind)
 	}
@@ -119,6 +127,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteUser(ctx, &fleetv1.DeleteUserRequest{Name: name})
 	case "AccessBinding":
 		_, err = c.DeleteAccessBinding(ctx, &fleetv1.DeleteAccessBindingRequest{Name: name})
+	case "Project":
+		_, err = c.DeleteProject(ctx, &fleetv1.DeleteProjectRequest{Name: name})
 	default:
 		err = fmt.Errorf("delete %s: this version of leat does not support it", kind)
 	}

@@ -52,8 +52,9 @@ type Document struct {
 	fields map[string]Position // by path, such as spec.sources[0].path
 }
 
-// ID returns the object's name for people: "service/shop".
-func (d *Document) ID() string { return strings.ToLower(d.Kind) + "/" + d.Name }
+// ID returns the object's name for people: "service/shop", or "service/PROJECT/shop" where it names a
+// project.
+func (d *Document) ID() string { return strings.ToLower(d.Kind) + "/" + Reference(Metadata(d.Object)) }
 
 // Parse reads all documents of one file. Messages refer to the file by name. The error is Problems
 // if the content is invalid, and then holds every problem, not only the first.

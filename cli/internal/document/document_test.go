@@ -641,7 +641,7 @@ func TestKind(t *testing.T) {
 			t.Errorf("Kind(%q): got %q, %t, want %q, %t", word, got, ok, want, want != "")
 		}
 	}
-	if diff := cmp.Diff([]string{"accessbindings", "clusters", "repositories", "services", "users"}, document.Kinds()); diff != "" {
+	if diff := cmp.Diff([]string{"accessbindings", "clusters", "projects", "repositories", "services", "users"}, document.Kinds()); diff != "" {
 		t.Errorf("Kinds (-want +got):\n%s", diff)
 	}
 }

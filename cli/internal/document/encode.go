@@ -24,6 +24,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // WriteYAML writes objects as YAML documents, which can be applied again.
@@ -104,14 +105,19 @@ func itemsNode[M proto.Message](items []M) *yaml.Node {
 	return listNode(items, func(item M) *yaml.Node { return messageNode(item.ProtoReflect(), true) })
 }
 
-// Identify returns the kind and name of an object. Both are empty if it is unset or of an unknown
-// kind.
+// Identify returns the kind of an object, and the reference by which people and requests name it: NAME
+// in the project default, PROJECT/NAME elsewhere. Both are empty if it is unset or of an unknown kind.
 func Identify(document *fleetv1.Document) (kind, name string) {
 	object := fleetdoc.Object(document)
 	if object == nil {
 		return "", ""
 	}
-	return string(object.Descriptor().Name()), metadataOf(object).GetName()
+	return string(object.Descriptor().Name()), Reference(metadataOf(object))
+}
+
+// Reference returns the reference of an object to people: see Identify.
+func Reference(metadata *typev1.Metadata) string {
+	return objectname.Display(objectname.Join(metadata.GetProject(), metadata.GetName()))
 }
 
 // Metadata returns the metadata of an object, or nil if the object is unset.

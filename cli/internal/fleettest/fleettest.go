@@ -6,6 +6,7 @@
 package fleettest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -30,6 +31,7 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/syncrequest"
 	"github.com/leatdev/leat/internal/wake"
@@ -260,7 +262,7 @@ func Healthy() *fleetv1.ServiceStatus {
 
 // CreateCluster implements FleetService.
 func (h *Hub) CreateCluster(_ context.Context, request *fleetv1.CreateClusterRequest) (*fleetv1.CreateClusterResponse, error) {
-	name := request.GetCluster().GetMetadata().GetName()
+	name := document.Reference(request.GetCluster().GetMetadata())
 	if _, err := h.get("cluster", name); err == nil {
 		return nil, rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, "cluster "+name+" exists already")
 	}
@@ -314,26 +316,29 @@ func (h *Hub) GetService(_ context.Context, request *fleetv1.GetServiceRequest) 
 
 // ListClusters implements FleetService, one object a page.
 func (h *Hub) ListClusters(_ context.Context, request *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
-	clusters, next := paged(listOf(h, "cluster", (*fleetv1.Document).GetCluster), request.GetPage())
+	clusters, next := paged(listOf(h, "cluster", request.GetProject(), (*fleetv1.Document).GetCluster), request.GetPage())
 	return &fleetv1.ListClustersResponse{Clusters: clusters, NextPageToken: next}, nil
 }
 
 // ListRepositories implements FleetService, one object a page.
 func (h *Hub) ListRepositories(_ context.Context, request *fleetv1.ListRepositoriesRequest) (*fleetv1.ListRepositoriesResponse, error) {
-	repositories, next := paged(listOf(h, "repository", (*fleetv1.Document).GetRepository), request.GetPage())
+	repositories, next := paged(listOf(h, "repository", request.GetProject(), (*fleetv1.Document).GetRepository), request.GetPage())
 	return &fleetv1.ListRepositoriesResponse{Repositories: repositories, NextPageToken: next}, nil
 }
 
 // ListServices implements FleetService, one object a page.
 func (h *Hub) ListServices(_ context.Context, request *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
-	services, next := paged(listOf(h, "service", (*fleetv1.Document).GetService), request.GetPage())
+	services, next := paged(listOf(h, "service", request.GetProject(), (*fleetv1.Document).GetService), request.GetPage())
 	return &fleetv1.ListServicesResponse{Services: services, NextPageToken: next}, nil
 }
 
-// listOf returns all objects of a kind.
-func listOf[T any](h *Hub, kind string, inner func(*fleetv1.Document) T) []T {
+// listOf returns all objects of a kind, or those of one project.
+func listOf[T any](h *Hub, kind, project string, inner func(*fleetv1.Document) T) []T {
 	var objects []T
 	for _, object := range h.list(kind + "/") {
+		if own := cmp.Or(document.Metadata(object).GetProject(), objectname.Default); project != "" && own != project {
+			continue
+		}
 		objects = append(objects, inner(object))
 	}
 	return objects
@@ -373,7 +378,7 @@ const Contested = "contested"
 // UpdateService implements FleetService.
 func (h *Hub) UpdateService(_ context.Context, request *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
 	metadata := request.GetService().GetMetadata()
-	object, err := h.get("service", metadata.GetName())
+	object, err := h.get("service", document.Reference(metadata))
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (h *Hub) GetUser(_ context.Context, request *fleetv1.GetUserRequest) (*flee
 
 // ListUsers implements FleetService, one object a page.
 func (h *Hub) ListUsers(_ context.Context, request *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
-	users, next := paged(listOf(h, "user", (*fleetv1.Document).GetUser), request.GetPage())
+	users, next := paged(listOf(h, "user", "", (*fleetv1.Document).GetUser), request.GetPage())
 	return &fleetv1.ListUsersResponse{Users: users, NextPageToken: next}, nil
 }
 
@@ -56,7 +56,7 @@ func (h *Hub) GetAccessBinding(_ context.Context, request *fleetv1.GetAccessBind
 func (h *Hub) ListAccessBindings(
 	_ context.Context, request *fleetv1.ListAccessBindingsRequest,
 ) (*fleetv1.ListAccessBindingsResponse, error) {
-	bindings, next := paged(listOf(h, "accessbinding", (*fleetv1.Document).GetAccessBinding), request.GetPage())
+	bindings, next := paged(listOf(h, "accessbinding", "", (*fleetv1.Document).GetAccessBinding), request.GetPage())
 	return &fleetv1.ListAccessBindingsResponse{AccessBindings: bindings, NextPageToken: next}, nil
 }
 

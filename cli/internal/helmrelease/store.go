@@ -159,15 +159,15 @@ func (s *Store) Facts() (render.ClusterFacts, error) {
 	return facts, nil
 }
 
-// Labels returns a label's value on each object that exists, in the objects' order: nil for one that
-// the cluster does not have. An object without a namespace is looked for in the given one.
-func (s *Store) Labels(ctx context.Context, objects []*unstructured.Unstructured, namespace, label string) ([]*string, error) {
+// Labels returns the labels of each object that exists, in the objects' order: nil for one that the
+// cluster does not have. An object without a namespace is looked for in the given one.
+func (s *Store) Labels(ctx context.Context, objects []*unstructured.Unstructured, namespace string) ([]map[string]string, error) {
 	groups, err := restmapper.GetAPIGroupResources(s.discovery)
 	if err != nil {
 		return nil, fmt.Errorf("read the kinds that the cluster serves: %w", err)
 	}
 	mapper := restmapper.NewDiscoveryRESTMapper(groups)
-	values := make([]*string, len(objects))
+	values := make([]map[string]string, len(objects))
 	for i, o := range objects {
 		mapping, err := mapper.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
 		if meta.IsNoMatchError(err) {
@@ -187,8 +187,9 @@ func (s *Store) Labels(ctx context.Context, objects []*unstructured.Unstructured
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", Describe(o), err)
 		}
-		value := live.GetLabels()[label]
-		values[i] = &value
+		if values[i] = live.GetLabels(); values[i] == nil {
+			values[i] = map[string]string{}
+		}
 	}
 	return values, nil
 }

@@ -16,6 +16,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/render"
@@ -63,7 +64,7 @@ func FromDocument(wanted *document.Document, all []*document.Document, folders m
 	s := Service{
 		Renderer: renderstep.Renderer(options.Renderer), Steps: options.Render, Installed: settings.Installed,
 		Facts: render.Facts{
-			Cluster: clusterOf(spec.GetCluster(), all),
+			Cluster: clusterOf(spec.GetCluster(), wanted.Object.GetService().GetMetadata().GetProject(), all),
 			Service: render.ServiceFacts{Name: wanted.Name, Namespace: options.NamespaceOrDefault()},
 		},
 	}
@@ -115,12 +116,15 @@ func rootOf(source *typev1.Source, folder string) string {
 	return folder
 }
 
-// clusterOf returns what the documents say of a cluster.
-func clusterOf(name string, all []*document.Document) render.ClusterFacts {
+// clusterOf returns what the documents say of a cluster that a service of the project refers to. A
+// reference that the hub would refuse is one to no document.
+func clusterOf(reference, project string, all []*document.Document) render.ClusterFacts {
+	path, _ := objectname.Parse("cluster", reference, project)
+	_, name := objectname.Split(path)
 	facts := render.ClusterFacts{Name: name}
 	for _, d := range all {
-		if d.Kind == "Cluster" && d.Name == name {
-			metadata := document.Metadata(d.Object)
+		metadata := document.Metadata(d.Object)
+		if d.Kind == "Cluster" && path != "" && objectname.Join(metadata.GetProject(), metadata.GetName()) == path {
 			facts.Labels, facts.Annotations = metadata.GetLabels(), metadata.GetAnnotations()
 		}
 	}

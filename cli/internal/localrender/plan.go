@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
@@ -35,6 +36,9 @@ type Bundle struct {
 // ErrNothingDelivered means that the hub has no content for a service.
 var ErrNothingDelivered = errors.New("the hub delivers no content for the service now")
 
+// bare returns the name in a reference, which is all that templates are given.
+func bare(reference string) string { return reference[strings.LastIndexByte(reference, '/')+1:] }
+
 // FromPlan returns the service that a hub delivers, with placeholders in place of the secrets that
 // the settings do not give. The error is ErrNothingDelivered, or means that the hub is newer than
 // this program.
@@ -47,14 +51,15 @@ func FromPlan(name string, planned *fleetv1.GetServicePlanResponse, download Dow
 	if err != nil {
 		return Service{}, fmt.Errorf("the hub is newer than this leat, which does not understand how the service is rendered; upgrade leat: %w", err)
 	}
+	cluster, service := bare(planned.GetCluster()), bare(name)
 	s := Service{
 		Renderer: renderstep.Renderer(options.Renderer), Steps: options.Render, Installed: planned.GetInstalled() || settings.Installed,
 		Facts: render.Facts{
 			Cluster: render.ClusterFacts{
-				Name: planned.GetCluster(), Labels: planned.GetFacts().GetLabels(), Annotations: planned.GetFacts().GetAnnotations(),
+				Name: cluster, Labels: planned.GetFacts().GetLabels(), Annotations: planned.GetFacts().GetAnnotations(),
 				KubernetesVersion: settings.KubernetesVersion, APIVersions: settings.APIVersions,
 			},
-			Service: render.ServiceFacts{Name: name, Namespace: options.NamespaceOrDefault()},
+			Service: render.ServiceFacts{Name: service, Namespace: options.NamespaceOrDefault()},
 		},
 	}
 	if options.Policy.Tests != nil {

@@ -17,11 +17,24 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 )
 
-// Agent connects to a cluster's agent, through the hub's tunnel.
+// AgentOf connects to the agent of a service's cluster, as Agent does. It also returns how the agent
+// names the service.
+func (s *Session) AgentOf(ctx context.Context, service *fleetv1.Service) (agent agentv1connect.AgentServiceClient, name string, err error) {
+	cluster, err := ClusterOf(service)
+	if err != nil {
+		return nil, "", err
+	}
+	agent, err = s.Agent(ctx, cluster)
+	return agent, objectname.Join(service.GetMetadata().GetProject(), service.GetMetadata().GetName()), err
+}
+
+// Agent connects to a cluster's agent, through the hub's tunnel. It wants the cluster's path: see
+// ClusterPath.
 func (s *Session) Agent(ctx context.Context, cluster string) (agentv1connect.AgentServiceClient, error) {
 	base, err := s.dialTunnel(ctx, "/clusters/"+cluster)
 	if err != nil {
@@ -30,7 +43,8 @@ func (s *Session) Agent(ctx context.Context, cluster string) (agentv1connect.Age
 	return agentv1connect.NewAgentServiceClient(base.HTTP, base.BaseURL, base.Options...), nil
 }
 
-// Kubernetes returns how a client of Kubernetes reaches a cluster's API, through the hub's tunnel.
+// Kubernetes returns how a client of Kubernetes reaches a cluster's API, through the hub's tunnel. It
+// wants the cluster's path: see ClusterPath.
 func (s *Session) Kubernetes(ctx context.Context, cluster string) (*rest.Config, error) {
 	c, err := s.Client()
 	if err != nil {

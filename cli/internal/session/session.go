@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/settings"
 	"github.com/leatdev/leat/cli/internal/show"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // The environment variables that leat itself reads.
@@ -33,6 +34,7 @@ const (
 	EnvConfig    = "LEAT_CONFIG"
 	EnvContext   = "LEAT_CONTEXT"
 	EnvCAFile    = "LEAT_CA_FILE"
+	EnvProject   = "LEAT_PROJECT"
 )
 
 // Session is one run of leat. It is filled before any command runs and only read afterwards.
@@ -45,7 +47,7 @@ type Session struct {
 }
 
 type flags struct {
-	server, tokenFile, config, context, caFile string
+	server, tokenFile, config, context, caFile, project string
 }
 
 // Bind adds the flags that choose a hub.
@@ -54,6 +56,7 @@ func (s *Session) Bind(set *pflag.FlagSet) {
 	set.StringVar(&s.flags.tokenFile, "token-file", "", "file that holds your API token (env "+EnvTokenFile+", or the token itself in "+EnvToken+")")
 	set.StringVar(&s.flags.caFile, "ca-file", "", "PEM certificates to trust instead of the system's (env "+EnvCAFile+")")
 	set.StringVar(&s.flags.context, "context", "", "the context to use instead of the current one (env "+EnvContext+")")
+	set.StringVarP(&s.flags.project, "project", "p", "", "the project of names that do not say one (env "+EnvProject+"; default: that of the context, or default)")
 	set.StringVar(&s.flags.config, "config", "", "the config file (env "+EnvConfig+"; default: leat/config.yaml in your config folder)")
 }
 
@@ -62,6 +65,9 @@ type Endpoint struct {
 	Server string
 	Token  string
 	CAFile string
+
+	// Project is the one of names that do not say one. It is never empty.
+	Project string
 
 	Context   string // the context that Server was taken from; empty if it was set by a flag or variable
 	TokenFile string // the file that Token was read from; empty if it came from elsewhere
@@ -135,6 +141,11 @@ func (s *Session) Endpoint() (Endpoint, error) {
 	if ok && (endpoint.Server == "" || endpoint.Server == context.Server) {
 		endpoint.Server, endpoint.Token, endpoint.Context = context.Server, context.Token, context.Name
 		endpoint.CAFile = cmp.Or(endpoint.CAFile, context.CAFile)
+		endpoint.Project = context.Project
+	}
+	endpoint.Project = cmp.Or(s.value(s.flags.project, EnvProject), endpoint.Project, objectname.Default)
+	if err := objectname.ValidateLabel("project", endpoint.Project); err != nil {
+		return Endpoint{}, failure.Usage("%s", err.Error())
 	}
 	if endpoint.Server == "" {
 		return Endpoint{}, failure.New("no hub is configured",
@@ -185,13 +196,17 @@ func (s *Session) context() (c settings.Context, ok bool, err error) {
 	if err != nil {
 		return c, false, err
 	}
-	asked := s.value(s.flags.context, EnvContext)
+	asked := s.ContextName()
 	c, ok = all.Context(asked)
 	if !ok && asked != "" {
 		return c, false, failure.New(fmt.Sprintf("there is no context %q", asked), "leat context lists the existing ones.")
 	}
 	return c, ok, nil
 }
+
+// ContextName returns the name of the context that flags and environment choose, or "" for the current
+// one.
+func (s *Session) ContextName() string { return s.value(s.flags.context, EnvContext) }
 
 // Settings reads the config file.
 func (s *Session) Settings() (*settings.Settings, error) {

@@ -44,6 +44,8 @@ type Context struct {
 	// CAFile names a PEM file with certificates to trust instead of the system's, for the hub and
 	// for its tunnel. Empty: the system's.
 	CAFile string `yaml:"caFile,omitempty"`
+	// Project is the project that commands work in. Empty: default.
+	Project string `yaml:"project,omitempty"`
 }
 
 // DefaultPath returns where a user's settings are: leat/config.yaml in the system's folder for
@@ -109,10 +111,14 @@ func (s *Settings) Context(name string) (c Context, ok bool) {
 	return s.Contexts[i], true
 }
 
-// Put adds or replaces a context and makes it the current one.
+// Put adds or replaces a context and makes it the current one. A context without a project keeps the
+// one that it had for the same server.
 func (s *Settings) Put(c Context) {
 	s.CurrentContext = c.Name
 	if i := s.index(c.Name); i >= 0 {
+		if s.Contexts[i].Server == c.Server {
+			c.Project = cmp.Or(c.Project, s.Contexts[i].Project)
+		}
 		s.Contexts[i] = c
 		return
 	}
@@ -125,6 +131,17 @@ func (s *Settings) Use(name string) bool {
 		return false
 	}
 	s.CurrentContext = name
+	return true
+}
+
+// SetProject makes a project that of the named context, or of the current one if name is empty, and
+// reports whether the context exists.
+func (s *Settings) SetProject(name, project string) bool {
+	i := s.index(cmp.Or(name, s.CurrentContext))
+	if i < 0 {
+		return false
+	}
+	s.Contexts[i].Project = project
 	return true
 }
 

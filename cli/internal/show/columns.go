@@ -30,6 +30,8 @@ func columnsOf(kind string) []string {
 		return []string{"NAME", "GROUPS", "DESCRIPTION"}
 	case "AccessBinding":
 		return []string{"NAME", "ROLE", "USERS", "GROUPS", "CLUSTERS", "COVERS", "RULES", "ENDS"}
+	case "Project":
+		return []string{"NAME", "CLUSTERS", "REPOSITORIES", "SERVICES", "DESCRIPTION"}
 	default:
 		return []string{"NAME", "CLUSTER", "PHASE", "SYNCED", "VERSION", "OBJECTS", "SINCE", "MESSAGE"}
 	}
@@ -47,9 +49,28 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 		return []cell{plain(o.User.GetMetadata().GetName()), list(spec.GetGroups()), plain(spec.GetDescription())}
 	case *fleetv1.Document_AccessBinding:
 		return bindingCells(o.AccessBinding, now)
+	case *fleetv1.Document_Project:
+		return projectCells(o.Project)
 	default:
 		return serviceCells(object.GetService(), now)
 	}
+}
+
+// projectCells shows what a project holds, and its quotas.
+func projectCells(p *fleetv1.Project) []cell {
+	status, quotas := p.GetStatus(), p.GetSpec().GetQuotas()
+	return []cell{
+		plain(p.GetMetadata().GetName()), plain(fmt.Sprint(status.GetClusters())), within(status.GetRepositories(), quotas.GetRepositories(), quotas != nil && quotas.Repositories != nil),
+		within(status.GetServices(), quotas.GetServices(), quotas != nil && quotas.Services != nil), plain(p.GetSpec().GetDescription()),
+	}
+}
+
+// within shows a number, and the quota that it counts against.
+func within(number, quota int32, hasQuota bool) cell {
+	if !hasQuota {
+		return plain(fmt.Sprint(number))
+	}
+	return plain(fmt.Sprintf("%d of %d", number, quota))
 }
 
 func clusterCells(c *fleetv1.Cluster, now time.Time) []cell {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Format is an output format.
@@ -144,6 +145,8 @@ type Rows struct {
 	columns []string // titles
 	widths  []int
 	headed  bool
+	// hasProject means that the first column is the object's project.
+	hasProject bool
 	// followed holds what Follow wrote last of each object, formatted at the zero time, so that
 	// ages do not matter.
 	followed map[string]string
@@ -152,6 +155,13 @@ type Rows struct {
 // NewTable returns an empty table for a kind.
 func NewTable(style Style, kind string) *Rows {
 	return newRows(style, columnsOf(kind)...)
+}
+
+// NewProjectsTable returns an empty table for a kind whose objects belong to several projects.
+func NewProjectsTable(style Style, kind string) *Rows {
+	rows := newRows(style, append([]string{"PROJECT"}, columnsOf(kind)...)...)
+	rows.hasProject = true
+	return rows
 }
 
 func newRows(style Style, columns ...string) *Rows {
@@ -166,16 +176,25 @@ func newRows(style Style, columns ...string) *Rows {
 func (r *Rows) Print(w io.Writer, now time.Time, objects []*fleetv1.Document) error {
 	rows := make([][]cell, len(objects))
 	for i, object := range objects {
-		rows[i] = cellsOf(object, now)
+		rows[i] = r.cells(object, now)
 	}
 	return r.write(w, rows)
+}
+
+func (r *Rows) cells(object *fleetv1.Document, now time.Time) []cell {
+	cells := cellsOf(object, now)
+	if !r.hasProject {
+		return cells
+	}
+	project := cmp.Or(document.Metadata(object).GetProject(), objectname.Default)
+	return append([]cell{plain(project)}, cells...)
 }
 
 // Follow writes an object that changed as a row, unless the change does not show in any column, or
 // only in an age: clusters change every second in fields that the table omits.
 func (r *Rows) Follow(w io.Writer, now time.Time, object *fleetv1.Document) error {
 	_, name := document.Identify(object)
-	says := fmt.Sprint(cellsOf(object, time.Time{}))
+	says := fmt.Sprint(r.cells(object, time.Time{}))
 	if r.followed[name] == says {
 		return nil
 	}

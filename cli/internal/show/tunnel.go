@@ -10,6 +10,7 @@ import (
 	"time"
 
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Connections prints agents' connections in the given format.
@@ -17,7 +18,7 @@ func Connections(w io.Writer, format Format, style Style, sessions []*tunnelv1.S
 	rows := newRows(style, "CLUSTER", "REPLICA", "TRANSPORT", "CONNECTED", "LAST SEEN", "REQUESTS", "VERSION", "ADDRESS")
 	return items(w, format, rows, sessions, func(c *tunnelv1.Session) []cell {
 		return []cell{
-			plain(c.GetCluster()), plain(c.GetReplica()), plain(c.GetTransport()), ago(c.GetConnectedAt(), now), ago(c.GetLastSeenAt(), now),
+			plain(objectname.Display(c.GetCluster())), plain(c.GetReplica()), plain(c.GetTransport()), ago(c.GetConnectedAt(), now), ago(c.GetLastSeenAt(), now),
 			plain(strconv.Itoa(int(c.GetActiveStreams()))), plain(c.GetAgentVersion()), plain(c.GetRemoteAddress()),
 		}
 	})
@@ -28,7 +29,7 @@ func Recordings(w io.Writer, format Format, style Style, recordings []*tunnelv1.
 	rows := newRows(style, "ID", "BEGAN", "USER", "CLUSTER", "POD", "COMMAND")
 	return items(w, format, rows, recordings, func(r *tunnelv1.Recording) []cell {
 		return []cell{
-			plain(r.GetId()), ago(r.GetBeganAt(), now), plain(strings.TrimPrefix(r.GetSubject(), "user:")), plain(r.GetCluster()),
+			plain(r.GetId()), ago(r.GetBeganAt(), now), plain(strings.TrimPrefix(r.GetSubject(), "user:")), plain(objectname.Display(r.GetCluster())),
 			plain(r.GetNamespace() + "/" + r.GetPod()), line(strings.Join(r.GetCommand(), " ")),
 		}
 	})

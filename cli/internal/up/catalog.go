@@ -44,7 +44,7 @@ func (u *up) fillCatalog(ctx context.Context) (err error) {
 func (u *up) listAll(ctx context.Context) ([]*fleetv1.Document, error) {
 	var all []*fleetv1.Document
 	for _, kind := range []string{"Cluster", "Repository", "Service"} {
-		objects, err := u.client.List(ctx, kind)
+		objects, err := u.client.List(ctx, kind, "")
 		if err != nil {
 			return nil, err
 		}

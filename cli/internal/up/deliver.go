@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/delivery"
 	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
@@ -29,7 +30,7 @@ func (u *up) deliver(ctx context.Context) error {
 	changes, reached := make(chan *fleetv1.WatchFleetResponse), make(chan struct{})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return u.client.Watch(ctx, "", func(change *fleetv1.WatchFleetResponse) error { return pass(ctx, changes, change) })
+		return u.client.Watch(ctx, client.Watched{}, func(change *fleetv1.WatchFleetResponse) error { return pass(ctx, changes, change) })
 	})
 	group.Go(func() error {
 		defer close(reached)

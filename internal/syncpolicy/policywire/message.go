@@ -26,7 +26,25 @@ func PolicyMessage(p syncpolicy.Policy) *typev1.SyncPolicy {
 		Tests:          testsMessage(p.Tests),
 		ServiceAccount: p.ServiceAccount,
 		HealthRules:    list(p.HealthRules, healthMessage),
+		Limits:         limitsMessage(p.Limits),
 	}
+}
+
+func limitsMessage(l *syncpolicy.Limits) *typev1.ServiceLimits {
+	if l == nil {
+		return nil
+	}
+	return &typev1.ServiceLimits{
+		Namespaces: AllowListMessage(l.Namespaces), ClusterScopedKinds: AllowListMessage(l.ClusterScopedKinds), ServiceAccounts: AllowListMessage(l.ServiceAccounts),
+	}
+}
+
+// AllowListMessage returns the message of a list, or nil for a nil one.
+func AllowListMessage(l syncpolicy.AllowList) *typev1.AllowList {
+	if l == nil {
+		return nil
+	}
+	return &typev1.AllowList{Allow: l}
 }
 
 // SettingsMessage returns what the settings are on the wire; nil where they say nothing.

@@ -37,6 +37,9 @@ func Wanted(m *fleetv1.ServiceSpec) (syncpolicy.Options, error) {
 	if len(m.GetPolicy().GetRequires()) > 0 {
 		return syncpolicy.Options{}, fielderr.New("policy.requires", "is the hub's to set, from what the service uses; leave it out")
 	}
+	if m.GetPolicy().GetLimits() != nil {
+		return syncpolicy.Options{}, fielderr.New("policy.limits", "are the project's to set; leave them out")
+	}
 	steps, err := renderstepwire.Steps("render", m.GetRender())
 	if err != nil {
 		return syncpolicy.Options{}, err

@@ -41,7 +41,25 @@ func Policy(m *typev1.SyncPolicy) (syncpolicy.Policy, error) {
 		Tests:          tests(m.GetTests()),
 		ServiceAccount: m.GetServiceAccount(),
 		HealthRules:    list(m.GetHealthRules(), healthRule),
+		Limits:         limits(m.GetLimits()),
 	}, nil
+}
+
+func limits(m *typev1.ServiceLimits) *syncpolicy.Limits {
+	if m == nil {
+		return nil
+	}
+	return &syncpolicy.Limits{
+		Namespaces: AllowList(m.GetNamespaces()), ClusterScopedKinds: AllowList(m.GetClusterScopedKinds()), ServiceAccounts: AllowList(m.GetServiceAccounts()),
+	}
+}
+
+// AllowList returns the list of a message: nil for none, and an empty list for one that allows nothing.
+func AllowList(m *typev1.AllowList) syncpolicy.AllowList {
+	if m == nil {
+		return nil
+	}
+	return append(syncpolicy.AllowList{}, m.GetAllow()...)
 }
 
 // Settings returns what the message says. Beside an error, which is a *fielderr.Error,

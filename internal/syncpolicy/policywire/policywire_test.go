@@ -35,6 +35,8 @@ func fill(t *rapid.T, m protoreflect.Message, every bool) {
 			continue // are no options
 		case "leat.type.v1.SyncPolicy.requires":
 			continue // is derived from the options; see TestRequiredWords
+		case "leat.type.v1.SyncPolicy.limits":
+			continue // is the project's, not the owner's; see TestSecLimits
 		}
 		if every || rapid.Bool().Draw(t, string(fields.Get(i).FullName())) {
 			set(t, m, fields.Get(i), every)
@@ -233,5 +235,23 @@ func TestWhatIsNotKnownIsAnError(t *testing.T) {
 	}
 	if _, err := policywire.Settings(newer(&typev1.AgentSettings{})); err == nil {
 		t.Error("settings with an unknown field: got no error")
+	}
+}
+
+// TestSecLimits: the limits of a project come through a plan, where an empty list is not a missing one,
+// and the owner of a service cannot set them.
+func TestSecLimits(t *testing.T) {
+	t.Parallel()
+	want := &syncpolicy.Limits{Namespaces: syncpolicy.AllowList{"shop-*"}, ClusterScopedKinds: syncpolicy.AllowList{}}
+	planned, err := policywire.Planned(policywire.PlanMessage(syncpolicy.Options{Policy: syncpolicy.Policy{Limits: want}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, planned.Policy.Limits); diff != "" {
+		t.Errorf("differs (-want +got):\n%s", diff)
+	}
+	_, err = policywire.Wanted(&fleetv1.ServiceSpec{Policy: &typev1.SyncPolicy{Limits: &typev1.ServiceLimits{}}})
+	if e, ok := errors.AsType[*fielderr.Error](err); !ok || e.Path != "policy.limits" {
+		t.Errorf("got %v, want an error of policy.limits", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/settings"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // execVersion is the protocol version between kubectl and leat.
@@ -116,7 +117,7 @@ func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) (co
 	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
 	p := kubeconfig.Params{CAPEM: c.CAPEM()}
-	if p.Clusters, err = clustersOf(ctx, c, cluster); err != nil {
+	if p.Clusters, err = clustersOf(ctx, s, c, cluster); err != nil {
 		return nil, "", err
 	}
 	if p.TunnelURL, err = tunnelOf(ctx, s, c); err != nil {
@@ -132,13 +133,18 @@ func makeKubeconfig(ctx context.Context, s *session.Session, cluster string) (co
 	return content, p.Clusters[0], err
 }
 
-// clustersOf returns the named cluster if it exists, or all clusters that the caller can reach.
-func clustersOf(ctx context.Context, c *client.Client, named string) ([]string, error) {
+// clustersOf returns the named cluster if it exists, or all clusters that the caller can reach, as URLs
+// name them.
+func clustersOf(ctx context.Context, s *session.Session, c *client.Client, named string) ([]string, error) {
 	if named != "" {
-		_, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: named})
-		return []string{named}, err
+		_, err := c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: s.Reference("Cluster", named)})
+		if err != nil {
+			return nil, err
+		}
+		path, err := s.ClusterPath(named)
+		return []string{path}, err
 	}
-	objects, err := c.List(ctx, "Cluster")
+	objects, err := c.List(ctx, "Cluster", "")
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +153,8 @@ func clustersOf(ctx context.Context, c *client.Client, named string) ([]string, 
 	}
 	var names []string
 	for _, object := range objects {
-		_, name := document.Identify(object)
-		names = append(names, name)
+		metadata := document.Metadata(object)
+		names = append(names, objectname.Join(metadata.GetProject(), metadata.GetName()))
 	}
 	return names, nil
 }

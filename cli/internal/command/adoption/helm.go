@@ -114,7 +114,11 @@ func (h *importer) run(ctx context.Context) error {
 	if h.retire != "" {
 		return h.runRetire(ctx)
 	}
-	store, err := h.open(ctx, h.cluster)
+	cluster, err := h.session.ClusterPath(h.cluster)
+	if err != nil {
+		return err
+	}
+	store, err := h.open(ctx, cluster)
 	if err != nil {
 		return err
 	}
@@ -135,6 +139,7 @@ func (h *importer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	h.session.Place(object)
 	return h.write(object, len(plan.Secrets) > 0)
 }
 
@@ -214,7 +219,7 @@ func (h *importer) compare(ctx context.Context, store *helmrelease.Store, releas
 	if err != nil {
 		return err
 	}
-	facts.Name = h.cluster
+	facts.Name = h.cluster[strings.LastIndexByte(h.cluster, '/')+1:]
 	workers := renderworker.NewPool(renderworker.Config{}, limits)
 	defer workers.Close()
 	result, err := helmrelease.Compare(ctx, render.Split{Limits: limits, Others: workers}, release, plan, files, facts)
@@ -300,11 +305,16 @@ func (h *importer) runRetire(ctx context.Context) error {
 	if !isService || name == "" {
 		return failure.Usage("--retire: want service/NAME, got %q", h.retire)
 	}
+	name = h.session.Reference("Service", name)
 	service, err := h.healthy(ctx, name)
 	if err != nil {
 		return err
 	}
-	store, err := h.open(ctx, service.GetSpec().GetCluster())
+	cluster, err := session.ClusterOf(service)
+	if err != nil {
+		return err
+	}
+	store, err := h.open(ctx, cluster)
 	if err != nil {
 		return err
 	}
@@ -316,7 +326,7 @@ func (h *importer) runRetire(ctx context.Context) error {
 		return failure.New(fmt.Sprintf("revision %d of release %s is %s, and may have made objects that no other revision has", last.Version, h.release, line(last.Status)),
 			"Nothing was deleted. Finish it with helm upgrade or helm rollback, or delete what it has made and its Secret "+last.Secret+".")
 	}
-	if err := h.requireOwner(ctx, store, release, name); err != nil {
+	if err := h.requireOwner(ctx, store, release, service.GetMetadata()); err != nil {
 		return err
 	}
 	if h.backup != "" {

@@ -11,15 +11,21 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/client"
 	"github.com/leatdev/leat/cli/internal/delivery"
+	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/helmrelease"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 )
 
-// serviceLabel is on every object that belongs to a service.
-const serviceLabel = "leat.dev/service"
+// These labels are on every object that belongs to a service. Objects of the project default have no
+// projectLabel.
+const (
+	serviceLabel = "leat.dev/service"
+	projectLabel = "leat.dev/project"
+)
 
 // healthy returns the service, if it is applied completely and healthy.
 func (h *importer) healthy(ctx context.Context, name string) (service *fleetv1.Service, err error) {
@@ -42,23 +48,23 @@ func (h *importer) healthy(ctx context.Context, name string) (service *fleetv1.S
 }
 
 // requireOwner fails unless every object of the release that exists belongs to the service.
-func (h *importer) requireOwner(ctx context.Context, store *helmrelease.Store, release helmrelease.Release, service string) error {
+func (h *importer) requireOwner(ctx context.Context, store *helmrelease.Store, release helmrelease.Release, owner *typev1.Metadata) error {
 	objects, err := helmrelease.Applied(ctx, render.Split{Limits: render.LimitsWithin(renderworker.Container())}, release)
 	if err != nil {
 		return err
 	}
-	owners, err := store.Labels(ctx, objects, release.Namespace, serviceLabel)
+	all, err := store.Labels(ctx, objects, release.Namespace)
 	if err != nil {
 		return err
 	}
 	var others []string
-	for i, owner := range owners {
-		if owner != nil && *owner != service {
+	for i, labels := range all {
+		if labels != nil && (labels[serviceLabel] != owner.GetName() || labels[projectLabel] != owner.GetProject()) {
 			others = append(others, line(helmrelease.Describe(objects[i])))
 		}
 	}
 	if len(others) > 0 {
-		return failure.New(fmt.Sprintf("objects of release %s do not belong to service/%s: %s", release.Name, service, strings.Join(others, ", ")),
+		return failure.New(fmt.Sprintf("objects of release %s do not belong to service/%s: %s", release.Name, document.Reference(owner), strings.Join(others, ", ")),
 			"Nothing was deleted. Delete them, or let the service have them: without the release, nothing would know of them.")
 	}
 	return nil

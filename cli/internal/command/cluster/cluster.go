@@ -14,9 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/session"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 // New is `leat cluster`.
@@ -50,6 +52,7 @@ within 24 hours; it is not shown again, but leat cluster token makes a new one a
 				Metadata: &typev1.Metadata{Name: args[0], Labels: labels},
 				Spec:     &fleetv1.ClusterSpec{Description: description, AgentEndpoint: endpoint},
 			}
+			s.Place(fleetdoc.Of(cluster))
 			return add(ctx, s, c, cluster)
 		}),
 	}
@@ -69,7 +72,7 @@ expired or the agent has lost its key. The token alone is printed on the standar
   leat cluster token berlin > join-token`,
 		Args: name,
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
-			return printToken(ctx, s, c, args[0])
+			return printToken(ctx, s, c, s.Reference("Cluster", args[0]))
 		}),
 	}
 }
@@ -83,10 +86,11 @@ one. An agent that the hub dials, and that has lost its key, can enrol again onl
 		Example: `  leat cluster revoke berlin`,
 		Args:    name,
 		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
-			if _, err := c.RevokeCluster(ctx, &fleetv1.RevokeClusterRequest{Cluster: args[0]}); err != nil {
+			named := s.Reference("Cluster", args[0])
+			if _, err := c.RevokeCluster(ctx, &fleetv1.RevokeClusterRequest{Cluster: named}); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(s.Out, "cluster/%s revoked\n", args[0])
+			_, err := fmt.Fprintf(s.Out, "cluster/%s revoked\n", named)
 			return err
 		}),
 	}
@@ -107,7 +111,7 @@ func add(ctx context.Context, s *session.Session, c *client.Client, cluster *fle
 	if _, err := c.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: cluster}); err != nil {
 		return err
 	}
-	name := cluster.GetMetadata().GetName()
+	name := document.Reference(cluster.GetMetadata())
 	join, err := c.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: name})
 	if err != nil {
 		return err

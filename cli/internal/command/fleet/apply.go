@@ -35,7 +35,9 @@ them is invalid. Other objects of the hub do not change.
 
 -f takes a file, a directory (its .yaml, .yml and .json files, not those in folders below it) or - for the standard
 input, and may be given more than once. A file may hold many documents. Fields are checked strictly: an unknown
-or misspelled field is refused with file, line and column.`,
+or misspelled field is refused with file, line and column.
+
+Clusters, repositories and services belong to the project of their metadata, or else to that of --project.`,
 		Example: `  leat apply -f fleet.yaml
   leat apply -f fleet/ --dry-run
   leat get services -o yaml > services.yaml && $EDITOR services.yaml && leat apply -f services.yaml
@@ -78,6 +80,7 @@ func (a *apply) run(ctx context.Context) error {
 	}
 	request := &fleetv1.ApplyRequest{DryRun: a.dryRun}
 	for _, d := range documents {
+		a.session.Place(d.Object)
 		request.Documents = append(request.Documents, d.Object)
 	}
 	return a.session.Call(ctx, func(ctx context.Context, c *client.Client) error {

@@ -19,8 +19,8 @@ func Delete(s *session.Session) *cobra.Command {
 	var targets []target
 	return &cobra.Command{
 		Use:   "delete KIND/NAME...",
-		Short: "Delete clusters, repositories, services, users, access bindings or tokens",
-		Long: `Delete clusters, repositories, services, users, access bindings or API tokens from the hub.
+		Short: "Delete clusters, repositories, services, projects, users, access bindings or tokens",
+		Long: `Delete clusters, repositories, services, projects, users, access bindings or API tokens from the hub. A project has to be empty.
 
 When a service is deleted, its agent deletes the service's objects from the cluster, unless spec.sync.prune is false. A
 cluster or repository that a service still names is not deleted. Deleting a cluster ends its agent's access and
@@ -36,7 +36,7 @@ about 90 s. A token is named by its id, which leat get tokens shows.`,
 				return errors.New("KIND/NAME is missing")
 			}
 			for _, arg := range args {
-				t, err := parseDeletable(arg)
+				t, err := parseDeletable(s, arg)
 				if err != nil {
 					return err
 				}

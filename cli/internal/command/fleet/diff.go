@@ -44,7 +44,7 @@ signatures demands them here, too. Hooks are not shown.`,
 		Args:              oneService,
 		ValidArgsFunction: completeServices(s),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if d.name, err = parseService(args[0]); err != nil {
+			if d.name, err = parseService(s, args[0]); err != nil {
 				return err
 			}
 			return s.Fail(d.run(cmd.Context()))
@@ -75,15 +75,19 @@ func (d *differ) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, diffTimeout)
 	defer cancel()
-	cluster, bundles, err := d.candidate(ctx, c)
+	service, err := getService(ctx, c, d.name)
 	if err != nil {
 		return err
 	}
-	agent, err := d.session.Agent(ctx, cluster)
+	bundles, err := d.candidate(ctx, c)
 	if err != nil {
 		return err
 	}
-	response, err := agent.Diff(ctx, &agentv1.DiffRequest{Service: d.name, Bundles: bundles})
+	agent, name, err := d.session.AgentOf(ctx, service)
+	if err != nil {
+		return err
+	}
+	response, err := agent.Diff(ctx, &agentv1.DiffRequest{Service: name, Bundles: bundles})
 	if err != nil {
 		return err
 	}
@@ -96,16 +100,14 @@ func (d *differ) run(ctx context.Context) error {
 	return nil
 }
 
-// candidate returns the service's cluster, and the candidate to compare it with. A nil candidate is
-// the current plan.
-func (d *differ) candidate(ctx context.Context, c *client.Client) (string, []*distributorv1.PlanBundle, error) {
+// candidate returns what the service is compared with. A nil candidate is the current plan.
+func (d *differ) candidate(ctx context.Context, c *client.Client) ([]*distributorv1.PlanBundle, error) {
 	if d.ref == "" {
-		service, err := getService(ctx, c, d.name)
-		return service.GetSpec().GetCluster(), nil, err
+		return nil, nil
 	}
 	response, err := c.PreviewService(ctx, &fleetv1.PreviewServiceRequest{Name: d.name, Ref: gitref.Parse(d.ref), Repository: d.repository})
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	bundles := response.GetService().GetBundles()
 	var commits, versions []string
@@ -113,7 +115,7 @@ func (d *differ) candidate(ctx context.Context, c *client.Client) (string, []*di
 		commits, versions = append(commits, b.GetCommit()), append(versions, b.GetVersion())
 	}
 	_, err = fmt.Fprintf(d.session.Err, "%s is at commit %s.\n", d.ref, delivery.Quote(commits, versions))
-	return response.GetCluster(), bundles, err
+	return bundles, err
 }
 
 func (d *differ) print(objects []*agentv1.ObjectDiff) error {

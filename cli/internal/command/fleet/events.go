@@ -36,11 +36,11 @@ suffices.`,
 }
 
 func followEvents(ctx context.Context, s *session.Session, c *client.Client, name string, format show.Format) error {
-	agent, err := agentOf(ctx, s, c, name)
+	agent, planned, err := agentOf(ctx, s, c, name)
 	if err != nil {
 		return err
 	}
-	stream, err := agent.WatchEvents(ctx, &agentv1.WatchEventsRequest{Service: name})
+	stream, err := agent.WatchEvents(ctx, &agentv1.WatchEventsRequest{Service: planned})
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,11 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Get is `leat get`.
@@ -26,8 +29,10 @@ func Get(s *session.Session) *cobra.Command {
 	g := get{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
-		Short: "Show clusters, repositories, services, users, access bindings or tokens",
-		Long: `Show clusters, repositories, services, users, access bindings or API tokens, with their state.
+		Short: "Show clusters, repositories, services, projects, users, access bindings or tokens",
+		Long: `Show clusters, repositories, services, projects, users, access bindings or API tokens, with their state.
+
+Clusters, repositories and services are those of the command's project (leat project), or of all projects with -A.
 
 As YAML each object is a document that leat apply accepts. As JSON a listing is an object with "items", and a
 single object is itself. With --watch the listing is followed by every change; as JSON that is one object a line.
@@ -42,12 +47,15 @@ administrators see only what concerns themselves.`,
   leat get service shop -o yaml
   leat get repositories -o json | jq '.items[].status.phase'
   leat get services --watch
+  leat get services --project shop
+  leat get services --all-projects
   leat get tokens ada`,
 		Args:              g.args,
 		ValidArgsFunction: g.complete,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return s.Fail(g.run(cmd.Context())) },
 	}
 	cmd.Flags().VarP(&g.format, "output", "o", "how to print it")
+	cmd.Flags().BoolVarP(&g.allProjects, "all-projects", "A", false, "those of all projects, with the project of each")
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "then print every change, until interrupted")
 	return cmd
 }
@@ -56,7 +64,9 @@ type get struct {
 	session *session.Session
 	format  show.Format
 	watch   bool
-	target  target // name is empty for all
+	// allProjects lists objects of all projects instead of those of the session's.
+	allProjects bool
+	target      target // name is empty for all
 }
 
 // args parses KIND, KIND NAME or KIND/NAME.
@@ -69,7 +79,7 @@ func (g *get) args(_ *cobra.Command, args []string) (err error) {
 		return errors.New("want one name at most")
 	}
 	if strings.Contains(args[0], "/") && len(args) == 1 {
-		g.target, err = parseTarget(args[0])
+		g.target, err = parseTarget(g.session, args[0])
 		return err
 	}
 	if isToken(args[0]) {
@@ -78,7 +88,7 @@ func (g *get) args(_ *cobra.Command, args []string) (err error) {
 		g.target.kind, err = parseKind(args[0])
 	}
 	if len(args) == 2 {
-		g.target.name = args[1]
+		g.target.name = g.session.Reference(g.target.kind, args[1])
 	}
 	return err
 }
@@ -114,15 +124,52 @@ func (g *get) run(ctx context.Context) error {
 	case g.target.name != "":
 		return g.one(ctx, c)
 	}
-	objects, err := c.List(ctx, g.target.kind)
+	objects, err := c.List(ctx, g.target.kind, g.project())
 	if err != nil {
 		return err
 	}
+	if g.allProjects {
+		slices.SortStableFunc(objects, byProject)
+	}
 	if len(objects) == 0 && g.format == show.Table {
-		_, err := fmt.Fprintf(g.session.Err, "There are no %s yet.\n", plural(g.target.kind))
+		_, err := fmt.Fprintf(g.session.Err, "There are no %s%s yet.\n", plural(g.target.kind), g.where())
 		return err
 	}
+	if g.format == show.Table {
+		return g.table().Print(g.session.Out, time.Now(), objects)
+	}
 	return show.Objects(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), g.target.kind, objects)
+}
+
+// byProject orders objects by their project.
+func byProject(a, b *fleetv1.Document) int {
+	return cmp.Compare(
+		cmp.Or(document.Metadata(a).GetProject(), objectname.Default), cmp.Or(document.Metadata(b).GetProject(), objectname.Default))
+}
+
+// project returns the project whose objects are listed, or "" for all.
+func (g *get) project() string {
+	if g.allProjects || !objectname.BelongsToProject(g.target.kind) {
+		return ""
+	}
+	return g.session.Project()
+}
+
+// where returns the project of a listing for a message, if it is not the default one.
+func (g *get) where() string {
+	if project := g.project(); project != "" && project != objectname.Default {
+		return " in project " + project
+	}
+	return ""
+}
+
+// table returns the empty table of the listing.
+func (g *get) table() *show.Rows {
+	style := g.session.Style(g.session.Out)
+	if g.allProjects && objectname.BelongsToProject(g.target.kind) {
+		return show.NewProjectsTable(style, g.target.kind)
+	}
+	return show.NewTable(style, g.target.kind)
 }
 
 func plural(kind string) string {
@@ -149,8 +196,8 @@ func (g *get) follow(ctx context.Context, c *client.Client) error {
 	if g.target.kind == "Service" {
 		only = g.target.name
 	}
-	rows := show.NewTable(g.session.Style(g.session.Out), g.target.kind)
-	err := c.Watch(ctx, only, func(change *fleetv1.WatchFleetResponse) error {
+	rows := g.table()
+	err := c.Watch(ctx, client.Watched{Service: only, Project: g.project()}, func(change *fleetv1.WatchFleetResponse) error {
 		kind, name := document.Identify(change.GetDocument())
 		if kind != g.target.kind || g.target.name != "" && name != g.target.name {
 			return nil

@@ -49,9 +49,9 @@ func (h *history) args(_ *cobra.Command, args []string) (err error) {
 	case 0:
 		return errors.New("service NAME is missing")
 	case 1:
-		h.name, err = parseService(args[0])
+		h.name, err = parseService(h.session, args[0])
 	case 2:
-		h.name, err = parseService(args[0] + "/" + args[1])
+		h.name, err = parseService(h.session, args[0]+"/"+args[1])
 	default:
 		return fmt.Errorf("want only service NAME, got %d arguments", len(args))
 	}

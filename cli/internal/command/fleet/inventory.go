@@ -36,12 +36,12 @@ connected; leat get tells what it reported last, whether it is or not. The role 
 func printInventory(ctx context.Context, s *session.Session, c *client.Client, name string, format show.Format) error {
 	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
-	agent, err := agentOf(ctx, s, c, name)
+	agent, planned, err := agentOf(ctx, s, c, name)
 	if err != nil {
 		return err
 	}
 	all, err := client.Pages(func(page *typev1.Page) (*agentv1.GetInventoryResponse, error) {
-		return agent.GetInventory(ctx, &agentv1.GetInventoryRequest{Service: name, Page: page})
+		return agent.GetInventory(ctx, &agentv1.GetInventoryRequest{Service: planned, Page: page})
 	}, (*agentv1.GetInventoryResponse).GetObjects)
 	if err != nil {
 		return err
@@ -52,10 +52,10 @@ func printInventory(ctx context.Context, s *session.Session, c *client.Client, n
 // agentOf connects to the agent of the service's cluster.
 func agentOf(
 	ctx context.Context, s *session.Session, c *client.Client, service string,
-) (agentv1connect.AgentServiceClient, error) {
+) (agent agentv1connect.AgentServiceClient, name string, err error) {
 	found, err := getService(ctx, c, service)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return s.Agent(ctx, found.GetSpec().GetCluster())
+	return s.AgentOf(ctx, found)
 }

@@ -23,14 +23,14 @@ type target struct{ kind, name string }
 
 func (t target) String() string { return strings.ToLower(t.kind) + "/" + t.name }
 
-// parseTarget parses KIND/NAME.
-func parseTarget(text string) (target, error) {
+// parseTarget parses KIND/NAME, or KIND/PROJECT/NAME.
+func parseTarget(s *session.Session, text string) (target, error) {
 	word, name, found := strings.Cut(text, "/")
-	if !found || name == "" || strings.Contains(name, "/") {
-		return target{}, failure.Usage("%q is not of the form KIND/NAME, such as service/shop", text)
+	if !found || name == "" || strings.Count(name, "/") > 1 {
+		return target{}, failure.Usage("%q is not of the form KIND/NAME or KIND/PROJECT/NAME, such as service/shop", text)
 	}
 	kind, err := parseKind(word)
-	return target{kind, name}, err
+	return target{kind, s.Reference(kind, name)}, err
 }
 
 func parseKind(word string) (string, error) {
@@ -41,12 +41,12 @@ func parseKind(word string) (string, error) {
 	return kind, nil
 }
 
-// parseService parses service/NAME or a bare NAME.
-func parseService(text string) (string, error) {
+// parseService parses service/NAME, service/PROJECT/NAME or a bare NAME.
+func parseService(s *session.Session, text string) (string, error) {
 	if !strings.Contains(text, "/") && text != "" {
-		return text, nil
+		return s.Reference("Service", text), nil
 	}
-	t, err := parseTarget(text)
+	t, err := parseTarget(s, text)
 	if err == nil && t.kind != "Service" {
 		err = failure.Usage("%s is not a service; write service/NAME", t)
 	}
@@ -62,7 +62,7 @@ func onService(
 ) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = oneService, completeServices(s)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := parseService(args[0])
+		name, err := parseService(s, args[0])
 		if err != nil {
 			return err
 		}
@@ -103,14 +103,13 @@ func completeNames(cmd *cobra.Command, s *session.Session, kind, prefix string) 
 	if err != nil {
 		return nil
 	}
-	objects, err := c.List(cmd.Context(), kind)
+	objects, err := c.List(cmd.Context(), kind, s.Project())
 	if err != nil {
 		return nil
 	}
 	var names []string
 	for _, object := range objects {
-		_, name := document.Identify(object)
-		names = append(names, prefix+name)
+		names = append(names, prefix+document.Metadata(object).GetName())
 	}
 	return names
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 )
@@ -35,12 +36,12 @@ func (g *get) tokens(ctx context.Context, c *client.Client) error {
 }
 
 // parseDeletable parses KIND/NAME, or token/ID.
-func parseDeletable(text string) (target, error) {
+func parseDeletable(s *session.Session, text string) (target, error) {
 	word, id, found := strings.Cut(text, "/")
 	if found && isToken(word) && id != "" {
 		return target{kind: kindToken, name: id}, nil
 	}
-	return parseTarget(text)
+	return parseTarget(s, text)
 }
 
 func drop(ctx context.Context, c *client.Client, t target) error {

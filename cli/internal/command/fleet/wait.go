@@ -66,7 +66,7 @@ func (w *waiter) wait(ctx context.Context, c *client.Client, name string) error 
 		return orMissing(err, serviceTarget(name))
 	}
 	w.last = service.GetService()
-	err = c.Watch(ctx, name, w.see)
+	err = c.Watch(ctx, client.Watched{Service: name}, w.see)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return w.unreached(fmt.Sprintf("service/%s is not %s after %s", name, w.goal, w.timeout), name)
@@ -93,7 +93,7 @@ func (w *waiter) see(change *fleetv1.WatchFleetResponse) error {
 	case service == nil:
 		return nil
 	case change.GetDeleted():
-		return failure.New("service/"+service.GetMetadata().GetName()+" was deleted", "")
+		return failure.New("service/"+document.Reference(service.GetMetadata())+" was deleted", "")
 	}
 	w.last = service
 	if w.goal.Reached(service) && w.carriedOut(service) {
@@ -116,7 +116,7 @@ func (w *waiter) tell(service *fleetv1.Service) error {
 		return nil
 	}
 	w.told = state
-	_, err := fmt.Fprintf(w.session.Err, "service/%s: %s\n", service.GetMetadata().GetName(), state)
+	_, err := fmt.Fprintf(w.session.Err, "service/%s: %s\n", document.Reference(service.GetMetadata()), state)
 	return err
 }
 

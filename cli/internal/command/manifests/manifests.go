@@ -100,7 +100,7 @@ func (in *input) service(ctx context.Context, args []string) (s localrender.Serv
 		}
 	}
 	if isHubs {
-		s, err = in.fromHub(ctx, name)
+		s, err = in.fromHub(ctx, in.session.Reference("Service", name))
 	} else {
 		s, err = in.fromFiles(args)
 	}

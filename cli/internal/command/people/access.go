@@ -67,7 +67,7 @@ func (a *review) args(_ *cobra.Command, args []string) error {
 	if a.request.GetEverybody() && (a.request.GetUser() != "" || len(args) > 1) {
 		return errors.New("--everybody excludes --as and VERB RESOURCE")
 	}
-	a.request.Cluster = args[0]
+	a.request.Cluster = a.session.Reference("Cluster", args[0])
 	return nil
 }
 

@@ -81,6 +81,9 @@ func printRecordings(ctx context.Context, s *session.Session, f filter, format s
 	if err != nil {
 		return err
 	}
+	if f.cluster, err = s.ClusterPath(f.cluster); err != nil {
+		return err
+	}
 	req := f.request()
 	all, err := gather(s, func(page *typev1.Page) (*tunnelv1.ListRecordingsResponse, error) {
 		req.Page = page

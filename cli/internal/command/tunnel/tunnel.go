@@ -47,6 +47,10 @@ func Connections(s *session.Session) *cobra.Command {
 func printConnections(ctx context.Context, s *session.Session, cluster string, format show.Format) error {
 	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
 	defer cancel()
+	cluster, err := s.ClusterPath(cluster)
+	if err != nil {
+		return err
+	}
 	hub, err := s.Tunnel(ctx)
 	if err != nil {
 		return err

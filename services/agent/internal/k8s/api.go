@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/agent/internal/fields"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -20,9 +21,14 @@ import (
 // FieldManager is Leat's name in managedFields.
 const FieldManager = fields.Manager
 
-// ServiceLabel is on every object that Leat applies. Its value is the service's name. Watches find
-// the objects by it, and a service recognises the objects of other services by it.
-const ServiceLabel = "leat.dev/service"
+// The labels on every object that Leat applies, by which watches find it, and a service recognises
+// the objects of other services. See ServiceOf.
+const (
+	// ServiceLabel has the service's name in its project.
+	ServiceLabel = "leat.dev/service"
+	// ProjectLabel has the service's project. Objects of the project default do not have it.
+	ProjectLabel = "leat.dev/project"
+)
 
 // API is the Kubernetes API, used as one account. Implementations retry what is worth retrying
 // within ctx; an error that they return is final for this run. Errors are *reason.Problem if they
@@ -84,7 +90,7 @@ type Writer interface {
 	// the object that is being deleted. A missing object is not an error. ErrReplaced: another
 	// object has that name, or the object does not meet the options.
 	Delete(ctx context.Context, object inventory.Object, options DeleteOptions) (remains *unstructured.Unstructured, err error)
-	// Release removes Leat's label from the object with that UID. Errors as Delete.
+	// Release removes Leat's labels from the object with that UID. Errors as Delete.
 	Release(ctx context.Context, object inventory.Object) error
 }
 
@@ -114,11 +120,31 @@ func IsAppliedByLeat(live *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager == FieldManager })
 }
 
-// ServiceOf returns the service that an object's label names, or "". It copies nothing, unlike
-// GetLabels.
+// ServiceOf returns the service that an object's labels name, as a plan names it, or "". It copies
+// nothing, unlike GetLabels.
 func ServiceOf(o *unstructured.Unstructured) string {
 	metadata, _ := o.Object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
 	service, _ := labels[ServiceLabel].(string)
-	return service
+	if service == "" {
+		return ""
+	}
+	project, _ := labels[ProjectLabel].(string)
+	return objectname.Join(project, service)
+}
+
+// Mark sets the labels of a service, as a plan names it. It removes a project that a manifest claims.
+func Mark(labels map[string]string, service string) {
+	project, name := objectname.Split(service)
+	delete(labels, ProjectLabel)
+	if labels[ServiceLabel] = name; project != objectname.Default {
+		labels[ProjectLabel] = project
+	}
+}
+
+// Unmark removes the labels of a service from an object.
+func Unmark(o *unstructured.Unstructured) {
+	for _, label := range []string{ServiceLabel, ProjectLabel} {
+		unstructured.RemoveNestedField(o.Object, "metadata", "labels", label)
+	}
 }

@@ -122,7 +122,7 @@ func (c *Client) Release(ctx context.Context, object inventory.Object) error {
 	// The uid in the body makes the API server reject the patch for any other object, because a uid
 	// cannot change.
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": object.UID, "labels": map[string]any{k8s.ServiceLabel: nil},
+		"uid": object.UID, "labels": map[string]any{k8s.ServiceLabel: nil, k8s.ProjectLabel: nil},
 	}})
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)

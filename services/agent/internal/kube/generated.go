@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,6 +53,20 @@ func generatedName(service string) string {
 	sum := fnv.New32a()
 	_, _ = io.WriteString(sum, service) // a hash never fails
 	return fmt.Sprintf("%s%x", generatedPrefix, sum.Sum32()%generatedShards)
+}
+
+// maxManager is the longest name that the API server takes for a field manager.
+const maxManager = 128
+
+// generatedManager returns the field manager of a service's key: its name as plans have it, or the sum of
+// a name that is too long.
+func generatedManager(service string) string {
+	manager := "leat-generated." + service
+	if len(manager) > maxManager {
+		sum := sha256.Sum256([]byte(service))
+		manager = "leat-generated." + hex.EncodeToString(sum[:])
+	}
+	return manager
 }
 
 // Load implements manifest.GeneratedStore.
@@ -111,7 +127,7 @@ func (g Generated) Save(ctx context.Context, service string, values render.Gener
 	}
 	_, err := request(ctx, g.client, secretKind, func(ctx context.Context) (*unstructured.Unstructured, error) {
 		return g.secrets().Apply(ctx, generatedName(service), &unstructured.Unstructured{Object: object},
-			metav1.ApplyOptions{FieldManager: "leat-generated." + service, Force: true})
+			metav1.ApplyOptions{FieldManager: generatedManager(service), Force: true})
 	})
 	return err
 }

@@ -100,7 +100,7 @@ func (o *observer) follow(ctx context.Context) {
 	watcher := watch.New(watch.Params{
 		Server: o.client.server,
 		Collection: watch.Collection{
-			Resource: mapping.Resource, Kind: mapping.GroupVersionKind, Selector: k8s.ServiceLabel, Label: k8s.ServiceLabel,
+			Resource: mapping.Resource, Kind: mapping.GroupVersionKind, Selector: k8s.ServiceLabel, Label: k8s.ServiceOf,
 		},
 		Handler: o, Known: o.known, Logger: o.logger, Settings: o.settings,
 	})
@@ -155,7 +155,7 @@ func (o *observer) absent(attempt int) {
 // Seen implements watch.Handler.
 func (o *observer) Seen(object *unstructured.Unstructured) {
 	o.sink.Observe(observe.Observation{
-		Service:         object.GetLabels()[k8s.ServiceLabel],
+		Service:         k8s.ServiceOf(object),
 		Object:          inventory.Object{Ref: o.ref(object.GetNamespace(), object.GetName()), UID: string(object.GetUID())},
 		ResourceVersion: object.GetResourceVersion(),
 		Health:          o.sink.Judge(object),

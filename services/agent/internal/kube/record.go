@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 )
@@ -33,7 +34,8 @@ const (
 	inventoryLabel = "leat.dev/inventory"
 	// People set this annotation on a head. The agent never does, and deletes it with the record.
 	removeAnnotation, removeConfirmed = "leat.dev/remove", "confirmed"
-	// A service's name is a DNS label, so the dot keeps the two kinds of names apart.
+	// Both go on with the service's name in plans, NAME or PROJECT.NAME, which has no more than one dot. The
+	// dot at the end keeps the two kinds apart.
 	headPrefix  = "leat-inventory."
 	shardPrefix = "leat-inventory-shard."
 )
@@ -122,10 +124,11 @@ type stored struct {
 }
 
 func (s *stored) add(item *unstructured.Unstructured) {
-	name, service := item.GetName(), item.GetLabels()[inventoryLabel]
+	name := item.GetName()
 	s.data[name], _, _ = unstructured.NestedStringMap(item.Object, "data")
 	s.confirmed[name] = item.GetAnnotations()[removeAnnotation] == removeConfirmed
-	if strings.HasPrefix(name, shardPrefix) {
+	if place, isShard := strings.CutPrefix(name, shardPrefix); isShard {
+		service := place[:max(strings.LastIndexByte(place, '.'), 0)]
 		s.shards[service] = append(s.shards[service], name)
 	}
 }
@@ -221,9 +224,14 @@ func (i *Inventories) erase(ctx context.Context, name string) error {
 
 // write stores one ConfigMap, and creates the namespace if it is missing.
 func (i *Inventories) write(ctx context.Context, service, name string, data map[string]string) error {
+	project, own := objectname.Split(service)
+	labels := map[string]string{inventoryLabel: own}
+	if project != objectname.Default {
+		labels[k8s.ProjectLabel] = project
+	}
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "data": data,
-		"metadata": map[string]any{"name": name, "namespace": i.client.namespace, "labels": map[string]string{inventoryLabel: service}},
+		"metadata": map[string]any{"name": name, "namespace": i.client.namespace, "labels": labels},
 	})
 	if err != nil {
 		return fmt.Errorf("encode ConfigMap: %w", err)

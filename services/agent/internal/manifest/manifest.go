@@ -17,6 +17,7 @@ import (
 
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/render"
@@ -194,7 +195,8 @@ func (r Renderer) facts(ctx context.Context, s plan.Service) (render.Facts, erro
 	if err != nil {
 		return render.Facts{}, err
 	}
-	facts := render.Facts{Cluster: cluster, Service: render.ServiceFacts{Name: s.Name, Namespace: s.Spec.NamespaceOrDefault()}}
+	_, name := objectname.Split(s.Name)
+	facts := render.Facts{Cluster: cluster, Service: render.ServiceFacts{Name: name, Namespace: s.Spec.NamespaceOrDefault()}}
 	for _, b := range s.Bundles {
 		facts.Sources = append(facts.Sources, render.SourceFacts{
 			Repository: b.Repository, Path: b.Path, Mount: b.Mount, Commit: b.Commit, Version: b.Version, Digest: b.Digest.String(),

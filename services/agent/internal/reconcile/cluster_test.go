@@ -311,6 +311,7 @@ func (m *clusterMemory) Release(ctx context.Context, object inventory.Object) er
 		return m.update(object.Key, k8s.FieldManager, func(o *unstructured.Unstructured) {
 			labels := o.GetLabels()
 			delete(labels, k8s.ServiceLabel)
+			delete(labels, k8s.ProjectLabel)
 			o.SetLabels(labels)
 		})
 	})

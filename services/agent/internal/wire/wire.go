@@ -10,6 +10,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
@@ -26,9 +27,10 @@ func BundleOf(m *distributorv1.PlanBundle) (plan.Bundle, error) {
 	}, err
 }
 
-// FactsOf returns the facts of a message, and the cluster's name.
+// FactsOf returns the facts of a message, and the cluster's name in its project.
 func FactsOf(cluster string, m *typev1.ClusterFacts) plan.Facts {
-	return plan.Facts{Name: cluster, Labels: m.GetLabels(), Annotations: m.GetAnnotations()}
+	_, name := objectname.Split(cluster)
+	return plan.Facts{Name: name, Labels: m.GetLabels(), Annotations: m.GetAnnotations()}
 }
 
 // Refused returns the problem of a service whose spec asks for something that this agent does not

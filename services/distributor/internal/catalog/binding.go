@@ -138,18 +138,23 @@ func (s *AccessBindingSpec) settle() {
 			Verbs: asSet(r.Verbs), APIGroups: asSet(r.APIGroups), Resources: asSet(r.Resources), Namespaces: asSet(r.Namespaces), Paths: asSet(r.Paths),
 		}
 	}
-	if s.Clusters.Labels == nil {
-		return
+	s.Clusters.Labels = s.Clusters.Labels.settled()
+}
+
+// settled returns the selector in its one stored form.
+func (s *LabelSelector) settled() *LabelSelector {
+	if s == nil {
+		return nil
 	}
 	labels := &LabelSelector{}
-	if len(s.Clusters.Labels.MatchLabels) > 0 {
-		labels.MatchLabels = maps.Clone(s.Clusters.Labels.MatchLabels)
+	if len(s.MatchLabels) > 0 {
+		labels.MatchLabels = maps.Clone(s.MatchLabels)
 	}
-	for _, r := range s.Clusters.Labels.MatchExpressions {
+	for _, r := range s.MatchExpressions {
 		r.Values = asSet(r.Values)
 		labels.MatchExpressions = append(labels.MatchExpressions, r)
 	}
-	s.Clusters.Labels = labels
+	return labels
 }
 
 // asSet returns the items rising, each once; nil if there are none.

@@ -9,8 +9,12 @@
 package catalog
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 	"time"
+
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Kind names a kind of catalogued object.
@@ -24,17 +28,40 @@ const (
 	// Users and bindings are about people.
 	KindUser          Kind = "User"
 	KindAccessBinding Kind = "AccessBinding"
+	// KindProject is the kind of what clusters, repositories and services belong to.
+	KindProject Kind = "Project"
 )
+
+// InProject reports whether objects of the kind belong to projects. Others belong to the hub.
+func (k Kind) InProject() bool {
+	return objectname.BelongsToProject(string(k))
+}
+
+// validateName checks what objects of the kind are named by. The error is a *fielderr.Error that names
+// field.
+func (k Kind) validateName(field, name string) error {
+	if k.InProject() {
+		return ValidatePath(field, name)
+	}
+	return ValidateName(field, name)
+}
 
 // Key names one object. It is comparable.
 type Key struct {
 	Kind Kind
+	// Name is unique within the kind: see Metadata.
 	Name string
+}
+
+// String returns the kind and the name as people write them in messages.
+func (k Key) String() string {
+	return fmt.Sprintf("%s %q", strings.ToLower(string(k.Kind)), objectname.Display(k.Name))
 }
 
 // Metadata is what every object carries.
 type Metadata struct {
-	// Name is unique within its kind.
+	// Name is unique within its kind. Where objects of the kind belong to projects, it is the
+	// object's path of package objectname, which holds the project.
 	Name string
 	// UID is never reused, even for the same name. The store's caller sets it when the object is
 	// created.
@@ -53,7 +80,7 @@ type Metadata struct {
 // Meta implements Object for every kind.
 func (m *Metadata) Meta() *Metadata { return m }
 
-// Object is a *Cluster, a *Repository, a *Service, a *User or an *AccessBinding.
+// Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding or a *Project.
 type Object interface {
 	// Key names the object.
 	Key() Key

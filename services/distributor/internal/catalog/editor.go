@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncrequest"
 )
 
@@ -100,24 +101,28 @@ func (e *Editor) checkDocuments(objects []Object) error {
 			return inDocument(i, err)
 		}
 		if first, twice := seen[object.Key()]; twice {
-			return inDocument(i, fielderr.New("metadata.name", "%q was given in documents[%d] already", object.Key().Name, first))
+			return inDocument(i, fielderr.New("metadata.name", "%q was given in documents[%d] already", objectname.Display(object.Key().Name), first))
 		}
 		seen[object.Key()] = i
 	}
 	return nil
 }
 
-// byReference returns the indices of objects so that whatever a service names comes before it.
+// byReference returns the indices of objects so that whatever an object names comes before it: projects,
+// then what services name, then services.
 func byReference(objects []Object) []int {
 	order := make([]int, len(objects))
 	for i := range order {
 		order[i] = i
 	}
 	rank := func(i int) int {
-		if objects[i].Key().Kind == KindService {
-			return 1
+		switch objects[i].Key().Kind { //nolint:exhaustive // the others name nothing and are not named
+		case KindProject:
+			return 0
+		case KindService:
+			return 2
 		}
-		return 0
+		return 1
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
 	return order
@@ -130,7 +135,7 @@ func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
 	}
 	var created Object
 	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
-		_, err := tx.Get(ctx, object.Key())
+		_, err := stored(ctx, tx, object.Key())
 		switch {
 		case err == nil:
 			return &ExistsError{Key: object.Key()}
@@ -151,7 +156,7 @@ func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
 	}
 	var outcome Outcome
 	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
-		current, err := tx.Get(ctx, object.Key())
+		current, err := stored(ctx, tx, object.Key())
 		if err != nil {
 			return err
 		}
@@ -163,8 +168,11 @@ func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
 
 // Delete removes an object and returns what it was. Errors: *NotFoundError, *InUseError.
 func (e *Editor) Delete(ctx context.Context, key Key) (Object, error) {
-	if err := ValidateName("name", key.Name); err != nil {
+	if err := key.Kind.validateName("name", key.Name); err != nil {
 		return nil, err
+	}
+	if key == DefaultProject().Key() {
+		return nil, fielderr.New("name", "%q is the project that always exists; it cannot be deleted", key.Name)
 	}
 	var deleted Object
 	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) (err error) {
@@ -202,7 +210,7 @@ func (e *Editor) RequestSync(ctx context.Context, name string, regenerates bool)
 }
 
 func upsert(ctx context.Context, tx Tx, object Object) (Outcome, error) {
-	current, err := tx.Get(ctx, object.Key())
+	current, err := stored(ctx, tx, object.Key())
 	switch {
 	case errors.Is(err, ErrNotFound):
 		created, err := insert(ctx, tx, object)
@@ -214,6 +222,9 @@ func upsert(ctx context.Context, tx Tx, object Object) (Outcome, error) {
 }
 
 func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
+	if err := checkRoomInProject(ctx, tx, object); err != nil {
+		return nil, err
+	}
 	if err := checkReferences(ctx, tx, object); err != nil {
 		return nil, err
 	}
@@ -293,7 +304,8 @@ func carryOver(current, next Object) (_ Object, err error) {
 			break
 		}
 		if c.Spec.Cluster != n.Spec.Cluster {
-			return nil, fielderr.New("spec.cluster", "is fixed to %q; create another service for %q", c.Spec.Cluster, n.Spec.Cluster)
+			return nil, fielderr.New("spec.cluster", "is fixed to %q; create another service for %q",
+				objectname.Display(c.Spec.Cluster), objectname.Display(n.Spec.Cluster))
 		}
 		n.SyncRequest = c.SyncRequest
 		return next, n.settleConfig(c.Spec.Config)
@@ -317,26 +329,41 @@ func normal(object Object) Object {
 		o.Spec.Groups = asSet(o.Spec.Groups)
 	case *AccessBinding:
 		o.Spec.settle()
+	case *Project:
+		o.Spec.settle()
 	}
 	return object
 }
 
 func checkReferences(ctx context.Context, tx Tx, object Object) error {
-	service, ok := object.(*Service)
-	if !ok {
-		return nil
+	switch o := object.(type) {
+	case *Repository:
+		return checkRepository(ctx, tx, o)
+	case *Service:
+		return checkService(ctx, tx, o)
 	}
-	if _, err := referred(ctx, tx, Key{KindCluster, service.Spec.Cluster}, "spec.cluster"); err != nil {
+	return nil
+}
+
+func checkService(ctx context.Context, tx Tx, service *Service) error {
+	own, err := ownProject(ctx, tx, service.Name)
+	if err != nil {
+		return err
+	}
+	if err := own.Spec.Limits.admitService(service); err != nil {
+		return err
+	}
+	if _, err := own.referred(ctx, tx, Key{KindCluster, service.Spec.Cluster}, "spec.cluster"); err != nil {
 		return err
 	}
 	for i, source := range service.Spec.Sources {
 		field := fielderr.Indexed("spec.sources", i)
-		object, err := referred(ctx, tx, Key{KindRepository, source.Repository}, field+".repository")
+		object, err := own.referred(ctx, tx, Key{KindRepository, source.Repository}, field+".repository")
 		if err != nil {
 			return err
 		}
 		if repository, ok := object.(*Repository); ok {
-			err = source.fits(field, repository)
+			err = cmp.Or(own.Spec.Limits.admitURL(field+".repository", own.Name, repository), source.fits(field, repository))
 		}
 		if err != nil {
 			return err
@@ -367,18 +394,9 @@ func checkRoom(ctx context.Context, tx Tx, service *Service) error {
 	}
 	if others+len(text) > maxClusterBytes {
 		return fielderr.New("spec.render", "has %d bytes, and the other services of cluster %s have %d; together at most %d are allowed; put values into files",
-			len(text), service.Spec.Cluster, others, maxClusterBytes)
+			len(text), objectname.Display(service.Spec.Cluster), others, maxClusterBytes)
 	}
 	return nil
-}
-
-// referred returns the object that the field at path names.
-func referred(ctx context.Context, tx Tx, key Key, path string) (Object, error) {
-	object, err := tx.Get(ctx, key)
-	if errors.Is(err, ErrNotFound) {
-		return nil, &ReferenceError{Key: key, Path: path}
-	}
-	return object, err
 }
 
 // Now returns the time with the precision of the store, so that what is written equals what is read

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Sentinels. Everything that a store or the Editor returns matches one of them, or one of the error
@@ -32,7 +33,7 @@ type NotFoundError struct{ Key Key }
 
 // Error implements error.
 func (e *NotFoundError) Error() string {
-	return fmt.Sprintf("%s %q not found", strings.ToLower(string(e.Key.Kind)), e.Key.Name)
+	return e.Key.String() + " not found"
 }
 
 // Is makes errors.Is(err, ErrNotFound) true.
@@ -43,13 +44,14 @@ type ExistsError struct{ Key Key }
 
 // Error implements error.
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("%s %q already exists", strings.ToLower(string(e.Key.Kind)), e.Key.Name)
+	return e.Key.String() + " already exists"
 }
 
 // Is makes errors.Is(err, ErrAlreadyExists) true.
 func (e *ExistsError) Is(target error) bool { return target == ErrAlreadyExists }
 
-// InUseError lists the services that still name an object that was to be deleted.
+// InUseError lists the services that still name an object that was to be deleted, or the objects that a
+// project still holds.
 type InUseError struct {
 	Key Key
 	By  []string
@@ -57,18 +59,31 @@ type InUseError struct {
 
 // Error implements error.
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("%s %q is still named by services: %s", strings.ToLower(string(e.Key.Kind)), e.Key.Name, strings.Join(e.By, ", "))
+	by := make([]string, len(e.By))
+	for i, path := range e.By {
+		by[i] = objectname.Display(path)
+	}
+	if e.Key.Kind == KindProject {
+		return fmt.Sprintf("%s still holds: %s", e.Key, strings.Join(by, ", "))
+	}
+	return fmt.Sprintf("%s is still named by services: %s", e.Key, strings.Join(by, ", "))
 }
 
 // ReferenceError names the missing object that a field refers to.
 type ReferenceError struct {
 	Key  Key
 	Path string
+	// Project is set where the object is one of another project, which the error does not say exists:
+	// it may also be there and not be shared with this project.
+	Project string
 }
 
 // Error implements error.
 func (e *ReferenceError) Error() string {
-	return fmt.Sprintf("%s: %s %q does not exist", e.Path, strings.ToLower(string(e.Key.Kind)), e.Key.Name)
+	if e.Project != "" {
+		return fmt.Sprintf("%s: %s does not exist, or its project does not share it with project %q", e.Path, e.Key, e.Project)
+	}
+	return fmt.Sprintf("%s: %s does not exist", e.Path, e.Key)
 }
 
 // inDocument puts the document's place before the field that err is about, and before the text of
@@ -79,7 +94,7 @@ func inDocument(i int, err error) error {
 		return fielderr.Within(place, err)
 	}
 	if e, ok := errors.AsType[*ReferenceError](err); ok {
-		return &ReferenceError{Key: e.Key, Path: place + "." + e.Path}
+		return &ReferenceError{Key: e.Key, Path: place + "." + e.Path, Project: e.Project}
 	}
 	return fmt.Errorf("%s: %w", place, err)
 }

@@ -46,7 +46,7 @@ func (r *Repository) clone() Object { return new(*r) }
 // Validate implements Object. It also rejects keys of which none can sign any more.
 func (r *Repository) Validate() error {
 	return cmp.Or(
-		r.validate(),
+		r.validate(KindRepository),
 		fielderr.Within("spec", r.Spec.Validate()),
 		fielderr.Within("spec.verification", r.Spec.Verification.ValidateKeys(time.Now())),
 	)

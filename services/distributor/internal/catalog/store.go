@@ -31,8 +31,11 @@ type Tx interface {
 	Put(ctx context.Context, object Object) error
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
-	// Dependents returns names of services that name the object, at most ten.
+	// Dependents returns names of services that name the object, at most ten. Of a project it returns the
+	// objects that it holds, as kind/NAME, at most ten of each kind.
 	Dependents(ctx context.Context, key Key) ([]string, error)
+	// Count returns the number of the project's objects of that kind.
+	Count(ctx context.Context, project string, kind Kind) (int, error)
 	// SpecBytes returns how many bytes the specs of the cluster's services have in the store, but for
 	// that of the service named except.
 	SpecBytes(ctx context.Context, cluster, except string) (int, error)
@@ -56,6 +59,7 @@ type Changes struct {
 	Services     []*Service
 	Users        []*User
 	Bindings     []*AccessBinding
+	Projects     []*Project
 	// Tokens may have ended.
 	Tokens  []Token
 	Reports []StoredReport

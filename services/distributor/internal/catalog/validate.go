@@ -12,6 +12,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Limits of single fields.
@@ -25,27 +26,20 @@ const (
 )
 
 var (
-	dnsLabel   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	dnsDomain  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	labelName  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 	commitName = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 )
 
 // ValidateName checks that name is a DNS label (RFC 1123); the *fielderr.Error names field.
-func ValidateName(field, name string) error {
-	switch {
-	case name == "":
-		return fielderr.New(field, "is required")
-	case len(name) > maxNameBytes:
-		return fielderr.New(field, "has %d characters; at most %d are allowed", len(name), maxNameBytes)
-	case !dnsLabel.MatchString(name):
-		return fielderr.New(field, "%q is not a DNS label: use lower-case letters, digits and '-', with a letter or digit at both ends", name)
-	}
-	return nil
-}
+func ValidateName(field, name string) error { return objectname.ValidateLabel(field, name) }
 
-func (m *Metadata) validate() error {
-	if err := ValidateName("metadata.name", m.Name); err != nil {
+// ValidatePath checks that path is one of package objectname; the *fielderr.Error names field.
+func ValidatePath(field, path string) error { return objectname.Validate(field, path) }
+
+// validate checks the metadata of an object of that kind.
+func (m *Metadata) validate(kind Kind) error {
+	if err := kind.validateName("metadata.name", m.Name); err != nil {
 		return err
 	}
 	if m.ResourceVersion < 0 {
@@ -96,7 +90,7 @@ func validateQualified(field, key string) error {
 // Validate implements Object.
 func (c *Cluster) Validate() error {
 	return cmp.Or(
-		c.validate(),
+		c.validate(KindCluster),
 		validateDescription(c.Spec.Description),
 		validateEndpoint("spec.agent_endpoint", c.Spec.AgentEndpoint),
 		fielderr.Within("spec.agent", c.Spec.Settings.Validate()),
@@ -113,8 +107,8 @@ func validateDescription(description string) error {
 // Validate implements Object.
 func (s *Service) Validate() error {
 	return cmp.Or(
-		s.validate(),
-		ValidateName("spec.cluster", s.Spec.Cluster),
+		s.validate(KindService),
+		ValidatePath("spec.cluster", s.Spec.Cluster),
 		fielderr.Within("spec", s.Spec.Wanted().Validate(s.Name)),
 		s.Spec.Config.validate(),
 		validateSources(s.Spec.Sources),
@@ -130,7 +124,7 @@ func validateSources(sources []Source) error {
 
 func validateSource(field string, s Source) error {
 	err := cmp.Or(
-		ValidateName(field+".repository", s.Repository),
+		ValidatePath(field+".repository", s.Repository),
 		s.Ref.validate(field+".ref"),
 		validateFolder(field+".path", s.Path),
 		validateFolder(field+".root", s.Root),

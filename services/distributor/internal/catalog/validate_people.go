@@ -39,7 +39,7 @@ var (
 // Validate implements Object.
 func (u *User) Validate() error {
 	return cmp.Or(
-		u.validate(),
+		u.validate(KindUser),
 		validateDescription(u.Spec.Description),
 		fielderr.Each("spec.groups", "items", u.Spec.Groups, maxUserGroups, validateGroup),
 	)
@@ -61,7 +61,7 @@ func ValidateTokenLabel(label string) error {
 // Validate implements Object.
 func (b *AccessBinding) Validate() error {
 	s := b.Spec
-	if err := cmp.Or(b.validate(), validateDescription(s.Description)); err != nil {
+	if err := cmp.Or(b.validate(KindAccessBinding), validateDescription(s.Description)); err != nil {
 		return err
 	}
 	if len(s.Users)+len(s.Groups) == 0 {
@@ -103,7 +103,7 @@ func (s ClusterSelection) validate() error {
 	case !s.All && !some:
 		return fielderr.New("spec.clusters", "is required: names, labels, or all: true")
 	}
-	err := fielderr.Each("spec.clusters.names", "items", s.Names, maxClusterNames, ValidateName)
+	err := fielderr.Each("spec.clusters.names", "items", s.Names, maxClusterNames, ValidatePath)
 	if err != nil || s.Labels == nil {
 		return err
 	}

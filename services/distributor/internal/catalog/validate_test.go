@@ -112,7 +112,10 @@ func TestValidate(t *testing.T) {
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a-1"}}, ""},
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: long}}, "metadata.name"},
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "-a"}}, "metadata.name"},
-		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a.b"}}, "metadata.name"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a.b"}}, ""}, // of the project a
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "default.b"}}, "metadata.name"},
+		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a.b.c"}}, "metadata.name"},
+		{&catalog.User{Metadata: catalog.Metadata{Name: "a.b"}}, "metadata.name"},
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a\n"}}, "metadata.name"},
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", ResourceVersion: -1}}, "metadata.resource_version"},
 		{&catalog.Cluster{Metadata: catalog.Metadata{Name: "a", Labels: map[string]string{"x.io/y": "", "z": "A_b.c"}}}, ""},

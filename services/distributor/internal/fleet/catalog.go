@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -25,6 +27,8 @@ type Catalog struct {
 	objects  map[catalog.Kind]map[string]catalog.Object
 	services *plan.Index
 	bindings *bindingIndex
+	// held counts the objects of each project.
+	held map[string]Totals
 	// tokens are by id. They are no objects.
 	tokens map[string]catalog.Token
 	// sorted caches the sorted names of each kind, because listings read them page by page. Readers
@@ -33,11 +37,13 @@ type Catalog struct {
 }
 
 func newCatalog() *Catalog {
+	standing := catalog.DefaultProject()
 	return &Catalog{
 		objects: map[catalog.Kind]map[string]catalog.Object{
 			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {},
+			catalog.KindProject: {standing.Name: standing},
 		},
-		services: plan.NewIndex(), bindings: newBindingIndex(), tokens: map[string]catalog.Token{},
+		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{}, tokens: map[string]catalog.Token{},
 	}
 }
 
@@ -56,6 +62,7 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	for _, stone := range changes.Deleted {
 		c.removeLocked(stone, s)
 	}
+	putLocked(c, changes.Projects, s)
 	putLocked(c, changes.Clusters, s)
 	putLocked(c, changes.Repositories, s)
 	putLocked(c, changes.Services, s)
@@ -81,6 +88,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 	delete(c.objects[stone.Key.Kind], stone.Key.Name)
 	c.sorted.Delete(stone.Key.Kind)
 	s.addObject(stone.Key)
+	c.countLocked(stone.Key, -1, s)
 	switch o := object.(type) {
 	case *catalog.Cluster:
 		s.clusters[o.Name] = struct{}{}
@@ -94,6 +102,35 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 		maps.DeleteFunc(c.tokens, func(_ string, token catalog.Token) bool { return token.UserUID == o.UID })
 	case *catalog.AccessBinding:
 		c.bindings.remove(o)
+	case *catalog.Project:
+		// A project goes after everything in it, but for a store that lost its memory.
+		if standing := catalog.DefaultProject(); standing.Name == o.Name {
+			c.objects[stone.Key.Kind][o.Name] = standing
+		}
+		c.addServicesOfLocked(o.Name, s)
+	}
+}
+
+// countLocked counts an object that came to its project, or left it.
+func (c *Catalog) countLocked(key catalog.Key, n int, s *changeSet) {
+	if !key.Kind.InProject() {
+		return
+	}
+	project := objectname.Project(key.Name)
+	held := c.held[project]
+	held.add(key.Kind, n)
+	if c.held[project] = held; held == (Totals{}) {
+		delete(c.held, project)
+	}
+	s.addObject(catalog.Key{Kind: catalog.KindProject, Name: project})
+}
+
+// addServicesOfLocked adds the services of a project, whose plans say what its limits are.
+func (c *Catalog) addServicesOfLocked(project string, s *changeSet) {
+	for _, name := range c.namesLocked(catalog.KindService) {
+		if objectname.Project(name) == project {
+			s.addService(c.services.Service(name))
+		}
 	}
 }
 
@@ -103,6 +140,7 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 		last := c.objectLocked(key)
 		if last == nil {
 			c.sorted.Delete(key.Kind)
+			c.countLocked(key, 1, s)
 		}
 		if shouldNotify(last, next) {
 			s.addObject(key)
@@ -125,6 +163,11 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 				c.bindings.remove(old)
 			}
 			c.bindings.put(o)
+		case *catalog.Project:
+			old, _ := last.(*catalog.Project)
+			if !reflect.DeepEqual(old.AgentLimits(), o.AgentLimits()) {
+				c.addServicesOfLocked(o.Name, s)
+			}
 		}
 		c.objects[key.Kind][key.Name] = next
 	}
@@ -212,6 +255,19 @@ func (c *Catalog) Cluster(name string) (*catalog.Cluster, bool) {
 func (c *Catalog) User(name string) (*catalog.User, bool) {
 	user, ok := c.find(catalog.Key{Kind: catalog.KindUser, Name: name}).(*catalog.User)
 	return user, ok
+}
+
+// AgentLimits returns the limits of a service's project that agents check, or nil.
+func (c *Catalog) AgentLimits(service string) *syncpolicy.Limits {
+	project, _ := c.find(catalog.Key{Kind: catalog.KindProject, Name: objectname.Project(service)}).(*catalog.Project)
+	return project.AgentLimits()
+}
+
+// ProjectTotals counts the objects of a project.
+func (c *Catalog) ProjectTotals(project string) Totals {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.held[project]
 }
 
 // RepositoryUID returns the uid of a repository, or "" if there is none of that name.
@@ -331,8 +387,8 @@ func (c *Catalog) namesLocked(kind catalog.Kind) []string {
 	return names
 }
 
-// Keys returns the keys of all objects: clusters, then repositories, then services, then users and
-// bindings, each by name.
+// Keys returns the keys of all objects: projects, then clusters, then repositories, then services, then
+// users and bindings, each by name.
 func (c *Catalog) Keys() []catalog.Key {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -342,7 +398,7 @@ func (c *Catalog) Keys() []catalog.Key {
 func (c *Catalog) keysLocked() []catalog.Key {
 	var keys []catalog.Key
 	for _, kind := range []catalog.Kind{
-		catalog.KindCluster, catalog.KindRepository, catalog.KindService, catalog.KindUser, catalog.KindAccessBinding,
+		catalog.KindProject, catalog.KindCluster, catalog.KindRepository, catalog.KindService, catalog.KindUser, catalog.KindAccessBinding,
 	} {
 		for _, name := range c.namesLocked(kind) {
 			keys = append(keys, catalog.Key{Kind: kind, Name: name})
@@ -356,6 +412,8 @@ type Query struct {
 	Kind catalog.Kind
 	// Cluster selects services of this cluster; empty selects all.
 	Cluster string
+	// Project selects objects of this project, if the kind's belong to projects; empty selects all.
+	Project string
 	// After selects names that sort after it.
 	After string
 	// Limit bounds the answer.
@@ -379,6 +437,9 @@ func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
 		first++
 	}
 	for _, name := range names[first:] {
+		if q.Project != "" && q.Kind.InProject() && objectname.Project(name) != q.Project {
+			continue
+		}
 		object := c.objectLocked(catalog.Key{Kind: q.Kind, Name: name})
 		if q.Keep != nil && !q.Keep(object) {
 			continue
@@ -394,6 +455,17 @@ func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
 // Totals counts the objects of each kind.
 type Totals struct {
 	Clusters, Repositories, Services int
+}
+
+func (t *Totals) add(kind catalog.Kind, n int) {
+	switch kind { //nolint:exhaustive // the others are not counted
+	case catalog.KindCluster:
+		t.Clusters += n
+	case catalog.KindRepository:
+		t.Repositories += n
+	case catalog.KindService:
+		t.Services += n
+	}
 }
 
 // Totals returns how many objects there are.

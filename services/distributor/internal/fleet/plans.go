@@ -89,6 +89,7 @@ func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service)
 	inputs := b.sources.inputs(services...)
 	for i, service := range services {
 		inputs[i].IsWithheld = len(cluster.Agent.Lacks(service.Spec.Requires())) > 0
+		inputs[i].Limits = b.catalog.AgentLimits(service.Name)
 	}
 	return inputs
 }

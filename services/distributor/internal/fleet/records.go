@@ -16,6 +16,8 @@ type Record struct {
 	Mirror *catalog.Mirror
 	// Binding belongs to a *catalog.AccessBinding.
 	Binding BindingStatus
+	// Project belongs to a *catalog.Project.
+	Project Totals
 }
 
 // Get returns one object.
@@ -51,6 +53,8 @@ func (v *View) Describe(object catalog.Object) Record {
 		r.Service = v.serviceStatus(o)
 	case *catalog.AccessBinding:
 		r.Binding = v.bindingStatus(o)
+	case *catalog.Project:
+		r.Project = v.ProjectTotals(o.Name)
 	}
 	return r
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -123,7 +124,7 @@ func (f serviceFacts) sourceProblem() (problem *catalog.Problem, hasFailed bool)
 // agentProblem returns why the service is withheld from the cluster's agent, or nil. isOutdated is
 // false while the agent has not said yet what it can do.
 func (f serviceFacts) agentProblem() (problem *catalog.Problem, isOutdated bool) {
-	lacking, cluster := f.agent.Lacks(f.service.Spec.Requires()), f.service.Spec.Cluster
+	lacking, cluster := f.agent.Lacks(f.service.Spec.Requires()), objectname.Display(f.service.Spec.Cluster)
 	switch {
 	case len(lacking) == 0:
 		return nil, false

@@ -70,6 +70,9 @@ type Entry struct {
 	Bundles []Bundle
 	// Options are the service's own, shared with the catalog: see Apply.
 	Options *syncpolicy.Options
+	// Limits are those of the service's project that agents check; nil: none. They are shared with the
+	// catalog, and a part of what SpecDigest covers.
+	Limits *syncpolicy.Limits
 	// Requires are the capability words without which an agent must leave the service unchanged.
 	// They follow from what SpecDigest covers.
 	Requires []string
@@ -101,6 +104,8 @@ type Input struct {
 	Service *catalog.Service
 	// Snapshots are in the order of the service's sources; nil where a source was never resolved.
 	Snapshots []*catalog.Snapshot
+	// Limits are those of the service's project; nil: none.
+	Limits *syncpolicy.Limits
 	// IsWithheld is true if the cluster's agent does not have what the service requires. The entry
 	// then has no bundles, which every agent there ever was takes for a service that is not
 	// resolved yet: it changes and deletes nothing, and it reads nothing that it would
@@ -146,6 +151,7 @@ func entryOf(input Input) *Entry {
 		ConfigDigest: service.ConfigDigest,
 		Bundles:      bundlesOf(service.Spec.Sources, input.Snapshots),
 		Options:      service.Spec.Options,
+		Limits:       input.Limits,
 		Requires:     service.Spec.Requires(),
 		SyncRequest:  service.SyncRequest,
 	}
@@ -204,9 +210,11 @@ func (p *Plan) Bundle(d digest.Digest) (Bundle, bool) {
 	return Bundle{}, false
 }
 
-// Apply returns how the manifests are applied, with every default filled in.
+// Apply returns how the manifests are applied, with every default and the project's limits filled in.
 func (e *Entry) Apply() syncpolicy.Options {
-	return catalog.ServiceSpec{Options: e.Options}.Wanted().WithDefaults()
+	options := catalog.ServiceSpec{Options: e.Options}.Wanted().WithDefaults()
+	options.Policy.Limits = e.Limits
+	return options
 }
 
 // Digests returns the digests of the entry's bundles as text, in the order of the sources.

@@ -51,6 +51,7 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 		list(ctx, changed(), &changes.Services, (*serviceRow).service),
 		list(ctx, changed(), &changes.Users, (*userRow).user),
 		list(ctx, changed(), &changes.Bindings, (*bindingRow).binding),
+		list(ctx, changed(), &changes.Projects, (*projectRow).project),
 		list(ctx, withUser(changed()), &changes.Tokens, (*tokenRow).unused),
 		tryList(ctx, withService(changed()), &changes.Reports, (*reportRow).stored),
 		tryList(ctx, changed(), &changes.Grants, (*grantRow).grant),

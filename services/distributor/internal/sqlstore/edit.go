@@ -12,6 +12,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -86,6 +87,8 @@ func newRow(kind catalog.Kind) row {
 		return new(userRow)
 	case catalog.KindAccessBinding:
 		return new(bindingRow)
+	case catalog.KindProject:
+		return new(projectRow)
 	case catalog.KindToken:
 	}
 	return nil
@@ -104,6 +107,8 @@ func (r *serviceRow) object(ctx context.Context, t *tx) (catalog.Object, error) 
 func (r *userRow) object(context.Context, *tx) (catalog.Object, error) { return r.user(), nil }
 
 func (r *bindingRow) object(context.Context, *tx) (catalog.Object, error) { return r.binding(), nil }
+
+func (r *projectRow) object(context.Context, *tx) (catalog.Object, error) { return r.project(), nil }
 
 // Get implements catalog.Tx.
 func (t *tx) Get(ctx context.Context, key catalog.Key) (object catalog.Object, err error) {
@@ -127,7 +132,7 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 	switch o := object.(type) {
 	case *catalog.Cluster:
 		row := &clusterRow{
-			metaColumns: meta, Description: o.Spec.Description, AgentEndpoint: o.Spec.AgentEndpoint, Settings: columnOf(o.Spec.Settings),
+			metaColumns: meta, Project: objectname.Project(o.Name), Description: o.Spec.Description, AgentEndpoint: o.Spec.AgentEndpoint, Settings: columnOf(o.Spec.Settings),
 		}
 		err = t.upsert(ctx, row, "description", "agent_settings", "agent_endpoint")
 	case *catalog.Repository:
@@ -139,6 +144,8 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		err = t.upsert(ctx, row, "description", "groups")
 	case *catalog.AccessBinding:
 		err = t.upsert(ctx, &bindingRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
+	case *catalog.Project:
+		err = t.upsert(ctx, &projectRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	}
 	return translate("write object", err)
 }
@@ -172,7 +179,7 @@ func replaceAll[Row any](ctx context.Context, t *tx, rows []Row, key string, col
 
 func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.Service) error {
 	row := &serviceRow{
-		metaColumns: meta, Spec: columnOf(specOf(service.Spec)), SyncRequest: service.SyncRequest, Config: columnOf(t.store.configOf(service)),
+		metaColumns: meta, Project: objectname.Project(service.Name), Spec: columnOf(specOf(service.Spec)), SyncRequest: service.SyncRequest, Config: columnOf(t.store.configOf(service)),
 	}
 	err := t.sql.NewSelect().Table("clusters").Column("uid").Where("name = ?", service.Spec.Cluster).Scan(ctx, &row.ClusterUID)
 	if err != nil {
@@ -229,6 +236,8 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]string, error) 
 	case catalog.KindRepository:
 		query = query.Join("JOIN service_sources AS ss ON ss.service_uid = s.uid").
 			Join("JOIN repositories AS r ON r.uid = ss.repository_uid").Where("r.name = ?", key.Name)
+	case catalog.KindProject:
+		return t.held(ctx, key.Name)
 	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindToken:
 		return nil, nil
 	}

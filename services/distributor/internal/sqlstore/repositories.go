@@ -13,6 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/upstream"
@@ -27,6 +28,7 @@ import (
 type repositoryRow struct {
 	bun.BaseModel `bun:"table:repositories,alias:r"`
 	metaColumns
+	Project      string                      `bun:"project"`
 	Spec         column[upstream.Definition] `bun:"spec"`
 	Type         string                      `bun:"type"`
 	URL          string                      `bun:"url"`
@@ -74,7 +76,7 @@ type verificationColumn struct {
 func (t *tx) putRepository(ctx context.Context, meta metaColumns, r *catalog.Repository) error {
 	shown := r.Spec.Public()
 	row := &repositoryRow{
-		metaColumns: meta, Spec: columnOf(shown), Type: string(shown.Type), URL: shown.URL, PollInterval: shown.PollInterval.Microseconds(),
+		metaColumns: meta, Project: objectname.Project(r.Name), Spec: columnOf(shown), Type: string(shown.Type), URL: shown.URL, PollInterval: shown.PollInterval.Microseconds(),
 		CAPEM: shown.CAPEM, ProxyURL: shown.ProxyURL.Reveal(), Suspended: shown.Suspended, PartialClone: shown.PartialClone,
 		Verification: columnOf(verificationColumn(shown.Verification)),
 	}

@@ -32,6 +32,7 @@ type metaColumns struct {
 type clusterRow struct {
 	bun.BaseModel `bun:"table:clusters,alias:c"`
 	metaColumns
+	Project        string                           `bun:"project"`
 	Description    string                           `bun:"description"`
 	Settings       column[syncpolicy.AgentSettings] `bun:"agent_settings"`
 	AgentEndpoint  string                           `bun:"agent_endpoint"`
@@ -48,6 +49,7 @@ type clusterRow struct {
 type serviceRow struct {
 	bun.BaseModel `bun:"table:services,alias:s"`
 	metaColumns
+	Project     string               `bun:"project"`
 	ClusterUID  string               `bun:"cluster_uid"`
 	Spec        column[specColumn]   `bun:"spec"`
 	SyncRequest string               `bun:"sync_request"`

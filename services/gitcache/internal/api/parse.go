@@ -16,6 +16,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/digest"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/internal/upstream/upstreamwire"
@@ -34,15 +35,15 @@ const (
 )
 
 var (
-	nameForm      = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 	shortForm     = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
-	submoduleForm = regexp.MustCompile(`\.[0-9a-f]{16}$`)
+	submoduleForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
 	chartForm     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,249}$`)
 )
 
+// checkName checks the name of a repository that somebody has defined: a path of package objectname.
 func checkName(field, name string) error {
-	if !nameForm.MatchString(name) {
-		return rpcerr.Field(field, "It must be a DNS label: lower-case letters, digits and hyphens, at most 63.")
+	if !objectname.IsPath(name) {
+		return rpcerr.Field(field, "It must be NAME or PROJECT.NAME, each of lower-case letters, digits and hyphens, at most 63.")
 	}
 	return nil
 }
@@ -50,7 +51,7 @@ func checkName(field, name string) error {
 // checkAnyName is checkName where the name may be that of a submodule's repository, which nobody
 // can put or delete.
 func checkAnyName(field, name string) error {
-	if own, _, ok := strings.Cut(name, mirror.SubmoduleMark); ok && submoduleForm.MatchString(name) {
+	if own, id, ok := strings.Cut(name, mirror.SubmoduleMark); ok && submoduleForm.MatchString(id) {
 		name = own
 	}
 	return checkName(field, name)

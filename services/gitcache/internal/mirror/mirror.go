@@ -57,8 +57,9 @@ func Folder(dir, uid string) (string, error) {
 	return filepath.Join(dir, uid), nil
 }
 
-// SubmoduleMark stands in the names of submodules' repositories, and in no other name.
-const SubmoduleMark = "."
+// SubmoduleMark stands in the names of submodules' repositories, and in no other name: those are paths
+// of package objectname, which have letters, digits, dashes and a dot.
+const SubmoduleMark = "~"
 
 // PlacementKey decides which replicas should have the repository. A repository and its submodules
 // have one key, because a bundle needs them together.

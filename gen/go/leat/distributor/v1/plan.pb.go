@@ -289,7 +289,7 @@ func (x *PlanDelta) GetFacts() *v1.ClusterFacts {
 // PlanService is one service of a plan.
 type PlanService struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name, unique in the fleet.
+	// Name, unique in the plan: NAME for a service of the project default, and PROJECT.NAME for any other.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Uid of the service.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`

@@ -183,6 +183,10 @@ const (
 	// message names the limit. Split the service or correct its manifests, or raise the limit; the
 	// last good state stays applied.
 	Reason_REASON_RENDER_LIMIT Reason = 195
+	// The service's project does not allow a namespace, a kind or a service account that the service
+	// uses. Nothing was changed, and the last good state stays applied. Correct the manifests, or have
+	// the project's limits changed.
+	Reason_REASON_PROJECT_FORBIDDEN Reason = 196
 )
 
 // Enum value maps for Reason.
@@ -249,6 +253,7 @@ var (
 		193: "REASON_TENANT_FORBIDDEN",
 		194: "REASON_OBJECT_UNMANAGED",
 		195: "REASON_RENDER_LIMIT",
+		196: "REASON_PROJECT_FORBIDDEN",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                  0,
@@ -312,6 +317,7 @@ var (
 		"REASON_TENANT_FORBIDDEN":             193,
 		"REASON_OBJECT_UNMANAGED":             194,
 		"REASON_RENDER_LIMIT":                 195,
+		"REASON_PROJECT_FORBIDDEN":            196,
 	}
 )
 
@@ -346,7 +352,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xfb\r\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x9a\x0e\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -408,7 +414,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x12REASON_HOOK_FAILED\x10\xc0\x01\x12\x1c\n" +
 	"\x17REASON_TENANT_FORBIDDEN\x10\xc1\x01\x12\x1c\n" +
 	"\x17REASON_OBJECT_UNMANAGED\x10\xc2\x01\x12\x18\n" +
-	"\x13REASON_RENDER_LIMIT\x10\xc3\x01B\xb3\x01\n" +
+	"\x13REASON_RENDER_LIMIT\x10\xc3\x01\x12\x1d\n" +
+	"\x18REASON_PROJECT_FORBIDDEN\x10\xc4\x01B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (

@@ -208,6 +208,7 @@ type Document struct {
 	//	*Document_Service
 	//	*Document_User
 	//	*Document_AccessBinding
+	//	*Document_Project
 	Object        isDocument_Object `protobuf_oneof:"object"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -295,6 +296,15 @@ func (x *Document) GetAccessBinding() *AccessBinding {
 	return nil
 }
 
+func (x *Document) GetProject() *Project {
+	if x != nil {
+		if x, ok := x.Object.(*Document_Project); ok {
+			return x.Project
+		}
+	}
+	return nil
+}
+
 type isDocument_Object interface {
 	isDocument_Object()
 }
@@ -324,6 +334,11 @@ type Document_AccessBinding struct {
 	AccessBinding *AccessBinding `protobuf:"bytes,5,opt,name=access_binding,json=accessBinding,proto3,oneof"`
 }
 
+type Document_Project struct {
+	// A project.
+	Project *Project `protobuf:"bytes,6,opt,name=project,proto3,oneof"`
+}
+
 func (*Document_Cluster) isDocument_Object() {}
 
 func (*Document_Repository) isDocument_Object() {}
@@ -333,6 +348,8 @@ func (*Document_Service) isDocument_Object() {}
 func (*Document_User) isDocument_Object() {}
 
 func (*Document_AccessBinding) isDocument_Object() {}
+
+func (*Document_Project) isDocument_Object() {}
 
 // ApplyRequest carries documents.
 type ApplyRequest struct {
@@ -678,7 +695,9 @@ func (x *GetClusterResponse) GetCluster() *Cluster {
 type ListClustersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Only those of this project. Empty means all projects.
+	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -718,6 +737,13 @@ func (x *ListClustersRequest) GetPage() *v1.Page {
 		return x.Page
 	}
 	return nil
+}
+
+func (x *ListClustersRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
 }
 
 // ListClustersResponse is one page.
@@ -1138,7 +1164,9 @@ func (x *GetRepositoryResponse) GetRepository() *Repository {
 type ListRepositoriesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which page. Unset means the first.
-	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	// Only those of this project. Empty means all projects.
+	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1178,6 +1206,13 @@ func (x *ListRepositoriesRequest) GetPage() *v1.Page {
 		return x.Page
 	}
 	return nil
+}
+
+func (x *ListRepositoriesRequest) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
 }
 
 // ListRepositoriesResponse is one page.
@@ -1600,7 +1635,9 @@ type ListServicesRequest struct {
 	// Which page. Unset means the first.
 	Page *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
 	// Only services of this cluster. Empty means all.
-	Cluster       string `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Cluster string `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// Only services of this project. Empty means all projects.
+	Project       string `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1645,6 +1682,13 @@ func (x *ListServicesRequest) GetPage() *v1.Page {
 func (x *ListServicesRequest) GetCluster() string {
 	if x != nil {
 		return x.Cluster
+	}
+	return ""
+}
+
+func (x *ListServicesRequest) GetProject() string {
+	if x != nil {
+		return x.Project
 	}
 	return ""
 }
@@ -2474,7 +2518,10 @@ func (x *ListRevisionsResponse) GetNextPageToken() string {
 type WatchFleetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only this service. Empty means everything.
-	Service       string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	Service string `protobuf:"bytes,1,opt,name=service,proto3" json:"service,omitempty"`
+	// Only the clusters, repositories and services of this project, beside what belongs to the hub. Empty
+	// means all projects.
+	Project       string `protobuf:"bytes,2,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2512,6 +2559,13 @@ func (*WatchFleetRequest) Descriptor() ([]byte, []int) {
 func (x *WatchFleetRequest) GetService() string {
 	if x != nil {
 		return x.Service
+	}
+	return ""
+}
+
+func (x *WatchFleetRequest) GetProject() string {
+	if x != nil {
+		return x.Project
 	}
 	return ""
 }
@@ -2881,14 +2935,14 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"tunnel_url\x18\x02 \x01(\tR\ttunnelUrl\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
-	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xab\x02\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xdf\x02\n" +
 	"\bDocument\x122\n" +
 	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterH\x00R\acluster\x12;\n" +
 	"\n" +
@@ -2896,7 +2950,8 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"repository\x122\n" +
 	"\aservice\x18\x03 \x01(\v2\x16.leat.fleet.v1.ServiceH\x00R\aservice\x12)\n" +
 	"\x04user\x18\x04 \x01(\v2\x13.leat.fleet.v1.UserH\x00R\x04user\x12E\n" +
-	"\x0eaccess_binding\x18\x05 \x01(\v2\x1c.leat.fleet.v1.AccessBindingH\x00R\raccessBindingB\b\n" +
+	"\x0eaccess_binding\x18\x05 \x01(\v2\x1c.leat.fleet.v1.AccessBindingH\x00R\raccessBinding\x122\n" +
+	"\aproject\x18\x06 \x01(\v2\x16.leat.fleet.v1.ProjectH\x00R\aprojectB\b\n" +
 	"\x06object\"^\n" +
 	"\fApplyRequest\x125\n" +
 	"\tdocuments\x18\x01 \x03(\v2\x17.leat.fleet.v1.DocumentR\tdocuments\x12\x17\n" +
@@ -2913,9 +2968,10 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x11GetClusterRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"F\n" +
 	"\x12GetClusterResponse\x120\n" +
-	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterR\acluster\"=\n" +
+	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterR\acluster\"W\n" +
 	"\x13ListClustersRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"r\n" +
+	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
+	"\aproject\x18\x02 \x01(\tR\aproject\"r\n" +
 	"\x14ListClustersResponse\x122\n" +
 	"\bclusters\x18\x01 \x03(\v2\x16.leat.fleet.v1.ClusterR\bclusters\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"H\n" +
@@ -2939,9 +2995,10 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x15GetRepositoryResponse\x129\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\v2\x19.leat.fleet.v1.RepositoryR\n" +
-	"repository\"A\n" +
+	"repository\"[\n" +
 	"\x17ListRepositoriesRequest\x12&\n" +
-	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"\x81\x01\n" +
+	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
+	"\aproject\x18\x02 \x01(\tR\aproject\"\x81\x01\n" +
 	"\x18ListRepositoriesResponse\x12=\n" +
 	"\frepositories\x18\x01 \x03(\v2\x19.leat.fleet.v1.RepositoryR\frepositories\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"T\n" +
@@ -2963,10 +3020,11 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x11GetServiceRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"F\n" +
 	"\x12GetServiceResponse\x120\n" +
-	"\aservice\x18\x01 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\"W\n" +
+	"\aservice\x18\x01 \x01(\v2\x16.leat.fleet.v1.ServiceR\aservice\"q\n" +
 	"\x13ListServicesRequest\x12&\n" +
 	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\x12\x18\n" +
-	"\acluster\x18\x02 \x01(\tR\acluster\"r\n" +
+	"\acluster\x18\x02 \x01(\tR\acluster\x12\x18\n" +
+	"\aproject\x18\x03 \x01(\tR\aproject\"r\n" +
 	"\x14ListServicesResponse\x122\n" +
 	"\bservices\x18\x01 \x03(\v2\x16.leat.fleet.v1.ServiceR\bservices\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"H\n" +
@@ -3015,9 +3073,10 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x04page\x18\x02 \x01(\v2\x12.leat.type.v1.PageR\x04page\"v\n" +
 	"\x15ListRevisionsResponse\x125\n" +
 	"\trevisions\x18\x01 \x03(\v2\x17.leat.fleet.v1.RevisionR\trevisions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"-\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"G\n" +
 	"\x11WatchFleetRequest\x12\x18\n" +
-	"\aservice\x18\x01 \x01(\tR\aservice\"{\n" +
+	"\aservice\x18\x01 \x01(\tR\aservice\x12\x18\n" +
+	"\aproject\x18\x02 \x01(\tR\aproject\"{\n" +
 	"\x12WatchFleetResponse\x123\n" +
 	"\bdocument\x18\x01 \x01(\v2\x17.leat.fleet.v1.DocumentR\bdocument\x12\x18\n" +
 	"\adeleted\x18\x02 \x01(\bR\adeleted\x12\x16\n" +
@@ -3043,7 +3102,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xde\x1d\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xa8!\n" +
 	"\fFleetService\x12_\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\x03\x90\x02\x01\x12G\n" +
 	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x03\x90\x02\x02\x12Z\n" +
@@ -3090,7 +3149,13 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x10GetAccessBinding\x12&.leat.fleet.v1.GetAccessBindingRequest\x1a'.leat.fleet.v1.GetAccessBindingResponse\"\x03\x90\x02\x01\x12n\n" +
 	"\x12ListAccessBindings\x12(.leat.fleet.v1.ListAccessBindingsRequest\x1a).leat.fleet.v1.ListAccessBindingsResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\x13UpdateAccessBinding\x12).leat.fleet.v1.UpdateAccessBindingRequest\x1a*.leat.fleet.v1.UpdateAccessBindingResponse\x12l\n" +
-	"\x13DeleteAccessBinding\x12).leat.fleet.v1.DeleteAccessBindingRequest\x1a*.leat.fleet.v1.DeleteAccessBindingResponse\x12\\\n" +
+	"\x13DeleteAccessBinding\x12).leat.fleet.v1.DeleteAccessBindingRequest\x1a*.leat.fleet.v1.DeleteAccessBindingResponse\x12Z\n" +
+	"\rCreateProject\x12#.leat.fleet.v1.CreateProjectRequest\x1a$.leat.fleet.v1.CreateProjectResponse\x12V\n" +
+	"\n" +
+	"GetProject\x12 .leat.fleet.v1.GetProjectRequest\x1a!.leat.fleet.v1.GetProjectResponse\"\x03\x90\x02\x01\x12\\\n" +
+	"\fListProjects\x12\".leat.fleet.v1.ListProjectsRequest\x1a#.leat.fleet.v1.ListProjectsResponse\"\x03\x90\x02\x01\x12Z\n" +
+	"\rUpdateProject\x12#.leat.fleet.v1.UpdateProjectRequest\x1a$.leat.fleet.v1.UpdateProjectResponse\x12Z\n" +
+	"\rDeleteProject\x12#.leat.fleet.v1.DeleteProjectRequest\x1a$.leat.fleet.v1.DeleteProjectResponse\x12\\\n" +
 	"\fReviewAccess\x12\".leat.fleet.v1.ReviewAccessRequest\x1a#.leat.fleet.v1.ReviewAccessResponse\"\x03\x90\x02\x01B\xab\x01\n" +
 	"\x11com.leat.fleet.v1B\n" +
 	"FleetProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
@@ -3170,171 +3235,193 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*Service)(nil),                       // 57: leat.fleet.v1.Service
 	(*User)(nil),                          // 58: leat.fleet.v1.User
 	(*AccessBinding)(nil),                 // 59: leat.fleet.v1.AccessBinding
-	(*v1.Page)(nil),                       // 60: leat.type.v1.Page
-	(*v1.Problem)(nil),                    // 61: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                     // 62: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),               // 63: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),         // 64: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),               // 65: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                 // 66: leat.fleet.v1.ServiceConfig
-	(*Revision)(nil),                      // 67: leat.fleet.v1.Revision
-	(*CreateUserRequest)(nil),             // 68: leat.fleet.v1.CreateUserRequest
-	(*GetUserRequest)(nil),                // 69: leat.fleet.v1.GetUserRequest
-	(*ListUsersRequest)(nil),              // 70: leat.fleet.v1.ListUsersRequest
-	(*UpdateUserRequest)(nil),             // 71: leat.fleet.v1.UpdateUserRequest
-	(*DeleteUserRequest)(nil),             // 72: leat.fleet.v1.DeleteUserRequest
-	(*CreateTokenRequest)(nil),            // 73: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),             // 74: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),            // 75: leat.fleet.v1.DeleteTokenRequest
-	(*CreateAccessBindingRequest)(nil),    // 76: leat.fleet.v1.CreateAccessBindingRequest
-	(*GetAccessBindingRequest)(nil),       // 77: leat.fleet.v1.GetAccessBindingRequest
-	(*ListAccessBindingsRequest)(nil),     // 78: leat.fleet.v1.ListAccessBindingsRequest
-	(*UpdateAccessBindingRequest)(nil),    // 79: leat.fleet.v1.UpdateAccessBindingRequest
-	(*DeleteAccessBindingRequest)(nil),    // 80: leat.fleet.v1.DeleteAccessBindingRequest
-	(*ReviewAccessRequest)(nil),           // 81: leat.fleet.v1.ReviewAccessRequest
-	(*CreateUserResponse)(nil),            // 82: leat.fleet.v1.CreateUserResponse
-	(*GetUserResponse)(nil),               // 83: leat.fleet.v1.GetUserResponse
-	(*ListUsersResponse)(nil),             // 84: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserResponse)(nil),            // 85: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserResponse)(nil),            // 86: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenResponse)(nil),           // 87: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),            // 88: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),           // 89: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingResponse)(nil),   // 90: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingResponse)(nil),      // 91: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsResponse)(nil),    // 92: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingResponse)(nil),   // 93: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingResponse)(nil),   // 94: leat.fleet.v1.DeleteAccessBindingResponse
-	(*ReviewAccessResponse)(nil),          // 95: leat.fleet.v1.ReviewAccessResponse
+	(*Project)(nil),                       // 60: leat.fleet.v1.Project
+	(*v1.Page)(nil),                       // 61: leat.type.v1.Page
+	(*v1.Problem)(nil),                    // 62: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                     // 63: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),               // 64: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),         // 65: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),               // 66: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                 // 67: leat.fleet.v1.ServiceConfig
+	(*Revision)(nil),                      // 68: leat.fleet.v1.Revision
+	(*CreateUserRequest)(nil),             // 69: leat.fleet.v1.CreateUserRequest
+	(*GetUserRequest)(nil),                // 70: leat.fleet.v1.GetUserRequest
+	(*ListUsersRequest)(nil),              // 71: leat.fleet.v1.ListUsersRequest
+	(*UpdateUserRequest)(nil),             // 72: leat.fleet.v1.UpdateUserRequest
+	(*DeleteUserRequest)(nil),             // 73: leat.fleet.v1.DeleteUserRequest
+	(*CreateTokenRequest)(nil),            // 74: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),             // 75: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),            // 76: leat.fleet.v1.DeleteTokenRequest
+	(*CreateAccessBindingRequest)(nil),    // 77: leat.fleet.v1.CreateAccessBindingRequest
+	(*GetAccessBindingRequest)(nil),       // 78: leat.fleet.v1.GetAccessBindingRequest
+	(*ListAccessBindingsRequest)(nil),     // 79: leat.fleet.v1.ListAccessBindingsRequest
+	(*UpdateAccessBindingRequest)(nil),    // 80: leat.fleet.v1.UpdateAccessBindingRequest
+	(*DeleteAccessBindingRequest)(nil),    // 81: leat.fleet.v1.DeleteAccessBindingRequest
+	(*CreateProjectRequest)(nil),          // 82: leat.fleet.v1.CreateProjectRequest
+	(*GetProjectRequest)(nil),             // 83: leat.fleet.v1.GetProjectRequest
+	(*ListProjectsRequest)(nil),           // 84: leat.fleet.v1.ListProjectsRequest
+	(*UpdateProjectRequest)(nil),          // 85: leat.fleet.v1.UpdateProjectRequest
+	(*DeleteProjectRequest)(nil),          // 86: leat.fleet.v1.DeleteProjectRequest
+	(*ReviewAccessRequest)(nil),           // 87: leat.fleet.v1.ReviewAccessRequest
+	(*CreateUserResponse)(nil),            // 88: leat.fleet.v1.CreateUserResponse
+	(*GetUserResponse)(nil),               // 89: leat.fleet.v1.GetUserResponse
+	(*ListUsersResponse)(nil),             // 90: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserResponse)(nil),            // 91: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserResponse)(nil),            // 92: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenResponse)(nil),           // 93: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),            // 94: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),           // 95: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingResponse)(nil),   // 96: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingResponse)(nil),      // 97: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsResponse)(nil),    // 98: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingResponse)(nil),   // 99: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingResponse)(nil),   // 100: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateProjectResponse)(nil),         // 101: leat.fleet.v1.CreateProjectResponse
+	(*GetProjectResponse)(nil),            // 102: leat.fleet.v1.GetProjectResponse
+	(*ListProjectsResponse)(nil),          // 103: leat.fleet.v1.ListProjectsResponse
+	(*UpdateProjectResponse)(nil),         // 104: leat.fleet.v1.UpdateProjectResponse
+	(*DeleteProjectResponse)(nil),         // 105: leat.fleet.v1.DeleteProjectResponse
+	(*ReviewAccessResponse)(nil),          // 106: leat.fleet.v1.ReviewAccessResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
-	55, // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
-	56, // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
-	57, // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
-	58, // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
-	59, // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 5: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
-	6,  // 6: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
-	0,  // 7: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
-	3,  // 8: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	55, // 9: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	55, // 10: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	55, // 11: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	60, // 12: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	55, // 13: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	55, // 14: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	55, // 15: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	56, // 16: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	56, // 17: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	56, // 18: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	60, // 19: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	56, // 20: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	56, // 21: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	56, // 22: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	57, // 23: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	57, // 24: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	57, // 25: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	60, // 26: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	57, // 27: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	57, // 28: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	57, // 29: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	61, // 30: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	62, // 31: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	63, // 32: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	64, // 33: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	63, // 34: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	65, // 35: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	66, // 36: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	60, // 37: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	67, // 38: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	3,  // 39: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	64, // 40: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	64, // 41: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 42: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,  // 43: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,  // 44: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,  // 45: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11, // 46: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13, // 47: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15, // 48: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17, // 49: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19, // 50: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21, // 51: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23, // 52: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25, // 53: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27, // 54: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29, // 55: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31, // 56: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33, // 57: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35, // 58: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37, // 59: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39, // 60: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	41, // 61: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
-	43, // 62: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
-	45, // 63: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	47, // 64: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	49, // 65: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	51, // 66: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	53, // 67: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	68, // 68: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
-	69, // 69: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
-	70, // 70: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
-	71, // 71: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
-	72, // 72: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
-	73, // 73: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	74, // 74: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	75, // 75: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	76, // 76: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
-	77, // 77: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
-	78, // 78: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
-	79, // 79: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
-	80, // 80: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
-	81, // 81: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	2,  // 82: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,  // 83: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,  // 84: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10, // 85: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12, // 86: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14, // 87: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16, // 88: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18, // 89: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20, // 90: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22, // 91: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24, // 92: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26, // 93: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28, // 94: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30, // 95: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32, // 96: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34, // 97: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36, // 98: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38, // 99: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40, // 100: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42, // 101: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	44, // 102: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	46, // 103: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	48, // 104: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	50, // 105: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	52, // 106: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	54, // 107: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	82, // 108: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
-	83, // 109: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
-	84, // 110: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
-	85, // 111: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
-	86, // 112: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
-	87, // 113: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	88, // 114: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	89, // 115: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	90, // 116: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
-	91, // 117: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
-	92, // 118: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
-	93, // 119: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
-	94, // 120: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
-	95, // 121: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	82, // [82:122] is the sub-list for method output_type
-	42, // [42:82] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	55,  // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
+	56,  // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
+	57,  // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
+	58,  // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
+	59,  // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	60,  // 5: leat.fleet.v1.Document.project:type_name -> leat.fleet.v1.Project
+	3,   // 6: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
+	6,   // 7: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
+	0,   // 8: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
+	3,   // 9: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
+	55,  // 10: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	55,  // 11: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	55,  // 12: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	61,  // 13: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	55,  // 14: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	55,  // 15: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	55,  // 16: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	56,  // 17: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	56,  // 18: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	56,  // 19: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	61,  // 20: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	56,  // 21: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	56,  // 22: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	56,  // 23: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	57,  // 24: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	57,  // 25: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	57,  // 26: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	61,  // 27: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	57,  // 28: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	57,  // 29: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	57,  // 30: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	62,  // 31: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	63,  // 32: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	64,  // 33: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	65,  // 34: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	64,  // 35: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	66,  // 36: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	67,  // 37: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	61,  // 38: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	68,  // 39: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	3,   // 40: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	65,  // 41: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	65,  // 42: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,   // 43: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,   // 44: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,   // 45: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,   // 46: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11,  // 47: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13,  // 48: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15,  // 49: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17,  // 50: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19,  // 51: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21,  // 52: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23,  // 53: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25,  // 54: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27,  // 55: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29,  // 56: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31,  // 57: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33,  // 58: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35,  // 59: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37,  // 60: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39,  // 61: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	41,  // 62: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	43,  // 63: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	45,  // 64: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	47,  // 65: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	49,  // 66: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	51,  // 67: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	53,  // 68: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	69,  // 69: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
+	70,  // 70: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
+	71,  // 71: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
+	72,  // 72: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
+	73,  // 73: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
+	74,  // 74: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	75,  // 75: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	76,  // 76: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	77,  // 77: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
+	78,  // 78: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
+	79,  // 79: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
+	80,  // 80: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
+	81,  // 81: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
+	82,  // 82: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
+	83,  // 83: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
+	84,  // 84: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
+	85,  // 85: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
+	86,  // 86: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
+	87,  // 87: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	2,   // 88: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,   // 89: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,   // 90: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10,  // 91: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12,  // 92: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14,  // 93: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16,  // 94: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18,  // 95: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20,  // 96: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22,  // 97: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24,  // 98: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26,  // 99: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28,  // 100: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30,  // 101: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32,  // 102: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34,  // 103: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36,  // 104: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38,  // 105: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40,  // 106: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42,  // 107: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	44,  // 108: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	46,  // 109: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	48,  // 110: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	50,  // 111: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	52,  // 112: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	54,  // 113: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	88,  // 114: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
+	89,  // 115: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
+	90,  // 116: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
+	91,  // 117: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
+	92,  // 118: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
+	93,  // 119: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	94,  // 120: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	95,  // 121: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	96,  // 122: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
+	97,  // 123: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
+	98,  // 124: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
+	99,  // 125: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
+	100, // 126: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
+	101, // 127: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
+	102, // 128: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
+	103, // 129: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
+	104, // 130: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
+	105, // 131: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
+	106, // 132: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	88,  // [88:133] is the sub-list for method output_type
+	43,  // [43:88] is the sub-list for method input_type
+	43,  // [43:43] is the sub-list for extension type_name
+	43,  // [43:43] is the sub-list for extension extendee
+	0,   // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -3343,6 +3430,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 		return
 	}
 	file_leat_fleet_v1_people_proto_init()
+	file_leat_fleet_v1_project_proto_init()
 	file_leat_fleet_v1_resources_proto_init()
 	file_leat_fleet_v1_fleet_proto_msgTypes[2].OneofWrappers = []any{
 		(*Document_Cluster)(nil),
@@ -3350,6 +3438,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 		(*Document_Service)(nil),
 		(*Document_User)(nil),
 		(*Document_AccessBinding)(nil),
+		(*Document_Project)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -422,7 +422,7 @@ type RepositorySpec struct {
 	// Hosts, besides the URL's own, that an OCI registry may name to trade the credential for a
 	// token. At most 16.
 	TokenHosts []string `protobuf:"bytes,13,rep,name=token_hosts,json=tokenHosts,proto3" json:"token_hosts,omitempty"`
-	// Names of the Helm and OCI repositories that charts in a Git repository may take dependencies
+	// The Helm and OCI repositories, as NAME or PROJECT/NAME, that charts in a Git repository may take dependencies
 	// from: those that Chart.yaml names, and charts/ lacks. A dependency names one of them by its URL,
 	// or as @name. Committers can read every chart of these repositories. At most 64. Empty means none.
 	ChartRepositories []string `protobuf:"bytes,14,rep,name=chart_repositories,json=chartRepositories,proto3" json:"chart_repositories,omitempty"`
@@ -561,7 +561,7 @@ func (x *RepositorySpec) GetChartRepositories() []string {
 // Service is what one cluster runs from one or more sources.
 type Service struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name, labels and so on. The name is unique in the fleet.
+	// Name, labels and so on.
 	Metadata *v1.Metadata `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	// The desired state.
 	Spec *ServiceSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
@@ -625,7 +625,7 @@ func (x *Service) GetStatus() *ServiceStatus {
 // ServiceSpec is the desired state of a service.
 type ServiceSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The cluster's name. Required; fixed once set.
+	// The cluster: NAME, or PROJECT/NAME for one of another project. Required; fixed once set.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Namespace for objects that name none. Empty means "default".
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`

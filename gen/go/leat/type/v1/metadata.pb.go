@@ -30,7 +30,8 @@ const (
 // Metadata is common to all catalogued objects.
 type Metadata struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique within its kind; a DNS label (RFC 1123), at most 63 characters. Required.
+	// Unique within its kind and, where it belongs to one, its project; a DNS label (RFC 1123), at most
+	// 63 characters. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Set by the server when the object is created; never reused, even for the same name. Empty in requests.
 	Uid string `protobuf:"bytes,2,opt,name=uid,proto3" json:"uid,omitempty"`
@@ -47,7 +48,10 @@ type Metadata struct {
 	// When the object was created. Set by the server.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// When metadata or spec last changed. Set by the server.
-	UpdateTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// The project of a cluster, a repository or a service; a DNS label. Empty means "default", and always
+	// is for objects that belong to the hub. Fixed once set: an object of another project is another one.
+	Project       string `protobuf:"bytes,9,opt,name=project,proto3" json:"project,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -138,6 +142,13 @@ func (x *Metadata) GetUpdateTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Metadata) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
 // Page asks for one page of a listing.
 type Page struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -198,7 +209,7 @@ var File_leat_type_v1_metadata_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_metadata_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/type/v1/metadata.proto\x12\fleat.type.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x03\n" +
+	"\x1bleat/type/v1/metadata.proto\x12\fleat.type.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x04\n" +
 	"\bMetadata\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12:\n" +
@@ -211,7 +222,8 @@ const file_leat_type_v1_metadata_proto_rawDesc = "" +
 	"\vcreate_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12;\n" +
 	"\vupdate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"updateTime\x1a9\n" +
+	"updateTime\x12\x18\n" +
+	"\aproject\x18\t \x01(\tR\aproject\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +

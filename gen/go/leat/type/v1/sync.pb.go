@@ -280,7 +280,10 @@ type SyncPolicy struct {
 	HealthRules []*HealthRule `protobuf:"bytes,11,rep,name=health_rules,json=healthRules,proto3" json:"health_rules,omitempty"`
 	// Capability words, such as "render:helm". An agent that does not know one of them leaves the
 	// service unchanged. The hub sets them in plans; in a service's spec they must be empty.
-	Requires      []string `protobuf:"bytes,12,rep,name=requires,proto3" json:"requires,omitempty"`
+	Requires []string `protobuf:"bytes,12,rep,name=requires,proto3" json:"requires,omitempty"`
+	// The limits of the service's project. The hub sets them in plans; in a service's spec they must be
+	// unset.
+	Limits        *ServiceLimits `protobuf:"bytes,13,opt,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,6 +402,125 @@ func (x *SyncPolicy) GetRequires() []string {
 	return nil
 }
 
+func (x *SyncPolicy) GetLimits() *ServiceLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// ServiceLimits are what a project allows its services to change in a cluster. An agent refuses the
+// service, before it changes anything, if the service would go beyond them. Patterns are those of
+// leat.fleet.v1.ProjectLimits.
+type ServiceLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Namespaces of objects. Unset means any.
+	Namespaces *AllowList `protobuf:"bytes,1,opt,name=namespaces,proto3" json:"namespaces,omitempty"`
+	// Kinds of objects without a namespace, KIND.GROUP. Unset means any.
+	ClusterScopedKinds *AllowList `protobuf:"bytes,2,opt,name=cluster_scoped_kinds,json=clusterScopedKinds,proto3" json:"cluster_scoped_kinds,omitempty"`
+	// Service accounts, NAMESPACE/NAME. Unset means any, and the agent itself.
+	ServiceAccounts *AllowList `protobuf:"bytes,3,opt,name=service_accounts,json=serviceAccounts,proto3" json:"service_accounts,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ServiceLimits) Reset() {
+	*x = ServiceLimits{}
+	mi := &file_leat_type_v1_sync_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServiceLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServiceLimits) ProtoMessage() {}
+
+func (x *ServiceLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_type_v1_sync_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServiceLimits.ProtoReflect.Descriptor instead.
+func (*ServiceLimits) Descriptor() ([]byte, []int) {
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ServiceLimits) GetNamespaces() *AllowList {
+	if x != nil {
+		return x.Namespaces
+	}
+	return nil
+}
+
+func (x *ServiceLimits) GetClusterScopedKinds() *AllowList {
+	if x != nil {
+		return x.ClusterScopedKinds
+	}
+	return nil
+}
+
+func (x *ServiceLimits) GetServiceAccounts() *AllowList {
+	if x != nil {
+		return x.ServiceAccounts
+	}
+	return nil
+}
+
+// AllowList lists what is allowed.
+type AllowList struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Patterns; one of them has to match. At most 256. Empty means that nothing is allowed.
+	Allow         []string `protobuf:"bytes,1,rep,name=allow,proto3" json:"allow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllowList) Reset() {
+	*x = AllowList{}
+	mi := &file_leat_type_v1_sync_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllowList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllowList) ProtoMessage() {}
+
+func (x *AllowList) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_type_v1_sync_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllowList.ProtoReflect.Descriptor instead.
+func (*AllowList) Descriptor() ([]byte, []int) {
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AllowList) GetAllow() []string {
+	if x != nil {
+		return x.Allow
+	}
+	return nil
+}
+
 // ObjectSelector selects objects. An empty field selects all; text fields may contain the wildcards
 // * and ?.
 type ObjectSelector struct {
@@ -419,7 +541,7 @@ type ObjectSelector struct {
 
 func (x *ObjectSelector) Reset() {
 	*x = ObjectSelector{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[1]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -431,7 +553,7 @@ func (x *ObjectSelector) String() string {
 func (*ObjectSelector) ProtoMessage() {}
 
 func (x *ObjectSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[1]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -444,7 +566,7 @@ func (x *ObjectSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObjectSelector.ProtoReflect.Descriptor instead.
 func (*ObjectSelector) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{1}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ObjectSelector) GetGroup() string {
@@ -500,7 +622,7 @@ type IgnoreRule struct {
 
 func (x *IgnoreRule) Reset() {
 	*x = IgnoreRule{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[2]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +634,7 @@ func (x *IgnoreRule) String() string {
 func (*IgnoreRule) ProtoMessage() {}
 
 func (x *IgnoreRule) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[2]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +647,7 @@ func (x *IgnoreRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IgnoreRule.ProtoReflect.Descriptor instead.
 func (*IgnoreRule) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{2}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *IgnoreRule) GetObjects() *ObjectSelector {
@@ -562,7 +684,7 @@ type ConflictRule struct {
 
 func (x *ConflictRule) Reset() {
 	*x = ConflictRule{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[3]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -574,7 +696,7 @@ func (x *ConflictRule) String() string {
 func (*ConflictRule) ProtoMessage() {}
 
 func (x *ConflictRule) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[3]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -587,7 +709,7 @@ func (x *ConflictRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConflictRule.ProtoReflect.Descriptor instead.
 func (*ConflictRule) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{3}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ConflictRule) GetManager() string {
@@ -625,7 +747,7 @@ type Deletion struct {
 
 func (x *Deletion) Reset() {
 	*x = Deletion{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[4]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +759,7 @@ func (x *Deletion) String() string {
 func (*Deletion) ProtoMessage() {}
 
 func (x *Deletion) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[4]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +772,7 @@ func (x *Deletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deletion.ProtoReflect.Descriptor instead.
 func (*Deletion) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{4}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Deletion) GetPropagation() DeletePropagation {
@@ -710,7 +832,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[5]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +844,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[5]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +857,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{5}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Dependency) GetService() string {
@@ -776,7 +898,7 @@ type DependencyObject struct {
 
 func (x *DependencyObject) Reset() {
 	*x = DependencyObject{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[6]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +910,7 @@ func (x *DependencyObject) String() string {
 func (*DependencyObject) ProtoMessage() {}
 
 func (x *DependencyObject) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[6]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +923,7 @@ func (x *DependencyObject) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DependencyObject.ProtoReflect.Descriptor instead.
 func (*DependencyObject) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{6}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DependencyObject) GetApiVersion() string {
@@ -853,7 +975,7 @@ type SyncWindow struct {
 
 func (x *SyncWindow) Reset() {
 	*x = SyncWindow{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[7]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +987,7 @@ func (x *SyncWindow) String() string {
 func (*SyncWindow) ProtoMessage() {}
 
 func (x *SyncWindow) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[7]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +1000,7 @@ func (x *SyncWindow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncWindow.ProtoReflect.Descriptor instead.
 func (*SyncWindow) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{7}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SyncWindow) GetSchedule() string {
@@ -931,7 +1053,7 @@ type Tests struct {
 
 func (x *Tests) Reset() {
 	*x = Tests{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[8]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1065,7 @@ func (x *Tests) String() string {
 func (*Tests) ProtoMessage() {}
 
 func (x *Tests) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[8]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1078,7 @@ func (x *Tests) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tests.ProtoReflect.Descriptor instead.
 func (*Tests) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{8}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Tests) GetPath() string {
@@ -1003,7 +1125,7 @@ type HealthRule struct {
 
 func (x *HealthRule) Reset() {
 	*x = HealthRule{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[9]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1137,7 @@ func (x *HealthRule) String() string {
 func (*HealthRule) ProtoMessage() {}
 
 func (x *HealthRule) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[9]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1150,7 @@ func (x *HealthRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRule.ProtoReflect.Descriptor instead.
 func (*HealthRule) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{9}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HealthRule) GetGroup() string {
@@ -1096,7 +1218,7 @@ type AgentSettings struct {
 
 func (x *AgentSettings) Reset() {
 	*x = AgentSettings{}
-	mi := &file_leat_type_v1_sync_proto_msgTypes[10]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1230,7 @@ func (x *AgentSettings) String() string {
 func (*AgentSettings) ProtoMessage() {}
 
 func (x *AgentSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_type_v1_sync_proto_msgTypes[10]
+	mi := &file_leat_type_v1_sync_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1243,7 @@ func (x *AgentSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentSettings.ProtoReflect.Descriptor instead.
 func (*AgentSettings) Descriptor() ([]byte, []int) {
-	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{10}
+	return file_leat_type_v1_sync_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AgentSettings) GetHealthRules() []*HealthRule {
@@ -1170,7 +1292,7 @@ var File_leat_type_v1_sync_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_sync_proto_rawDesc = "" +
 	"\n" +
-	"\x17leat/type/v1/sync.proto\x12\fleat.type.v1\x1a\x1egoogle/protobuf/duration.proto\"\xc5\x04\n" +
+	"\x17leat/type/v1/sync.proto\x12\fleat.type.v1\x1a\x1egoogle/protobuf/duration.proto\"\xfa\x04\n" +
 	"\n" +
 	"SyncPolicy\x12-\n" +
 	"\x05drift\x18\x01 \x01(\x0e2\x17.leat.type.v1.DriftModeR\x05drift\x120\n" +
@@ -1186,7 +1308,16 @@ const file_leat_type_v1_sync_proto_rawDesc = "" +
 	"\x0fservice_account\x18\n" +
 	" \x01(\tR\x0eserviceAccount\x12;\n" +
 	"\fhealth_rules\x18\v \x03(\v2\x18.leat.type.v1.HealthRuleR\vhealthRules\x12\x1a\n" +
-	"\brequires\x18\f \x03(\tR\brequires\"\x84\x01\n" +
+	"\brequires\x18\f \x03(\tR\brequires\x123\n" +
+	"\x06limits\x18\r \x01(\v2\x1b.leat.type.v1.ServiceLimitsR\x06limits\"\xd7\x01\n" +
+	"\rServiceLimits\x127\n" +
+	"\n" +
+	"namespaces\x18\x01 \x01(\v2\x17.leat.type.v1.AllowListR\n" +
+	"namespaces\x12I\n" +
+	"\x14cluster_scoped_kinds\x18\x02 \x01(\v2\x17.leat.type.v1.AllowListR\x12clusterScopedKinds\x12B\n" +
+	"\x10service_accounts\x18\x03 \x01(\v2\x17.leat.type.v1.AllowListR\x0fserviceAccounts\"!\n" +
+	"\tAllowList\x12\x14\n" +
+	"\x05allow\x18\x01 \x03(\tR\x05allow\"\x84\x01\n" +
 	"\x0eObjectSelector\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\tR\x05group\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1c\n" +
@@ -1281,49 +1412,55 @@ func file_leat_type_v1_sync_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_type_v1_sync_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_leat_type_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_leat_type_v1_sync_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_leat_type_v1_sync_proto_goTypes = []any{
 	(DriftMode)(0),              // 0: leat.type.v1.DriftMode
 	(ConflictAction)(0),         // 1: leat.type.v1.ConflictAction
 	(Adoption)(0),               // 2: leat.type.v1.Adoption
 	(DeletePropagation)(0),      // 3: leat.type.v1.DeletePropagation
 	(*SyncPolicy)(nil),          // 4: leat.type.v1.SyncPolicy
-	(*ObjectSelector)(nil),      // 5: leat.type.v1.ObjectSelector
-	(*IgnoreRule)(nil),          // 6: leat.type.v1.IgnoreRule
-	(*ConflictRule)(nil),        // 7: leat.type.v1.ConflictRule
-	(*Deletion)(nil),            // 8: leat.type.v1.Deletion
-	(*Dependency)(nil),          // 9: leat.type.v1.Dependency
-	(*DependencyObject)(nil),    // 10: leat.type.v1.DependencyObject
-	(*SyncWindow)(nil),          // 11: leat.type.v1.SyncWindow
-	(*Tests)(nil),               // 12: leat.type.v1.Tests
-	(*HealthRule)(nil),          // 13: leat.type.v1.HealthRule
-	(*AgentSettings)(nil),       // 14: leat.type.v1.AgentSettings
-	(*durationpb.Duration)(nil), // 15: google.protobuf.Duration
+	(*ServiceLimits)(nil),       // 5: leat.type.v1.ServiceLimits
+	(*AllowList)(nil),           // 6: leat.type.v1.AllowList
+	(*ObjectSelector)(nil),      // 7: leat.type.v1.ObjectSelector
+	(*IgnoreRule)(nil),          // 8: leat.type.v1.IgnoreRule
+	(*ConflictRule)(nil),        // 9: leat.type.v1.ConflictRule
+	(*Deletion)(nil),            // 10: leat.type.v1.Deletion
+	(*Dependency)(nil),          // 11: leat.type.v1.Dependency
+	(*DependencyObject)(nil),    // 12: leat.type.v1.DependencyObject
+	(*SyncWindow)(nil),          // 13: leat.type.v1.SyncWindow
+	(*Tests)(nil),               // 14: leat.type.v1.Tests
+	(*HealthRule)(nil),          // 15: leat.type.v1.HealthRule
+	(*AgentSettings)(nil),       // 16: leat.type.v1.AgentSettings
+	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
 }
 var file_leat_type_v1_sync_proto_depIdxs = []int32{
 	0,  // 0: leat.type.v1.SyncPolicy.drift:type_name -> leat.type.v1.DriftMode
-	6,  // 1: leat.type.v1.SyncPolicy.ignore:type_name -> leat.type.v1.IgnoreRule
-	7,  // 2: leat.type.v1.SyncPolicy.conflicts:type_name -> leat.type.v1.ConflictRule
+	8,  // 1: leat.type.v1.SyncPolicy.ignore:type_name -> leat.type.v1.IgnoreRule
+	9,  // 2: leat.type.v1.SyncPolicy.conflicts:type_name -> leat.type.v1.ConflictRule
 	2,  // 3: leat.type.v1.SyncPolicy.adoption:type_name -> leat.type.v1.Adoption
-	8,  // 4: leat.type.v1.SyncPolicy.deletion:type_name -> leat.type.v1.Deletion
-	9,  // 5: leat.type.v1.SyncPolicy.depends_on:type_name -> leat.type.v1.Dependency
-	11, // 6: leat.type.v1.SyncPolicy.windows:type_name -> leat.type.v1.SyncWindow
-	12, // 7: leat.type.v1.SyncPolicy.tests:type_name -> leat.type.v1.Tests
-	13, // 8: leat.type.v1.SyncPolicy.health_rules:type_name -> leat.type.v1.HealthRule
-	5,  // 9: leat.type.v1.IgnoreRule.objects:type_name -> leat.type.v1.ObjectSelector
-	1,  // 10: leat.type.v1.ConflictRule.action:type_name -> leat.type.v1.ConflictAction
-	3,  // 11: leat.type.v1.Deletion.propagation:type_name -> leat.type.v1.DeletePropagation
-	15, // 12: leat.type.v1.Deletion.timeout:type_name -> google.protobuf.Duration
-	10, // 13: leat.type.v1.Dependency.object:type_name -> leat.type.v1.DependencyObject
-	15, // 14: leat.type.v1.SyncWindow.duration:type_name -> google.protobuf.Duration
-	15, // 15: leat.type.v1.Tests.timeout:type_name -> google.protobuf.Duration
-	13, // 16: leat.type.v1.AgentSettings.health_rules:type_name -> leat.type.v1.HealthRule
-	15, // 17: leat.type.v1.AgentSettings.refresh_interval:type_name -> google.protobuf.Duration
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	10, // 4: leat.type.v1.SyncPolicy.deletion:type_name -> leat.type.v1.Deletion
+	11, // 5: leat.type.v1.SyncPolicy.depends_on:type_name -> leat.type.v1.Dependency
+	13, // 6: leat.type.v1.SyncPolicy.windows:type_name -> leat.type.v1.SyncWindow
+	14, // 7: leat.type.v1.SyncPolicy.tests:type_name -> leat.type.v1.Tests
+	15, // 8: leat.type.v1.SyncPolicy.health_rules:type_name -> leat.type.v1.HealthRule
+	5,  // 9: leat.type.v1.SyncPolicy.limits:type_name -> leat.type.v1.ServiceLimits
+	6,  // 10: leat.type.v1.ServiceLimits.namespaces:type_name -> leat.type.v1.AllowList
+	6,  // 11: leat.type.v1.ServiceLimits.cluster_scoped_kinds:type_name -> leat.type.v1.AllowList
+	6,  // 12: leat.type.v1.ServiceLimits.service_accounts:type_name -> leat.type.v1.AllowList
+	7,  // 13: leat.type.v1.IgnoreRule.objects:type_name -> leat.type.v1.ObjectSelector
+	1,  // 14: leat.type.v1.ConflictRule.action:type_name -> leat.type.v1.ConflictAction
+	3,  // 15: leat.type.v1.Deletion.propagation:type_name -> leat.type.v1.DeletePropagation
+	17, // 16: leat.type.v1.Deletion.timeout:type_name -> google.protobuf.Duration
+	12, // 17: leat.type.v1.Dependency.object:type_name -> leat.type.v1.DependencyObject
+	17, // 18: leat.type.v1.SyncWindow.duration:type_name -> google.protobuf.Duration
+	17, // 19: leat.type.v1.Tests.timeout:type_name -> google.protobuf.Duration
+	15, // 20: leat.type.v1.AgentSettings.health_rules:type_name -> leat.type.v1.HealthRule
+	17, // 21: leat.type.v1.AgentSettings.refresh_interval:type_name -> google.protobuf.Duration
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_leat_type_v1_sync_proto_init() }
@@ -1337,7 +1474,7 @@ func file_leat_type_v1_sync_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_type_v1_sync_proto_rawDesc), len(file_leat_type_v1_sync_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -15,7 +15,7 @@ import (
 type Object struct {
 	Namespace, Name string // Namespace is empty for cluster-scoped objects
 	UID             string
-	Label           string // value of Params.Label; empty if the object does not have the label
+	Label           string // what Collection.Label returned for the object
 }
 
 // Known is the set of objects that a collection holds according to the latest events. Its purpose
@@ -82,7 +82,7 @@ func (k *Known) put(o *unstructured.Unstructured, label string) (before Object, 
 		return Object{}, false
 	}
 	at := keyOf(o)
-	now := entry{uid: id, label: unique.Make(labelOf(o, label)), round: k.round}
+	now := entry{uid: id, label: unique.Make(label), round: k.round}
 	old, had := k.objects[at]
 	k.objects[at] = now
 	if !had || old.uid == now.uid && old.label == now.label {
@@ -152,12 +152,6 @@ func (k *Known) object(at key, e entry) Object {
 
 func keyOf(o *unstructured.Unstructured) key {
 	return key{namespace: unique.Make(o.GetNamespace()), name: o.GetName()}
-}
-
-// labelOf returns the value of a label. Unlike GetLabels it copies nothing.
-func labelOf(o *unstructured.Unstructured, label string) string {
-	value, _, _ := unstructured.NestedString(o.Object, "metadata", "labels", label)
-	return value
 }
 
 // encode stores a UID in 16 bytes. The API server assigns UUIDs; aggregated API servers may use any

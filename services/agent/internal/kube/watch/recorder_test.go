@@ -27,7 +27,7 @@ func configMaps() watch.Collection {
 	return watch.Collection{
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 		Kind:     schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
-		Selector: serviceLabel, Label: serviceLabel,
+		Selector: serviceLabel, Label: func(o *unstructured.Unstructured) string { return o.GetLabels()[serviceLabel] },
 	}
 }
 

@@ -68,11 +68,19 @@ type Collection struct {
 	Selector string
 	// Fields selects objects by field. Empty: all.
 	Fields string
-	// Label is the key of the label whose value is recorded. Empty: none.
-	Label string
+	// Label returns what is recorded of an object's labels. It must not change or keep the object. Nil:
+	// nothing is recorded.
+	Label func(*unstructured.Unstructured) string
 	// Metadata requests only the metadata of objects. Handler then receives name, namespace, UID,
 	// version, labels and annotations.
 	Metadata bool
+}
+
+func (c Collection) labelOf(o *unstructured.Unstructured) string {
+	if c.Label == nil {
+		return ""
+	}
+	return c.Label(o)
 }
 
 // Settings are times and sizes. A zero field takes its default.
@@ -199,7 +207,7 @@ func (w *Watcher) seen(o *unstructured.Unstructured) {
 	if o.GetKind() == "" {
 		o.SetGroupVersionKind(w.params.Collection.Kind) // items of a list do not repeat it
 	}
-	if before, replaced := w.params.Known.put(o, w.params.Collection.Label); replaced {
+	if before, replaced := w.params.Known.put(o, w.params.Collection.labelOf(o)); replaced {
 		w.params.Handler.Gone(before, o.GetResourceVersion())
 	}
 	w.params.Handler.Seen(o)
@@ -209,7 +217,7 @@ func (w *Watcher) seen(o *unstructured.Unstructured) {
 func (w *Watcher) gone(o *unstructured.Unstructured) {
 	before, known := w.params.Known.remove(o)
 	if !known {
-		before = Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), Label: labelOf(o, w.params.Collection.Label)}
+		before = Object{Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()), Label: w.params.Collection.labelOf(o)}
 	}
 	w.params.Handler.Gone(before, o.GetResourceVersion())
 }

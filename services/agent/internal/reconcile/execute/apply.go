@@ -155,10 +155,10 @@ func (a *applier) createOne(ctx context.Context, o *unstructured.Unstructured) e
 	return a.r.cluster.AwaitDefined(ctx, live)
 }
 
-// withoutService returns o without the service's label.
+// withoutService returns o without the service's labels.
 func withoutService(o *unstructured.Unstructured) *unstructured.Unstructured {
 	bare := o.DeepCopy()
-	unstructured.RemoveNestedField(bare.Object, "metadata", "labels", k8s.ServiceLabel)
+	k8s.Unmark(bare)
 	if len(bare.GetLabels()) == 0 {
 		unstructured.RemoveNestedField(bare.Object, "metadata", "labels")
 	}

@@ -87,7 +87,7 @@ func (c *claimer) inspect(ctx context.Context, ref inventory.Ref, claimant strin
 	}
 	if !k8s.IsAppliedByLeat(live) {
 		bare := live.DeepCopy()
-		unstructured.RemoveNestedField(bare.Object, "metadata", "labels", k8s.ServiceLabel)
+		k8s.Unmark(bare)
 		return c.admit(ref.Key, bare)
 	}
 	if !isKnown {

@@ -223,10 +223,14 @@ func (r *run) log(ctx context.Context, level slog.Level, message string, attrs .
 	r.x.params.Logger.LogAttrs(ctx, level, message, append([]slog.Attr{slog.String("leat.service", r.Name)}, attrs...)...)
 }
 
-// complete returns a copy of o with its namespace and the service's label, and without the fields
-// that an apply must not contain.
+// complete returns a copy of o with its namespace and the service's labels, and without the fields
+// that an apply must not contain. The error is ProjectForbidden if the service's project does not allow
+// the object.
 func complete(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	isNamespaced, err := cluster.Namespaced(ctx, o.GroupVersionKind())
+	if err == nil {
+		err = admitObject(s, o, isNamespaced)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +245,7 @@ func complete(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstru
 	if len(labels) == 0 {
 		labels = defaultLabels(o)
 	}
-	labels[k8s.ServiceLabel] = s.Name
+	k8s.Mark(labels, s.Name)
 	o.SetLabels(labels)
 	unstructured.RemoveNestedField(o.Object, "status")
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")

@@ -83,7 +83,7 @@ func (s Submitter) DryRun(ctx context.Context, o, live *unstructured.Unstructure
 	if fields.Settled(sub.shaped, live) {
 		return live, nil
 	}
-	sub.options.DryRun, sub.isAdoption = true, live.GetLabels()[k8s.ServiceLabel] == ""
+	sub.options.DryRun, sub.isAdoption = true, k8s.ServiceOf(live) == ""
 	applied, _, err := sub.apply(ctx)
 	return applied, err
 }

@@ -36,7 +36,7 @@ func (s *Service) SyncService(ctx context.Context, req *fleetv1.SyncServiceReque
 	if service, ok := record.Object.(*catalog.Service); ok {
 		problem = s.fetchNow(ctx, service.Spec.Sources)
 	}
-	request, err := s.d.Editor.RequestSync(ctx, req.GetName(), req.GetRegenerate())
+	request, err := s.d.Editor.RequestSync(ctx, record.Object.Key().Name, req.GetRegenerate())
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -76,13 +76,14 @@ func (s *Service) fetchNow(ctx context.Context, sources []catalog.Source) *typev
 
 // CreateJoinToken implements FleetService.
 func (s *Service) CreateJoinToken(ctx context.Context, req *fleetv1.CreateJoinTokenRequest) (*fleetv1.CreateJoinTokenResponse, error) {
-	if err := s.checkCluster(ctx, req.GetCluster()); err != nil {
+	cluster, err := s.clusterOfAdmin(ctx, req.GetCluster())
+	if err != nil {
 		return nil, err
 	}
 	token := admission.NewJoinToken()
 	expires := time.Now().Add(admission.JoinTokenLife)
 	hash := admission.Hash(token)
-	if err := s.d.Enrolments.CreateJoinToken(ctx, req.GetCluster(), hash, expires); err != nil {
+	if err := s.d.Enrolments.CreateJoinToken(ctx, cluster, hash, expires); err != nil {
 		return nil, wire.Error(err)
 	}
 	s.d.JoinTokens.Created(hash)
@@ -93,21 +94,24 @@ func (s *Service) CreateJoinToken(ctx context.Context, req *fleetv1.CreateJoinTo
 
 // RevokeCluster implements FleetService.
 func (s *Service) RevokeCluster(ctx context.Context, req *fleetv1.RevokeClusterRequest) (*fleetv1.RevokeClusterResponse, error) {
-	if err := s.checkCluster(ctx, req.GetCluster()); err != nil {
+	cluster, err := s.clusterOfAdmin(ctx, req.GetCluster())
+	if err != nil {
 		return nil, err
 	}
-	if err := s.d.Enrolments.Revoke(ctx, req.GetCluster()); err != nil {
+	if err := s.d.Enrolments.Revoke(ctx, cluster); err != nil {
 		return nil, wire.Error(err)
 	}
 	s.follow(ctx)
 	return &fleetv1.RevokeClusterResponse{}, nil
 }
 
-func (s *Service) checkCluster(ctx context.Context, name string) error {
+// clusterOfAdmin returns the name of the cluster that an administrator's request is about.
+func (s *Service) clusterOfAdmin(ctx context.Context, name string) (string, error) {
 	if _, err := s.admin(ctx); err != nil {
-		return err
+		return "", err
 	}
-	return wire.Error(catalog.ValidateName("cluster", name))
+	key, err := keyOf(catalog.KindCluster, "cluster", name)
+	return key.Name, wire.Error(err)
 }
 
 // CreateAccessToken implements FleetService. An access token does not buy another one: it would

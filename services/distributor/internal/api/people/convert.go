@@ -9,9 +9,9 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 )
 
-func metadataMessage(m *catalog.Metadata) *typev1.Metadata {
+// commonMessage has everything but the name and the project.
+func commonMessage(m *catalog.Metadata) *typev1.Metadata {
 	return &typev1.Metadata{
-		Name:            m.Name,
 		Uid:             m.UID,
 		Labels:          m.Labels,
 		Annotations:     m.Annotations,
@@ -22,8 +22,8 @@ func metadataMessage(m *catalog.Metadata) *typev1.Metadata {
 	}
 }
 
-// metadataOf leaves out what the server sets.
-func metadataOf(m *typev1.Metadata) catalog.Metadata {
+// commonOf leaves out what the server sets. It has the name as it was given.
+func commonOf(m *typev1.Metadata) catalog.Metadata {
 	return catalog.Metadata{
 		Name:            m.GetName(),
 		Labels:          m.GetLabels(),

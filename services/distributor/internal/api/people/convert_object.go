@@ -17,12 +17,16 @@ import (
 )
 
 func clusterOf(m *fleetv1.Cluster) (*catalog.Cluster, error) {
+	metadata, err := metadataOf(m.GetMetadata())
+	if err != nil {
+		return nil, err
+	}
 	settings, err := policywire.Settings(m.GetSpec().GetAgent())
 	if err != nil {
 		return nil, fielderr.Within("spec.agent", err)
 	}
 	return &catalog.Cluster{
-		Metadata: metadataOf(m.GetMetadata()),
+		Metadata: metadata,
 		Spec: catalog.ClusterSpec{
 			Description: m.GetSpec().GetDescription(), Settings: settings, AgentEndpoint: m.GetSpec().GetAgentEndpoint(),
 		},
@@ -32,13 +36,20 @@ func clusterOf(m *fleetv1.Cluster) (*catalog.Cluster, error) {
 // repositoryOf reads a credential without anything to show, and an empty webhook secret, as the wish
 // to remove the stored ones.
 func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
+	metadata, err := metadataOf(m.GetMetadata())
+	if err != nil {
+		return nil, err
+	}
 	spec := m.GetSpec()
 	wanted, err := upstreamwire.Definition(spec)
 	if err != nil {
 		return nil, fielderr.Within("spec", err)
 	}
+	if err := parseChartRepositories(&wanted, m.GetMetadata().GetProject()); err != nil {
+		return nil, err
+	}
 	wanted.PollInterval = wanted.PollInterval.Truncate(time.Microsecond) // SQL keeps no smaller units
-	return &catalog.Repository{Metadata: metadataOf(m.GetMetadata()), Spec: catalog.RepositorySpec{
+	return &catalog.Repository{Metadata: metadata, Spec: catalog.RepositorySpec{
 		Definition:          wanted,
 		RemoveCredential:    spec.GetCredential() != nil && wanted.Credential.IsZero(),
 		RemoveWebhookSecret: spec != nil && spec.WebhookSecret != nil && wanted.WebhookSecret == "",
@@ -46,14 +57,19 @@ func repositoryOf(m *fleetv1.Repository) (*catalog.Repository, error) {
 }
 
 func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
+	metadata, err := metadataOf(m.GetMetadata())
+	if err != nil {
+		return nil, err
+	}
 	spec := m.GetSpec()
 	options, err := policywire.Wanted(spec)
 	if err != nil {
 		return nil, fielderr.Within("spec", err)
 	}
-	return &catalog.Service{Metadata: metadataOf(m.GetMetadata()), Spec: catalog.ServiceSpec{
+	service := &catalog.Service{Metadata: metadata, Spec: catalog.ServiceSpec{
 		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), catalogwire.SourceOf), Options: &options, Config: configOf(spec.GetConfig()),
-	}}, nil
+	}}
+	return service, parseReferences(&service.Spec, m.GetMetadata().GetProject())
 }
 
 // documentOf returns the object of a document.
@@ -66,11 +82,13 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 	case *fleetv1.Document_Service:
 		return serviceOf(object.Service)
 	case *fleetv1.Document_User:
-		return userOf(object.User), nil
+		return userOf(object.User)
 	case *fleetv1.Document_AccessBinding:
 		return bindingOf(object.AccessBinding)
+	case *fleetv1.Document_Project:
+		return projectOf(object.Project)
 	}
-	return nil, &fielderr.Error{Path: "object", Message: "is required: a cluster, a repository, a service, a user or an access binding"}
+	return nil, &fielderr.Error{Path: "object", Message: "is required: a cluster, a repository, a service, a user, an access binding or a project"}
 }
 
 func configOf(m *fleetv1.ServiceConfig) *catalog.Config {

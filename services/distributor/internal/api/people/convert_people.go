@@ -11,17 +11,19 @@ import (
 	"github.com/leatdev/leat/internal/accessrule/rulewire"
 	"github.com/leatdev/leat/internal/enumname"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-func userOf(m *fleetv1.User) *catalog.User {
+func userOf(m *fleetv1.User) (*catalog.User, error) {
+	metadata, err := hubMetadataOf(m.GetMetadata())
 	return &catalog.User{
-		Metadata: metadataOf(m.GetMetadata()),
+		Metadata: metadata,
 		Spec:     catalog.UserSpec{Description: m.GetSpec().GetDescription(), Groups: m.GetSpec().GetGroups()},
-	}
+	}, err
 }
 
 func userMessage(u *catalog.User) *fleetv1.User {
@@ -38,7 +40,15 @@ func tokenMessage(t catalog.Token) *fleetv1.Token {
 
 // bindingOf refuses an unknown field anywhere in the rules, because they narrow the binding.
 func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
+	metadata, err := hubMetadataOf(m.GetMetadata())
+	if err != nil {
+		return nil, err
+	}
 	spec := m.GetSpec()
+	clusters, err := parseNames("spec.clusters.names", spec.GetClusters().GetNames(), objectname.Default)
+	if err != nil {
+		return nil, err
+	}
 	rules, err := rulewire.Rules(spec.GetRules())
 	if err != nil {
 		return nil, fielderr.Within("spec", err)
@@ -47,11 +57,11 @@ func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 		return nil, &fielderr.Error{Path: "spec.expire_time", Message: "is not a valid time"}
 	}
 	return &catalog.AccessBinding{
-		Metadata: metadataOf(m.GetMetadata()),
+		Metadata: metadata,
 		Spec: catalog.AccessBindingSpec{
 			Description: spec.GetDescription(), Users: spec.GetUsers(), Groups: spec.GetGroups(),
 			Clusters: catalog.ClusterSelection{
-				All: spec.GetClusters().GetAll(), Names: spec.GetClusters().GetNames(), Labels: selectorOf(spec.GetClusters().GetLabels()),
+				All: spec.GetClusters().GetAll(), Names: clusters, Labels: selectorOf(spec.GetClusters().GetLabels()),
 			},
 			Role: roleOf(spec.GetRole()), Rules: rules, ClusterGroups: spec.GetClusterGroups(), ExpiresAt: catalogwire.TimeOf(spec.GetExpireTime()),
 		},
@@ -102,7 +112,7 @@ func bindingMessage(b *catalog.AccessBinding, status fleet.BindingStatus) *fleet
 		Metadata: metadataMessage(&b.Metadata),
 		Spec: &fleetv1.AccessBindingSpec{
 			Description: spec.Description, Users: spec.Users, Groups: spec.Groups,
-			Clusters: &fleetv1.ClusterSelection{All: spec.Clusters.All, Names: spec.Clusters.Names, Labels: selectorMessage(spec.Clusters.Labels)},
+			Clusters: &fleetv1.ClusterSelection{All: spec.Clusters.All, Names: formatNames(spec.Clusters.Names, objectname.Default), Labels: selectorMessage(spec.Clusters.Labels)},
 			Role:     roleMessage(spec.Role), Rules: rulewire.Messages(spec.Rules), ClusterGroups: spec.ClusterGroups, ExpireTime: catalogwire.Timestamp(spec.ExpiresAt),
 		},
 		Status: &fleetv1.AccessBindingStatus{Clusters: int32(status.Clusters), Expired: status.Expired},

@@ -10,6 +10,7 @@ import (
 	gitcachev1 "github.com/leatdev/leat/gen/go/leat/gitcache/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/enumname"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/internal/upstream/upstreamwire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
@@ -31,6 +32,8 @@ func objectMessage(r fleet.Record) proto.Message {
 		return userMessage(o)
 	case *catalog.AccessBinding:
 		return bindingMessage(o, r.Binding)
+	case *catalog.Project:
+		return projectMessage(o, r.Project)
 	}
 	return nil
 }
@@ -61,11 +64,9 @@ func clusterMessage(c *catalog.Cluster, status fleet.ClusterStatus) *fleetv1.Clu
 
 // repositoryMessage never carries the credential, nor the proxy's password.
 func repositoryMessage(repository *catalog.Repository, mirror *catalog.Mirror) *fleetv1.Repository {
-	return &fleetv1.Repository{
-		Metadata: metadataMessage(&repository.Metadata),
-		Spec:     upstreamwire.SpecMessage(repository.Spec.Definition),
-		Status:   mirrorMessage(mirror),
-	}
+	spec := upstreamwire.SpecMessage(repository.Spec.Definition)
+	spec.ChartRepositories = formatNames(spec.GetChartRepositories(), objectname.Project(repository.Name))
+	return &fleetv1.Repository{Metadata: metadataMessage(&repository.Metadata), Spec: spec, Status: mirrorMessage(mirror)}
 }
 
 func mirrorMessage(m *catalog.Mirror) *gitcachev1.RepositoryState {
@@ -93,14 +94,20 @@ func mirrorMessage(m *catalog.Mirror) *gitcachev1.RepositoryState {
 func serviceMessage(s *catalog.Service, status fleet.ServiceStatus) *fleetv1.Service {
 	return &fleetv1.Service{
 		Metadata: metadataMessage(&s.Metadata),
-		Spec:     serviceSpecMessage(s.Spec),
+		Spec:     serviceSpecMessage(s.Spec, objectname.Project(s.Name)),
 		Status:   serviceStatusMessage(s, status),
 	}
 }
 
-func serviceSpecMessage(spec catalog.ServiceSpec) *fleetv1.ServiceSpec {
-	m := &fleetv1.ServiceSpec{Cluster: spec.Cluster, Sources: wire.Each(spec.Sources, catalogwire.SourceMessage), Config: configMessage(spec.Config)}
-	policywire.SetWanted(m, spec.Wanted())
+// serviceSpecMessage returns the spec with references as people write them in the project.
+func serviceSpecMessage(spec catalog.ServiceSpec, project string) *fleetv1.ServiceSpec {
+	m := &fleetv1.ServiceSpec{
+		Cluster: objectname.Format(spec.Cluster, project), Sources: wire.Each(spec.Sources, catalogwire.SourceMessage), Config: configMessage(spec.Config),
+	}
+	for _, source := range m.GetSources() {
+		source.Repository = objectname.Format(source.GetRepository(), project)
+	}
+	policywire.SetWanted(m, formatOptions(spec.Wanted(), project))
 	return m
 }
 

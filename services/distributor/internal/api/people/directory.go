@@ -15,35 +15,36 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // CreateUser implements FleetService.
 func (s *Service) CreateUser(ctx context.Context, req *fleetv1.CreateUserRequest) (*fleetv1.CreateUserResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Create)(userOf(req.GetUser()), nil)
+	record, err := s.edit(ctx, s.d.Editor.Create)(userOf(req.GetUser()))
 	return &fleetv1.CreateUserResponse{User: messageOf[*fleetv1.User](record)}, err
 }
 
 // GetUser implements FleetService.
 func (s *Service) GetUser(ctx context.Context, req *fleetv1.GetUserRequest) (*fleetv1.GetUserResponse, error) {
-	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindUser, Name: req.GetName()})
+	record, err := s.getOwn(ctx, catalog.KindUser, req.GetName())
 	return &fleetv1.GetUserResponse{User: messageOf[*fleetv1.User](record)}, err
 }
 
 // ListUsers implements FleetService.
 func (s *Service) ListUsers(ctx context.Context, req *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
-	records, next, err := s.listOwn(ctx, catalog.KindUser, req.GetPage())
+	records, next, err := s.listOwn(ctx, fleet.Query{Kind: catalog.KindUser}, req.GetPage())
 	return &fleetv1.ListUsersResponse{Users: wire.Each(records, messageOf[*fleetv1.User]), NextPageToken: next}, err
 }
 
 // UpdateUser implements FleetService.
 func (s *Service) UpdateUser(ctx context.Context, req *fleetv1.UpdateUserRequest) (*fleetv1.UpdateUserResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Update)(userOf(req.GetUser()), nil)
+	record, err := s.edit(ctx, s.d.Editor.Update)(userOf(req.GetUser()))
 	return &fleetv1.UpdateUserResponse{User: messageOf[*fleetv1.User](record)}, err
 }
 
 // DeleteUser implements FleetService.
 func (s *Service) DeleteUser(ctx context.Context, req *fleetv1.DeleteUserRequest) (*fleetv1.DeleteUserResponse, error) {
-	return &fleetv1.DeleteUserResponse{}, s.delete(ctx, catalog.Key{Kind: catalog.KindUser, Name: req.GetName()})
+	return &fleetv1.DeleteUserResponse{}, s.delete(ctx, catalog.KindUser, req.GetName())
 }
 
 // CreateAccessBinding implements FleetService.
@@ -54,13 +55,13 @@ func (s *Service) CreateAccessBinding(ctx context.Context, req *fleetv1.CreateAc
 
 // GetAccessBinding implements FleetService.
 func (s *Service) GetAccessBinding(ctx context.Context, req *fleetv1.GetAccessBindingRequest) (*fleetv1.GetAccessBindingResponse, error) {
-	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindAccessBinding, Name: req.GetName()})
+	record, err := s.getOwn(ctx, catalog.KindAccessBinding, req.GetName())
 	return &fleetv1.GetAccessBindingResponse{AccessBinding: messageOf[*fleetv1.AccessBinding](record)}, err
 }
 
 // ListAccessBindings implements FleetService.
 func (s *Service) ListAccessBindings(ctx context.Context, req *fleetv1.ListAccessBindingsRequest) (*fleetv1.ListAccessBindingsResponse, error) {
-	records, next, err := s.listOwn(ctx, catalog.KindAccessBinding, req.GetPage())
+	records, next, err := s.listOwn(ctx, fleet.Query{Kind: catalog.KindAccessBinding}, req.GetPage())
 	return &fleetv1.ListAccessBindingsResponse{AccessBindings: wire.Each(records, messageOf[*fleetv1.AccessBinding]), NextPageToken: next}, err
 }
 
@@ -72,7 +73,7 @@ func (s *Service) UpdateAccessBinding(ctx context.Context, req *fleetv1.UpdateAc
 
 // DeleteAccessBinding implements FleetService.
 func (s *Service) DeleteAccessBinding(ctx context.Context, req *fleetv1.DeleteAccessBindingRequest) (*fleetv1.DeleteAccessBindingResponse, error) {
-	return &fleetv1.DeleteAccessBindingResponse{}, s.delete(ctx, catalog.Key{Kind: catalog.KindAccessBinding, Name: req.GetName()})
+	return &fleetv1.DeleteAccessBindingResponse{}, s.delete(ctx, catalog.KindAccessBinding, req.GetName())
 }
 
 // CreateToken implements FleetService.

@@ -21,7 +21,7 @@ func (s *Service) ListRevisions(ctx context.Context, req *fleetv1.ListRevisionsR
 	if _, err := s.admin(ctx); err != nil {
 		return nil, err
 	}
-	if err := catalog.ValidateName("service", req.GetService()); err != nil {
+	if _, err := keyOf(catalog.KindService, "service", req.GetService()); err != nil {
 		return nil, wire.Error(err)
 	}
 	record, err := s.get(ctx, catalog.KindService, req.GetService())

@@ -17,6 +17,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/cas"
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -44,15 +45,16 @@ func (s *Service) GetServicePlan(ctx context.Context, req *fleetv1.GetServicePla
 	if err != nil {
 		return nil, err
 	}
+	cluster := clusterOfService(record)
 	service := messageOf[*fleetv1.Service](record)
 	res := &fleetv1.GetServicePlanResponse{
-		Cluster: service.GetSpec().GetCluster(), Service: wire.EntryMessage(&entry), Config: service.GetSpec().GetConfig(),
+		Cluster: objectname.Display(cluster), Service: wire.EntryMessage(&entry), Config: service.GetSpec().GetConfig(),
 		Installed: service.GetStatus().GetReport().GetAppliedAt() != nil,
 	}
-	if current, ok := s.d.View.Plan(res.GetCluster()); ok {
+	if current, ok := s.d.View.Plan(cluster); ok {
 		res.Facts = wire.FactsMessage(current.Facts)
 	}
-	if cluster, ok := s.d.View.Cluster(res.GetCluster()); ok {
+	if cluster, ok := s.d.View.Cluster(cluster); ok {
 		res.KubernetesVersion = cluster.Agent.Report.KubernetesVersion
 	}
 	return res, nil
@@ -99,13 +101,21 @@ func (s *Service) DownloadServiceBundle(
 	}
 }
 
+// clusterOfService returns the cluster of a record's service.
+func clusterOfService(record fleet.Record) string {
+	if service, ok := record.Object.(*catalog.Service); ok {
+		return service.Spec.Cluster
+	}
+	return ""
+}
+
 // planned returns a service and its entry in the plan of its cluster.
 func (s *Service) planned(ctx context.Context, name string) (fleet.Record, plan.Entry, error) {
 	record, err := s.get(ctx, catalog.KindService, name)
 	if err != nil {
 		return fleet.Record{}, plan.Entry{}, err
 	}
-	missing := wire.NotFound(catalog.Key{Kind: catalog.KindService, Name: name})
+	missing := wire.NotFound(record.Object.Key())
 	service, ok := record.Object.(*catalog.Service)
 	if !ok {
 		return fleet.Record{}, plan.Entry{}, missing
@@ -115,7 +125,7 @@ func (s *Service) planned(ctx context.Context, name string) (fleet.Record, plan.
 		if !ok {
 			return plan.Entry{}, false
 		}
-		return current.Entry(name)
+		return current.Entry(service.Name)
 	})
 	if !ok {
 		return fleet.Record{}, plan.Entry{}, missing

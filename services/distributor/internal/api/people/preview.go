@@ -18,6 +18,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -38,7 +39,7 @@ func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServic
 	}
 	stored, ok := record.Object.(*catalog.Service)
 	if !ok {
-		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindService, Name: req.GetName()})
+		return nil, wire.NotFound(record.Object.Key())
 	}
 	cluster, ok := s.d.View.Cluster(stored.Spec.Cluster)
 	if !ok {
@@ -47,7 +48,11 @@ func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServic
 	if problem := s.d.View.Withheld(stored); problem != nil {
 		return nil, rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason(problem.Reason), problem.Message)
 	}
-	repository, err := repositoryFor(stored, req.GetRepository())
+	named, err := objectname.Parse("repository", req.GetRepository(), objectname.Project(stored.Name))
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	repository, err := repositoryFor(stored, named)
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -67,7 +72,7 @@ func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServic
 		return nil, wire.Error(err)
 	}
 	return &fleetv1.PreviewServiceResponse{
-		Cluster: cluster.Name, Service: wire.EntryMessage(&entry), ExpireTime: timestamppb.New(expires),
+		Cluster: objectname.Display(cluster.Name), Service: wire.EntryMessage(&entry), ExpireTime: timestamppb.New(expires),
 	}, nil
 }
 
@@ -82,7 +87,7 @@ func repositoryFor(service *catalog.Service, named string) (string, error) {
 	case named == "":
 		return "", &fielderr.Error{Path: "repository", Message: "is required: the service has sources in several repositories"}
 	case !slices.ContainsFunc(service.Spec.Sources, isNamed):
-		return "", &fielderr.Error{Path: "repository", Message: fmt.Sprintf("the service has no repository %q", named)}
+		return "", &fielderr.Error{Path: "repository", Message: fmt.Sprintf("the service has no repository %q", objectname.Format(named, objectname.Project(service.Name)))}
 	}
 	return named, nil
 }
@@ -104,7 +109,7 @@ func at(stored *catalog.Service, repository string, ref catalog.Ref) (*catalog.S
 
 // preview resolves the sources, and returns what the plan would hold.
 func (s *Service) preview(ctx context.Context, service *catalog.Service) (plan.Entry, error) {
-	input := plan.Input{Service: service}
+	input := plan.Input{Service: service, Limits: s.d.View.AgentLimits(service.Name)}
 	for _, source := range service.Spec.Sources {
 		answer, err := s.d.Mirrors.Resolve(ctx, source.Normal())
 		if err != nil {
@@ -145,9 +150,9 @@ func unresolved(source catalog.Source, err error) error {
 	f, ok := errors.AsType[*resolve.Failure](err)
 	if !ok {
 		return rpcerr.New(connect.CodeDeadlineExceeded, errorsv1.Reason_REASON_DEADLINE_EXCEEDED,
-			fmt.Sprintf("repository %q did not answer in time", source.Repository))
+			fmt.Sprintf("repository %q did not answer in time", objectname.Display(source.Repository)))
 	}
-	options := []rpcerr.Option{rpcerr.With("repository", source.Repository)}
+	options := []rpcerr.Option{rpcerr.With("repository", objectname.Display(source.Repository))}
 	code := connect.CodeFailedPrecondition
 	switch reason := errorsv1.Reason(f.Reason); reason { //nolint:exhaustive // the rest is the precondition's
 	case errorsv1.Reason_REASON_REF_NOT_FOUND, errorsv1.Reason_REASON_PATH_NOT_FOUND, errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND:

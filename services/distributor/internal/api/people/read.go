@@ -40,7 +40,7 @@ func (s *Service) GetServerInfo(ctx context.Context, _ *fleetv1.GetServerInfoReq
 
 // GetCluster implements FleetService.
 func (s *Service) GetCluster(ctx context.Context, req *fleetv1.GetClusterRequest) (*fleetv1.GetClusterResponse, error) {
-	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindCluster, Name: req.GetName()})
+	record, err := s.getOwn(ctx, catalog.KindCluster, req.GetName())
 	return &fleetv1.GetClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
 }
 
@@ -57,7 +57,7 @@ func (s *Service) GetRepository(ctx context.Context, req *fleetv1.GetRepositoryR
 
 // GetService implements FleetService.
 func (s *Service) GetService(ctx context.Context, req *fleetv1.GetServiceRequest) (*fleetv1.GetServiceResponse, error) {
-	record, err := s.getOwn(ctx, catalog.Key{Kind: catalog.KindService, Name: req.GetName()})
+	record, err := s.getOwn(ctx, catalog.KindService, req.GetName())
 	return &fleetv1.GetServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
 }
 
@@ -65,11 +65,13 @@ func (s *Service) get(ctx context.Context, kind catalog.Kind, name string) (flee
 	if _, err := s.admin(ctx); err != nil {
 		return fleet.Record{}, err
 	}
-	return s.find(ctx, catalog.Key{Kind: kind, Name: name})
+	return s.find(ctx, kind, name)
 }
 
-func (s *Service) find(ctx context.Context, key catalog.Key) (fleet.Record, error) {
-	if err := catalog.ValidateName("name", key.Name); err != nil {
+// find returns the object that a request names.
+func (s *Service) find(ctx context.Context, kind catalog.Kind, name string) (fleet.Record, error) {
+	key, err := keyOf(kind, "name", name)
+	if err != nil {
 		return fleet.Record{}, wire.Error(err)
 	}
 	record, ok := fleet.LookTwice(ctx, s.d.View, func() (fleet.Record, bool) { return s.d.View.Get(key) })
@@ -81,13 +83,13 @@ func (s *Service) find(ctx context.Context, key catalog.Key) (fleet.Record, erro
 
 // ListClusters implements FleetService.
 func (s *Service) ListClusters(ctx context.Context, req *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
-	records, next, err := s.listOwn(ctx, catalog.KindCluster, req.GetPage())
+	records, next, err := s.listOwn(ctx, fleet.Query{Kind: catalog.KindCluster, Project: req.GetProject()}, req.GetPage())
 	return &fleetv1.ListClustersResponse{Clusters: wire.Each(records, messageOf[*fleetv1.Cluster]), NextPageToken: next}, err
 }
 
 // ListRepositories implements FleetService.
 func (s *Service) ListRepositories(ctx context.Context, req *fleetv1.ListRepositoriesRequest) (*fleetv1.ListRepositoriesResponse, error) {
-	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindRepository}, req.GetPage())
+	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindRepository, Project: req.GetProject()}, req.GetPage())
 	s.updateMirrors(ctx, records)
 	return &fleetv1.ListRepositoriesResponse{Repositories: wire.Each(records, messageOf[*fleetv1.Repository]), NextPageToken: next}, err
 }
@@ -119,7 +121,11 @@ func (s *Service) updateMirrors(ctx context.Context, records []fleet.Record) {
 
 // ListServices implements FleetService.
 func (s *Service) ListServices(ctx context.Context, req *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
-	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindService, Cluster: req.GetCluster()}, req.GetPage())
+	cluster, err := optionalPath("cluster", req.GetCluster())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindService, Cluster: cluster, Project: req.GetProject()}, req.GetPage())
 	return &fleetv1.ListServicesResponse{Services: wire.Each(records, messageOf[*fleetv1.Service]), NextPageToken: next}, err
 }
 
@@ -161,15 +167,15 @@ func means(binding *catalog.AccessBinding, id identity.Identity) bool {
 
 // getOwn returns an object that concerns the caller. Other callers learn nothing about it, not even
 // that it exists.
-func (s *Service) getOwn(ctx context.Context, key catalog.Key) (fleet.Record, error) {
+func (s *Service) getOwn(ctx context.Context, kind catalog.Kind, name string) (fleet.Record, error) {
 	id, err := s.person(ctx)
 	if err != nil {
 		return fleet.Record{}, err
 	}
 	if isAdmin(id) {
-		return s.find(ctx, key)
+		return s.find(ctx, kind, name)
 	}
-	record, err := s.find(ctx, key)
+	record, err := s.find(ctx, kind, name)
 	if err != nil || !s.concerns(id)(record.Object) {
 		return fleet.Record{}, errNotAdmin()
 	}
@@ -177,15 +183,16 @@ func (s *Service) getOwn(ctx context.Context, key catalog.Key) (fleet.Record, er
 }
 
 // listOwn returns a page of the objects that concern the caller.
-func (s *Service) listOwn(ctx context.Context, kind catalog.Kind, page *typev1.Page) ([]fleet.Record, string, error) {
+func (s *Service) listOwn(ctx context.Context, q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
 	id, err := s.person(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	if isAdmin(id) {
-		return s.page(fleet.Query{Kind: kind}, page)
+		return s.page(q, page)
 	}
-	records, next, err := s.page(fleet.Query{Kind: kind, Keep: s.concerns(id)}, page)
+	q.Keep = s.concerns(id)
+	records, next, err := s.page(q, page)
 	for i := range records {
 		records[i] = onlyOwn(records[i], id)
 	}
@@ -227,6 +234,9 @@ func (s *Service) list(ctx context.Context, q fleet.Query, page *typev1.Page) ([
 // page returns a page of the objects, and the token of the next page, which is the name of this
 // one's last object.
 func (s *Service) page(q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
+	if err := optionalProject(q.Project); err != nil {
+		return nil, "", wire.Error(err)
+	}
 	var err error
 	if q.After, q.Limit, err = pageOf(page); err != nil {
 		return nil, "", err

@@ -29,19 +29,20 @@ func (s *Service) ReviewAccess(ctx context.Context, req *fleetv1.ReviewAccessReq
 	if !isAdmin(id) && (req.GetEverybody() || req.GetUser() != "" && req.GetUser() != id.Name) {
 		return nil, errNotAdmin()
 	}
-	if err := catalog.ValidateName("cluster", req.GetCluster()); err != nil {
+	cluster, err := keyOf(catalog.KindCluster, "cluster", req.GetCluster())
+	if err != nil {
 		return nil, wire.Error(err)
 	}
 	if req.GetEverybody() {
-		return s.reviewAll(req)
+		return s.reviewAll(req, cluster)
 	}
 	who, err := s.reviewed(id, req)
 	if err != nil {
 		return nil, err
 	}
-	access, ok := s.d.View.Access(who.Name, who.Groups, req.GetCluster())
+	access, ok := s.d.View.Access(who.Name, who.Groups, cluster.Name)
 	if !ok && isAdmin(id) {
-		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: req.GetCluster()})
+		return nil, wire.NotFound(cluster)
 	}
 	if req.GetAttributes() == nil {
 		return reviewInGeneral(who.Name, access), nil
@@ -67,13 +68,13 @@ func (s *Service) reviewed(caller identity.Identity, req *fleetv1.ReviewAccessRe
 	return identity.Identity{Name: req.GetUser(), Groups: req.GetGroups()}, nil
 }
 
-func (s *Service) reviewAll(req *fleetv1.ReviewAccessRequest) (*fleetv1.ReviewAccessResponse, error) {
+func (s *Service) reviewAll(req *fleetv1.ReviewAccessRequest, cluster catalog.Key) (*fleetv1.ReviewAccessResponse, error) {
 	if req.GetUser() != "" || req.GetAttributes() != nil {
 		return nil, rpcerr.Field("everybody", "excludes user and attributes")
 	}
-	access, ok := s.d.View.AccessOfAll(req.GetCluster())
+	access, ok := s.d.View.AccessOfAll(cluster.Name)
 	if !ok {
-		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: req.GetCluster()})
+		return nil, wire.NotFound(cluster)
 	}
 	return &fleetv1.ReviewAccessResponse{Allowed: true, Reason: "these reach the cluster", Reasons: reasonMessages(access.Reasons)}, nil
 }

@@ -100,7 +100,7 @@ func (s *Service) UpdateCluster(ctx context.Context, req *fleetv1.UpdateClusterR
 
 // DeleteCluster implements FleetService.
 func (s *Service) DeleteCluster(ctx context.Context, req *fleetv1.DeleteClusterRequest) (*fleetv1.DeleteClusterResponse, error) {
-	return &fleetv1.DeleteClusterResponse{}, s.delete(ctx, catalog.Key{Kind: catalog.KindCluster, Name: req.GetName()})
+	return &fleetv1.DeleteClusterResponse{}, s.delete(ctx, catalog.KindCluster, req.GetName())
 }
 
 // CreateRepository implements FleetService.
@@ -117,7 +117,7 @@ func (s *Service) UpdateRepository(ctx context.Context, req *fleetv1.UpdateRepos
 
 // DeleteRepository implements FleetService.
 func (s *Service) DeleteRepository(ctx context.Context, req *fleetv1.DeleteRepositoryRequest) (*fleetv1.DeleteRepositoryResponse, error) {
-	return &fleetv1.DeleteRepositoryResponse{}, s.delete(ctx, catalog.Key{Kind: catalog.KindRepository, Name: req.GetName()})
+	return &fleetv1.DeleteRepositoryResponse{}, s.delete(ctx, catalog.KindRepository, req.GetName())
 }
 
 // CreateService implements FleetService.
@@ -134,12 +134,16 @@ func (s *Service) UpdateService(ctx context.Context, req *fleetv1.UpdateServiceR
 
 // DeleteService implements FleetService.
 func (s *Service) DeleteService(ctx context.Context, req *fleetv1.DeleteServiceRequest) (*fleetv1.DeleteServiceResponse, error) {
-	return &fleetv1.DeleteServiceResponse{}, s.delete(ctx, catalog.Key{Kind: catalog.KindService, Name: req.GetName()})
+	return &fleetv1.DeleteServiceResponse{}, s.delete(ctx, catalog.KindService, req.GetName())
 }
 
-func (s *Service) delete(ctx context.Context, key catalog.Key) error {
+func (s *Service) delete(ctx context.Context, kind catalog.Kind, name string) error {
 	if _, err := s.admin(ctx); err != nil {
 		return err
+	}
+	key, err := keyOf(kind, "name", name)
+	if err != nil {
+		return wire.Error(err)
 	}
 	if _, err := s.d.Editor.Delete(ctx, key); err != nil {
 		return wire.Error(err)

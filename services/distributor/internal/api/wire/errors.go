@@ -12,6 +12,7 @@ import (
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -34,10 +35,10 @@ func Error(err error) error {
 	}
 	if e, ok := errors.AsType[*catalog.InUseError](err); ok {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_IN_USE, e.Error()+"; remove those references first",
-			kindOf(e.Key), nameOf(e.Key), rpcerr.With("by", strings.Join(e.By, ",")))
+			kindOf(e.Key), nameOf(e.Key), rpcerr.With("by", strings.Join(shown(e.By), ",")))
 	}
 	if e, ok := errors.AsType[*catalog.NotFoundError](err); ok {
-		return rpcerr.NotFound(strings.ToLower(string(e.Key.Kind)), e.Key.Name)
+		return rpcerr.NotFound(strings.ToLower(string(e.Key.Kind)), objectname.Display(e.Key.Name))
 	}
 	if e, ok := errors.AsType[*catalog.ExistsError](err); ok {
 		return rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, e.Error()+"; update it, or choose another name",
@@ -65,7 +66,11 @@ func kindOf(key catalog.Key) rpcerr.Option {
 	return rpcerr.With(rpcerr.MetadataKind, strings.ToLower(string(key.Kind)))
 }
 
-func nameOf(key catalog.Key) rpcerr.Option { return rpcerr.With(rpcerr.MetadataName, key.Name) }
+func nameOf(key catalog.Key) rpcerr.Option {
+	return rpcerr.With(rpcerr.MetadataName, objectname.Display(key.Name))
+}
+
+func shown(paths []string) []string { return Each(paths, objectname.Display) }
 
 // NotFound says that there is no such object.
 func NotFound(key catalog.Key) error { return Error(&catalog.NotFoundError{Key: key}) }

@@ -6,6 +6,7 @@ package wire
 import (
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -27,7 +28,7 @@ func EntryMessage(e *plan.Entry) *distributorv1.PlanService {
 			Digest:     b.Digest.String(),
 			Commit:     b.Commit,
 			Version:    b.Version,
-			Repository: b.Source.Repository,
+			Repository: objectname.Display(b.Source.Repository),
 			Path:       b.Source.Place(),
 			Subpath:    b.Subpath,
 			Mount:      b.Mount,

@@ -144,6 +144,20 @@ const (
 	// FleetServiceDeleteAccessBindingProcedure is the fully-qualified name of the FleetService's
 	// DeleteAccessBinding RPC.
 	FleetServiceDeleteAccessBindingProcedure = "/leat.fleet.v1.FleetService/DeleteAccessBinding"
+	// FleetServiceCreateProjectProcedure is the fully-qualified name of the FleetService's
+	// CreateProject RPC.
+	FleetServiceCreateProjectProcedure = "/leat.fleet.v1.FleetService/CreateProject"
+	// FleetServiceGetProjectProcedure is the fully-qualified name of the FleetService's GetProject RPC.
+	FleetServiceGetProjectProcedure = "/leat.fleet.v1.FleetService/GetProject"
+	// FleetServiceListProjectsProcedure is the fully-qualified name of the FleetService's ListProjects
+	// RPC.
+	FleetServiceListProjectsProcedure = "/leat.fleet.v1.FleetService/ListProjects"
+	// FleetServiceUpdateProjectProcedure is the fully-qualified name of the FleetService's
+	// UpdateProject RPC.
+	FleetServiceUpdateProjectProcedure = "/leat.fleet.v1.FleetService/UpdateProject"
+	// FleetServiceDeleteProjectProcedure is the fully-qualified name of the FleetService's
+	// DeleteProject RPC.
+	FleetServiceDeleteProjectProcedure = "/leat.fleet.v1.FleetService/DeleteProject"
 	// FleetServiceReviewAccessProcedure is the fully-qualified name of the FleetService's ReviewAccess
 	// RPC.
 	FleetServiceReviewAccessProcedure = "/leat.fleet.v1.FleetService/ReviewAccess"
@@ -247,6 +261,17 @@ type FleetServiceClient interface {
 	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
 	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
 	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
+	// CreateProject adds a project.
+	CreateProject(context.Context, *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error)
+	// GetProject returns one project.
+	GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error)
+	// ListProjects returns projects by name, in pages.
+	ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error)
+	// UpdateProject replaces labels, annotations and spec. New limits apply to services that exist when they
+	// are next applied in the hub, and at once where the agent checks them.
+	UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error)
+	// DeleteProject removes a project that holds nothing. The project default stays.
+	DeleteProject(context.Context, *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error)
 	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
 	// themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
@@ -514,6 +539,38 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("DeleteAccessBinding")),
 			connect.WithClientOptions(opts...),
 		),
+		createProject: connect.NewClient[v1.CreateProjectRequest, v1.CreateProjectResponse](
+			httpClient,
+			baseURL+FleetServiceCreateProjectProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("CreateProject")),
+			connect.WithClientOptions(opts...),
+		),
+		getProject: connect.NewClient[v1.GetProjectRequest, v1.GetProjectResponse](
+			httpClient,
+			baseURL+FleetServiceGetProjectProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("GetProject")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listProjects: connect.NewClient[v1.ListProjectsRequest, v1.ListProjectsResponse](
+			httpClient,
+			baseURL+FleetServiceListProjectsProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListProjects")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		updateProject: connect.NewClient[v1.UpdateProjectRequest, v1.UpdateProjectResponse](
+			httpClient,
+			baseURL+FleetServiceUpdateProjectProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("UpdateProject")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteProject: connect.NewClient[v1.DeleteProjectRequest, v1.DeleteProjectResponse](
+			httpClient,
+			baseURL+FleetServiceDeleteProjectProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("DeleteProject")),
+			connect.WithClientOptions(opts...),
+		),
 		reviewAccess: connect.NewClient[v1.ReviewAccessRequest, v1.ReviewAccessResponse](
 			httpClient,
 			baseURL+FleetServiceReviewAccessProcedure,
@@ -565,6 +622,11 @@ type fleetServiceClient struct {
 	listAccessBindings    *connect.Client[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse]
 	updateAccessBinding   *connect.Client[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse]
 	deleteAccessBinding   *connect.Client[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse]
+	createProject         *connect.Client[v1.CreateProjectRequest, v1.CreateProjectResponse]
+	getProject            *connect.Client[v1.GetProjectRequest, v1.GetProjectResponse]
+	listProjects          *connect.Client[v1.ListProjectsRequest, v1.ListProjectsResponse]
+	updateProject         *connect.Client[v1.UpdateProjectRequest, v1.UpdateProjectResponse]
+	deleteProject         *connect.Client[v1.DeleteProjectRequest, v1.DeleteProjectResponse]
 	reviewAccess          *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
 }
 
@@ -911,6 +973,51 @@ func (c *fleetServiceClient) DeleteAccessBinding(ctx context.Context, req *v1.De
 	return nil, err
 }
 
+// CreateProject calls leat.fleet.v1.FleetService.CreateProject.
+func (c *fleetServiceClient) CreateProject(ctx context.Context, req *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error) {
+	response, err := c.createProject.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetProject calls leat.fleet.v1.FleetService.GetProject.
+func (c *fleetServiceClient) GetProject(ctx context.Context, req *v1.GetProjectRequest) (*v1.GetProjectResponse, error) {
+	response, err := c.getProject.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListProjects calls leat.fleet.v1.FleetService.ListProjects.
+func (c *fleetServiceClient) ListProjects(ctx context.Context, req *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error) {
+	response, err := c.listProjects.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateProject calls leat.fleet.v1.FleetService.UpdateProject.
+func (c *fleetServiceClient) UpdateProject(ctx context.Context, req *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error) {
+	response, err := c.updateProject.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteProject calls leat.fleet.v1.FleetService.DeleteProject.
+func (c *fleetServiceClient) DeleteProject(ctx context.Context, req *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error) {
+	response, err := c.deleteProject.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ReviewAccess calls leat.fleet.v1.FleetService.ReviewAccess.
 func (c *fleetServiceClient) ReviewAccess(ctx context.Context, req *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {
 	response, err := c.reviewAccess.CallUnary(ctx, connect.NewRequest(req))
@@ -1018,6 +1125,17 @@ type FleetServiceHandler interface {
 	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
 	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
 	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
+	// CreateProject adds a project.
+	CreateProject(context.Context, *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error)
+	// GetProject returns one project.
+	GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error)
+	// ListProjects returns projects by name, in pages.
+	ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error)
+	// UpdateProject replaces labels, annotations and spec. New limits apply to services that exist when they
+	// are next applied in the hub, and at once where the agent checks them.
+	UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error)
+	// DeleteProject removes a project that holds nothing. The project default stays.
+	DeleteProject(context.Context, *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error)
 	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
 	// themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
@@ -1281,6 +1399,38 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("DeleteAccessBinding")),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceCreateProjectHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceCreateProjectProcedure,
+		svc.CreateProject,
+		connect.WithSchema(fleetServiceMethods.ByName("CreateProject")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceGetProjectHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceGetProjectProcedure,
+		svc.GetProject,
+		connect.WithSchema(fleetServiceMethods.ByName("GetProject")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceListProjectsHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListProjectsProcedure,
+		svc.ListProjects,
+		connect.WithSchema(fleetServiceMethods.ByName("ListProjects")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceUpdateProjectHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceUpdateProjectProcedure,
+		svc.UpdateProject,
+		connect.WithSchema(fleetServiceMethods.ByName("UpdateProject")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceDeleteProjectHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceDeleteProjectProcedure,
+		svc.DeleteProject,
+		connect.WithSchema(fleetServiceMethods.ByName("DeleteProject")),
+		connect.WithHandlerOptions(opts...),
+	)
 	fleetServiceReviewAccessHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceReviewAccessProcedure,
 		svc.ReviewAccess,
@@ -1368,6 +1518,16 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceUpdateAccessBindingHandler.ServeHTTP(w, r)
 		case FleetServiceDeleteAccessBindingProcedure:
 			fleetServiceDeleteAccessBindingHandler.ServeHTTP(w, r)
+		case FleetServiceCreateProjectProcedure:
+			fleetServiceCreateProjectHandler.ServeHTTP(w, r)
+		case FleetServiceGetProjectProcedure:
+			fleetServiceGetProjectHandler.ServeHTTP(w, r)
+		case FleetServiceListProjectsProcedure:
+			fleetServiceListProjectsHandler.ServeHTTP(w, r)
+		case FleetServiceUpdateProjectProcedure:
+			fleetServiceUpdateProjectHandler.ServeHTTP(w, r)
+		case FleetServiceDeleteProjectProcedure:
+			fleetServiceDeleteProjectHandler.ServeHTTP(w, r)
 		case FleetServiceReviewAccessProcedure:
 			fleetServiceReviewAccessHandler.ServeHTTP(w, r)
 		default:
@@ -1533,6 +1693,26 @@ func (UnimplementedFleetServiceHandler) UpdateAccessBinding(context.Context, *v1
 
 func (UnimplementedFleetServiceHandler) DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteAccessBinding is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) CreateProject(context.Context, *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateProject is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) GetProject(context.Context, *v1.GetProjectRequest) (*v1.GetProjectResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetProject is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListProjects(context.Context, *v1.ListProjectsRequest) (*v1.ListProjectsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListProjects is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateProject is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) DeleteProject(context.Context, *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteProject is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {

@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package session
+
+import (
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/objectname"
+)
+
+// Project returns the project that the command works in: that of --project, or else of the
+// environment or of the context. A session whose settings cannot be read works in no other project
+// than the default one; its first call returns the error.
+func (s *Session) Project() string {
+	endpoint, err := s.Endpoint()
+	if err != nil {
+		return objectname.Default
+	}
+	return endpoint.Project
+}
+
+// Reference returns the name that requests have for an object of a kind: a name of the command line
+// that says no project is one of the command's project.
+func (s *Session) Reference(kind, name string) string {
+	if !objectname.BelongsToProject(kind) {
+		return name
+	}
+	path, err := objectname.Parse("name", name, s.Project())
+	if err != nil {
+		return name // which the hub refuses, and says why
+	}
+	return objectname.Display(path)
+}
+
+// ClusterPath returns how URLs, the tunnel and agents name a cluster of the command line.
+func (s *Session) ClusterPath(name string) (string, error) {
+	return objectname.Parse("cluster", name, s.Project())
+}
+
+// Place sets the command's project in a document that names none.
+func (s *Session) Place(object *fleetv1.Document) {
+	kind, _ := document.Identify(object)
+	metadata := document.Metadata(object)
+	if metadata == nil || metadata.GetProject() != "" || !objectname.BelongsToProject(kind) {
+		return
+	}
+	if project := s.Project(); project != objectname.Default {
+		metadata.Project = project
+	}
+}
+
+// ClusterOf returns the path of the cluster that a service runs in.
+func ClusterOf(service *fleetv1.Service) (string, error) {
+	return objectname.Parse("spec.cluster", service.GetSpec().GetCluster(), service.GetMetadata().GetProject())
+}

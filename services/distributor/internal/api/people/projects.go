@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/internal/syncpolicy/policywire"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// CreateProject implements FleetService.
+func (s *Service) CreateProject(ctx context.Context, req *fleetv1.CreateProjectRequest) (*fleetv1.CreateProjectResponse, error) {
+	record, err := s.edit(ctx, s.d.Editor.Create)(projectOf(req.GetProject()))
+	return &fleetv1.CreateProjectResponse{Project: messageOf[*fleetv1.Project](record)}, err
+}
+
+// GetProject implements FleetService.
+func (s *Service) GetProject(ctx context.Context, req *fleetv1.GetProjectRequest) (*fleetv1.GetProjectResponse, error) {
+	record, err := s.get(ctx, catalog.KindProject, req.GetName())
+	return &fleetv1.GetProjectResponse{Project: messageOf[*fleetv1.Project](record)}, err
+}
+
+// ListProjects implements FleetService.
+func (s *Service) ListProjects(ctx context.Context, req *fleetv1.ListProjectsRequest) (*fleetv1.ListProjectsResponse, error) {
+	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindProject}, req.GetPage())
+	return &fleetv1.ListProjectsResponse{Projects: wire.Each(records, messageOf[*fleetv1.Project]), NextPageToken: next}, err
+}
+
+// UpdateProject implements FleetService.
+func (s *Service) UpdateProject(ctx context.Context, req *fleetv1.UpdateProjectRequest) (*fleetv1.UpdateProjectResponse, error) {
+	record, err := s.edit(ctx, s.d.Editor.Update)(projectOf(req.GetProject()))
+	return &fleetv1.UpdateProjectResponse{Project: messageOf[*fleetv1.Project](record)}, err
+}
+
+// DeleteProject implements FleetService.
+func (s *Service) DeleteProject(ctx context.Context, req *fleetv1.DeleteProjectRequest) (*fleetv1.DeleteProjectResponse, error) {
+	return &fleetv1.DeleteProjectResponse{}, s.delete(ctx, catalog.KindProject, req.GetName())
+}
+
+func projectOf(m *fleetv1.Project) (*catalog.Project, error) {
+	metadata, err := hubMetadataOf(m.GetMetadata())
+	if err != nil {
+		return nil, err
+	}
+	spec := m.GetSpec()
+	limits := spec.GetLimits()
+	return &catalog.Project{Metadata: metadata, Spec: catalog.ProjectSpec{
+		Description: spec.GetDescription(),
+		Shares: wire.Each(spec.GetShares(), func(share *fleetv1.ProjectShare) catalog.ProjectShare {
+			return catalog.ProjectShare{
+				Projects: selectionOf(share.GetProjects()), Repositories: selectionOf(share.GetRepositories()), Clusters: selectionOf(share.GetClusters()),
+			}
+		}),
+		Limits: catalog.ProjectLimits{
+			Limits: syncpolicy.Limits{
+				Namespaces:         policywire.AllowList(limits.GetNamespaces()),
+				ClusterScopedKinds: policywire.AllowList(limits.GetClusterScopedKinds()),
+				ServiceAccounts:    policywire.AllowList(limits.GetServiceAccounts()),
+			},
+			Repositories: policywire.AllowList(limits.GetRepositories()), Clusters: policywire.AllowList(limits.GetClusters()),
+		},
+		Quotas: quotasOf(spec.GetQuotas()),
+	}}, nil
+}
+
+func quotasOf(m *fleetv1.ProjectQuotas) catalog.ProjectQuotas {
+	if m == nil {
+		return catalog.ProjectQuotas{}
+	}
+	return catalog.ProjectQuotas{Services: m.Services, Repositories: m.Repositories}
+}
+
+func selectionOf(m *fleetv1.Selection) catalog.Selection {
+	return catalog.Selection{All: m.GetAll(), Names: m.GetNames(), Labels: selectorOf(m.GetLabels())}
+}
+
+// selectionMessage returns nil for a selection of nothing.
+func selectionMessage(s catalog.Selection) *fleetv1.Selection {
+	if !s.All && len(s.Names) == 0 && s.Labels == nil {
+		return nil
+	}
+	return &fleetv1.Selection{All: s.All, Names: s.Names, Labels: selectorMessage(s.Labels)}
+}
+
+func projectMessage(p *catalog.Project, held fleet.Totals) *fleetv1.Project {
+	return &fleetv1.Project{
+		Metadata: metadataMessage(&p.Metadata),
+		Spec: &fleetv1.ProjectSpec{
+			Description: p.Spec.Description,
+			Shares: wire.Each(p.Spec.Shares, func(share catalog.ProjectShare) *fleetv1.ProjectShare {
+				return &fleetv1.ProjectShare{
+					Projects: selectionMessage(share.Projects), Repositories: selectionMessage(share.Repositories), Clusters: selectionMessage(share.Clusters),
+				}
+			}),
+			Limits: projectLimitsMessage(p.Spec.Limits),
+			Quotas: quotasMessage(p.Spec.Quotas),
+		},
+		Status: &fleetv1.ProjectStatus{Clusters: int32(held.Clusters), Repositories: int32(held.Repositories), Services: int32(held.Services)},
+	}
+}
+
+func projectLimitsMessage(l catalog.ProjectLimits) *fleetv1.ProjectLimits {
+	if l.IsZero() {
+		return nil
+	}
+	return &fleetv1.ProjectLimits{
+		Repositories:       policywire.AllowListMessage(l.Repositories),
+		Clusters:           policywire.AllowListMessage(l.Clusters),
+		Namespaces:         policywire.AllowListMessage(l.Namespaces),
+		ClusterScopedKinds: policywire.AllowListMessage(l.ClusterScopedKinds),
+		ServiceAccounts:    policywire.AllowListMessage(l.ServiceAccounts),
+	}
+}
+
+func quotasMessage(q catalog.ProjectQuotas) *fleetv1.ProjectQuotas {
+	if q == (catalog.ProjectQuotas{}) {
+		return nil
+	}
+	return &fleetv1.ProjectQuotas{Services: q.Services, Repositories: q.Repositories}
+}

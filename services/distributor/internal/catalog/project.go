@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/syncpolicy"
+)
+
+// Project is a part of the fleet with names of its own. Clusters, repositories and services belong to
+// one, which their names say: see package objectname.
+type Project struct {
+	Metadata
+	Spec ProjectSpec
+}
+
+// ProjectSpec is what is wanted of a project. Its JSON is its stored form.
+type ProjectSpec struct {
+	// Description is a sentence for people.
+	Description string `json:"description,omitempty"`
+	// Shares are what services of other projects may use. They add up.
+	Shares []ProjectShare `json:"shares,omitempty"`
+	// Limits are what the project's own services may be.
+	Limits ProjectLimits `json:"limits,omitzero"`
+	// Quotas bound the number of its objects.
+	Quotas ProjectQuotas `json:"quotas,omitzero"`
+}
+
+// ProjectShare lets services of other projects use repositories and clusters of this one.
+type ProjectShare struct {
+	Projects     Selection `json:"projects"`
+	Repositories Selection `json:"repositories,omitzero"`
+	Clusters     Selection `json:"clusters,omitzero"`
+}
+
+// Selection selects objects of one kind: those of the names and those of the labels together. The zero
+// Selection selects none.
+type Selection struct {
+	All    bool           `json:"all,omitempty"`
+	Names  []string       `json:"names,omitempty"`
+	Labels *LabelSelector `json:"labels,omitempty"`
+}
+
+// ProjectLimits are what a project's own services may be. A nil list allows everything.
+type ProjectLimits struct {
+	// Limits are those that the clusters' agents check, too.
+	syncpolicy.Limits
+
+	// Repositories are patterns of URLs.
+	Repositories syncpolicy.AllowList `json:"repositories,omitzero"`
+	// Clusters are patterns of references, as people write them in the project.
+	Clusters syncpolicy.AllowList `json:"clusters,omitzero"`
+}
+
+// IsZero reports whether everything is allowed. It is not that of the embedded Limits alone.
+func (l ProjectLimits) IsZero() bool {
+	return l.Limits.IsZero() && l.Repositories == nil && l.Clusters == nil
+}
+
+// ProjectQuotas bound the number of a project's objects. Nil: there is no bound.
+type ProjectQuotas struct {
+	Services     *int32 `json:"services,omitempty"`
+	Repositories *int32 `json:"repositories,omitempty"`
+}
+
+// defaultUID is the uid of the project default. It is the same in every hub.
+const defaultUID = "default"
+
+// DefaultProject returns the project default as it is until somebody edits it: without limits, and
+// sharing nothing.
+func DefaultProject() *Project {
+	return &Project{Metadata: Metadata{Name: objectname.Default, UID: defaultUID, Generation: 1}}
+}
+
+// Key implements Object.
+func (p *Project) Key() Key { return Key{KindProject, p.Name} }
+
+func (p *Project) sameSpec(other Object) bool {
+	o, ok := other.(*Project)
+	return ok && reflect.DeepEqual(p.Spec, o.Spec)
+}
+
+func (p *Project) clone() Object { return new(*p) }
+
+// AgentLimits returns the limits that agents check, or nil if there are none. It is shared and must not
+// be changed.
+func (p *Project) AgentLimits() *syncpolicy.Limits {
+	if p == nil || p.Spec.Limits.Limits.IsZero() {
+		return nil
+	}
+	return &p.Spec.Limits.Limits
+}
+
+// isZero reports whether nothing is selected.
+func (s Selection) isZero() bool { return !s.All && len(s.Names) == 0 && s.Labels == nil }
+
+// covers reports whether the object of that name in its project, with those labels, is selected.
+func (s Selection) covers(name string, labels map[string]string) bool {
+	return s.All || slices.Contains(s.Names, name) || s.Labels != nil && s.Labels.Matches(labels)
+}
+
+// shares reports whether services of another project may use an object of this one.
+func (p *Project) shares(with *Project, kind Kind, name string, labels map[string]string) bool {
+	return slices.ContainsFunc(p.Spec.Shares, func(share ProjectShare) bool {
+		what := share.Repositories
+		if kind == KindCluster {
+			what = share.Clusters
+		}
+		return share.Projects.covers(with.Name, with.Labels) && what.covers(name, labels)
+	})
+}
+
+// settle gives a spec its one stored form: lists without order are sorted, and empty ones nil. It works
+// on a clone.
+func (s *ProjectSpec) settle() {
+	s.Shares = slices.Clone(s.Shares)
+	if len(s.Shares) == 0 {
+		s.Shares = nil
+	}
+	for i := range s.Shares {
+		share := &s.Shares[i]
+		share.Projects, share.Repositories, share.Clusters = share.Projects.settled(), share.Repositories.settled(), share.Clusters.settled()
+	}
+}
+
+func (s Selection) settled() Selection {
+	s.Names, s.Labels = asSet(s.Names), s.Labels.settled()
+	return s
+}

@@ -1,0 +1,249 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
+)
+
+const (
+	maxShares         = 64
+	maxSelectedNames  = 1000
+	projectField      = "metadata.project"
+	serviceAccountKey = "spec.policy.service_account"
+)
+
+// Validate implements Object.
+func (p *Project) Validate() error {
+	limits, quotas := p.Spec.Limits, p.Spec.Quotas
+	return cmp.Or(
+		p.validate(KindProject),
+		validateDescription(p.Spec.Description),
+		fielderr.Each("spec.shares", "shares", p.Spec.Shares, maxShares, validateShare),
+		limits.Repositories.Validate("spec.limits.repositories"),
+		limits.Clusters.Validate("spec.limits.clusters"),
+		limits.Namespaces.Validate("spec.limits.namespaces"),
+		limits.ClusterScopedKinds.Validate("spec.limits.cluster_scoped_kinds"),
+		limits.ServiceAccounts.Validate("spec.limits.service_accounts"),
+		validateQuota("spec.quotas.services", quotas.Services),
+		validateQuota("spec.quotas.repositories", quotas.Repositories),
+	)
+}
+
+func validateQuota(field string, quota *int32) error {
+	if quota != nil && *quota < 0 {
+		return fielderr.New(field, "is negative; leave it out for no limit")
+	}
+	return nil
+}
+
+func validateShare(field string, share ProjectShare) error {
+	switch {
+	case share.Projects.isZero():
+		return fielderr.New(field+".projects", "is required: names, labels, or all: true")
+	case share.Repositories.isZero() && share.Clusters.isZero():
+		return fielderr.New(field, "shares nothing; select repositories or clusters")
+	}
+	return cmp.Or(
+		share.Projects.validate(field+".projects"),
+		share.Repositories.validate(field+".repositories"),
+		share.Clusters.validate(field+".clusters"),
+	)
+}
+
+func (s Selection) validate(field string) error {
+	if s.All && (len(s.Names) > 0 || s.Labels != nil) {
+		return fielderr.New(field+".all", "selects everything already; leave out names and labels, or all")
+	}
+	err := fielderr.Each(field+".names", "items", s.Names, maxSelectedNames, ValidateName)
+	if err != nil || s.Labels == nil {
+		return err
+	}
+	return s.Labels.validate(field + ".labels")
+}
+
+// stored returns an object as stored, and the project default even if it was never written.
+func stored(ctx context.Context, tx Tx, key Key) (Object, error) {
+	object, err := tx.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) && key == DefaultProject().Key() {
+		return DefaultProject(), nil
+	}
+	return object, err
+}
+
+// ownProject returns the project of an object, by the object's name.
+func ownProject(ctx context.Context, tx Tx, name string) (*Project, error) {
+	key := Key{KindProject, objectname.Project(name)}
+	object, err := stored(ctx, tx, key)
+	if errors.Is(err, ErrNotFound) {
+		return nil, &ReferenceError{Key: key, Path: projectField}
+	}
+	if err != nil {
+		return nil, err
+	}
+	project, ok := object.(*Project)
+	if !ok {
+		return nil, &ReferenceError{Key: key, Path: projectField}
+	}
+	return project, nil
+}
+
+// checkRoomInProject checks that the project of a new object exists, and has room for it.
+func checkRoomInProject(ctx context.Context, tx Tx, object Object) error {
+	kind := object.Key().Kind
+	if !kind.InProject() {
+		return nil
+	}
+	project, err := ownProject(ctx, tx, object.Meta().Name)
+	if err != nil {
+		return err
+	}
+	quota, plural := project.Spec.Quotas.Services, "services"
+	switch kind { //nolint:exhaustive // the others have no quota
+	case KindRepository:
+		quota, plural = project.Spec.Quotas.Repositories, "repositories"
+	case KindCluster:
+		return nil
+	}
+	if quota == nil {
+		return nil
+	}
+	has, err := tx.Count(ctx, project.Name, kind)
+	if err == nil && has >= int(*quota) {
+		return fielderr.New(projectField, "%q has %d %s, and its quota allows %d; delete one, or raise spec.quotas.%s of the project",
+			project.Name, has, plural, *quota, plural)
+	}
+	return err
+}
+
+// checkRepository checks a repository against the limits of its project, and that it may use the
+// repositories of other projects that its charts take dependencies from. Those of its own project need
+// not exist yet.
+func checkRepository(ctx context.Context, tx Tx, r *Repository) error {
+	own, err := ownProject(ctx, tx, r.Name)
+	if err != nil {
+		return err
+	}
+	if err := own.Spec.Limits.admitURL("spec.url", own.Name, r); err != nil {
+		return err
+	}
+	for i, path := range r.Spec.ChartRepositories.Names() {
+		if objectname.Project(path) == own.Name {
+			continue
+		}
+		if _, err := own.referred(ctx, tx, Key{KindRepository, path}, fielderr.Indexed("spec.chart_repositories", i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// referred returns the object that the field at path of an object of the project names. One of another
+// project has to be shared with this one.
+func (p *Project) referred(ctx context.Context, tx Tx, key Key, path string) (Object, error) {
+	project, name := objectname.Split(key.Name)
+	object, err := tx.Get(ctx, key)
+	isForeign := project != p.Name
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return nil, err
+	case err != nil && !isForeign:
+		return nil, &ReferenceError{Key: key, Path: path}
+	case !isForeign:
+		return object, nil
+	}
+	// Both answers are the same, so that they do not tell what another project has.
+	missing := &ReferenceError{Key: key, Path: path, Project: p.Name}
+	if err != nil {
+		return nil, missing
+	}
+	owner, err := ownProject(ctx, tx, key.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !owner.shares(p, key.Kind, name, object.Meta().Labels) {
+		return nil, missing
+	}
+	return object, nil
+}
+
+// admitURL checks the URL of a repository that an object of the project names in field.
+func (l ProjectLimits) admitURL(field, project string, r *Repository) error {
+	if l.Repositories == nil || l.Repositories.Allows(oneSpelling(r.Spec.URL)) {
+		return nil
+	}
+	return fielderr.New(field, "%s is not among the repositories that project %s allows: %s", r.Spec.URL, project, l.Repositories)
+}
+
+// oneSpelling returns the one spelling of a URL that patterns are compared with. A URL that could mean
+// another one to its server, because of dots or escapes in its path, has none: it is "".
+func oneSpelling(raw string) string {
+	scheme, rest, isURL := strings.Cut(raw, "://")
+	if strings.ContainsAny(raw, `%\?#`) {
+		return ""
+	}
+	for segment := range strings.SplitSeq(strings.ReplaceAll(raw, ":", "/"), "/") {
+		if segment == "." || segment == ".." {
+			return ""
+		}
+	}
+	if !isURL {
+		host, path, _ := strings.Cut(raw, ":")
+		return strings.ToLower(host) + ":" + path
+	}
+	if _, err := url.Parse(raw); err != nil {
+		return ""
+	}
+	host, path, hasPath := strings.Cut(rest, "/")
+	if hasPath {
+		path = "/" + path
+	}
+	return strings.ToLower(scheme) + "://" + strings.ToLower(host) + path
+}
+
+// admitService checks what a service's spec says itself. What its manifests hold is the agent's to check.
+func (l ProjectLimits) admitService(s *Service) error {
+	project := objectname.Project(s.Name)
+	if cluster := objectname.Format(s.Spec.Cluster, project); !l.Clusters.Allows(cluster) {
+		return fielderr.New("spec.cluster", "%q is not among the clusters that project %s allows: %s", cluster, project, l.Clusters)
+	}
+	options := s.Spec.Wanted()
+	if namespace := options.NamespaceOrDefault(); !l.Namespaces.Allows(namespace) {
+		return fielderr.New("spec.namespace", "%q is not among the namespaces that project %s allows: %s", namespace, project, l.Namespaces)
+	}
+	for i, step := range options.Render {
+		if step.Helm == nil {
+			continue
+		}
+		for j, rule := range step.Helm.Lookup {
+			if namespace := cmp.Or(rule.Namespace, options.NamespaceOrDefault()); !l.Namespaces.Allows(namespace) {
+				return fielderr.New(fielderr.Indexed(fielderr.Indexed("spec.render", i)+".helm.lookup", j)+".namespace",
+					"%q is not among the namespaces that project %s allows: %s", namespace, project, l.Namespaces)
+			}
+		}
+	}
+	return l.admitAccount(project, options.Policy.ServiceAccount, options.NamespaceOrDefault())
+}
+
+func (l ProjectLimits) admitAccount(project, account, namespace string) error {
+	switch {
+	case l.ServiceAccounts == nil:
+		return nil
+	case account == "":
+		return fielderr.New(serviceAccountKey, "is required, because project %s allows only the service accounts %s", project, l.ServiceAccounts)
+	case !strings.Contains(account, "/"):
+		account = namespace + "/" + account
+	}
+	if !l.ServiceAccounts.Allows(account) {
+		return fielderr.New(serviceAccountKey, "%q is not among the service accounts that project %s allows: %s", account, project, l.ServiceAccounts)
+	}
+	return nil
+}
