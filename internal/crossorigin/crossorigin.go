@@ -4,9 +4,10 @@
 // Package crossorigin decides which web pages of other origins may call the hub: only those whose
 // origins the operator lists.
 //
-// Callers are authenticated by their Authorization header alone, which browsers never send
-// automatically. Cookies are ignored. A page without a token can therefore do nothing anyway; this
-// package is a second defence, which refuses pages of unlisted origins before they can try.
+// Callers are authenticated by their Authorization header, which browsers never send automatically.
+// Cookies are ignored, except by the distributor's SessionService, which itself checks where such a
+// request comes from. A page without a token can therefore do nothing anyway. This package is a
+// second defence, which refuses pages of unlisted origins before they can try.
 package crossorigin
 
 import (

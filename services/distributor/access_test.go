@@ -128,6 +128,24 @@ var rights = map[string]right{
 	"FleetService/DeleteProject":       {audience: people, request: `{"name": "%s"}`, name: "default", as: "none", answer: missing},
 
 	"FleetService/ReviewAccess": {audience: everyone, request: `{"cluster": "one"}`},
+
+	"FleetService/CreateIdentityProvider": {audience: people, request: `{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}`, name: "corp", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetIdentityProvider":    {audience: people, request: `{"name": "%s"}`, name: "corp"},
+	"FleetService/ListIdentityProviders":  {audience: people, request: `{}`},
+	"FleetService/UpdateIdentityProvider": {audience: people, request: `{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}`, name: "corp", as: "none", answer: missing},
+	"FleetService/DeleteIdentityProvider": {audience: people, request: `{"name": "%s"}`, name: "corp", as: "none", answer: missing},
+
+	"SessionService/GetSignInMethods":  {audience: anybody, request: `{}`},
+	"SessionService/StartDeviceSignIn": {audience: anybody, request: `{}`, answer: "failed_precondition REFERENCE_NOT_FOUND"},
+	"SessionService/CreateSession": {
+		audience: anybody, answer: invalid, request: `{"code": "guessed", "codeVerifier": "x", "tokenHash": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
+	},
+	"SessionService/CreateAccessToken": {
+		audience: anybody, answer: invalid, request: `{"sessionToken": "guessed.leatses_guessed", "nextTokenHash": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
+	},
+	"SessionService/SignOut":       {audience: anybody, request: `{"sessionToken": "guessed.leatses_guessed"}`},
+	"SessionService/ListSessions":  {audience: everyone, request: `{}`},
+	"SessionService/RevokeSession": {audience: everyone, request: `{"id": "guessed"}`, answer: missing},
 }
 
 // entitled returns the answer for a kind of caller.
@@ -215,11 +233,11 @@ func (s *stage) check(t *testing.T, method protoreflect.MethodDescriptor, r righ
 	}
 }
 
-// methods are all calls of the three services, as the protocol files say.
+// methods are all calls of the services, as the protocol files say.
 func methods() []protoreflect.MethodDescriptor {
 	var all []protoreflect.MethodDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
-		distributorv1.File_leat_distributor_v1_distributor_proto, fleetv1.File_leat_fleet_v1_fleet_proto,
+		distributorv1.File_leat_distributor_v1_distributor_proto, fleetv1.File_leat_fleet_v1_fleet_proto, fleetv1.File_leat_fleet_v1_session_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -46,8 +48,11 @@ type Config struct {
 	// TunnelURL is the public base URL of the tunnel, which agents and people are told. Empty: the
 	// hub has none.
 	TunnelURL string
-	// AllowLocalAgents lets agents be dialled at loopback and link-local addresses: for tests and
-	// development.
+	// PublicURL is the base URL at which people's browsers reach this service, such as
+	// https://leat.example.com. Empty: nobody signs in by an identity provider.
+	PublicURL string
+	// AllowLocalAgents lets agents and identity providers be dialled at loopback and link-local
+	// addresses: for tests and development.
 	AllowLocalAgents bool
 	// AgentSettingsFile is a YAML file with what the agents of all clusters are told, as spec.agent
 	// of a Cluster document. It is read at the start. Empty: they are told nothing but what their
@@ -90,10 +95,11 @@ func (c *Config) bind(s *config.Set) {
 	s.String(&c.GitCacheURL, "gitcache-url", "", "base URL of gitcache, such as https://gitcache:8701 (required)")
 	s.String(&c.GitCacheCAFile, "gitcache-ca-file", "", "certificates to trust for gitcache at https, in PEM")
 	s.String(&c.TunnelURL, "tunnel-url", "", "public base URL of the tunnel, for agents and people; empty: there is none")
-	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false, "let the hub dial agents at loopback and link-local addresses; for tests and development only")
+	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false, "let the hub dial agents and identity providers at loopback and link-local addresses; for tests and development only")
 	s.Group("Distributor")
 	s.String(&c.DatabaseURL, "distributor-database-url", "", "where the catalog is: sqlite:///path/to/file.db or postgres://user@host/name; empty means leat.db in the data folder")
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
+	s.String(&c.PublicURL, "distributor-public-url", "", "https:// base URL at which people's browsers reach the distributor; empty: nobody signs in by an identity provider")
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
 	s.String(&c.AgentSettingsFile, "distributor-agent-settings-file", "", "YAML file with what the agents of all clusters are told, in the form of spec.agent of a Cluster; a cluster's own settings come before it; read at the start")
 	s.Strings(&c.AllowedOrigins, "distributor-allowed-origins", nil, "origins whose web pages may call, such as https://ui.example.com, separated by commas")
@@ -124,10 +130,33 @@ func (c *Config) check() error {
 	if _, err := crossorigin.New(c.AllowedOrigins); err != nil {
 		errs = append(errs, fmt.Errorf("--distributor-allowed-origins: %w", err))
 	}
+	if err := checkPublicURL(c.PublicURL); err != nil {
+		errs = append(errs, err)
+	}
 	if c.AgentRate < 0 {
 		errs = append(errs, fmt.Errorf("--distributor-agent-rate: got %d, want 0 or more", c.AgentRate))
 	}
 	return errors.Join(errs...)
+}
+
+// checkPublicURL refuses what browsers would not keep a session for: they keep it for https, and on
+// this machine.
+func checkPublicURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "" ||
+		u.Scheme != "https" && (u.Scheme != "http" || !isOwnMachine(u.Hostname())) {
+		return fmt.Errorf("--distributor-public-url: got %q, want https://HOST without a path", text)
+	}
+	return nil
+}
+
+// isOwnMachine reports whether browsers treat a host as safe without TLS.
+func isOwnMachine(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && address.IsLoopback()
 }
 
 // databaseURL returns the database: the given one, or the file in the data folder.

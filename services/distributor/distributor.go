@@ -32,6 +32,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/agents"
 	"github.com/leatdev/leat/services/distributor/internal/api/hub"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
+	"github.com/leatdev/leat/services/distributor/internal/api/sessions"
 	"github.com/leatdev/leat/services/distributor/internal/bundlehttp"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -172,6 +173,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	signIn, err := cfg.openSignIn(store, view, logger)
+	if err != nil {
+		return err
+	}
 	joinTokens := admission.NewJoinTokens(store)
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer,
@@ -181,8 +186,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		People: people.Deps{
 			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, History: store, Grants: store, Bundles: cache,
 			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Objects: objects, Logger: logger,
-			Version: app.Version(), TunnelURL: cfg.TunnelURL,
+			Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
 		},
+		Sessions: sessions.Deps{View: view, Desk: signIn.desk, Issuer: issuer, Logger: logger, PublicURL: cfg.publicURL()},
 		Agents: agents.Deps{
 			View: view, Enrolments: store, Intake: reports, Configs: store, Issuer: issuer,
 			Replay: admission.NewReplay(replayLife), JoinTokens: joinTokens,
@@ -198,7 +204,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
 	p := parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache}
 	return p.run(ctx, serve.Params{
-		Config: cfg.Serve, Public: pages.Wrap(handler), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
+		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
 	})
 }
 
@@ -246,6 +252,7 @@ type handlerParams struct {
 	Issuer    *identity.Issuer
 	Bundles   http.Handler
 	People    people.Deps
+	Sessions  sessions.Deps
 	Agents    agents.Deps
 }
 
@@ -255,7 +262,7 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 	return serve.NewInternal(serve.InternalParams{
 		Health: serve.NewHealth(), Telemetry: tel,
 		Services: []string{
-			fleetv1connect.FleetServiceName, distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName,
+			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName,
 			distributorv1connect.ReceptionServiceName,
 		},
 	})
@@ -265,10 +272,10 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 func newHandler(p handlerParams) (http.Handler, error) {
 	server, err := rpc.NewServer(rpc.ServerParams{
 		Telemetry: p.Telemetry, Logger: p.People.Logger, Verifier: p.Verifier,
-		Public: []string{
+		Public: append(sessions.Public(),
 			distributorv1connect.DistributorServiceEnrollProcedure,
 			distributorv1connect.DistributorServiceRefreshTokenProcedure,
-		},
+		),
 	})
 	if err != nil {
 		return nil, err
@@ -277,6 +284,8 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	path, forPeople := fleetv1connect.NewFleetServiceHandler(people.New(p.People), server.Options()...)
 	mux.Handle(path, server.Guard(forPeople))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
+	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options()...)
+	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))
 	path, forAgents := distributorv1connect.NewDistributorServiceHandler(agents.New(p.Agents), server.Options()...)
 	mux.Handle(path, server.Guard(forAgents))
 	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(server.Guard(forAgents), streamStallTimeout))

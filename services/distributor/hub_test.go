@@ -204,6 +204,13 @@ func bindingDocument(name, user, cluster string) *fleetv1.Document {
 	}}}
 }
 
+// providerDocument is an identity provider with a public client.
+func providerDocument(name, issuer string) *fleetv1.Document {
+	return &fleetv1.Document{Object: &fleetv1.Document_IdentityProvider{IdentityProvider: &fleetv1.IdentityProvider{
+		Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.IdentityProviderSpec{Issuer: issuer, ClientId: "leat"},
+	}}}
+}
+
 func repositoryDocument(name string) *fleetv1.Document {
 	return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
 		Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.RepositorySpec{Url: "https://git.example/" + name + ".git"},

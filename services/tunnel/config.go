@@ -209,7 +209,7 @@ func (c *Config) Bind(s *config.Set) {
 	s.Strings(&c.AllowedOrigins, "tunnel-allowed-origins", nil,
 		"origins whose web pages may call, such as https://ui.example.com, separated by commas")
 	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false,
-		"let the hub dial agents at loopback and link-local addresses; for tests and development only")
+		"let the hub dial agents and identity providers at loopback and link-local addresses; for tests and development only")
 	c.Load.Bind(s)
 	s.String(&c.ClusterDomain, "tunnel-cluster-domain", "",
 		"domain below which each cluster has a host of its own, {name}.{domain}, beside /clusters/{name}/")

@@ -42,7 +42,7 @@ var cores = []string{
 	"services/gitcache/internal/chartindex", "services/gitcache/internal/chartdep", "services/gitcache/internal/attestation",
 	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
-	"services/distributor/internal/intake", "services/distributor/internal/encodings", "services/distributor/internal/lookup",
+	"services/distributor/internal/session", "services/distributor/internal/intake", "services/distributor/internal/encodings", "services/distributor/internal/lookup",
 	"services/distributor/internal/bundles", "services/distributor/internal/scratch", "services/distributor/internal/setmap",
 	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
 	"services/tunnel/internal/relay", "services/tunnel/internal/receptive",
@@ -148,14 +148,22 @@ var rules = []rule{
 		why: "the edge must not know the store",
 	},
 	{
-		from:      []string{"services/distributor/internal/api/...", "services/distributor/internal/bundlehttp"},
-		forbidden: join(drivers, []string{"database/sql", "./services/distributor/internal/sqlstore", "./services/distributor/internal/gitsource"}),
-		why:       "the edge must not know the store",
+		from: []string{"services/distributor/internal/api/...", "services/distributor/internal/bundlehttp", "services/distributor/internal/loginpages"},
+		forbidden: join(drivers, []string{
+			"database/sql", "./services/distributor/internal/sqlstore", "./services/distributor/internal/gitsource", "./services/distributor/internal/oidclogin",
+		}),
+		why: "the edge must not know the store",
 	},
 	{
 		from:      []string{"services/agent/internal/api"},
 		forbidden: join(kubernetes, []string{"./services/agent/internal/kube", "./services/agent/internal/control"}),
 		why:       "the edge must not know the cluster's client",
+	},
+	{
+		from:      []string{"services/...", "internal/...", "cli/..."},
+		except:    []string{"services/distributor/internal/oidclogin"},
+		forbidden: []string{"github.com/coreos/go-oidc/v3/...", "golang.org/x/oauth2"},
+		why:       "one adapter talks to identity providers",
 	},
 	{
 		from:      []string{"services/gitcache/cmd/gitcache"},

@@ -641,7 +641,8 @@ func TestKind(t *testing.T) {
 			t.Errorf("Kind(%q): got %q, %t, want %q, %t", word, got, ok, want, want != "")
 		}
 	}
-	if diff := cmp.Diff([]string{"accessbindings", "clusters", "projects", "repositories", "services", "users"}, document.Kinds()); diff != "" {
+	kinds := []string{"accessbindings", "clusters", "identityproviders", "projects", "repositories", "services", "users"}
+	if diff := cmp.Diff(kinds, document.Kinds()); diff != "" {
 		t.Errorf("Kinds (-want +got):\n%s", diff)
 	}
 }

@@ -30,6 +30,8 @@ const (
 	KindAccessBinding Kind = "AccessBinding"
 	// KindProject is the kind of what clusters, repositories and services belong to.
 	KindProject Kind = "Project"
+	// KindIdentityProvider is the kind of providers that people sign in with.
+	KindIdentityProvider Kind = "IdentityProvider"
 )
 
 // InProject reports whether objects of the kind belong to projects. Others belong to the hub.
@@ -80,7 +82,8 @@ type Metadata struct {
 // Meta implements Object for every kind.
 func (m *Metadata) Meta() *Metadata { return m }
 
-// Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding or a *Project.
+// Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Project or an
+// *IdentityProvider.
 type Object interface {
 	// Key names the object.
 	Key() Key

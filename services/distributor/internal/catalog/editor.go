@@ -41,15 +41,16 @@ type Outcome struct {
 // ErrNotFound.
 type Editor struct {
 	store Editable
-	// local lets agents be dialled at addresses of the hub's own machine or link.
+	// local lets agents and identity providers be dialled at addresses of the hub's own machine or
+	// link.
 	local bool
 }
 
 // NewEditor returns an Editor of the store.
 func NewEditor(store Editable) *Editor { return &Editor{store: store} }
 
-// WithLocalEndpoints returns an Editor that takes endpoints of agents at loopback and link-local
-// addresses: for tests and development, where everything is on one machine.
+// WithLocalEndpoints returns an Editor that takes endpoints of agents and identity providers at
+// loopback and link-local addresses: for tests and development, where everything is on one machine.
 func (e *Editor) WithLocalEndpoints() *Editor { return &Editor{store: e.store, local: true} }
 
 // validate is the object's own validation, and what depends on where the hub runs.
@@ -57,7 +58,7 @@ func (e *Editor) validate(object Object) error {
 	if err := object.Validate(); err != nil || e.local {
 		return err
 	}
-	return publicEndpoint(object)
+	return cmp.Or(publicEndpoint(object), publicIssuer(object))
 }
 
 // errDryRun rolls a transaction back that went well.
@@ -249,6 +250,8 @@ func settleNew(created Object) (err error) {
 		return err
 	case *Service:
 		return o.settleConfig(nil)
+	case *IdentityProvider:
+		return o.settleSecret(nil)
 	}
 	return nil
 }
@@ -298,6 +301,10 @@ func carryOver(current, next Object) (_ Object, err error) {
 			n.Spec, err = n.Spec.settle(c)
 			return next, err
 		}
+	case *IdentityProvider:
+		if c, ok := current.(*IdentityProvider); ok {
+			return next, n.settleSecret(c)
+		}
 	case *Service:
 		c, ok := current.(*Service)
 		if !ok {
@@ -330,6 +337,8 @@ func normal(object Object) Object {
 	case *AccessBinding:
 		o.Spec.settle()
 	case *Project:
+		o.Spec.settle()
+	case *IdentityProvider:
 		o.Spec.settle()
 	}
 	return object

@@ -60,9 +60,13 @@ type Changes struct {
 	Users        []*User
 	Bindings     []*AccessBinding
 	Projects     []*Project
+	// Providers are without their secrets.
+	Providers []*IdentityProvider
 	// Tokens may have ended.
-	Tokens  []Token
-	Reports []StoredReport
+	Tokens []Token
+	// Sessions may have ended.
+	Sessions []Session
+	Reports  []StoredReport
 	// Grants may have ended.
 	Grants []Grant
 }

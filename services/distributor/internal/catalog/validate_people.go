@@ -166,3 +166,15 @@ func validateGroup(field, name string) error {
 	}
 	return nil
 }
+
+// ValidatePerson checks a name that an identity provider gives to a person.
+func ValidatePerson(name string) error { return validateUser("name", name) }
+
+// ValidateForeignGroup checks the name of a group that an identity provider puts somebody into. A
+// name that means something to Leat or to Kubernetes is refused, leat:admins included.
+func ValidateForeignGroup(name string) error {
+	if name == AdminGroup {
+		return fielderr.New("group", "%q is reserved", name)
+	}
+	return validateGroup("group", name)
+}

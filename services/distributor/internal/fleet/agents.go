@@ -15,6 +15,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/lookup"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
+	"github.com/leatdev/leat/services/distributor/internal/session"
 )
 
 // Look refreshes the view because the caller misses something. When it returns, the view knows
@@ -49,9 +50,13 @@ func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cl
 
 // AdmitPerson returns the person with its present groups, because a token may be an hour old. ok is
 // false for a user that was deleted, even if there is another one of that name by now, and for an
-// identity whose API token has ended. A person without a uid is not a user of the hub: the token
-// alone says what its groups are. It looks twice.
+// identity whose API token or session has ended. A person with a session is not a user of the hub:
+// the session says what its groups are. Of any other person without a uid the token alone says so.
+// It looks twice.
 func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current identity.Identity, ok bool) {
+	if of, ok := session.OfCredential(id.Credential); ok {
+		return v.admitSession(ctx, id, of)
+	}
 	if id.UID == "" {
 		return id, true
 	}
@@ -63,6 +68,19 @@ func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current i
 		id.Groups = user.Spec.Groups
 		token, isToken := admission.APITokenOf(id.Credential)
 		return id, !isToken || v.hasToken(token, id.UID, time.Now())
+	})
+}
+
+// admitSession returns the person of a session with the groups that the session has now. ok is false
+// for a session that has ended, and for a name that a user of the hub has by now.
+func (v *View) admitSession(ctx context.Context, id identity.Identity, of string) (current identity.Identity, ok bool) {
+	return LookTwice(ctx, v, func() (identity.Identity, bool) {
+		s, ok := v.Session(of)
+		if _, taken := v.User(id.Name); taken || !ok || s.Pending || s.Person != id.Name || s.Expired(time.Now()) || id.UID != "" {
+			return id, false
+		}
+		id.Groups = s.Groups
+		return id, true
 	})
 }
 

@@ -31,6 +31,8 @@ type Catalog struct {
 	held map[string]Totals
 	// tokens are by id. They are no objects.
 	tokens map[string]catalog.Token
+	// sessions are by id. They are no objects. Some may have ended.
+	sessions map[string]catalog.Session
 	// sorted caches the sorted names of each kind, because listings read them page by page. Readers
 	// fill it.
 	sorted sync.Map
@@ -41,9 +43,10 @@ func newCatalog() *Catalog {
 	return &Catalog{
 		objects: map[catalog.Kind]map[string]catalog.Object{
 			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {},
-			catalog.KindProject: {standing.Name: standing},
+			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {},
 		},
-		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{}, tokens: map[string]catalog.Token{},
+		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
+		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{},
 	}
 }
 
@@ -68,9 +71,11 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	putLocked(c, changes.Services, s)
 	putLocked(c, changes.Users, s)
 	putLocked(c, changes.Bindings, s)
+	putLocked(c, changes.Providers, s)
 	for _, token := range changes.Tokens {
 		c.tokens[token.ID] = token
 	}
+	c.putSessionsLocked(changes.Sessions)
 	c.revision = changes.Revision
 	return s
 }
@@ -79,6 +84,10 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 	if stone.Key.Kind == catalog.KindToken {
 		delete(c.tokens, stone.Key.Name)
+		return
+	}
+	if stone.Key.Kind == catalog.KindSession {
+		delete(c.sessions, stone.Key.Name)
 		return
 	}
 	object := c.objectLocked(stone.Key)
@@ -108,6 +117,8 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 			c.objects[stone.Key.Kind][o.Name] = standing
 		}
 		c.addServicesOfLocked(o.Name, s)
+	case *catalog.IdentityProvider:
+		c.dropSessionsLocked(o.UID)
 	}
 }
 
@@ -234,6 +245,9 @@ func (c *Catalog) tombstones() []catalog.Tombstone {
 	}
 	for id := range c.tokens {
 		all = append(all, catalog.Tombstone{Key: catalog.Key{Kind: catalog.KindToken, Name: id}})
+	}
+	for id := range c.sessions {
+		all = append(all, catalog.Tombstone{Key: catalog.Key{Kind: catalog.KindSession, Name: id}})
 	}
 	return all
 }
@@ -388,7 +402,7 @@ func (c *Catalog) namesLocked(kind catalog.Kind) []string {
 }
 
 // Keys returns the keys of all objects: projects, then clusters, then repositories, then services, then
-// users and bindings, each by name.
+// users, bindings and identity providers, each by name.
 func (c *Catalog) Keys() []catalog.Key {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -399,6 +413,7 @@ func (c *Catalog) keysLocked() []catalog.Key {
 	var keys []catalog.Key
 	for _, kind := range []catalog.Kind{
 		catalog.KindProject, catalog.KindCluster, catalog.KindRepository, catalog.KindService, catalog.KindUser, catalog.KindAccessBinding,
+		catalog.KindIdentityProvider,
 	} {
 		for _, name := range c.namesLocked(kind) {
 			keys = append(keys, catalog.Key{Kind: kind, Name: name})

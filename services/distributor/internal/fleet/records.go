@@ -18,6 +18,8 @@ type Record struct {
 	Binding BindingStatus
 	// Project belongs to a *catalog.Project.
 	Project Totals
+	// Provider belongs to a *catalog.IdentityProvider.
+	Provider ProviderStatus
 }
 
 // Get returns one object.
@@ -55,6 +57,8 @@ func (v *View) Describe(object catalog.Object) Record {
 		r.Binding = v.bindingStatus(o)
 	case *catalog.Project:
 		r.Project = v.ProjectTotals(o.Name)
+	case *catalog.IdentityProvider:
+		r.Provider = v.providerStatus(o)
 	}
 	return r
 }

@@ -52,7 +52,9 @@ func collect(ctx context.Context, tx bun.Tx, since int64, changes *catalog.Chang
 		list(ctx, changed(), &changes.Users, (*userRow).user),
 		list(ctx, changed(), &changes.Bindings, (*bindingRow).binding),
 		list(ctx, changed(), &changes.Projects, (*projectRow).project),
+		list(ctx, changed(), &changes.Providers, (*providerRow).provider),
 		list(ctx, withUser(changed()), &changes.Tokens, (*tokenRow).unused),
+		list(ctx, withProvider(changed()), &changes.Sessions, (*sessionRow).unused),
 		tryList(ctx, withService(changed()), &changes.Reports, (*reportRow).stored),
 		tryList(ctx, changed(), &changes.Grants, (*grantRow).grant),
 	)

@@ -89,7 +89,9 @@ func newRow(kind catalog.Kind) row {
 		return new(bindingRow)
 	case catalog.KindProject:
 		return new(projectRow)
-	case catalog.KindToken:
+	case catalog.KindIdentityProvider:
+		return new(providerRow)
+	case catalog.KindToken, catalog.KindSession:
 	}
 	return nil
 }
@@ -146,6 +148,8 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		err = t.upsert(ctx, &bindingRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	case *catalog.Project:
 		err = t.upsert(ctx, &projectRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
+	case *catalog.IdentityProvider:
+		err = t.putProvider(ctx, meta, o)
 	}
 	return translate("write object", err)
 }
@@ -238,7 +242,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]string, error) 
 			Join("JOIN repositories AS r ON r.uid = ss.repository_uid").Where("r.name = ?", key.Name)
 	case catalog.KindProject:
 		return t.held(ctx, key.Name)
-	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindToken:
+	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindToken, catalog.KindSession:
 		return nil, nil
 	}
 	var names []string

@@ -60,6 +60,8 @@ const (
 	purposeWebhook    = "repository webhook secret"
 	purposeIssuer     = "issuer key"
 	purposeSecrets    = "service secrets"
+	purposeProvider   = "identity provider secret"
+	purposeRefresh    = "session refresh token"
 	purposeConfig     = "service configuration digest"
 )
 
@@ -74,6 +76,8 @@ type Store struct {
 	webhooks    *seal.Sealer
 	issuer      *seal.Sealer
 	secrets     *seal.Sealer
+	providers   *seal.Sealer
+	refresh     *seal.Sealer
 	configs     *seal.Fingerprinter
 }
 
@@ -100,10 +104,12 @@ func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error
 	issuer, err3 := seal.NewSealer(secret, purposeIssuer)
 	secrets, err4 := seal.NewSealer(secret, purposeSecrets)
 	configs, err5 := seal.NewFingerprinter(secret, purposeConfig)
-	if err := cmp.Or(err, err2, err3, err4, err5); err != nil {
+	providers, err6 := seal.NewSealer(secret, purposeProvider)
+	refresh, err7 := seal.NewSealer(secret, purposeRefresh)
+	if err := cmp.Or(err, err2, err3, err4, err5, err6, err7); err != nil {
 		return nil, fmt.Errorf("derive keys of the catalog: %w", err)
 	}
-	s := &Store{credentials: credentials, webhooks: webhooks, issuer: issuer, secrets: secrets, configs: configs}
+	s := &Store{credentials: credentials, webhooks: webhooks, issuer: issuer, secrets: secrets, configs: configs, providers: providers, refresh: refresh}
 	if err := s.connect(databaseURL); err != nil {
 		return nil, err
 	}

@@ -90,6 +90,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"snapshots":     testSnapshots,
 		"late snapshot": testSnapshotsInOrder,
 		"people":        testPeople,
+		"sessions":      testSessions,
 		"users":         testUsers,
 		"tokens":        testTokens,
 		"bindings":      testBindings,

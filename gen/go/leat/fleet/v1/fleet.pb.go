@@ -209,6 +209,7 @@ type Document struct {
 	//	*Document_User
 	//	*Document_AccessBinding
 	//	*Document_Project
+	//	*Document_IdentityProvider
 	Object        isDocument_Object `protobuf_oneof:"object"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -305,6 +306,15 @@ func (x *Document) GetProject() *Project {
 	return nil
 }
 
+func (x *Document) GetIdentityProvider() *IdentityProvider {
+	if x != nil {
+		if x, ok := x.Object.(*Document_IdentityProvider); ok {
+			return x.IdentityProvider
+		}
+	}
+	return nil
+}
+
 type isDocument_Object interface {
 	isDocument_Object()
 }
@@ -339,6 +349,11 @@ type Document_Project struct {
 	Project *Project `protobuf:"bytes,6,opt,name=project,proto3,oneof"`
 }
 
+type Document_IdentityProvider struct {
+	// A provider that people sign in with.
+	IdentityProvider *IdentityProvider `protobuf:"bytes,8,opt,name=identity_provider,json=identityProvider,proto3,oneof"`
+}
+
 func (*Document_Cluster) isDocument_Object() {}
 
 func (*Document_Repository) isDocument_Object() {}
@@ -350,6 +365,8 @@ func (*Document_User) isDocument_Object() {}
 func (*Document_AccessBinding) isDocument_Object() {}
 
 func (*Document_Project) isDocument_Object() {}
+
+func (*Document_IdentityProvider) isDocument_Object() {}
 
 // ApplyRequest carries documents.
 type ApplyRequest struct {
@@ -2935,14 +2952,14 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"tunnel_url\x18\x02 \x01(\tR\ttunnelUrl\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
-	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xdf\x02\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xaf\x03\n" +
 	"\bDocument\x122\n" +
 	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterH\x00R\acluster\x12;\n" +
 	"\n" +
@@ -2951,7 +2968,8 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\aservice\x18\x03 \x01(\v2\x16.leat.fleet.v1.ServiceH\x00R\aservice\x12)\n" +
 	"\x04user\x18\x04 \x01(\v2\x13.leat.fleet.v1.UserH\x00R\x04user\x12E\n" +
 	"\x0eaccess_binding\x18\x05 \x01(\v2\x1c.leat.fleet.v1.AccessBindingH\x00R\raccessBinding\x122\n" +
-	"\aproject\x18\x06 \x01(\v2\x16.leat.fleet.v1.ProjectH\x00R\aprojectB\b\n" +
+	"\aproject\x18\x06 \x01(\v2\x16.leat.fleet.v1.ProjectH\x00R\aproject\x12N\n" +
+	"\x11identity_provider\x18\b \x01(\v2\x1f.leat.fleet.v1.IdentityProviderH\x00R\x10identityProviderB\b\n" +
 	"\x06object\"^\n" +
 	"\fApplyRequest\x125\n" +
 	"\tdocuments\x18\x01 \x03(\v2\x17.leat.fleet.v1.DocumentR\tdocuments\x12\x17\n" +
@@ -3102,7 +3120,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xa8!\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xf9%\n" +
 	"\fFleetService\x12_\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\x03\x90\x02\x01\x12G\n" +
 	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x03\x90\x02\x02\x12Z\n" +
@@ -3155,7 +3173,12 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"GetProject\x12 .leat.fleet.v1.GetProjectRequest\x1a!.leat.fleet.v1.GetProjectResponse\"\x03\x90\x02\x01\x12\\\n" +
 	"\fListProjects\x12\".leat.fleet.v1.ListProjectsRequest\x1a#.leat.fleet.v1.ListProjectsResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\rUpdateProject\x12#.leat.fleet.v1.UpdateProjectRequest\x1a$.leat.fleet.v1.UpdateProjectResponse\x12Z\n" +
-	"\rDeleteProject\x12#.leat.fleet.v1.DeleteProjectRequest\x1a$.leat.fleet.v1.DeleteProjectResponse\x12\\\n" +
+	"\rDeleteProject\x12#.leat.fleet.v1.DeleteProjectRequest\x1a$.leat.fleet.v1.DeleteProjectResponse\x12u\n" +
+	"\x16CreateIdentityProvider\x12,.leat.fleet.v1.CreateIdentityProviderRequest\x1a-.leat.fleet.v1.CreateIdentityProviderResponse\x12q\n" +
+	"\x13GetIdentityProvider\x12).leat.fleet.v1.GetIdentityProviderRequest\x1a*.leat.fleet.v1.GetIdentityProviderResponse\"\x03\x90\x02\x01\x12w\n" +
+	"\x15ListIdentityProviders\x12+.leat.fleet.v1.ListIdentityProvidersRequest\x1a,.leat.fleet.v1.ListIdentityProvidersResponse\"\x03\x90\x02\x01\x12u\n" +
+	"\x16UpdateIdentityProvider\x12,.leat.fleet.v1.UpdateIdentityProviderRequest\x1a-.leat.fleet.v1.UpdateIdentityProviderResponse\x12u\n" +
+	"\x16DeleteIdentityProvider\x12,.leat.fleet.v1.DeleteIdentityProviderRequest\x1a-.leat.fleet.v1.DeleteIdentityProviderResponse\x12\\\n" +
 	"\fReviewAccess\x12\".leat.fleet.v1.ReviewAccessRequest\x1a#.leat.fleet.v1.ReviewAccessResponse\"\x03\x90\x02\x01B\xab\x01\n" +
 	"\x11com.leat.fleet.v1B\n" +
 	"FleetProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
@@ -3175,113 +3198,124 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 var file_leat_fleet_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
-	(ApplyAction)(0),                      // 0: leat.fleet.v1.ApplyAction
-	(*GetServerInfoRequest)(nil),          // 1: leat.fleet.v1.GetServerInfoRequest
-	(*GetServerInfoResponse)(nil),         // 2: leat.fleet.v1.GetServerInfoResponse
-	(*Document)(nil),                      // 3: leat.fleet.v1.Document
-	(*ApplyRequest)(nil),                  // 4: leat.fleet.v1.ApplyRequest
-	(*ApplyResponse)(nil),                 // 5: leat.fleet.v1.ApplyResponse
-	(*ApplyOutcome)(nil),                  // 6: leat.fleet.v1.ApplyOutcome
-	(*CreateClusterRequest)(nil),          // 7: leat.fleet.v1.CreateClusterRequest
-	(*CreateClusterResponse)(nil),         // 8: leat.fleet.v1.CreateClusterResponse
-	(*GetClusterRequest)(nil),             // 9: leat.fleet.v1.GetClusterRequest
-	(*GetClusterResponse)(nil),            // 10: leat.fleet.v1.GetClusterResponse
-	(*ListClustersRequest)(nil),           // 11: leat.fleet.v1.ListClustersRequest
-	(*ListClustersResponse)(nil),          // 12: leat.fleet.v1.ListClustersResponse
-	(*UpdateClusterRequest)(nil),          // 13: leat.fleet.v1.UpdateClusterRequest
-	(*UpdateClusterResponse)(nil),         // 14: leat.fleet.v1.UpdateClusterResponse
-	(*DeleteClusterRequest)(nil),          // 15: leat.fleet.v1.DeleteClusterRequest
-	(*DeleteClusterResponse)(nil),         // 16: leat.fleet.v1.DeleteClusterResponse
-	(*CreateRepositoryRequest)(nil),       // 17: leat.fleet.v1.CreateRepositoryRequest
-	(*CreateRepositoryResponse)(nil),      // 18: leat.fleet.v1.CreateRepositoryResponse
-	(*GetRepositoryRequest)(nil),          // 19: leat.fleet.v1.GetRepositoryRequest
-	(*GetRepositoryResponse)(nil),         // 20: leat.fleet.v1.GetRepositoryResponse
-	(*ListRepositoriesRequest)(nil),       // 21: leat.fleet.v1.ListRepositoriesRequest
-	(*ListRepositoriesResponse)(nil),      // 22: leat.fleet.v1.ListRepositoriesResponse
-	(*UpdateRepositoryRequest)(nil),       // 23: leat.fleet.v1.UpdateRepositoryRequest
-	(*UpdateRepositoryResponse)(nil),      // 24: leat.fleet.v1.UpdateRepositoryResponse
-	(*DeleteRepositoryRequest)(nil),       // 25: leat.fleet.v1.DeleteRepositoryRequest
-	(*DeleteRepositoryResponse)(nil),      // 26: leat.fleet.v1.DeleteRepositoryResponse
-	(*CreateServiceRequest)(nil),          // 27: leat.fleet.v1.CreateServiceRequest
-	(*CreateServiceResponse)(nil),         // 28: leat.fleet.v1.CreateServiceResponse
-	(*GetServiceRequest)(nil),             // 29: leat.fleet.v1.GetServiceRequest
-	(*GetServiceResponse)(nil),            // 30: leat.fleet.v1.GetServiceResponse
-	(*ListServicesRequest)(nil),           // 31: leat.fleet.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),          // 32: leat.fleet.v1.ListServicesResponse
-	(*UpdateServiceRequest)(nil),          // 33: leat.fleet.v1.UpdateServiceRequest
-	(*UpdateServiceResponse)(nil),         // 34: leat.fleet.v1.UpdateServiceResponse
-	(*DeleteServiceRequest)(nil),          // 35: leat.fleet.v1.DeleteServiceRequest
-	(*DeleteServiceResponse)(nil),         // 36: leat.fleet.v1.DeleteServiceResponse
-	(*SyncServiceRequest)(nil),            // 37: leat.fleet.v1.SyncServiceRequest
-	(*SyncServiceResponse)(nil),           // 38: leat.fleet.v1.SyncServiceResponse
-	(*PreviewServiceRequest)(nil),         // 39: leat.fleet.v1.PreviewServiceRequest
-	(*PreviewServiceResponse)(nil),        // 40: leat.fleet.v1.PreviewServiceResponse
-	(*GetServicePlanRequest)(nil),         // 41: leat.fleet.v1.GetServicePlanRequest
-	(*GetServicePlanResponse)(nil),        // 42: leat.fleet.v1.GetServicePlanResponse
-	(*DownloadServiceBundleRequest)(nil),  // 43: leat.fleet.v1.DownloadServiceBundleRequest
-	(*DownloadServiceBundleResponse)(nil), // 44: leat.fleet.v1.DownloadServiceBundleResponse
-	(*ListRevisionsRequest)(nil),          // 45: leat.fleet.v1.ListRevisionsRequest
-	(*ListRevisionsResponse)(nil),         // 46: leat.fleet.v1.ListRevisionsResponse
-	(*WatchFleetRequest)(nil),             // 47: leat.fleet.v1.WatchFleetRequest
-	(*WatchFleetResponse)(nil),            // 48: leat.fleet.v1.WatchFleetResponse
-	(*CreateJoinTokenRequest)(nil),        // 49: leat.fleet.v1.CreateJoinTokenRequest
-	(*CreateJoinTokenResponse)(nil),       // 50: leat.fleet.v1.CreateJoinTokenResponse
-	(*RevokeClusterRequest)(nil),          // 51: leat.fleet.v1.RevokeClusterRequest
-	(*RevokeClusterResponse)(nil),         // 52: leat.fleet.v1.RevokeClusterResponse
-	(*CreateAccessTokenRequest)(nil),      // 53: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil),     // 54: leat.fleet.v1.CreateAccessTokenResponse
-	(*Cluster)(nil),                       // 55: leat.fleet.v1.Cluster
-	(*Repository)(nil),                    // 56: leat.fleet.v1.Repository
-	(*Service)(nil),                       // 57: leat.fleet.v1.Service
-	(*User)(nil),                          // 58: leat.fleet.v1.User
-	(*AccessBinding)(nil),                 // 59: leat.fleet.v1.AccessBinding
-	(*Project)(nil),                       // 60: leat.fleet.v1.Project
-	(*v1.Page)(nil),                       // 61: leat.type.v1.Page
-	(*v1.Problem)(nil),                    // 62: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                     // 63: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),               // 64: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),         // 65: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),               // 66: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                 // 67: leat.fleet.v1.ServiceConfig
-	(*Revision)(nil),                      // 68: leat.fleet.v1.Revision
-	(*CreateUserRequest)(nil),             // 69: leat.fleet.v1.CreateUserRequest
-	(*GetUserRequest)(nil),                // 70: leat.fleet.v1.GetUserRequest
-	(*ListUsersRequest)(nil),              // 71: leat.fleet.v1.ListUsersRequest
-	(*UpdateUserRequest)(nil),             // 72: leat.fleet.v1.UpdateUserRequest
-	(*DeleteUserRequest)(nil),             // 73: leat.fleet.v1.DeleteUserRequest
-	(*CreateTokenRequest)(nil),            // 74: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),             // 75: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),            // 76: leat.fleet.v1.DeleteTokenRequest
-	(*CreateAccessBindingRequest)(nil),    // 77: leat.fleet.v1.CreateAccessBindingRequest
-	(*GetAccessBindingRequest)(nil),       // 78: leat.fleet.v1.GetAccessBindingRequest
-	(*ListAccessBindingsRequest)(nil),     // 79: leat.fleet.v1.ListAccessBindingsRequest
-	(*UpdateAccessBindingRequest)(nil),    // 80: leat.fleet.v1.UpdateAccessBindingRequest
-	(*DeleteAccessBindingRequest)(nil),    // 81: leat.fleet.v1.DeleteAccessBindingRequest
-	(*CreateProjectRequest)(nil),          // 82: leat.fleet.v1.CreateProjectRequest
-	(*GetProjectRequest)(nil),             // 83: leat.fleet.v1.GetProjectRequest
-	(*ListProjectsRequest)(nil),           // 84: leat.fleet.v1.ListProjectsRequest
-	(*UpdateProjectRequest)(nil),          // 85: leat.fleet.v1.UpdateProjectRequest
-	(*DeleteProjectRequest)(nil),          // 86: leat.fleet.v1.DeleteProjectRequest
-	(*ReviewAccessRequest)(nil),           // 87: leat.fleet.v1.ReviewAccessRequest
-	(*CreateUserResponse)(nil),            // 88: leat.fleet.v1.CreateUserResponse
-	(*GetUserResponse)(nil),               // 89: leat.fleet.v1.GetUserResponse
-	(*ListUsersResponse)(nil),             // 90: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserResponse)(nil),            // 91: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserResponse)(nil),            // 92: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenResponse)(nil),           // 93: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),            // 94: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),           // 95: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingResponse)(nil),   // 96: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingResponse)(nil),      // 97: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsResponse)(nil),    // 98: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingResponse)(nil),   // 99: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingResponse)(nil),   // 100: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateProjectResponse)(nil),         // 101: leat.fleet.v1.CreateProjectResponse
-	(*GetProjectResponse)(nil),            // 102: leat.fleet.v1.GetProjectResponse
-	(*ListProjectsResponse)(nil),          // 103: leat.fleet.v1.ListProjectsResponse
-	(*UpdateProjectResponse)(nil),         // 104: leat.fleet.v1.UpdateProjectResponse
-	(*DeleteProjectResponse)(nil),         // 105: leat.fleet.v1.DeleteProjectResponse
-	(*ReviewAccessResponse)(nil),          // 106: leat.fleet.v1.ReviewAccessResponse
+	(ApplyAction)(0),                       // 0: leat.fleet.v1.ApplyAction
+	(*GetServerInfoRequest)(nil),           // 1: leat.fleet.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil),          // 2: leat.fleet.v1.GetServerInfoResponse
+	(*Document)(nil),                       // 3: leat.fleet.v1.Document
+	(*ApplyRequest)(nil),                   // 4: leat.fleet.v1.ApplyRequest
+	(*ApplyResponse)(nil),                  // 5: leat.fleet.v1.ApplyResponse
+	(*ApplyOutcome)(nil),                   // 6: leat.fleet.v1.ApplyOutcome
+	(*CreateClusterRequest)(nil),           // 7: leat.fleet.v1.CreateClusterRequest
+	(*CreateClusterResponse)(nil),          // 8: leat.fleet.v1.CreateClusterResponse
+	(*GetClusterRequest)(nil),              // 9: leat.fleet.v1.GetClusterRequest
+	(*GetClusterResponse)(nil),             // 10: leat.fleet.v1.GetClusterResponse
+	(*ListClustersRequest)(nil),            // 11: leat.fleet.v1.ListClustersRequest
+	(*ListClustersResponse)(nil),           // 12: leat.fleet.v1.ListClustersResponse
+	(*UpdateClusterRequest)(nil),           // 13: leat.fleet.v1.UpdateClusterRequest
+	(*UpdateClusterResponse)(nil),          // 14: leat.fleet.v1.UpdateClusterResponse
+	(*DeleteClusterRequest)(nil),           // 15: leat.fleet.v1.DeleteClusterRequest
+	(*DeleteClusterResponse)(nil),          // 16: leat.fleet.v1.DeleteClusterResponse
+	(*CreateRepositoryRequest)(nil),        // 17: leat.fleet.v1.CreateRepositoryRequest
+	(*CreateRepositoryResponse)(nil),       // 18: leat.fleet.v1.CreateRepositoryResponse
+	(*GetRepositoryRequest)(nil),           // 19: leat.fleet.v1.GetRepositoryRequest
+	(*GetRepositoryResponse)(nil),          // 20: leat.fleet.v1.GetRepositoryResponse
+	(*ListRepositoriesRequest)(nil),        // 21: leat.fleet.v1.ListRepositoriesRequest
+	(*ListRepositoriesResponse)(nil),       // 22: leat.fleet.v1.ListRepositoriesResponse
+	(*UpdateRepositoryRequest)(nil),        // 23: leat.fleet.v1.UpdateRepositoryRequest
+	(*UpdateRepositoryResponse)(nil),       // 24: leat.fleet.v1.UpdateRepositoryResponse
+	(*DeleteRepositoryRequest)(nil),        // 25: leat.fleet.v1.DeleteRepositoryRequest
+	(*DeleteRepositoryResponse)(nil),       // 26: leat.fleet.v1.DeleteRepositoryResponse
+	(*CreateServiceRequest)(nil),           // 27: leat.fleet.v1.CreateServiceRequest
+	(*CreateServiceResponse)(nil),          // 28: leat.fleet.v1.CreateServiceResponse
+	(*GetServiceRequest)(nil),              // 29: leat.fleet.v1.GetServiceRequest
+	(*GetServiceResponse)(nil),             // 30: leat.fleet.v1.GetServiceResponse
+	(*ListServicesRequest)(nil),            // 31: leat.fleet.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),           // 32: leat.fleet.v1.ListServicesResponse
+	(*UpdateServiceRequest)(nil),           // 33: leat.fleet.v1.UpdateServiceRequest
+	(*UpdateServiceResponse)(nil),          // 34: leat.fleet.v1.UpdateServiceResponse
+	(*DeleteServiceRequest)(nil),           // 35: leat.fleet.v1.DeleteServiceRequest
+	(*DeleteServiceResponse)(nil),          // 36: leat.fleet.v1.DeleteServiceResponse
+	(*SyncServiceRequest)(nil),             // 37: leat.fleet.v1.SyncServiceRequest
+	(*SyncServiceResponse)(nil),            // 38: leat.fleet.v1.SyncServiceResponse
+	(*PreviewServiceRequest)(nil),          // 39: leat.fleet.v1.PreviewServiceRequest
+	(*PreviewServiceResponse)(nil),         // 40: leat.fleet.v1.PreviewServiceResponse
+	(*GetServicePlanRequest)(nil),          // 41: leat.fleet.v1.GetServicePlanRequest
+	(*GetServicePlanResponse)(nil),         // 42: leat.fleet.v1.GetServicePlanResponse
+	(*DownloadServiceBundleRequest)(nil),   // 43: leat.fleet.v1.DownloadServiceBundleRequest
+	(*DownloadServiceBundleResponse)(nil),  // 44: leat.fleet.v1.DownloadServiceBundleResponse
+	(*ListRevisionsRequest)(nil),           // 45: leat.fleet.v1.ListRevisionsRequest
+	(*ListRevisionsResponse)(nil),          // 46: leat.fleet.v1.ListRevisionsResponse
+	(*WatchFleetRequest)(nil),              // 47: leat.fleet.v1.WatchFleetRequest
+	(*WatchFleetResponse)(nil),             // 48: leat.fleet.v1.WatchFleetResponse
+	(*CreateJoinTokenRequest)(nil),         // 49: leat.fleet.v1.CreateJoinTokenRequest
+	(*CreateJoinTokenResponse)(nil),        // 50: leat.fleet.v1.CreateJoinTokenResponse
+	(*RevokeClusterRequest)(nil),           // 51: leat.fleet.v1.RevokeClusterRequest
+	(*RevokeClusterResponse)(nil),          // 52: leat.fleet.v1.RevokeClusterResponse
+	(*CreateAccessTokenRequest)(nil),       // 53: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil),      // 54: leat.fleet.v1.CreateAccessTokenResponse
+	(*Cluster)(nil),                        // 55: leat.fleet.v1.Cluster
+	(*Repository)(nil),                     // 56: leat.fleet.v1.Repository
+	(*Service)(nil),                        // 57: leat.fleet.v1.Service
+	(*User)(nil),                           // 58: leat.fleet.v1.User
+	(*AccessBinding)(nil),                  // 59: leat.fleet.v1.AccessBinding
+	(*Project)(nil),                        // 60: leat.fleet.v1.Project
+	(*IdentityProvider)(nil),               // 61: leat.fleet.v1.IdentityProvider
+	(*v1.Page)(nil),                        // 62: leat.type.v1.Page
+	(*v1.Problem)(nil),                     // 63: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                      // 64: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),                // 65: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),          // 66: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),                // 67: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                  // 68: leat.fleet.v1.ServiceConfig
+	(*Revision)(nil),                       // 69: leat.fleet.v1.Revision
+	(*CreateUserRequest)(nil),              // 70: leat.fleet.v1.CreateUserRequest
+	(*GetUserRequest)(nil),                 // 71: leat.fleet.v1.GetUserRequest
+	(*ListUsersRequest)(nil),               // 72: leat.fleet.v1.ListUsersRequest
+	(*UpdateUserRequest)(nil),              // 73: leat.fleet.v1.UpdateUserRequest
+	(*DeleteUserRequest)(nil),              // 74: leat.fleet.v1.DeleteUserRequest
+	(*CreateTokenRequest)(nil),             // 75: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),              // 76: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),             // 77: leat.fleet.v1.DeleteTokenRequest
+	(*CreateAccessBindingRequest)(nil),     // 78: leat.fleet.v1.CreateAccessBindingRequest
+	(*GetAccessBindingRequest)(nil),        // 79: leat.fleet.v1.GetAccessBindingRequest
+	(*ListAccessBindingsRequest)(nil),      // 80: leat.fleet.v1.ListAccessBindingsRequest
+	(*UpdateAccessBindingRequest)(nil),     // 81: leat.fleet.v1.UpdateAccessBindingRequest
+	(*DeleteAccessBindingRequest)(nil),     // 82: leat.fleet.v1.DeleteAccessBindingRequest
+	(*CreateProjectRequest)(nil),           // 83: leat.fleet.v1.CreateProjectRequest
+	(*GetProjectRequest)(nil),              // 84: leat.fleet.v1.GetProjectRequest
+	(*ListProjectsRequest)(nil),            // 85: leat.fleet.v1.ListProjectsRequest
+	(*UpdateProjectRequest)(nil),           // 86: leat.fleet.v1.UpdateProjectRequest
+	(*DeleteProjectRequest)(nil),           // 87: leat.fleet.v1.DeleteProjectRequest
+	(*CreateIdentityProviderRequest)(nil),  // 88: leat.fleet.v1.CreateIdentityProviderRequest
+	(*GetIdentityProviderRequest)(nil),     // 89: leat.fleet.v1.GetIdentityProviderRequest
+	(*ListIdentityProvidersRequest)(nil),   // 90: leat.fleet.v1.ListIdentityProvidersRequest
+	(*UpdateIdentityProviderRequest)(nil),  // 91: leat.fleet.v1.UpdateIdentityProviderRequest
+	(*DeleteIdentityProviderRequest)(nil),  // 92: leat.fleet.v1.DeleteIdentityProviderRequest
+	(*ReviewAccessRequest)(nil),            // 93: leat.fleet.v1.ReviewAccessRequest
+	(*CreateUserResponse)(nil),             // 94: leat.fleet.v1.CreateUserResponse
+	(*GetUserResponse)(nil),                // 95: leat.fleet.v1.GetUserResponse
+	(*ListUsersResponse)(nil),              // 96: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserResponse)(nil),             // 97: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserResponse)(nil),             // 98: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenResponse)(nil),            // 99: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),             // 100: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),            // 101: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingResponse)(nil),    // 102: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingResponse)(nil),       // 103: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsResponse)(nil),     // 104: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingResponse)(nil),    // 105: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingResponse)(nil),    // 106: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateProjectResponse)(nil),          // 107: leat.fleet.v1.CreateProjectResponse
+	(*GetProjectResponse)(nil),             // 108: leat.fleet.v1.GetProjectResponse
+	(*ListProjectsResponse)(nil),           // 109: leat.fleet.v1.ListProjectsResponse
+	(*UpdateProjectResponse)(nil),          // 110: leat.fleet.v1.UpdateProjectResponse
+	(*DeleteProjectResponse)(nil),          // 111: leat.fleet.v1.DeleteProjectResponse
+	(*CreateIdentityProviderResponse)(nil), // 112: leat.fleet.v1.CreateIdentityProviderResponse
+	(*GetIdentityProviderResponse)(nil),    // 113: leat.fleet.v1.GetIdentityProviderResponse
+	(*ListIdentityProvidersResponse)(nil),  // 114: leat.fleet.v1.ListIdentityProvidersResponse
+	(*UpdateIdentityProviderResponse)(nil), // 115: leat.fleet.v1.UpdateIdentityProviderResponse
+	(*DeleteIdentityProviderResponse)(nil), // 116: leat.fleet.v1.DeleteIdentityProviderResponse
+	(*ReviewAccessResponse)(nil),           // 117: leat.fleet.v1.ReviewAccessResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	55,  // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
@@ -3290,138 +3324,149 @@ var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	58,  // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
 	59,  // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
 	60,  // 5: leat.fleet.v1.Document.project:type_name -> leat.fleet.v1.Project
-	3,   // 6: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
-	6,   // 7: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
-	0,   // 8: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
-	3,   // 9: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	55,  // 10: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	55,  // 11: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	55,  // 12: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	61,  // 13: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	55,  // 14: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	55,  // 15: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	55,  // 16: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	56,  // 17: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	56,  // 18: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	56,  // 19: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	61,  // 20: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	56,  // 21: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	56,  // 22: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	56,  // 23: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	57,  // 24: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	57,  // 25: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	57,  // 26: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	61,  // 27: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	57,  // 28: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	57,  // 29: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	57,  // 30: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	62,  // 31: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	63,  // 32: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	64,  // 33: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	65,  // 34: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	64,  // 35: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	66,  // 36: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	67,  // 37: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	61,  // 38: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	68,  // 39: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	3,   // 40: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	65,  // 41: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	65,  // 42: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,   // 43: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,   // 44: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,   // 45: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,   // 46: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11,  // 47: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13,  // 48: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15,  // 49: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17,  // 50: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19,  // 51: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21,  // 52: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23,  // 53: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25,  // 54: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27,  // 55: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29,  // 56: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31,  // 57: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33,  // 58: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35,  // 59: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37,  // 60: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39,  // 61: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	41,  // 62: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
-	43,  // 63: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
-	45,  // 64: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	47,  // 65: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	49,  // 66: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	51,  // 67: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	53,  // 68: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	69,  // 69: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
-	70,  // 70: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
-	71,  // 71: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
-	72,  // 72: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
-	73,  // 73: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
-	74,  // 74: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	75,  // 75: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	76,  // 76: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	77,  // 77: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
-	78,  // 78: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
-	79,  // 79: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
-	80,  // 80: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
-	81,  // 81: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
-	82,  // 82: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
-	83,  // 83: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
-	84,  // 84: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
-	85,  // 85: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
-	86,  // 86: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
-	87,  // 87: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	2,   // 88: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,   // 89: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,   // 90: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10,  // 91: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12,  // 92: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14,  // 93: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16,  // 94: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18,  // 95: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20,  // 96: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22,  // 97: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24,  // 98: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26,  // 99: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28,  // 100: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30,  // 101: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32,  // 102: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34,  // 103: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36,  // 104: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38,  // 105: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40,  // 106: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42,  // 107: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	44,  // 108: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	46,  // 109: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	48,  // 110: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	50,  // 111: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	52,  // 112: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	54,  // 113: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	88,  // 114: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
-	89,  // 115: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
-	90,  // 116: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
-	91,  // 117: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
-	92,  // 118: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
-	93,  // 119: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	94,  // 120: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	95,  // 121: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	96,  // 122: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
-	97,  // 123: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
-	98,  // 124: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
-	99,  // 125: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
-	100, // 126: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
-	101, // 127: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
-	102, // 128: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
-	103, // 129: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
-	104, // 130: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
-	105, // 131: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
-	106, // 132: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	88,  // [88:133] is the sub-list for method output_type
-	43,  // [43:88] is the sub-list for method input_type
-	43,  // [43:43] is the sub-list for extension type_name
-	43,  // [43:43] is the sub-list for extension extendee
-	0,   // [0:43] is the sub-list for field type_name
+	61,  // 6: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
+	3,   // 7: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
+	6,   // 8: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
+	0,   // 9: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
+	3,   // 10: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
+	55,  // 11: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	55,  // 12: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	55,  // 13: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	62,  // 14: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	55,  // 15: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	55,  // 16: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	55,  // 17: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	56,  // 18: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	56,  // 19: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	56,  // 20: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	62,  // 21: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	56,  // 22: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	56,  // 23: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	56,  // 24: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	57,  // 25: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	57,  // 26: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	57,  // 27: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	62,  // 28: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	57,  // 29: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	57,  // 30: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	57,  // 31: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	63,  // 32: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	64,  // 33: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	65,  // 34: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	66,  // 35: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	65,  // 36: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	67,  // 37: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	68,  // 38: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	62,  // 39: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	69,  // 40: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	3,   // 41: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	66,  // 42: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	66,  // 43: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,   // 44: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,   // 45: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,   // 46: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,   // 47: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11,  // 48: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13,  // 49: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15,  // 50: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17,  // 51: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19,  // 52: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21,  // 53: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23,  // 54: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25,  // 55: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27,  // 56: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29,  // 57: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31,  // 58: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33,  // 59: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35,  // 60: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37,  // 61: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39,  // 62: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	41,  // 63: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	43,  // 64: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	45,  // 65: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	47,  // 66: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	49,  // 67: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	51,  // 68: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	53,  // 69: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	70,  // 70: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
+	71,  // 71: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
+	72,  // 72: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
+	73,  // 73: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
+	74,  // 74: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
+	75,  // 75: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	76,  // 76: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	77,  // 77: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	78,  // 78: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
+	79,  // 79: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
+	80,  // 80: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
+	81,  // 81: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
+	82,  // 82: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
+	83,  // 83: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
+	84,  // 84: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
+	85,  // 85: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
+	86,  // 86: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
+	87,  // 87: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
+	88,  // 88: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
+	89,  // 89: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
+	90,  // 90: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
+	91,  // 91: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
+	92,  // 92: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
+	93,  // 93: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	2,   // 94: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,   // 95: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,   // 96: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10,  // 97: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12,  // 98: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14,  // 99: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16,  // 100: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18,  // 101: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20,  // 102: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22,  // 103: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24,  // 104: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26,  // 105: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28,  // 106: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30,  // 107: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32,  // 108: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34,  // 109: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36,  // 110: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38,  // 111: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40,  // 112: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42,  // 113: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	44,  // 114: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	46,  // 115: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	48,  // 116: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	50,  // 117: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	52,  // 118: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	54,  // 119: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	94,  // 120: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
+	95,  // 121: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
+	96,  // 122: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
+	97,  // 123: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
+	98,  // 124: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
+	99,  // 125: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	100, // 126: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	101, // 127: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	102, // 128: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
+	103, // 129: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
+	104, // 130: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
+	105, // 131: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
+	106, // 132: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
+	107, // 133: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
+	108, // 134: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
+	109, // 135: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
+	110, // 136: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
+	111, // 137: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
+	112, // 138: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
+	113, // 139: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
+	114, // 140: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
+	115, // 141: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
+	116, // 142: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
+	117, // 143: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	94,  // [94:144] is the sub-list for method output_type
+	44,  // [44:94] is the sub-list for method input_type
+	44,  // [44:44] is the sub-list for extension type_name
+	44,  // [44:44] is the sub-list for extension extendee
+	0,   // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -3429,6 +3474,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 	if File_leat_fleet_v1_fleet_proto != nil {
 		return
 	}
+	file_leat_fleet_v1_identity_provider_proto_init()
 	file_leat_fleet_v1_people_proto_init()
 	file_leat_fleet_v1_project_proto_init()
 	file_leat_fleet_v1_resources_proto_init()
@@ -3439,6 +3485,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 		(*Document_User)(nil),
 		(*Document_AccessBinding)(nil),
 		(*Document_Project)(nil),
+		(*Document_IdentityProvider)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -122,7 +122,7 @@ func (s *Service) CreateAccessToken(ctx context.Context, req *fleetv1.CreateAcce
 		return nil, err
 	}
 	if _, ok := admission.APITokenOf(id.TokenID); !ok {
-		return nil, wire.Denied("an access token is only given for an API token")
+		return nil, wire.Denied("an access token is only given for an API token; of a session, leat.fleet.v1.SessionService gives one")
 	}
 	audience := cmp.Or(req.GetAudience(), identity.ServiceDistributor)
 	if audience != identity.ServiceDistributor && audience != identity.ServiceTunnel {

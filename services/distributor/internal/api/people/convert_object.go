@@ -87,8 +87,10 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 		return bindingOf(object.AccessBinding)
 	case *fleetv1.Document_Project:
 		return projectOf(object.Project)
+	case *fleetv1.Document_IdentityProvider:
+		return providerOf(object.IdentityProvider)
 	}
-	return nil, &fielderr.Error{Path: "object", Message: "is required: a cluster, a repository, a service, a user, an access binding or a project"}
+	return nil, &fielderr.Error{Path: "object", Message: "is required: a cluster, a repository, a service, a user, an access binding, a project or an identity provider"}
 }
 
 func configOf(m *fleetv1.ServiceConfig) *catalog.Config {

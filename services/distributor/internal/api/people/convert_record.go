@@ -34,6 +34,8 @@ func objectMessage(r fleet.Record) proto.Message {
 		return bindingMessage(o, r.Binding)
 	case *catalog.Project:
 		return projectMessage(o, r.Project)
+	case *catalog.IdentityProvider:
+		return providerMessage(o, r.Provider)
 	}
 	return nil
 }

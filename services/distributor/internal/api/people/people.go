@@ -71,6 +71,8 @@ type Deps struct {
 	Version string
 	// TunnelURL is the public base URL of the tunnel. Empty: there is none.
 	TunnelURL string
+	// RedirectURI is what identity providers send people back to. Empty: the hub has no public URL.
+	RedirectURI string
 }
 
 // Service implements leat.fleet.v1.FleetService.

@@ -158,6 +158,21 @@ const (
 	// FleetServiceDeleteProjectProcedure is the fully-qualified name of the FleetService's
 	// DeleteProject RPC.
 	FleetServiceDeleteProjectProcedure = "/leat.fleet.v1.FleetService/DeleteProject"
+	// FleetServiceCreateIdentityProviderProcedure is the fully-qualified name of the FleetService's
+	// CreateIdentityProvider RPC.
+	FleetServiceCreateIdentityProviderProcedure = "/leat.fleet.v1.FleetService/CreateIdentityProvider"
+	// FleetServiceGetIdentityProviderProcedure is the fully-qualified name of the FleetService's
+	// GetIdentityProvider RPC.
+	FleetServiceGetIdentityProviderProcedure = "/leat.fleet.v1.FleetService/GetIdentityProvider"
+	// FleetServiceListIdentityProvidersProcedure is the fully-qualified name of the FleetService's
+	// ListIdentityProviders RPC.
+	FleetServiceListIdentityProvidersProcedure = "/leat.fleet.v1.FleetService/ListIdentityProviders"
+	// FleetServiceUpdateIdentityProviderProcedure is the fully-qualified name of the FleetService's
+	// UpdateIdentityProvider RPC.
+	FleetServiceUpdateIdentityProviderProcedure = "/leat.fleet.v1.FleetService/UpdateIdentityProvider"
+	// FleetServiceDeleteIdentityProviderProcedure is the fully-qualified name of the FleetService's
+	// DeleteIdentityProvider RPC.
+	FleetServiceDeleteIdentityProviderProcedure = "/leat.fleet.v1.FleetService/DeleteIdentityProvider"
 	// FleetServiceReviewAccessProcedure is the fully-qualified name of the FleetService's ReviewAccess
 	// RPC.
 	FleetServiceReviewAccessProcedure = "/leat.fleet.v1.FleetService/ReviewAccess"
@@ -272,6 +287,16 @@ type FleetServiceClient interface {
 	UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error)
 	// DeleteProject removes a project that holds nothing. The project default stays.
 	DeleteProject(context.Context, *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error)
+	// CreateIdentityProvider adds a provider that people can sign in with.
+	CreateIdentityProvider(context.Context, *v1.CreateIdentityProviderRequest) (*v1.CreateIdentityProviderResponse, error)
+	// GetIdentityProvider returns one provider, without its secret.
+	GetIdentityProvider(context.Context, *v1.GetIdentityProviderRequest) (*v1.GetIdentityProviderResponse, error)
+	// ListIdentityProviders returns providers by name, in pages, without their secrets.
+	ListIdentityProviders(context.Context, *v1.ListIdentityProvidersRequest) (*v1.ListIdentityProvidersResponse, error)
+	// UpdateIdentityProvider replaces labels, annotations and spec. An unset secret keeps the stored one.
+	UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error)
+	// DeleteIdentityProvider removes a provider and ends all sessions that began with it.
+	DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error)
 	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
 	// themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
@@ -571,6 +596,38 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("DeleteProject")),
 			connect.WithClientOptions(opts...),
 		),
+		createIdentityProvider: connect.NewClient[v1.CreateIdentityProviderRequest, v1.CreateIdentityProviderResponse](
+			httpClient,
+			baseURL+FleetServiceCreateIdentityProviderProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("CreateIdentityProvider")),
+			connect.WithClientOptions(opts...),
+		),
+		getIdentityProvider: connect.NewClient[v1.GetIdentityProviderRequest, v1.GetIdentityProviderResponse](
+			httpClient,
+			baseURL+FleetServiceGetIdentityProviderProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("GetIdentityProvider")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listIdentityProviders: connect.NewClient[v1.ListIdentityProvidersRequest, v1.ListIdentityProvidersResponse](
+			httpClient,
+			baseURL+FleetServiceListIdentityProvidersProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListIdentityProviders")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		updateIdentityProvider: connect.NewClient[v1.UpdateIdentityProviderRequest, v1.UpdateIdentityProviderResponse](
+			httpClient,
+			baseURL+FleetServiceUpdateIdentityProviderProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("UpdateIdentityProvider")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteIdentityProvider: connect.NewClient[v1.DeleteIdentityProviderRequest, v1.DeleteIdentityProviderResponse](
+			httpClient,
+			baseURL+FleetServiceDeleteIdentityProviderProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("DeleteIdentityProvider")),
+			connect.WithClientOptions(opts...),
+		),
 		reviewAccess: connect.NewClient[v1.ReviewAccessRequest, v1.ReviewAccessResponse](
 			httpClient,
 			baseURL+FleetServiceReviewAccessProcedure,
@@ -583,51 +640,56 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 
 // fleetServiceClient implements FleetServiceClient.
 type fleetServiceClient struct {
-	getServerInfo         *connect.Client[v1.GetServerInfoRequest, v1.GetServerInfoResponse]
-	apply                 *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
-	createCluster         *connect.Client[v1.CreateClusterRequest, v1.CreateClusterResponse]
-	getCluster            *connect.Client[v1.GetClusterRequest, v1.GetClusterResponse]
-	listClusters          *connect.Client[v1.ListClustersRequest, v1.ListClustersResponse]
-	updateCluster         *connect.Client[v1.UpdateClusterRequest, v1.UpdateClusterResponse]
-	deleteCluster         *connect.Client[v1.DeleteClusterRequest, v1.DeleteClusterResponse]
-	createRepository      *connect.Client[v1.CreateRepositoryRequest, v1.CreateRepositoryResponse]
-	getRepository         *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
-	listRepositories      *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
-	updateRepository      *connect.Client[v1.UpdateRepositoryRequest, v1.UpdateRepositoryResponse]
-	deleteRepository      *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
-	createService         *connect.Client[v1.CreateServiceRequest, v1.CreateServiceResponse]
-	getService            *connect.Client[v1.GetServiceRequest, v1.GetServiceResponse]
-	listServices          *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
-	updateService         *connect.Client[v1.UpdateServiceRequest, v1.UpdateServiceResponse]
-	deleteService         *connect.Client[v1.DeleteServiceRequest, v1.DeleteServiceResponse]
-	syncService           *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
-	previewService        *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
-	getServicePlan        *connect.Client[v1.GetServicePlanRequest, v1.GetServicePlanResponse]
-	downloadServiceBundle *connect.Client[v1.DownloadServiceBundleRequest, v1.DownloadServiceBundleResponse]
-	listRevisions         *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
-	watchFleet            *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
-	createJoinToken       *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
-	revokeCluster         *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
-	createAccessToken     *connect.Client[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse]
-	createUser            *connect.Client[v1.CreateUserRequest, v1.CreateUserResponse]
-	getUser               *connect.Client[v1.GetUserRequest, v1.GetUserResponse]
-	listUsers             *connect.Client[v1.ListUsersRequest, v1.ListUsersResponse]
-	updateUser            *connect.Client[v1.UpdateUserRequest, v1.UpdateUserResponse]
-	deleteUser            *connect.Client[v1.DeleteUserRequest, v1.DeleteUserResponse]
-	createToken           *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
-	listTokens            *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
-	deleteToken           *connect.Client[v1.DeleteTokenRequest, v1.DeleteTokenResponse]
-	createAccessBinding   *connect.Client[v1.CreateAccessBindingRequest, v1.CreateAccessBindingResponse]
-	getAccessBinding      *connect.Client[v1.GetAccessBindingRequest, v1.GetAccessBindingResponse]
-	listAccessBindings    *connect.Client[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse]
-	updateAccessBinding   *connect.Client[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse]
-	deleteAccessBinding   *connect.Client[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse]
-	createProject         *connect.Client[v1.CreateProjectRequest, v1.CreateProjectResponse]
-	getProject            *connect.Client[v1.GetProjectRequest, v1.GetProjectResponse]
-	listProjects          *connect.Client[v1.ListProjectsRequest, v1.ListProjectsResponse]
-	updateProject         *connect.Client[v1.UpdateProjectRequest, v1.UpdateProjectResponse]
-	deleteProject         *connect.Client[v1.DeleteProjectRequest, v1.DeleteProjectResponse]
-	reviewAccess          *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
+	getServerInfo          *connect.Client[v1.GetServerInfoRequest, v1.GetServerInfoResponse]
+	apply                  *connect.Client[v1.ApplyRequest, v1.ApplyResponse]
+	createCluster          *connect.Client[v1.CreateClusterRequest, v1.CreateClusterResponse]
+	getCluster             *connect.Client[v1.GetClusterRequest, v1.GetClusterResponse]
+	listClusters           *connect.Client[v1.ListClustersRequest, v1.ListClustersResponse]
+	updateCluster          *connect.Client[v1.UpdateClusterRequest, v1.UpdateClusterResponse]
+	deleteCluster          *connect.Client[v1.DeleteClusterRequest, v1.DeleteClusterResponse]
+	createRepository       *connect.Client[v1.CreateRepositoryRequest, v1.CreateRepositoryResponse]
+	getRepository          *connect.Client[v1.GetRepositoryRequest, v1.GetRepositoryResponse]
+	listRepositories       *connect.Client[v1.ListRepositoriesRequest, v1.ListRepositoriesResponse]
+	updateRepository       *connect.Client[v1.UpdateRepositoryRequest, v1.UpdateRepositoryResponse]
+	deleteRepository       *connect.Client[v1.DeleteRepositoryRequest, v1.DeleteRepositoryResponse]
+	createService          *connect.Client[v1.CreateServiceRequest, v1.CreateServiceResponse]
+	getService             *connect.Client[v1.GetServiceRequest, v1.GetServiceResponse]
+	listServices           *connect.Client[v1.ListServicesRequest, v1.ListServicesResponse]
+	updateService          *connect.Client[v1.UpdateServiceRequest, v1.UpdateServiceResponse]
+	deleteService          *connect.Client[v1.DeleteServiceRequest, v1.DeleteServiceResponse]
+	syncService            *connect.Client[v1.SyncServiceRequest, v1.SyncServiceResponse]
+	previewService         *connect.Client[v1.PreviewServiceRequest, v1.PreviewServiceResponse]
+	getServicePlan         *connect.Client[v1.GetServicePlanRequest, v1.GetServicePlanResponse]
+	downloadServiceBundle  *connect.Client[v1.DownloadServiceBundleRequest, v1.DownloadServiceBundleResponse]
+	listRevisions          *connect.Client[v1.ListRevisionsRequest, v1.ListRevisionsResponse]
+	watchFleet             *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
+	createJoinToken        *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
+	revokeCluster          *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
+	createAccessToken      *connect.Client[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse]
+	createUser             *connect.Client[v1.CreateUserRequest, v1.CreateUserResponse]
+	getUser                *connect.Client[v1.GetUserRequest, v1.GetUserResponse]
+	listUsers              *connect.Client[v1.ListUsersRequest, v1.ListUsersResponse]
+	updateUser             *connect.Client[v1.UpdateUserRequest, v1.UpdateUserResponse]
+	deleteUser             *connect.Client[v1.DeleteUserRequest, v1.DeleteUserResponse]
+	createToken            *connect.Client[v1.CreateTokenRequest, v1.CreateTokenResponse]
+	listTokens             *connect.Client[v1.ListTokensRequest, v1.ListTokensResponse]
+	deleteToken            *connect.Client[v1.DeleteTokenRequest, v1.DeleteTokenResponse]
+	createAccessBinding    *connect.Client[v1.CreateAccessBindingRequest, v1.CreateAccessBindingResponse]
+	getAccessBinding       *connect.Client[v1.GetAccessBindingRequest, v1.GetAccessBindingResponse]
+	listAccessBindings     *connect.Client[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse]
+	updateAccessBinding    *connect.Client[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse]
+	deleteAccessBinding    *connect.Client[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse]
+	createProject          *connect.Client[v1.CreateProjectRequest, v1.CreateProjectResponse]
+	getProject             *connect.Client[v1.GetProjectRequest, v1.GetProjectResponse]
+	listProjects           *connect.Client[v1.ListProjectsRequest, v1.ListProjectsResponse]
+	updateProject          *connect.Client[v1.UpdateProjectRequest, v1.UpdateProjectResponse]
+	deleteProject          *connect.Client[v1.DeleteProjectRequest, v1.DeleteProjectResponse]
+	createIdentityProvider *connect.Client[v1.CreateIdentityProviderRequest, v1.CreateIdentityProviderResponse]
+	getIdentityProvider    *connect.Client[v1.GetIdentityProviderRequest, v1.GetIdentityProviderResponse]
+	listIdentityProviders  *connect.Client[v1.ListIdentityProvidersRequest, v1.ListIdentityProvidersResponse]
+	updateIdentityProvider *connect.Client[v1.UpdateIdentityProviderRequest, v1.UpdateIdentityProviderResponse]
+	deleteIdentityProvider *connect.Client[v1.DeleteIdentityProviderRequest, v1.DeleteIdentityProviderResponse]
+	reviewAccess           *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
 }
 
 // GetServerInfo calls leat.fleet.v1.FleetService.GetServerInfo.
@@ -1018,6 +1080,51 @@ func (c *fleetServiceClient) DeleteProject(ctx context.Context, req *v1.DeletePr
 	return nil, err
 }
 
+// CreateIdentityProvider calls leat.fleet.v1.FleetService.CreateIdentityProvider.
+func (c *fleetServiceClient) CreateIdentityProvider(ctx context.Context, req *v1.CreateIdentityProviderRequest) (*v1.CreateIdentityProviderResponse, error) {
+	response, err := c.createIdentityProvider.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetIdentityProvider calls leat.fleet.v1.FleetService.GetIdentityProvider.
+func (c *fleetServiceClient) GetIdentityProvider(ctx context.Context, req *v1.GetIdentityProviderRequest) (*v1.GetIdentityProviderResponse, error) {
+	response, err := c.getIdentityProvider.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListIdentityProviders calls leat.fleet.v1.FleetService.ListIdentityProviders.
+func (c *fleetServiceClient) ListIdentityProviders(ctx context.Context, req *v1.ListIdentityProvidersRequest) (*v1.ListIdentityProvidersResponse, error) {
+	response, err := c.listIdentityProviders.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateIdentityProvider calls leat.fleet.v1.FleetService.UpdateIdentityProvider.
+func (c *fleetServiceClient) UpdateIdentityProvider(ctx context.Context, req *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error) {
+	response, err := c.updateIdentityProvider.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteIdentityProvider calls leat.fleet.v1.FleetService.DeleteIdentityProvider.
+func (c *fleetServiceClient) DeleteIdentityProvider(ctx context.Context, req *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error) {
+	response, err := c.deleteIdentityProvider.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ReviewAccess calls leat.fleet.v1.FleetService.ReviewAccess.
 func (c *fleetServiceClient) ReviewAccess(ctx context.Context, req *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {
 	response, err := c.reviewAccess.CallUnary(ctx, connect.NewRequest(req))
@@ -1136,6 +1243,16 @@ type FleetServiceHandler interface {
 	UpdateProject(context.Context, *v1.UpdateProjectRequest) (*v1.UpdateProjectResponse, error)
 	// DeleteProject removes a project that holds nothing. The project default stays.
 	DeleteProject(context.Context, *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error)
+	// CreateIdentityProvider adds a provider that people can sign in with.
+	CreateIdentityProvider(context.Context, *v1.CreateIdentityProviderRequest) (*v1.CreateIdentityProviderResponse, error)
+	// GetIdentityProvider returns one provider, without its secret.
+	GetIdentityProvider(context.Context, *v1.GetIdentityProviderRequest) (*v1.GetIdentityProviderResponse, error)
+	// ListIdentityProviders returns providers by name, in pages, without their secrets.
+	ListIdentityProviders(context.Context, *v1.ListIdentityProvidersRequest) (*v1.ListIdentityProvidersResponse, error)
+	// UpdateIdentityProvider replaces labels, annotations and spec. An unset secret keeps the stored one.
+	UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error)
+	// DeleteIdentityProvider removes a provider and ends all sessions that began with it.
+	DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error)
 	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
 	// themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
@@ -1431,6 +1548,38 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("DeleteProject")),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceCreateIdentityProviderHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceCreateIdentityProviderProcedure,
+		svc.CreateIdentityProvider,
+		connect.WithSchema(fleetServiceMethods.ByName("CreateIdentityProvider")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceGetIdentityProviderHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceGetIdentityProviderProcedure,
+		svc.GetIdentityProvider,
+		connect.WithSchema(fleetServiceMethods.ByName("GetIdentityProvider")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceListIdentityProvidersHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListIdentityProvidersProcedure,
+		svc.ListIdentityProviders,
+		connect.WithSchema(fleetServiceMethods.ByName("ListIdentityProviders")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceUpdateIdentityProviderHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceUpdateIdentityProviderProcedure,
+		svc.UpdateIdentityProvider,
+		connect.WithSchema(fleetServiceMethods.ByName("UpdateIdentityProvider")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceDeleteIdentityProviderHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceDeleteIdentityProviderProcedure,
+		svc.DeleteIdentityProvider,
+		connect.WithSchema(fleetServiceMethods.ByName("DeleteIdentityProvider")),
+		connect.WithHandlerOptions(opts...),
+	)
 	fleetServiceReviewAccessHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceReviewAccessProcedure,
 		svc.ReviewAccess,
@@ -1528,6 +1677,16 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceUpdateProjectHandler.ServeHTTP(w, r)
 		case FleetServiceDeleteProjectProcedure:
 			fleetServiceDeleteProjectHandler.ServeHTTP(w, r)
+		case FleetServiceCreateIdentityProviderProcedure:
+			fleetServiceCreateIdentityProviderHandler.ServeHTTP(w, r)
+		case FleetServiceGetIdentityProviderProcedure:
+			fleetServiceGetIdentityProviderHandler.ServeHTTP(w, r)
+		case FleetServiceListIdentityProvidersProcedure:
+			fleetServiceListIdentityProvidersHandler.ServeHTTP(w, r)
+		case FleetServiceUpdateIdentityProviderProcedure:
+			fleetServiceUpdateIdentityProviderHandler.ServeHTTP(w, r)
+		case FleetServiceDeleteIdentityProviderProcedure:
+			fleetServiceDeleteIdentityProviderHandler.ServeHTTP(w, r)
 		case FleetServiceReviewAccessProcedure:
 			fleetServiceReviewAccessHandler.ServeHTTP(w, r)
 		default:
@@ -1713,6 +1872,26 @@ func (UnimplementedFleetServiceHandler) UpdateProject(context.Context, *v1.Updat
 
 func (UnimplementedFleetServiceHandler) DeleteProject(context.Context, *v1.DeleteProjectRequest) (*v1.DeleteProjectResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteProject is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) CreateIdentityProvider(context.Context, *v1.CreateIdentityProviderRequest) (*v1.CreateIdentityProviderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateIdentityProvider is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) GetIdentityProvider(context.Context, *v1.GetIdentityProviderRequest) (*v1.GetIdentityProviderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetIdentityProvider is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListIdentityProviders(context.Context, *v1.ListIdentityProvidersRequest) (*v1.ListIdentityProvidersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListIdentityProviders is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateIdentityProvider is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteIdentityProvider is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {

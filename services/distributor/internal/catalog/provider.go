@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/secret"
+)
+
+// Defaults and bounds of an identity provider's times.
+const (
+	// DefaultSession is how long a session lives where nothing is said, and the longest that it
+	// may.
+	DefaultSession = 12 * time.Hour
+	// DefaultRenew is how often a provider is asked for a person's claims again.
+	DefaultRenew = 15 * time.Minute
+
+	minSession = 5 * time.Minute
+	minRenew   = 5 * time.Minute
+	maxRenew   = time.Hour
+)
+
+// IdentityProvider is an OpenID provider that people sign in with.
+type IdentityProvider struct {
+	Metadata
+	Spec IdentityProviderSpec
+}
+
+// IdentityProviderSpec is how the hub speaks to a provider, and what it believes of its claims.
+// Only the adapter that speaks to the provider reads it back with the client's secret.
+//
+// An update that leaves the secret out keeps the stored one.
+type IdentityProviderSpec struct {
+	// Title is what people are shown; empty: the name.
+	Title string
+	// Issuer is the URL that the provider's tokens name.
+	Issuer   string
+	ClientID string
+	// ClientSecret is empty for a public client.
+	ClientSecret secret.Text `json:"-"`
+	// RemoveSecret removes the stored secret in an update. It is not stored.
+	RemoveSecret bool `json:"-"`
+	// Scopes are asked for beside openid and offline_access; none: profile and email.
+	Scopes []string
+	// UsernameClaim names people; empty: sub, with the provider's name in front.
+	UsernameClaim string
+	// GroupsClaim lists groups; empty: "groups".
+	GroupsClaim string
+	// GroupPrefix is put in front of each group; nil: the provider's name and a colon.
+	GroupPrefix *string
+	// Groups are groups of the hub by group of the provider, in place of the prefixed one.
+	Groups map[string]string
+	// Require are conditions that all must hold.
+	Require []ClaimRequirement
+	// Session is how long a session lives in all; zero: DefaultSession.
+	Session time.Duration
+	// Renew is how often claims are read again; zero: DefaultRenew.
+	Renew time.Duration
+	// CAPEM are certificates to trust instead of the system's; empty: the system's.
+	CAPEM string
+	// Suspended lets nobody sign in. Sessions continue.
+	Suspended bool
+}
+
+// ClaimRequirement holds where the claim is one of the values, or a list that has one of them.
+type ClaimRequirement struct {
+	Claim  string
+	Values []string
+}
+
+// Key implements Object.
+func (p *IdentityProvider) Key() Key { return Key{KindIdentityProvider, p.Name} }
+
+func (p *IdentityProvider) sameSpec(other Object) bool {
+	o, ok := other.(*IdentityProvider)
+	return ok && reflect.DeepEqual(p.Spec, o.Spec)
+}
+
+func (p *IdentityProvider) clone() Object { return new(*p) }
+
+// Public returns the provider without its secret.
+func (p *IdentityProvider) Public() *IdentityProvider {
+	shown := *p
+	shown.Spec.ClientSecret, shown.Spec.RemoveSecret = "", false
+	return &shown
+}
+
+// ShownTitle returns what people are shown.
+func (p *IdentityProvider) ShownTitle() string { return cmp.Or(p.Spec.Title, p.Name) }
+
+// SessionLife returns how long a session lives in all.
+func (s IdentityProviderSpec) SessionLife() time.Duration { return cmp.Or(s.Session, DefaultSession) }
+
+// RenewEvery returns how often claims are read again.
+func (s IdentityProviderSpec) RenewEvery() time.Duration { return cmp.Or(s.Renew, DefaultRenew) }
+
+// settle gives the stored form to what has several spellings. It works on a clone.
+func (s *IdentityProviderSpec) settle() {
+	if len(s.Groups) == 0 {
+		s.Groups = nil
+	}
+	if len(s.Scopes) == 0 {
+		s.Scopes = nil
+	}
+	if len(s.Require) == 0 {
+		s.Require = nil
+	}
+	s.Groups, s.Scopes, s.Require = maps.Clone(s.Groups), slices.Clone(s.Scopes), slices.Clone(s.Require)
+	s.Session, s.Renew = s.Session.Truncate(time.Microsecond), s.Renew.Truncate(time.Microsecond)
+}
+
+// settleSecret completes the secret from the stored provider, which is nil for a new one. It
+// returns an error if the secret would then be sent to another issuer, or for another client, than
+// it was given for.
+func (p *IdentityProvider) settleSecret(stored *IdentityProvider) error {
+	if stored != nil {
+		if stored.Spec.Issuer != p.Spec.Issuer {
+			return fielderr.New("spec.issuer", "is fixed to %q, because sessions depend on it; create another provider for %q", stored.Spec.Issuer, p.Spec.Issuer)
+		}
+		if p.Spec.ClientSecret == "" && !p.Spec.RemoveSecret && stored.Spec.ClientSecret != "" {
+			if stored.Spec.ClientID != p.Spec.ClientID {
+				return fielderr.New("spec.client_secret", "is required with another client_id: the stored one belongs to %q", stored.Spec.ClientID)
+			}
+			p.Spec.ClientSecret = stored.Spec.ClientSecret
+		}
+	}
+	p.Spec.RemoveSecret = false
+	return nil
+}

@@ -1,0 +1,381 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/session"
+)
+
+const (
+	// maxSessions bounds the sessions of one person. The oldest end.
+	maxSessions = 64
+	// maxSuccessors bounds the tokens of one session. No honest holder comes near it.
+	maxSuccessors = 10_000
+	// touchEvery is how old the stored time of a browser's last use may get.
+	touchEvery = time.Minute
+)
+
+var _ session.Store = (*SignIns)(nil)
+
+// SignIns keeps how people sign in: their sessions, and the secrets of identity providers. It is
+// safe for concurrent use.
+type SignIns struct{ *Store }
+
+// SignIns returns the part of the store about how people sign in.
+func (s *Store) SignIns() *SignIns { return &SignIns{s} }
+
+type sessionRow struct {
+	bun.BaseModel `bun:"table:sessions,alias:se"`
+	ID            string           `bun:"id,pk"`
+	Person        string           `bun:"person"`
+	Groups        column[[]string] `bun:"groups"`
+	ProviderUID   string           `bun:"provider_uid"`
+	Provider      string           `bun:"provider,scanonly"`
+	Subject       string           `bun:"subject"`
+	Client        string           `bun:"client"`
+	Challenge     []byte           `bun:"challenge"`
+	Refresh       []byte           `bun:"refresh"` // sealed and bound to the id
+	Pending       bool             `bun:"pending"`
+	CreatedAt     int64            `bun:"created_at"`
+	LastUsedAt    int64            `bun:"last_used_at"`
+	ProofEndsAt   int64            `bun:"proof_ends_at"`
+	EndsAt        int64            `bun:"ends_at"`
+	RenewAt       int64            `bun:"renew_at"`
+	RenewingUntil int64            `bun:"renewing_until"`
+	Revision      int64            `bun:"revision"`
+}
+
+// sessionTokenRow is a token, or a proof, that a session has or had. The one without a successor is
+// the current one.
+type sessionTokenRow struct {
+	bun.BaseModel `bun:"table:session_tokens,alias:st"`
+	Hash          []byte `bun:"hash,pk"`
+	SessionID     string `bun:"session_id"`
+	Successor     []byte `bun:"successor"`
+}
+
+func (r *sessionRow) session() catalog.Session {
+	s := catalog.Session{
+		ID: r.ID, Person: r.Person, Groups: r.Groups.v, Provider: r.Provider, ProviderUID: r.ProviderUID, Subject: r.Subject,
+		Client: catalog.SessionClient(r.Client), CreatedAt: timeOf(r.CreatedAt), LastUsedAt: timeOf(r.LastUsedAt), EndsAt: timeOf(r.EndsAt),
+		Pending: r.Pending,
+	}
+	if r.Pending {
+		s.EndsAt = timeOf(r.ProofEndsAt)
+	}
+	return s
+}
+
+// unused returns the session without its last use, which is not a change of the catalog.
+func (r *sessionRow) unused() catalog.Session {
+	r.LastUsedAt = 0
+	return r.session()
+}
+
+func (r *sessionRow) held() session.Held {
+	return session.Held{Session: r.session(), RenewAt: timeOf(r.RenewAt)}
+}
+
+// withProvider adds the names of the providers that sessions began with.
+func withProvider(query *bun.SelectQuery) *bun.SelectQuery {
+	return query.ColumnExpr("se.*, p.name AS provider").Join("JOIN identity_providers AS p ON p.uid = se.provider_uid")
+}
+
+// CreateSession implements session.Store.
+func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
+	row := &sessionRow{
+		ID: n.ID, Person: n.Person, Groups: columnOf(n.Groups), ProviderUID: n.ProviderUID, Subject: n.Subject, Client: string(n.Client),
+		Challenge: n.Challenge, Pending: n.Pending, CreatedAt: micros(n.CreatedAt), ProofEndsAt: micros(n.ProofEndsAt),
+		EndsAt: micros(n.EndsAt), RenewAt: micros(n.RenewAt),
+	}
+	if err := s.sealRefresh(row, n.Refresh); err != nil {
+		return err
+	}
+	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+		t.dirty = true
+		row.Revision = t.revision
+		if err := t.sweepSessions(ctx, n); err != nil {
+			return err
+		}
+		known, err := t.sql.NewSelect().Model((*sessionTokenRow)(nil)).Where("hash = ?", n.Proof).Exists(ctx)
+		if err != nil {
+			return translate("read session's token", err)
+		}
+		if known {
+			return session.ErrProof
+		}
+		if _, err := t.sql.NewInsert().Model(row).Exec(ctx); err != nil {
+			return translate("write session", err)
+		}
+		_, err = t.sql.NewInsert().Model(&sessionTokenRow{Hash: n.Proof, SessionID: n.ID}).Exec(ctx)
+		return translate("write session's token", err)
+	})
+}
+
+// sweepSessions drops sessions that have ended, and those that the person has too many.
+func (t *tx) sweepSessions(ctx context.Context, n session.New) error {
+	at := micros(n.CreatedAt)
+	_, err := t.sql.NewDelete().Model((*sessionRow)(nil)).Where("ends_at <= ? OR pending AND proof_ends_at <= ?", at, at).Exec(ctx)
+	if err != nil {
+		return translate("sweep sessions", err)
+	}
+	var rows []*sessionRow
+	err = t.sql.NewSelect().Model(&rows).Column("id").Where("person = ?", n.Person).Order("created_at DESC", "id").Offset(maxSessions - 1).
+		Limit(maxSessions).Scan(ctx)
+	if err != nil {
+		return translate("read sessions", err)
+	}
+	return t.dropSessions(ctx, rows)
+}
+
+func (t *tx) dropSessions(ctx context.Context, rows []*sessionRow) error {
+	for _, row := range rows {
+		t.dirty = true
+		if _, err := t.sql.NewDelete().Model(row).WherePK().Exec(ctx); err != nil {
+			return translate("delete session", err)
+		}
+		if err := t.bury(ctx, catalog.Key{Kind: catalog.KindSession, Name: row.ID}, row.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RedeemProof implements session.Store.
+func (s *SignIns) RedeemProof(ctx context.Context, r session.Redemption) (held session.Held, err error) {
+	var verdict error // what the caller hears although the edit itself went well
+	err = s.edit(ctx, func(ctx context.Context, t *tx) error {
+		verdict = nil
+		token, row, err := t.sessionByToken(ctx, r.Proof)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && r.ID != "" && row.ID != r.ID {
+			return session.ErrProof
+		}
+		if err != nil {
+			return translate("read session", err)
+		}
+		isCode := row.Client == string(catalog.ClientCLI)
+		switch {
+		case row.Client == string(catalog.ClientBrowser), isCode != (r.ID != ""):
+			return session.ErrProof
+		case isCode && !bytes.Equal(row.Challenge, r.Verifier):
+			verdict = session.ErrProof
+			return t.dropSessions(ctx, []*sessionRow{row})
+		case token.Successor != nil && bytes.Equal(token.Successor, r.First):
+			held = row.held() // the answer was lost
+			return nil
+		case token.Successor != nil && isCode:
+			verdict = session.ErrReused
+			return t.dropSessions(ctx, []*sessionRow{row})
+		case token.Successor != nil, row.session().Expired(r.At):
+			return session.ErrProof
+		}
+		row.Pending, row.Revision = false, t.revision
+		t.dirty = true
+		if _, err := t.sql.NewUpdate().Model(row).Column("pending", "revision").WherePK().Exec(ctx); err != nil {
+			return translate("write session", err)
+		}
+		held = row.held()
+		return succeed(ctx, t.sql, token, r.First)
+	})
+	if err == nil {
+		err = verdict
+	}
+	return held, err
+}
+
+// sessionByToken returns a token and its session.
+func (t *tx) sessionByToken(ctx context.Context, hash []byte) (*sessionTokenRow, *sessionRow, error) {
+	token, row := new(sessionTokenRow), new(sessionRow)
+	if err := t.sql.NewSelect().Model(token).Where("hash = ?", hash).Scan(ctx); err != nil {
+		return nil, nil, err
+	}
+	return token, row, withProvider(t.sql.NewSelect().Model(row)).Where("se.id = ?", token.SessionID).Scan(ctx)
+}
+
+// succeed replaces a token by its successor. A successor that is a token already is refused.
+func succeed(ctx context.Context, db bun.IDB, token *sessionTokenRow, successor []byte) error {
+	count, err := db.NewSelect().Model((*sessionTokenRow)(nil)).Where("session_id = ?", token.SessionID).Count(ctx)
+	if err != nil {
+		return translate("count session's tokens", err)
+	}
+	known, err := db.NewSelect().Model((*sessionTokenRow)(nil)).Where("hash = ?", successor).Exists(ctx)
+	switch {
+	case err != nil:
+		return translate("read session's token", err)
+	case known, count >= maxSuccessors:
+		return session.ErrEnded
+	}
+	token.Successor = successor
+	if _, err := db.NewUpdate().Model(token).Column("successor").WherePK().Exec(ctx); err != nil {
+		return translate("write session's token", err)
+	}
+	_, err = db.NewInsert().Model(&sessionTokenRow{Hash: successor, SessionID: token.SessionID}).Exec(ctx)
+	return translate("write session's token", err)
+}
+
+// UseToken implements session.Store. It takes no revision: which token is the current one is not a
+// change of the catalog. The session's row is the lock of its tokens.
+func (s *SignIns) UseToken(ctx context.Context, u session.Use) (held session.Held, err error) {
+	shouldEnd := false
+	var verdict error
+	err = s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
+		shouldEnd, verdict = false, nil
+		row, token := new(sessionRow), new(sessionTokenRow)
+		lock := sqlTx.NewUpdate().Model((*sessionRow)(nil)).Set("renewing_until = renewing_until").Where("id = ?", u.ID)
+		if _, err := lock.Exec(ctx); err != nil {
+			return err
+		}
+		if err := withProvider(sqlTx.NewSelect().Model(row)).Where("se.id = ?", u.ID).Scan(ctx); err != nil {
+			return err
+		}
+		if err := sqlTx.NewSelect().Model(token).Where("hash = ? AND session_id = ?", u.Token, u.ID).Scan(ctx); err != nil {
+			return err
+		}
+		isBrowser := row.Client == string(catalog.ClientBrowser)
+		last := timeOf(max(row.LastUsedAt, row.CreatedAt))
+		switch {
+		case row.Pending, isBrowser != (u.Next == nil):
+			verdict = session.ErrEnded
+			return nil
+		case row.session().Expired(u.At), isBrowser && last.Before(u.IdleBefore):
+			verdict, shouldEnd = session.ErrEnded, true
+			return nil
+		case isBrowser && token.Successor != nil, token.Successor != nil && !bytes.Equal(token.Successor, u.Next):
+			verdict, shouldEnd = session.ErrReused, true
+			return nil
+		case token.Successor != nil:
+			// The answer was lost. That holds until the successor itself is used.
+			next := new(sessionTokenRow)
+			if err := sqlTx.NewSelect().Model(next).Where("hash = ?", u.Next).Scan(ctx); err != nil {
+				return err
+			}
+			if next.Successor != nil {
+				verdict, shouldEnd = session.ErrReused, true
+				return nil
+			}
+			held = row.held()
+			return nil
+		case !isBrowser:
+			if err := succeed(ctx, sqlTx, token, u.Next); err != nil {
+				return err
+			}
+		}
+		if !isBrowser || u.At.Sub(last) >= touchEvery {
+			row.LastUsedAt = micros(u.At)
+			if _, err := sqlTx.NewUpdate().Model(row).Column("last_used_at").WherePK().Exec(ctx); err != nil {
+				return err
+			}
+		}
+		held = row.held()
+		return nil
+	})
+	switch {
+	case errors.Is(err, sql.ErrNoRows), errors.Is(err, session.ErrEnded):
+		return session.Held{}, session.ErrEnded
+	case err != nil:
+		return session.Held{}, translate("use session", err)
+	case shouldEnd:
+		if _, err := s.EndSessions(ctx, u.ID, ""); err != nil {
+			return session.Held{}, err
+		}
+	}
+	return held, verdict
+}
+
+// ClaimRenewal implements session.Store.
+func (s *SignIns) ClaimRenewal(ctx context.Context, id string, at, until time.Time) (secret.Text, bool, error) {
+	row := new(sessionRow)
+	err := s.db.NewUpdate().Model(row).Set("renewing_until = ?", micros(until)).Where("id = ? AND renewing_until <= ?", id, micros(at)).
+		Returning("id, refresh").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", false, nil
+	}
+	if err != nil || len(row.Refresh) == 0 {
+		return "", false, translate("claim renewal of session", err)
+	}
+	plain, err := s.refresh.Open(row.Refresh, []byte(id))
+	if err != nil {
+		return "", false, fmt.Errorf("open refresh token of session %s: %w", id, err)
+	}
+	return secret.Text(plain), true, nil
+}
+
+// SaveRenewal implements session.Store.
+func (s *SignIns) SaveRenewal(ctx context.Context, id string, groups []string, refresh secret.Text, renewAt time.Time) error {
+	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+		row := new(sessionRow)
+		err := t.sql.NewSelect().Model(row).Where("id = ?", id).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return translate("read session", err)
+		}
+		t.dirty = true
+		if !slices.Equal(row.Groups.v, groups) {
+			row.Groups, row.Revision = columnOf(groups), t.revision
+		}
+		row.RenewAt, row.RenewingUntil = micros(renewAt), 0
+		if refresh != "" {
+			if err := s.sealRefresh(row, refresh); err != nil {
+				return err
+			}
+		}
+		_, err = t.sql.NewUpdate().Model(row).Column("groups", "revision", "renew_at", "renewing_until", "refresh").WherePK().Exec(ctx)
+		return translate("write renewal of session", err)
+	})
+}
+
+func (s *SignIns) sealRefresh(row *sessionRow, refresh secret.Text) error {
+	if refresh == "" {
+		row.Refresh = nil
+		return nil
+	}
+	sealed, err := s.refresh.Seal([]byte(refresh.Reveal()), []byte(row.ID))
+	row.Refresh = sealed
+	return err
+}
+
+// EndSessions implements session.Store.
+func (s *SignIns) EndSessions(ctx context.Context, id, person string) (int, error) {
+	ended := 0
+	err := s.edit(ctx, func(ctx context.Context, t *tx) error {
+		var rows []*sessionRow
+		query := t.sql.NewSelect().Model(&rows).Column("id")
+		if id != "" {
+			query = query.Where("id = ?", id)
+		} else {
+			query = query.Where("person = ?", person)
+		}
+		if err := query.Scan(ctx); err != nil {
+			return translate("read sessions", err)
+		}
+		ended = len(rows)
+		return t.dropSessions(ctx, rows)
+	})
+	return ended, err
+}
+
+// ListSessions implements session.Store.
+func (s *SignIns) ListSessions(ctx context.Context, person string) ([]catalog.Session, error) {
+	query := withProvider(s.db.NewSelect()).Where("NOT pending AND ends_at > ?", micros(time.Now())).Order("se.person", "se.created_at", "se.id")
+	if person != "" {
+		query = query.Where("se.person = ?", person)
+	}
+	var sessions []catalog.Session
+	err := list(ctx, query, &sessions, (*sessionRow).session)
+	return sessions, translate("list sessions", err)
+}

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/loginpages"
+	"github.com/leatdev/leat/services/distributor/internal/oidclogin"
+	"github.com/leatdev/leat/services/distributor/internal/session"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+)
+
+// signIn is how people sign in with identity providers.
+type signIn struct {
+	desk  *session.Desk
+	pages *loginpages.Pages
+}
+
+func (c *Config) openSignIn(store *sqlstore.Store, view *fleet.View, logger *slog.Logger) (signIn, error) {
+	secret := []byte(c.Service.Secret.Reveal())
+	provider := oidclogin.New(oidclogin.Params{
+		Secrets: store.SignIns(), RedirectURI: c.redirectURI(), Guard: dialguard.Guard{AllowLocal: c.AllowLocalAgents},
+	})
+	codes, err := session.NewCodes(secret)
+	if err != nil {
+		return signIn{}, err
+	}
+	desk := session.NewDesk(session.Params{Store: store.SignIns(), View: view, Provider: provider, Codes: codes, Logger: logger})
+	pages, err := loginpages.New(loginpages.Params{View: view, Provider: provider, Desk: desk, Secret: secret, Logger: logger})
+	return signIn{desk: desk, pages: pages}, err
+}
+
+// publicURL returns the base URL of this service for browsers, without a slash at its end.
+func (c *Config) publicURL() string { return strings.TrimRight(c.PublicURL, "/") }
+
+// redirectURI returns what identity providers send people back to; empty without a public URL.
+func (c *Config) redirectURI() string {
+	if c.PublicURL == "" {
+		return ""
+	}
+	return c.publicURL() + loginpages.CallbackPath
+}
