@@ -30,7 +30,11 @@ const reserve = 5 * time.Minute
 
 // AccessToken returns a token from cacheDir, or a new one that it stores there, readable only by
 // its owner. A cache that cannot be used only costs time. Each API token has its own cached tokens.
+// A session keeps its access tokens itself.
 func (c *Client) AccessToken(ctx context.Context, cacheDir string) (AccessToken, error) {
+	if c.params.Token == "" && c.params.Session != nil {
+		return c.params.Session.AccessToken(ctx, identity.ServiceTunnel)
+	}
 	path := filepath.Join(cacheDir, cacheName(c.params.Server, c.params.Token))
 	if kept, ok := readCached(path, time.Now()); ok {
 		return kept, nil

@@ -59,6 +59,10 @@ func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Doc
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListProjectsResponse, error) {
 			return c.ListProjects(ctx, &fleetv1.ListProjectsRequest{Page: page})
 		}, (*fleetv1.ListProjectsResponse).GetProjects))
+	case "IdentityProvider":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListIdentityProvidersResponse, error) {
+			return c.ListIdentityProviders(ctx, &fleetv1.ListIdentityProvidersRequest{Page: page})
+		}, (*fleetv1.ListIdentityProvidersResponse).GetIdentityProviders))
 	default:
 		return nil, fmt.Errorf("list %s: this version of leat does not support it", kind)
 	}
@@ -78,6 +82,14 @@ func (c *Client) Tokens(ctx context.Context, user string) ([]*fleetv1.Token, err
 	return Pages(func(page *typev1.Page) (*fleetv1.ListTokensResponse, error) {
 		return c.ListTokens(ctx, &fleetv1.ListTokensRequest{User: user, Page: page})
 	}, (*fleetv1.ListTokensResponse).GetTokens)
+}
+
+// PeopleSessions returns the sessions of a person, or all that the caller may see if the name is
+// empty.
+func (c *Client) PeopleSessions(ctx context.Context, person string) ([]*fleetv1.Session, error) {
+	return Pages(func(page *typev1.Page) (*fleetv1.ListSessionsResponse, error) {
+		return c.SignIns.ListSessions(ctx, &fleetv1.ListSessionsRequest{Person: person, Page: page})
+	}, (*fleetv1.ListSessionsResponse).GetSessions)
 }
 
 // Revisions returns a service's history, the latest revision first.
@@ -108,6 +120,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "Project":
 		response, err := c.GetProject(ctx, &fleetv1.GetProjectRequest{Name: name})
 		return fleetdoc.Of(response.GetProject()), err
+	case "IdentityProvider":
+		response, err := c.GetIdentityProvider(ctx, &fleetv1.GetIdentityProviderRequest{Name: name})
+		return fleetdoc.Of(response.GetIdentityProvider()), err
 	default:
 		return nil, fmt.Errorf("get %s: this version of leat does not support it", kind)
 	}
@@ -129,6 +144,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteAccessBinding(ctx, &fleetv1.DeleteAccessBindingRequest{Name: name})
 	case "Project":
 		_, err = c.DeleteProject(ctx, &fleetv1.DeleteProjectRequest{Name: name})
+	case "IdentityProvider":
+		_, err = c.DeleteIdentityProvider(ctx, &fleetv1.DeleteIdentityProviderRequest{Name: name})
 	default:
 		err = fmt.Errorf("delete %s: this version of leat does not support it", kind)
 	}

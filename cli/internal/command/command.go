@@ -88,10 +88,10 @@ func New(s *session.Session) *cobra.Command {
 		&cobra.Group{ID: "manifests", Title: "Manifests on this machine:"},
 	)
 	for group, commands := range map[string][]*cobra.Command{
-		"start": {up(s), access.Login(s), access.Context(s), access.Project(s)},
+		"start": {up(s), access.Login(s), access.Logout(s), access.Context(s), access.Project(s)},
 		"fleet": {
 			fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s),
-			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s), adoption.Import(s),
+			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s), people.Revoke(s), adoption.Import(s),
 		},
 		"manifests": {manifests.Render(s), manifests.Lint(s), manifests.Explain(s)},
 		"cluster":   {cluster.New(s), access.Kubeconfig(s), access.Token(s), people.Access(s), tunnel.Connections(s), tunnel.Sessions(s)},

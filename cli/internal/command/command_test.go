@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -46,7 +47,24 @@ func TestMain(m *testing.M) {
 		os.Exit(command.Run(ctx, command.Params{
 			Args: os.Args[1:], LookupEnv: os.LookupEnv, In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		}))
-	}})
+	}, "open-page": openPage})
+}
+
+// openPage is a browser that shows one page.
+func openPage() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, os.Args[1], nil)
+	if err == nil {
+		var response *http.Response
+		if response, err = new(http.Client).Do(request); err == nil {
+			err = response.Body.Close()
+		}
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // withServers runs the tests, and ends the API servers that they have borrowed.
@@ -82,6 +100,8 @@ func TestScripts(t *testing.T) {
 			"mode":    checkMode,
 			"plan":    putPlan,
 			"tunnel":  setTunnel,
+
+			"provider": setProvider,
 		},
 		RequireExplicitExec: true,
 	})
@@ -312,6 +332,27 @@ func putHistory(ts *testscript.TestScript, _ bool, args []string) {
 func setTunnel(ts *testscript.TestScript, _ bool, args []string) {
 	hub := ts.Value(hubKey{}).(*fleettest.Hub)
 	hub.SetTunnel(map[string]string{"on": hub.URL + "/", "off": ""}[args[0]])
+}
+
+// setProvider gives the hub an identity provider: provider NAME.
+func setProvider(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Value(hubKey{}).(*fleettest.Hub).SetProvider(args[0])
+}
+
+// TestSignInPage compares docs/sign-in.md with the example that the scripts apply.
+func TestSignInPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/sign-in.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../../../examples/sign-in/corp.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(page, []byte("```yaml\n"+string(example)+"```")) {
+		t.Errorf("docs/sign-in.md does not show\n%s", example)
+	}
 }
 
 // checkMode compares a file's permissions: mode 0600 FILE.

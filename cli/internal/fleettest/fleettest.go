@@ -60,6 +60,7 @@ type Hub struct {
 	apiTokens []*fleetv1.Token
 	history   map[string][]*fleetv1.Revision
 	plans     plans
+	signIns   *signIns
 }
 
 // Start runs a hub until the test ends.
@@ -95,6 +96,7 @@ func New() *Hub {
 		tunnel:  "https://tunnel.example.com",
 		objects: map[string]*fleetv1.Document{},
 		history: map[string][]*fleetv1.Revision{},
+		signIns: newSignIns(),
 		plans:   plans{services: map[string]*fleetv1.GetServicePlanResponse{}, bundles: map[string][]byte{}},
 	}
 }
@@ -103,17 +105,21 @@ func New() *Hub {
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	path, calls := fleetv1connect.NewFleetServiceHandler(h)
-	mux.Handle(path, guarded(calls, "Bearer "+Token, "the token is not known"))
-	mux.Handle("/clusters/", guarded(http.HandlerFunc(tunnel), accessToken, "no access token"))
+	mux.Handle(path, guarded(calls, []string{"Bearer " + Token, "Bearer " + sessionAccess}, "the token is not known"))
+	path, calls = fleetv1connect.NewSessionServiceHandler(h.signIns)
+	mux.Handle(path, calls)
+	mux.Handle("/login", h.signIns.page())
+	mux.Handle("/clusters/", guarded(http.HandlerFunc(tunnel), []string{accessToken}, "no access token"))
 	path, calls = tunnelv1connect.NewTunnelServiceHandler(sessions{})
-	mux.Handle(path, guarded(calls, accessToken, "no access token"))
+	mux.Handle(path, guarded(calls, []string{accessToken}, "no access token"))
 	return mux
 }
 
-// guarded passes on the requests that have an Authorization header with that prefix.
-func guarded(next http.Handler, authorization, refusal string) http.Handler {
+// guarded passes on the requests that have an Authorization header with one of the prefixes.
+func guarded(next http.Handler, authorizations []string, refusal string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.Header.Get("Authorization"), authorization) {
+		has := func(prefix string) bool { return strings.HasPrefix(r.Header.Get("Authorization"), prefix) }
+		if !slices.ContainsFunc(authorizations, has) {
 			err := rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, refusal)
 			_ = connect.NewErrorWriter().Write(w, r, err)
 			return

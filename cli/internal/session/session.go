@@ -65,6 +65,9 @@ type Endpoint struct {
 	Server string
 	Token  string
 	CAFile string
+	// SessionFile is the file of the person's session, which signs in where there is no token; empty:
+	// there is none.
+	SessionFile string
 
 	// Project is the one of names that do not say one. It is never empty.
 	Project string
@@ -88,11 +91,17 @@ func (s *Session) Connect(endpoint Endpoint) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(client.Params{Server: endpoint.Server, Token: endpoint.Token, CAPEM: caPEM})
-	if err != nil {
-		return nil, failure.New(err.Error(), "Correct --server, "+EnvServer+" or the context.")
+	params := client.Params{Server: endpoint.Server, Token: endpoint.Token, CAPEM: caPEM}
+	if endpoint.SessionFile != "" && endpoint.Token == "" {
+		params.Session, err = client.OpenSession(endpoint.SessionFile, params)
 	}
-	return c, nil
+	if err == nil {
+		var c *client.Client
+		if c, err = client.New(params); err == nil {
+			return c, nil
+		}
+	}
+	return nil, failure.New(err.Error(), "Correct --server, "+EnvServer+" or the context.")
 }
 
 // CallTimeout bounds what the hub should answer at once.
@@ -142,6 +151,9 @@ func (s *Session) Endpoint() (Endpoint, error) {
 		endpoint.Server, endpoint.Token, endpoint.Context = context.Server, context.Token, context.Name
 		endpoint.CAFile = cmp.Or(endpoint.CAFile, context.CAFile)
 		endpoint.Project = context.Project
+		if endpoint.SessionFile, err = s.sessionFile(context); err != nil {
+			return Endpoint{}, err
+		}
 	}
 	endpoint.Project = cmp.Or(s.value(s.flags.project, EnvProject), endpoint.Project, objectname.Default)
 	if err := objectname.ValidateLabel("project", endpoint.Project); err != nil {
@@ -156,6 +168,15 @@ func (s *Session) Endpoint() (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	return endpoint, nil
+}
+
+// sessionFile returns the file of a context's session, or "" if it has none.
+func (s *Session) sessionFile(c settings.Context) (string, error) {
+	if c.Session == "" {
+		return "", nil
+	}
+	path, err := s.ConfigPath()
+	return filepath.Join(filepath.Dir(path), "sessions", filepath.Base(c.Session)), err
 }
 
 // EndpointOf returns the endpoint of a server that has no context yet.

@@ -7,7 +7,7 @@
 //	contexts:
 //	- name: work
 //	  server: https://leat.example.com
-//	  token: leat_…
+//	  token: leat_… (or session: NAME.json, for a sign-in with an identity provider)
 //
 // The file holds tokens, so it is only readable by its owner (0600). It is written by rename, so a
 // reader never sees a partial file.
@@ -41,6 +41,9 @@ type Context struct {
 	Name   string `yaml:"name"`
 	Server string `yaml:"server"`          // base URL of the distributor
 	Token  string `yaml:"token,omitempty"` // API token (leat_…)
+	// Session names the file of a session with an identity provider, beside this file in the folder
+	// sessions. Empty: the API token signs in.
+	Session string `yaml:"session,omitempty"`
 	// CAFile names a PEM file with certificates to trust instead of the system's, for the hub and
 	// for its tunnel. Empty: the system's.
 	CAFile string `yaml:"caFile,omitempty"`
@@ -123,6 +126,13 @@ func (s *Settings) Put(c Context) {
 		return
 	}
 	s.Contexts = append(s.Contexts, c)
+}
+
+// SignOut forgets the token and the session of the named context.
+func (s *Settings) SignOut(name string) {
+	if i := s.index(name); i >= 0 {
+		s.Contexts[i].Token, s.Contexts[i].Session = "", ""
+	}
 }
 
 // Use makes the named context the current one, and reports whether it exists.

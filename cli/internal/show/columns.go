@@ -28,6 +28,8 @@ func columnsOf(kind string) []string {
 		return []string{"NAME", "PHASE", "REFS", "CHECKED", "URL", "MESSAGE"}
 	case "User":
 		return []string{"NAME", "GROUPS", "DESCRIPTION"}
+	case "IdentityProvider":
+		return []string{"NAME", "ISSUER", "CLIENT", "SESSIONS", "SUSPENDED"}
 	case "AccessBinding":
 		return []string{"NAME", "ROLE", "USERS", "GROUPS", "CLUSTERS", "COVERS", "RULES", "ENDS"}
 	case "Project":
@@ -47,6 +49,8 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 	case *fleetv1.Document_User:
 		spec := o.User.GetSpec()
 		return []cell{plain(o.User.GetMetadata().GetName()), list(spec.GetGroups()), plain(spec.GetDescription())}
+	case *fleetv1.Document_IdentityProvider:
+		return providerCells(o.IdentityProvider)
 	case *fleetv1.Document_AccessBinding:
 		return bindingCells(o.AccessBinding, now)
 	case *fleetv1.Document_Project:

@@ -19,15 +19,17 @@ func Delete(s *session.Session) *cobra.Command {
 	var targets []target
 	return &cobra.Command{
 		Use:   "delete KIND/NAME...",
-		Short: "Delete clusters, repositories, services, projects, users, access bindings or tokens",
-		Long: `Delete clusters, repositories, services, projects, users, access bindings or API tokens from the hub. A project has to be empty.
+		Short: "Delete clusters, repositories, services, projects, users, access bindings, identity providers or tokens",
+		Long: `Delete clusters, repositories, services, projects, users, access bindings, identity providers or API tokens from the hub.
+A project has to be empty.
 
 When a service is deleted, its agent deletes the service's objects from the cluster, unless spec.sync.prune is false. A
 cluster or repository that a service still names is not deleted. Deleting a cluster ends its agent's access and
 changes nothing in the cluster itself.
 
 A user is deleted with all tokens. The access that a user, token or binding gave ends within 30 s, and open connections end within
-about 90 s. A token is named by its id, which leat get tokens shows.`,
+about 90 s. A token is named by its id, which leat get tokens shows. With an identity provider, all sessions end that began with
+it; leat revoke session ends single ones.`,
 		Example: `  leat delete service/shop
   leat delete token/8f14e45fceea167a
   leat delete service/shop repository/shop cluster/old`,

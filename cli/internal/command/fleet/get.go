@@ -29,8 +29,9 @@ func Get(s *session.Session) *cobra.Command {
 	g := get{session: s, format: show.Table}
 	cmd := &cobra.Command{
 		Use:   "get KIND [NAME]",
-		Short: "Show clusters, repositories, services, projects, users, access bindings or tokens",
-		Long: `Show clusters, repositories, services, projects, users, access bindings or API tokens, with their state.
+		Short: "Show clusters, repositories, services, projects, users, access bindings, identity providers, tokens or sessions",
+		Long: `Show clusters, repositories, services, projects, users, access bindings, identity providers, API tokens or sessions,
+with their state.
 
 Clusters, repositories and services are those of the command's project (leat project), or of all projects with -A.
 
@@ -40,8 +41,8 @@ single object is itself. With --watch the listing is followed by every change; a
 A single cluster is shown with its nodes and their resources, its pods by phase, the latest warnings, and what its agent
 can do. A single service is shown with its drift, its tests and its dry run.
 
-Tokens are shown without their secrets, and are not documents; their names are those of their users. Users who are not
-administrators see only what concerns themselves.`,
+Tokens and sessions are shown without their secrets, and are not documents; their names are those of their people. Users who are
+not administrators see only what concerns themselves.`,
 		Example: `  leat get services
   leat get cluster berlin
   leat get service shop -o yaml
@@ -49,7 +50,8 @@ administrators see only what concerns themselves.`,
   leat get services --watch
   leat get services --project shop
   leat get services --all-projects
-  leat get tokens ada`,
+  leat get tokens ada
+  leat get sessions`,
 		Args:              g.args,
 		ValidArgsFunction: g.complete,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return s.Fail(g.run(cmd.Context())) },
@@ -82,9 +84,12 @@ func (g *get) args(_ *cobra.Command, args []string) (err error) {
 		g.target, err = parseTarget(g.session, args[0])
 		return err
 	}
-	if isToken(args[0]) {
+	switch {
+	case isToken(args[0]):
 		g.target.kind = kindToken
-	} else {
+	case isSession(args[0]):
+		g.target.kind = kindSession
+	default:
 		g.target.kind, err = parseKind(args[0])
 	}
 	if len(args) == 2 {
@@ -113,6 +118,8 @@ func (g *get) run(ctx context.Context) error {
 	switch {
 	case g.watch && g.target.kind == kindToken:
 		return errors.New("tokens cannot be watched")
+	case g.watch && g.target.kind == kindSession:
+		return errors.New("sessions cannot be watched")
 	case g.watch:
 		return g.follow(ctx, c)
 	}
@@ -121,6 +128,8 @@ func (g *get) run(ctx context.Context) error {
 	switch {
 	case g.target.kind == kindToken:
 		return g.tokens(ctx, c)
+	case g.target.kind == kindSession:
+		return g.sessions(ctx, c)
 	case g.target.name != "":
 		return g.one(ctx, c)
 	}

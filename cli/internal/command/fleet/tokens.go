@@ -22,6 +22,26 @@ func isToken(word string) bool {
 	return strings.EqualFold(word, kindToken) || strings.EqualFold(word, kindToken+"s")
 }
 
+// kindSession is the kind of people's sessions, which are not documents.
+const kindSession = "Session"
+
+func isSession(word string) bool {
+	return strings.EqualFold(word, kindSession) || strings.EqualFold(word, kindSession+"s")
+}
+
+// sessions shows people's sessions: all that the caller may see, or those of one person.
+func (g *get) sessions(ctx context.Context, c *client.Client) error {
+	sessions, err := c.PeopleSessions(ctx, g.target.name)
+	if err != nil {
+		return err
+	}
+	if len(sessions) == 0 && g.format == show.Table {
+		_, err := fmt.Fprintln(g.session.Err, "There are no sessions.")
+		return err
+	}
+	return show.Sessions(g.session.Out, g.format, g.session.Style(g.session.Out), time.Now(), sessions)
+}
+
 // tokens shows API tokens: all that the caller may see, or those of one user.
 func (g *get) tokens(ctx context.Context, c *client.Client) error {
 	tokens, err := c.Tokens(ctx, g.target.name)

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleettest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpcerr"
+)
+
+// sessionAccess begins the access tokens for the hub that sessions are exchanged for.
+const sessionAccess = "session-jwt-"
+
+// signIns is a SessionService with one person, ada, whose browser is signed in at the provider.
+type signIns struct {
+	fleetv1connect.UnimplementedSessionServiceHandler
+
+	mu        sync.Mutex
+	provider  string // empty: there is none
+	loginURL  string
+	challenge string
+	polls     int
+	session   *fleetv1.Session // nil: there is none
+	current   []byte           // hash of the token that counts
+	issued    int
+}
+
+func newSignIns() *signIns { return &signIns{} }
+
+// SetProvider gives the hub an identity provider.
+func (h *Hub) SetProvider(name string) {
+	h.signIns.mu.Lock()
+	defer h.signIns.mu.Unlock()
+	h.signIns.provider, h.signIns.loginURL = name, h.URL+"/login"
+}
+
+// page signs ada in at once, and sends the browser back.
+func (s *signIns) page() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		query := r.URL.Query()
+		s.challenge = query.Get("code_challenge")
+		back := query.Get("redirect_uri") + "?" + url.Values{"code": {"the-code"}, "state": {query.Get("state")}}.Encode()
+		http.Redirect(w, r, back, http.StatusSeeOther)
+	})
+}
+
+// GetSignInMethods implements SessionService.
+func (s *signIns) GetSignInMethods(context.Context, *fleetv1.GetSignInMethodsRequest) (*fleetv1.GetSignInMethodsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.provider == "" {
+		return &fleetv1.GetSignInMethodsResponse{}, nil
+	}
+	return &fleetv1.GetSignInMethodsResponse{
+		Methods: []*fleetv1.SignInMethod{{Name: s.provider, Title: s.provider}}, LoginUrl: s.loginURL,
+	}, nil
+}
+
+// StartDeviceSignIn implements SessionService.
+func (s *signIns) StartDeviceSignIn(context.Context, *fleetv1.StartDeviceSignInRequest) (*fleetv1.StartDeviceSignInResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.polls = 0
+	return &fleetv1.StartDeviceSignInResponse{
+		DeviceCode: "the-device", UserCode: "WDJB-MJHT", VerificationUrl: s.loginURL, Interval: durationpb.New(time.Millisecond),
+		ExpireTime: timestamppb.New(time.Now().Add(time.Minute)),
+	}, nil
+}
+
+// CreateSession implements SessionService. The code of the device is typed after the second
+// question.
+func (s *signIns) CreateSession(_ context.Context, req *fleetv1.CreateSessionRequest) (*fleetv1.CreateSessionResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	client := fleetv1.SessionClient_SESSION_CLIENT_CLI
+	switch {
+	case req.GetDeviceCode() == "the-device":
+		if s.polls++; s.polls < 3 {
+			return &fleetv1.CreateSessionResponse{}, nil
+		}
+		client = fleetv1.SessionClient_SESSION_CLIENT_DEVICE
+	case req.GetCode() != "the-code", !fits(req.GetCodeVerifier(), s.challenge):
+		return nil, ended("the proof is not valid")
+	}
+	s.current = req.GetTokenHash()
+	s.session = &fleetv1.Session{
+		Id: "S1", Person: "corp.ada", Provider: s.provider, Client: client, CreateTime: timestamppb.Now(),
+		ExpireTime: timestamppb.New(time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)),
+	}
+	return &fleetv1.CreateSessionResponse{Session: s.session}, nil
+}
+
+func fits(verifier, challenge string) bool {
+	sum := sha256.Sum256([]byte(verifier))
+	return base64.RawURLEncoding.EncodeToString(sum[:]) == challenge
+}
+
+// CreateAccessToken implements SessionService.
+func (s *signIns) CreateAccessToken(
+	_ context.Context, req *fleetv1.SessionServiceCreateAccessTokenRequest,
+) (*fleetv1.SessionServiceCreateAccessTokenResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.counts(req.GetSessionToken()) {
+		s.session = nil // it was used before
+		return nil, ended("the session has ended")
+	}
+	s.current = req.GetNextTokenHash()
+	s.issued++
+	token := sessionAccess
+	if req.GetAudience() == identity.ServiceTunnel {
+		token = "jwt-session-"
+	}
+	return &fleetv1.SessionServiceCreateAccessTokenResponse{
+		AccessToken: fmt.Sprint(token, s.issued), ExpireTime: timestamppb.New(time.Now().Add(10 * time.Minute)), Session: s.session,
+	}, nil
+}
+
+// counts reports whether a token is the one that the session has now.
+func (s *signIns) counts(text string) bool {
+	id, token, _ := strings.Cut(text, ".")
+	sum := sha256.Sum256([]byte(token))
+	return s.session != nil && id == s.session.GetId() && bytes.Equal(sum[:], s.current)
+}
+
+// SignOut implements SessionService.
+func (s *signIns) SignOut(_ context.Context, req *fleetv1.SignOutRequest) (*fleetv1.SignOutResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counts(req.GetSessionToken()) {
+		s.session = nil
+	}
+	return &fleetv1.SignOutResponse{}, nil
+}
+
+// ListSessions implements SessionService.
+func (s *signIns) ListSessions(_ context.Context, req *fleetv1.ListSessionsRequest) (*fleetv1.ListSessionsResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session == nil || req.GetPerson() != "" && req.GetPerson() != s.session.GetPerson() {
+		return &fleetv1.ListSessionsResponse{}, nil
+	}
+	return &fleetv1.ListSessionsResponse{Sessions: []*fleetv1.Session{s.session}}, nil
+}
+
+// RevokeSession implements SessionService.
+func (s *signIns) RevokeSession(_ context.Context, req *fleetv1.RevokeSessionRequest) (*fleetv1.RevokeSessionResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session == nil || req.GetId() != s.session.GetId() && req.GetPerson() != s.session.GetPerson() {
+		return nil, rpcerr.NotFound("session", req.GetId()+req.GetPerson())
+	}
+	s.session = nil
+	return &fleetv1.RevokeSessionResponse{Revoked: 1}, nil
+}
+
+func ended(message string) error {
+	return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_TOKEN_INVALID, message)
+}

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// Sessions prints people's sessions.
+func Sessions(w io.Writer, format Format, style Style, now time.Time, sessions []*fleetv1.Session) error {
+	return items(w, format, newRows(style, "ID", "PERSON", "PROVIDER", "HELD BY", "LAST USED", "ENDS"), sessions, func(s *fleetv1.Session) []cell {
+		return []cell{
+			plain(s.GetId()), plain(s.GetPerson()), plain(s.GetProvider()), plain(strings.ToLower(document.EnumName(s.GetClient()))),
+			ago(s.GetLastUsedTime(), now), ends(s.GetExpireTime(), now),
+		}
+	})
+}
+
+func providerCells(p *fleetv1.IdentityProvider) []cell {
+	suspended := ""
+	if p.GetSpec().GetSuspended() {
+		suspended = "yes"
+	}
+	return []cell{
+		plain(p.GetMetadata().GetName()), plain(p.GetSpec().GetIssuer()), plain(p.GetSpec().GetClientId()),
+		plain(strconv.Itoa(int(p.GetStatus().GetSessions()))), plain(suspended),
+	}
+}
