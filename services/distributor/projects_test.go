@@ -164,7 +164,7 @@ func TestSecNamesDoNotLeaveTheirProject(t *testing.T) {
 }
 
 // TestSecProjectsShareNothingUnasked: services of a project use what other projects share with it by name
-// or label, and an answer does not tell whether anything else exists.
+// or label, and an answer does not disclose whether anything else exists.
 func TestSecProjectsShareNothingUnasked(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -218,7 +218,7 @@ func TestSecProjectsShareNothingUnasked(t *testing.T) {
 	}
 	hidden, absent := fmt.Sprint(try("team", "own", "owner/closed")), fmt.Sprint(try("team", "own", "owner/absent"))
 	if strings.ReplaceAll(hidden, "closed", "absent") != absent {
-		t.Errorf("the answers tell what is there:\n%s\n%s", hidden, absent)
+		t.Errorf("the answers disclose what is there:\n%s\n%s", hidden, absent)
 	}
 
 	charts := in("other", repositoryDocument("charts"))

@@ -454,8 +454,10 @@ func TestSecLoginLeadsNowhereElse(t *testing.T) {
 		u.RawQuery = query.Encode()
 		return u.String()
 	}
-	attempts := []string{good + "&state=twice", g.front.URL + "/login?ticket=made-up", change("state", ""), change("state", "a b"),
-		change("code_challenge", ""), change("code_challenge", "short"), change("code_challenge_method", "plain"), change("code_challenge_method", "")}
+	attempts := []string{
+		good + "&state=twice", g.front.URL + "/login?ticket=made-up", change("state", ""), change("state", "a b"),
+		change("code_challenge", ""), change("code_challenge", "short"), change("code_challenge_method", "plain"), change("code_challenge_method", ""),
+	}
 	for _, to := range []string{
 		"https://evil.example/callback", "http://evil.example/callback", "http://127.0.0.1/callback", "http://localhost:1/callback",
 		"http://127.0.0.1:1/other", "http://127.0.0.1:1/callback?x=1", "http://127.0.0.1:1/callback#x", "http://user@127.0.0.1:1/callback",

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,9 +39,15 @@ type signIns struct {
 	loginURL  string
 	challenge string
 	polls     int
-	session   *fleetv1.Session // nil: there is none
-	current   []byte           // hash of the token that counts
-	issued    int
+	sessions  []*signedIn
+	begun     int // sessions that ever began
+	issued    int // access tokens
+}
+
+// signedIn is a session, and the hash of the token that counts.
+type signedIn struct {
+	*fleetv1.Session
+	current []byte
 }
 
 func newSignIns() *signIns { return &signIns{} }
@@ -60,7 +67,8 @@ func (s *signIns) page() http.Handler {
 		query := r.URL.Query()
 		s.challenge = query.Get("code_challenge")
 		back := query.Get("redirect_uri") + "?" + url.Values{"code": {"the-code"}, "state": {query.Get("state")}}.Encode()
-		http.Redirect(w, r, back, http.StatusSeeOther)
+		w.Header().Set("Location", back)
+		w.WriteHeader(http.StatusSeeOther)
 	})
 }
 
@@ -102,12 +110,13 @@ func (s *signIns) CreateSession(_ context.Context, req *fleetv1.CreateSessionReq
 	case req.GetCode() != "the-code", !fits(req.GetCodeVerifier(), s.challenge):
 		return nil, ended("the proof is not valid")
 	}
-	s.current = req.GetTokenHash()
-	s.session = &fleetv1.Session{
-		Id: "S1", Person: "corp.ada", Provider: s.provider, Client: client, CreateTime: timestamppb.Now(),
+	s.begun++
+	made := &signedIn{current: req.GetTokenHash(), Session: &fleetv1.Session{
+		Id: fmt.Sprint("S", s.begun), Person: "corp.ada", Provider: s.provider, Client: client, CreateTime: timestamppb.Now(),
 		ExpireTime: timestamppb.New(time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)),
-	}
-	return &fleetv1.CreateSessionResponse{Session: s.session}, nil
+	}}
+	s.sessions = append(s.sessions, made)
+	return &fleetv1.CreateSessionResponse{Session: made.Session}, nil
 }
 
 func fits(verifier, challenge string) bool {
@@ -121,35 +130,46 @@ func (s *signIns) CreateAccessToken(
 ) (*fleetv1.SessionServiceCreateAccessTokenResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.counts(req.GetSessionToken()) {
-		s.session = nil // it was used before
+	held := s.holding(req.GetSessionToken())
+	if held == nil {
 		return nil, ended("the session has ended")
 	}
-	s.current = req.GetNextTokenHash()
+	held.current = req.GetNextTokenHash()
 	s.issued++
 	token := sessionAccess
 	if req.GetAudience() == identity.ServiceTunnel {
 		token = "jwt-session-"
 	}
 	return &fleetv1.SessionServiceCreateAccessTokenResponse{
-		AccessToken: fmt.Sprint(token, s.issued), ExpireTime: timestamppb.New(time.Now().Add(10 * time.Minute)), Session: s.session,
+		AccessToken: fmt.Sprint(token, s.issued), ExpireTime: timestamppb.New(time.Now().Add(10 * time.Minute)), Session: held.Session,
 	}, nil
 }
 
-// counts reports whether a token is the one that the session has now.
-func (s *signIns) counts(text string) bool {
+// holding returns the session whose token counts now, or nil.
+func (s *signIns) holding(text string) *signedIn {
 	id, token, _ := strings.Cut(text, ".")
 	sum := sha256.Sum256([]byte(token))
-	return s.session != nil && id == s.session.GetId() && bytes.Equal(sum[:], s.current)
+	for _, held := range s.sessions {
+		if id == held.GetId() && bytes.Equal(sum[:], held.current) {
+			return held
+		}
+	}
+	return nil
+}
+
+// end ends the sessions that isEnding selects, and returns how many.
+func (s *signIns) end(isEnding func(*signedIn) bool) int {
+	before := len(s.sessions)
+	s.sessions = slices.DeleteFunc(s.sessions, isEnding)
+	return before - len(s.sessions)
 }
 
 // SignOut implements SessionService.
 func (s *signIns) SignOut(_ context.Context, req *fleetv1.SignOutRequest) (*fleetv1.SignOutResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.counts(req.GetSessionToken()) {
-		s.session = nil
-	}
+	held := s.holding(req.GetSessionToken())
+	s.end(func(other *signedIn) bool { return other == held })
 	return &fleetv1.SignOutResponse{}, nil
 }
 
@@ -157,21 +177,24 @@ func (s *signIns) SignOut(_ context.Context, req *fleetv1.SignOutRequest) (*flee
 func (s *signIns) ListSessions(_ context.Context, req *fleetv1.ListSessionsRequest) (*fleetv1.ListSessionsResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session == nil || req.GetPerson() != "" && req.GetPerson() != s.session.GetPerson() {
-		return &fleetv1.ListSessionsResponse{}, nil
+	response := &fleetv1.ListSessionsResponse{}
+	for _, held := range s.sessions {
+		if req.GetPerson() == "" || req.GetPerson() == held.GetPerson() {
+			response.Sessions = append(response.Sessions, held.Session)
+		}
 	}
-	return &fleetv1.ListSessionsResponse{Sessions: []*fleetv1.Session{s.session}}, nil
+	return response, nil
 }
 
 // RevokeSession implements SessionService.
 func (s *signIns) RevokeSession(_ context.Context, req *fleetv1.RevokeSessionRequest) (*fleetv1.RevokeSessionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session == nil || req.GetId() != s.session.GetId() && req.GetPerson() != s.session.GetPerson() {
+	revoked := s.end(func(held *signedIn) bool { return held.GetId() == req.GetId() || held.GetPerson() == req.GetPerson() })
+	if revoked == 0 {
 		return nil, rpcerr.NotFound("session", req.GetId()+req.GetPerson())
 	}
-	s.session = nil
-	return &fleetv1.RevokeSessionResponse{Revoked: 1}, nil
+	return &fleetv1.RevokeSessionResponse{Revoked: int32(revoked)}, nil
 }
 
 func ended(message string) error {

@@ -170,6 +170,12 @@ func (s *Session) Endpoint() (Endpoint, error) {
 	return endpoint, nil
 }
 
+// EndpointIn returns the endpoint of a context, as the context alone says it.
+func (s *Session) EndpointIn(c settings.Context) (Endpoint, error) {
+	file, err := s.sessionFile(c)
+	return Endpoint{Server: c.Server, Token: c.Token, CAFile: c.CAFile, SessionFile: file, Context: c.Name}, err
+}
+
 // sessionFile returns the file of a context's session, or "" if it has none.
 func (s *Session) sessionFile(c settings.Context) (string, error) {
 	if c.Session == "" {

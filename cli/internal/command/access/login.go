@@ -110,7 +110,7 @@ func login(ctx context.Context, s *session.Session, args []string, l loginFlags)
 		return failure.From(err, server)
 	}
 	name = cmp.Or(name, hostOf(endpoint.Server))
-	if err := remember(s, settings.Context{Name: name, Server: endpoint.Server, Token: endpoint.Token, CAFile: endpoint.CAFile}); err != nil {
+	if err := remember(ctx, s, settings.Context{Name: name, Server: endpoint.Server, Token: endpoint.Token, CAFile: endpoint.CAFile}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Out, "Logged in to %s as %s; the context is %q.\n", endpoint.Server, info.GetSubject(), name)
@@ -159,7 +159,7 @@ func loginByProvider(ctx context.Context, s *session.Session, endpoint session.E
 	if err := client.SaveSession(filepath.Join(filepath.Dir(config), "sessions", file), made.GetId(), token); err != nil {
 		return false, err
 	}
-	if err := remember(s, settings.Context{Name: name, Server: endpoint.Server, Session: file, CAFile: endpoint.CAFile}); err != nil {
+	if err := remember(ctx, s, settings.Context{Name: name, Server: endpoint.Server, Session: file, CAFile: endpoint.CAFile}); err != nil {
 		return false, err
 	}
 	_, err = fmt.Fprintf(s.Out, "Logged in to %s as user:%s until %s; the context is %q.\n", endpoint.Server, made.GetPerson(),
@@ -202,20 +202,8 @@ func logout(ctx context.Context, s *session.Session) error {
 	if endpoint.Context == "" {
 		return failure.New("there is no context to sign out of", "leat context lists the contexts. A token from the environment is not stored.")
 	}
-	if endpoint.SessionFile != "" {
-		caPEM, err := endpoint.CAPEM()
-		if err != nil {
-			return err
-		}
-		held, err := client.OpenSession(endpoint.SessionFile, client.Params{Server: endpoint.Server, CAPEM: caPEM})
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
-		defer cancel()
-		if err := held.SignOut(ctx); err != nil {
-			return err
-		}
+	if err := signOut(ctx, endpoint); err != nil {
+		return err
 	}
 	all, err := s.Settings()
 	if err != nil {
@@ -269,7 +257,9 @@ func hostOf(server string) string {
 	return parsed.Hostname()
 }
 
-func remember(s *session.Session, c settings.Context) (err error) {
+// remember stores a context and makes it the current one. The session of the context that it replaces
+// ends.
+func remember(ctx context.Context, s *session.Session, c settings.Context) (err error) {
 	if c.CAFile != "" {
 		if c.CAFile, err = filepath.Abs(c.CAFile); err != nil {
 			return fmt.Errorf("find CA file: %w", err)
@@ -283,8 +273,43 @@ func remember(s *session.Session, c settings.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	replaced, _ := all.Context(c.Name)
 	all.Put(c)
-	return all.Save(path)
+	if err := all.Save(path); err != nil {
+		return err
+	}
+	if replaced.Name == c.Name && replaced.Session != "" {
+		endReplaced(ctx, s, replaced)
+	}
+	return nil
+}
+
+// endReplaced ends a session that nothing here holds any more. If the hub does not answer, it ends by
+// its time.
+func endReplaced(ctx context.Context, s *session.Session, replaced settings.Context) {
+	endpoint, err := s.EndpointIn(replaced)
+	if err != nil {
+		return
+	}
+	_ = signOut(ctx, endpoint)
+}
+
+// signOut ends the session of an endpoint, if it has one.
+func signOut(ctx context.Context, endpoint session.Endpoint) error {
+	if endpoint.SessionFile == "" {
+		return nil
+	}
+	caPEM, err := endpoint.CAPEM()
+	if err != nil {
+		return err
+	}
+	held, err := client.OpenSession(endpoint.SessionFile, client.Params{Server: endpoint.Server, CAPEM: caPEM})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, session.CallTimeout)
+	defer cancel()
+	return held.SignOut(ctx)
 }
 
 // Context is `leat context`.

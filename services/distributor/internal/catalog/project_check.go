@@ -160,7 +160,7 @@ func (p *Project) referred(ctx context.Context, tx Tx, key Key, path string) (Ob
 	case !isForeign:
 		return object, nil
 	}
-	// Both answers are the same, so that they do not tell what another project has.
+	// Both answers are the same, so that they do not disclose what another project has.
 	missing := &ReferenceError{Key: key, Path: path, Project: p.Name}
 	if err != nil {
 		return nil, missing

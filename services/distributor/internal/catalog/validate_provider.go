@@ -71,7 +71,7 @@ func validateIssuer(issuer string) error {
 		return fielderr.New("spec.issuer", "has %d bytes; at most %d are allowed", len(issuer), maxIssuerBytes)
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "":
 		return fielderr.New("spec.issuer", "%q is not the URL of an issuer: scheme, host and path", issuer)
-	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
 		return fielderr.New("spec.issuer", "%q does not begin with https://, which is required of an issuer", issuer)
 	}
 	return nil

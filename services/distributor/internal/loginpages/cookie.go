@@ -34,10 +34,17 @@ const (
 	placeTicket      = "ticket"
 )
 
-func cookie(name, value string, life time.Duration, mode http.SameSite) *http.Cookie {
-	return &http.Cookie{
-		Name: name, Value: value, Path: "/", MaxAge: int(life / time.Second), Secure: true, HttpOnly: true, SameSite: mode,
-	}
+// gone is the age of a cookie that a browser is to forget.
+const gone = -1
+
+// laxCookie returns a cookie that comes along when another site leads here.
+func laxCookie(name, value string, seconds int) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+}
+
+// strictCookie returns a cookie that comes with requests of the hub's own pages alone.
+func strictCookie(name, value string, seconds int) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode}
 }
 
 // setTransaction keeps a sign-in in the browser. The provider sends the person back from another
@@ -45,16 +52,14 @@ func cookie(name, value string, life time.Duration, mode http.SameSite) *http.Co
 func (s *Pages) setTransaction(w http.ResponseWriter, t transaction) error {
 	value, err := s.seal(t, placeTransaction)
 	if err == nil {
-		http.SetCookie(w, cookie(transactionCookie, value, transactionLife, http.SameSiteLaxMode))
+		http.SetCookie(w, laxCookie(transactionCookie, value, int(transactionLife/time.Second)))
 	}
 	return err
 }
 
 // clearTransaction makes the browser forget the sign-in, whatever becomes of it: it is for one use.
 func clearTransaction(w http.ResponseWriter) {
-	gone := cookie(transactionCookie, "", 0, http.SameSiteLaxMode)
-	gone.MaxAge = -1
-	http.SetCookie(w, gone)
+	http.SetCookie(w, laxCookie(transactionCookie, "", gone))
 }
 
 // transaction returns the sign-in that began in this browser.
@@ -74,15 +79,11 @@ func (s *Pages) transaction(r *http.Request) (t transaction, err error) {
 
 func setSession(w http.ResponseWriter, begun session.Begun) {
 	value := begun.Session.ID + "." + begun.Token.Reveal()
-	http.SetCookie(w, cookie(SessionCookie, value, time.Until(begun.Session.EndsAt), http.SameSiteStrictMode))
+	http.SetCookie(w, strictCookie(SessionCookie, value, int(time.Until(begun.Session.EndsAt)/time.Second)))
 }
 
 // ClearSession returns the cookie that makes a browser forget its session.
-func ClearSession() *http.Cookie {
-	gone := cookie(SessionCookie, "", 0, http.SameSiteStrictMode)
-	gone.MaxAge = -1
-	return gone
-}
+func ClearSession() *http.Cookie { return strictCookie(SessionCookie, "", gone) }
 
 // ParseSession returns the parts of a session's cookie.
 func ParseSession(value string) (id, token string, ok bool) {
@@ -105,7 +106,7 @@ func form(w http.ResponseWriter, r *http.Request) string {
 		return kept.Value
 	}
 	text := rand.Text()
-	http.SetCookie(w, cookie(formCookie, text, transactionLife, http.SameSiteStrictMode))
+	http.SetCookie(w, strictCookie(formCookie, text, int(transactionLife/time.Second)))
 	return text
 }
 

@@ -160,7 +160,7 @@ func (s *Pages) login(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, problem, "Begin again with leat login.")
 		return
 	}
-	provider, ok := s.choose(r.Context(), query.Get("provider"))
+	provider, ok := s.choose(query.Get("provider"))
 	if !ok {
 		s.askWhich(w, query)
 		return
@@ -245,7 +245,7 @@ func ownPath(text string) (string, bool) {
 }
 
 // choose returns the provider of that name, or the only one.
-func (s *Pages) choose(ctx context.Context, name string) (*catalog.IdentityProvider, bool) {
+func (s *Pages) choose(name string) (*catalog.IdentityProvider, bool) {
 	open := s.p.View.Providers()
 	if name == "" {
 		if len(open) == 1 {

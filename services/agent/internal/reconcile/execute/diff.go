@@ -32,7 +32,12 @@ func (x *Executor) Diff(ctx context.Context, job Job) ([]report.Difference, erro
 	}
 	r := x.newRun(job, account, cluster)
 	r.isTrial = true
-	if err := r.take(ctx, []step{{"validate", r.validate}, {"render", r.render}, {"check keys", r.checkKeys}, {"check limits", r.checkLimits}}); err != nil {
+	if err := r.take(ctx, []step{
+		{"validate", r.validate},
+		{"render", r.render},
+		{"check keys", r.checkKeys},
+		{"check limits", func(ctx context.Context) error { return checkLimits(ctx, r) }},
+	}); err != nil {
 		return nil, err
 	}
 	d := newDiffer(r, r.Service.ConfigDigest != r.record.Applied.ConfigDigest)
@@ -66,7 +71,7 @@ func (x *Executor) Preview(ctx context.Context, job Job) (*report.DryRun, error)
 		{"validate", r.validate},
 		{"render", r.render},
 		{"check keys", r.checkKeys},
-		{"check limits", r.checkLimits},
+		{"check limits", func(ctx context.Context) error { return checkLimits(ctx, r) }},
 		{"compare", func(ctx context.Context) (err error) {
 			preview, err = r.preview(ctx)
 			return err

@@ -74,9 +74,9 @@ func forbidden(s plan.Service, what string) error {
 	return reason.Errorf(reason.ProjectForbidden, "project %s does not allow this: %s; nothing was changed", objectname.Project(s.Name), what)
 }
 
-// checkLimits fails if the service would go beyond its project's limits. Objects of kinds that the cluster
-// does not serve yet are left to complete.
-func (r *run) checkLimits(ctx context.Context) error {
+// checkLimits fails if the run's service would go beyond its project's limits. Objects of kinds that the
+// cluster does not serve yet are left to complete.
+func checkLimits(ctx context.Context, r *run) error {
 	if r.Service.Spec.Policy.Limits == nil {
 		return nil
 	}
@@ -90,26 +90,26 @@ func (r *run) checkLimits(ctx context.Context) error {
 	}
 	for _, stage := range r.schedule.Of(order.Foundation, order.PreSync, order.Sync, order.PostSync, order.SyncFail) {
 		for _, m := range stage.Members {
-			if err := r.checkLimitsOf(ctx, m.Object); err != nil {
+			if err := admitRendered(ctx, r.cluster, r.Service, m.Object); err != nil {
 				return err
 			}
 		}
 	}
 	for _, t := range r.manifests.Tests {
-		if err := r.checkLimitsOf(ctx, t.Object); err != nil {
+		if err := admitRendered(ctx, r.cluster, r.Service, t.Object); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *run) checkLimitsOf(ctx context.Context, o *unstructured.Unstructured) error {
-	isNamespaced, err := r.cluster.Namespaced(ctx, o.GroupVersionKind())
+func admitRendered(ctx context.Context, cluster k8s.Reader, s plan.Service, o *unstructured.Unstructured) error {
+	isNamespaced, err := cluster.Namespaced(ctx, o.GroupVersionKind())
 	switch {
 	case k8s.IsUnknownKind(err):
 		return nil
 	case err != nil:
 		return err
 	}
-	return admitObject(r.Service, o, isNamespaced)
+	return admitObject(s, o, isNamespaced)
 }

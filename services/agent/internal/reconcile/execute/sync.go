@@ -29,7 +29,7 @@ func (x *Executor) Sync(ctx context.Context, job Job) (Outcome, error) {
 		{"validate", r.validate},
 		{"render", r.render},
 		{"check keys", r.checkKeys},
-		{"check limits", r.checkLimits},
+		{"check limits", func(ctx context.Context) error { return checkLimits(ctx, r) }},
 		// Objects that other services have taken over leave the inventory even if the rest of the
 		// run fails, because those services rely on it.
 		{"create namespace", s.applier.createNamespace},

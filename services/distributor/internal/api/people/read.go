@@ -121,6 +121,9 @@ func (s *Service) updateMirrors(ctx context.Context, records []fleet.Record) {
 
 // ListServices implements FleetService.
 func (s *Service) ListServices(ctx context.Context, req *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
+	if _, err := s.admin(ctx); err != nil {
+		return nil, err
+	}
 	cluster, err := optionalPath("cluster", req.GetCluster())
 	if err != nil {
 		return nil, wire.Error(err)

@@ -71,11 +71,11 @@ func (s *Service) follow(ctx context.Context) {
 // error it returns a record of nothing, whose message is nil.
 func (s *Service) edit(ctx context.Context, do func(context.Context, catalog.Object) (catalog.Object, error)) func(catalog.Object, error) (fleet.Record, error) {
 	return func(object catalog.Object, err error) (fleet.Record, error) {
+		if _, err := s.admin(ctx); err != nil {
+			return fleet.Record{}, err // before what is wrong with the request, which others are not told
+		}
 		if err != nil {
 			return fleet.Record{}, wire.Error(err)
-		}
-		if _, err := s.admin(ctx); err != nil {
-			return fleet.Record{}, err
 		}
 		stored, err := do(ctx, object)
 		if err != nil {
