@@ -53,7 +53,8 @@ func (i *Issuer) IssueHubToken(service Identity, clusterUID string, agentKey ed2
 	if err != nil {
 		return "", fmt.Errorf("issue hub token: %w", err)
 	}
-	token, err := sign(i.key, i.set.Keys[0].KeyID, hubClaims{
+	key := i.oldest(time.Now())
+	token, err := sign(key.private, key.jwk.KeyID, hubClaims{
 		Claims:       standardClaims(issuer, service.Subject(), hubAudience+clusterUID, HubTokenTTL),
 		Confirmation: confirmation{Thumbprint: thumbprint},
 	})
@@ -130,11 +131,12 @@ func hubKey(id string, keys []ed25519.PublicKey) (ed25519.PublicKey, error) {
 // HubKeys returns the public keys of [Issuer.JWKS] in the form that [ParseHubKeys] reads: raw, in
 // base64url without padding.
 func (i *Issuer) HubKeys() []string {
+	if i.err != nil {
+		return nil
+	}
 	var texts []string
-	for _, jwk := range i.set.Keys {
-		if key, ok := jwk.Key.(ed25519.PublicKey); ok {
-			texts = append(texts, base64.RawURLEncoding.EncodeToString(key))
-		}
+	for _, key := range i.published(time.Now()) {
+		texts = append(texts, base64.RawURLEncoding.EncodeToString(key.public))
 	}
 	return texts
 }

@@ -106,6 +106,8 @@ const (
 	DependencyUnavailable Reason = 141
 	// This server does not offer the call. Upgrade it, or use another call.
 	Unimplemented Reason = 142
+	// The key was replaced a short time ago, and that rotation has not ended. leat admin keys shows how far it is. Try again when it has ended.
+	RotationUnfinished Reason = 143
 	// A defect in Leat. Report it with metadata["error_id"], under which the server's log has the
 	// cause.
 	Internal Reason = 160
@@ -206,6 +208,7 @@ var names = map[Reason]string{
 	ShuttingDown:               "SHUTTING_DOWN",
 	DependencyUnavailable:      "DEPENDENCY_UNAVAILABLE",
 	Unimplemented:              "UNIMPLEMENTED",
+	RotationUnfinished:         "ROTATION_UNFINISHED",
 	Internal:                   "INTERNAL",
 	ManifestInvalid:            "MANIFEST_INVALID",
 	ApplyRejected:              "APPLY_REJECTED",

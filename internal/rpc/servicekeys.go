@@ -6,6 +6,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
@@ -19,6 +20,9 @@ type ServiceConfig struct {
 	// and its stored data is sealed with it. All replicas of the service share it, and no other
 	// service has it. Required.
 	Secret secret.Text
+	// OtherSecrets are further secrets of this service, separated by commas: the next one, or the
+	// previous one, while the secret is replaced. What was sealed or signed with them is accepted.
+	OtherSecrets secret.Text
 	// Keys are the public keys of all services of the hub, each NAME=KEY. Required.
 	Keys []string
 	// Plaintext allows service tokens over http:// beyond this machine.
@@ -28,6 +32,8 @@ type ServiceConfig struct {
 // Bind binds the fields.
 func (c *ServiceConfig) Bind(s *config.Set) {
 	s.Secret(&c.Secret, "service-secret", "", "secret of this service alone, at least 32 bytes; \"leat keys\" makes one for each (required)")
+	s.Secret(&c.OtherSecrets, "service-other-secrets", "",
+		"secrets of this service beside it that are accepted while it is replaced, separated by commas: the next or the previous one")
 	s.Strings(&c.Keys, "service-keys", nil,
 		"public keys of the hub's services, separated by commas, the same for all, as \"leat keys\" prints them (required)")
 	c.Plaintext.Bind(s)
@@ -42,8 +48,31 @@ func (c *ServiceConfig) Check() error {
 	if len(c.Keys) == 0 {
 		errs = append(errs, config.Missing("service-keys"))
 	}
+	if _, err := c.Secrets(); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
+
+// Secrets returns the service's secrets: the one that it uses first, and those that it also accepts.
+func (c *ServiceConfig) Secrets() ([][]byte, error) {
+	secrets := [][]byte{[]byte(c.Secret.Reveal())}
+	for text := range strings.SplitSeq(c.OtherSecrets.Reveal(), ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		if len(text) < identity.MinServiceSecret {
+			return nil, fmt.Errorf("--service-other-secrets: got one of %d bytes, want at least %d", len(text), identity.MinServiceSecret)
+		}
+		if secrets = append(secrets, []byte(text)); len(secrets) > maxSecrets {
+			return nil, fmt.Errorf("--service-other-secrets: got more than %d, want the next and the previous one", maxSecrets-1)
+		}
+	}
+	return secrets, nil
+}
+
+// maxSecrets bounds the secrets of a service: each is tried for every signature that does not fit.
+const maxSecrets = 4
 
 // Open returns the key of the named service and the public keys of all services.
 func (c *ServiceConfig) Open(service string) (*identity.ServiceKey, *identity.ServiceKeys, error) {

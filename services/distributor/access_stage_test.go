@@ -107,11 +107,11 @@ func (s *stage) outsiders(t *testing.T) (ed25519.PrivateKey, *identity.Issuer) {
 	if err := store.EnsureToken(t.Context(), eve, "own", admission.Hash("leat_token-of-a-person-without-bindings")); err != nil {
 		t.Fatal(err)
 	}
-	key, err := store.IssuerKey(t.Context())
+	keys, err := sqlstore.NewRotation(store).SigningKeys(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key, identity.NewIssuer(key)
+	return keys[0].Private, identity.NewIssuer(keys[0].Private)
 }
 
 func issue(t *testing.T, issuer *identity.Issuer, user string, groups ...string) string {

@@ -146,6 +146,10 @@ var rights = map[string]right{
 	"SessionService/SignOut":       {audience: anybody, request: `{"sessionToken": "guessed.leatses_guessed"}`},
 	"SessionService/ListSessions":  {audience: everyone, request: `{}`},
 	"SessionService/RevokeSession": {audience: everyone, request: `{"id": "guessed"}`, answer: missing},
+	"KeyService/GetKeys":               {audience: people, request: `{}`},
+	"KeyService/RotateSealingKey":      {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
+	"KeyService/RotateSigningKey":      {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
+
 }
 
 // entitled returns the answer for a kind of caller.
@@ -237,7 +241,8 @@ func (s *stage) check(t *testing.T, method protoreflect.MethodDescriptor, r righ
 func methods() []protoreflect.MethodDescriptor {
 	var all []protoreflect.MethodDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
-		distributorv1.File_leat_distributor_v1_distributor_proto, fleetv1.File_leat_fleet_v1_fleet_proto, fleetv1.File_leat_fleet_v1_session_proto,
+		distributorv1.File_leat_distributor_v1_distributor_proto, fleetv1.File_leat_fleet_v1_fleet_proto,
+		fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

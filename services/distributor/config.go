@@ -39,9 +39,11 @@ type Config struct {
 	// GitCacheCAFile holds the PEM certificates to trust for gitcache at https. Empty means those
 	// of the system.
 	GitCacheCAFile string
-	// Service authenticates the services of the hub to one another. Its secret also seals stored
-	// data, so it must not change during the life of the database. Required.
+	// Service authenticates the services of the hub to one another. Its secret is also the root of
+	// the keys that seal stored data, unless Keys names another. Required.
 	Service rpc.ServiceConfig
+	// Keys says how the keys that seal and sign are kept and replaced.
+	Keys KeyConfig
 	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the
 	// database go on being valid, and none is added.
 	AdminToken secret.Text
@@ -100,6 +102,7 @@ func (c *Config) bind(s *config.Set) {
 	s.String(&c.DatabaseURL, "distributor-database-url", "", "where the catalog is: sqlite:///path/to/file.db or postgres://user@host/name; empty means leat.db in the data folder")
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
 	s.String(&c.PublicURL, "distributor-public-url", "", "https:// base URL at which people's browsers reach the distributor; empty: nobody signs in by an identity provider")
+	c.Keys.bind(s)
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
 	s.String(&c.AgentSettingsFile, "distributor-agent-settings-file", "", "YAML file with what the agents of all clusters are told, in the form of spec.agent of a Cluster; a cluster's own settings come before it; read at the start")
 	s.Strings(&c.AllowedOrigins, "distributor-allowed-origins", nil, "origins whose web pages may call, such as https://ui.example.com, separated by commas")
@@ -126,6 +129,9 @@ func (c *Config) check() error {
 	if token := c.AdminToken.Reveal(); token != "" && (len(token) < minAdminToken || !strings.HasPrefix(token, admission.APITokenPrefix)) {
 		errs = append(errs, fmt.Errorf("--distributor-admin-token: got %d bytes, want at least %d that begin with %s",
 			len(token), minAdminToken, admission.APITokenPrefix))
+	}
+	if err := c.Keys.check(&c.Service); err != nil {
+		errs = append(errs, err)
 	}
 	if _, err := crossorigin.New(c.AllowedOrigins); err != nil {
 		errs = append(errs, fmt.Errorf("--distributor-allowed-origins: %w", err))

@@ -42,6 +42,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/rotation"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
@@ -104,11 +105,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	key, err := store.IssuerKey(ctx)
-	if err != nil {
+	issuer := new(identity.Issuer)
+	stored := sqlstore.NewRotation(store)
+	keeper := rotation.New(rotation.Params{Seals: stored, Signing: stored, Issuer: issuer, Policy: cfg.Keys.policy(), Logger: logger})
+	if err := errors.Join(keeper.Load(ctx), keeper.Observe(tel.Meter(scope))); err != nil {
 		return err
 	}
-	issuer := identity.NewIssuer(key)
 	own, services, err := cfg.Service.Open(program)
 	if err != nil {
 		return err
@@ -179,7 +181,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	joinTokens := admission.NewJoinTokens(store)
 	handler, err := newHandler(handlerParams{
-		Telemetry: tel, Verifier: verifier, Issuer: issuer,
+		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
@@ -202,7 +204,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	p := parts{view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache}
+	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache}
 	return p.run(ctx, serve.Params{
 		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
 	})
@@ -234,7 +236,11 @@ func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.
 }
 
 func openOnce(ctx context.Context, cfg Config) (*sqlstore.Store, error) {
-	store, err := sqlstore.Open(ctx, cfg.databaseURL(), []byte(cfg.Service.Secret.Reveal()))
+	keys, err := cfg.Keys.open(&cfg.Service)
+	if err != nil {
+		return nil, err
+	}
+	store, err := sqlstore.OpenWith(ctx, cfg.databaseURL(), keys)
 	if err != nil || cfg.AdminToken.Reveal() == "" {
 		return store, err
 	}
@@ -250,6 +256,7 @@ type handlerParams struct {
 	Telemetry *telemetry.Telemetry
 	Verifier  identity.Verifier
 	Issuer    *identity.Issuer
+	Keeper    *rotation.Keeper
 	Bundles   http.Handler
 	People    people.Deps
 	Sessions  sessions.Deps
@@ -262,8 +269,8 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 	return serve.NewInternal(serve.InternalParams{
 		Health: serve.NewHealth(), Telemetry: tel,
 		Services: []string{
-			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName,
-			distributorv1connect.ReceptionServiceName,
+			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName,
+			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
 	})
 }
@@ -281,8 +288,11 @@ func newHandler(p handlerParams) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	path, forPeople := fleetv1connect.NewFleetServiceHandler(people.New(p.People), server.Options()...)
+	persons := people.New(p.People)
+	path, forPeople := fleetv1connect.NewFleetServiceHandler(persons, server.Options()...)
 	mux.Handle(path, server.Guard(forPeople))
+	path, keys := fleetv1connect.NewKeyServiceHandler(people.NewKeys(people.KeysDeps{People: persons, Keeper: p.Keeper}), server.Options()...)
+	mux.Handle(path, server.Guard(keys))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options()...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))

@@ -119,6 +119,12 @@ func (h *hub) fleet(t *testing.T, token string) fleetv1connect.FleetServiceClien
 	return fleetv1connect.NewFleetServiceClient(c.HTTP, c.BaseURL, c.Options...)
 }
 
+func (h *hub) keyService(t *testing.T) fleetv1connect.KeyServiceClient {
+	t.Helper()
+	c := h.client(t, adminToken)
+	return fleetv1connect.NewKeyServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
 func (h *hub) agents(t *testing.T, token string) distributorv1connect.DistributorServiceClient {
 	c := h.client(t, token)
 	return distributorv1connect.NewDistributorServiceClient(c.HTTP, c.BaseURL, c.Options...)

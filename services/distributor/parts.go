@@ -17,10 +17,12 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
+	"github.com/leatdev/leat/services/distributor/internal/rotation"
 )
 
 // parts are what runs beside the server.
 type parts struct {
+	keeper  *rotation.Keeper
 	view    *fleet.View
 	source  *gitsource.Source
 	loop    *resolve.Loop
@@ -40,7 +42,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 	defer context.AfterFunc(work, cancel)()
 	defer cancel()
 	for _, part := range []func(context.Context) error{
-		p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions,
+		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
 	} {

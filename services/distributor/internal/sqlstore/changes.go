@@ -80,11 +80,14 @@ func tryList[Row, Value any](
 
 // Definitions implements catalog.Definitions.
 func (s *Store) Definitions(ctx context.Context) (repositories []*catalog.Repository, deleted []catalog.Tombstone, err error) {
-	err = s.read(ctx, "read definitions", func(ctx context.Context, tx bun.Tx) error {
-		return cmp.Or(
-			tryList(ctx, tx.NewSelect(), &repositories, s.opened),
-			list(ctx, tx.NewSelect().Where("kind = ?", string(catalog.KindRepository)).Order("revision"), &deleted, (*deletionRow).tombstone),
-		)
+	err = s.opening(ctx, func(ctx context.Context) error {
+		repositories, deleted = nil, nil
+		return s.read(ctx, "read definitions", func(ctx context.Context, tx bun.Tx) error {
+			return cmp.Or(
+				tryList(ctx, tx.NewSelect(), &repositories, s.opened),
+				list(ctx, tx.NewSelect().Where("kind = ?", string(catalog.KindRepository)).Order("revision"), &deleted, (*deletionRow).tombstone),
+			)
+		})
 	})
 	return repositories, deleted, err
 }

@@ -46,7 +46,7 @@ func (s *Store) configOf(service *catalog.Service) configColumn {
 		return configColumn{}
 	}
 	return configColumn{
-		Digest:  s.configs.Fingerprint(canonical(service.UID, config)),
+		Digest:  s.keys.digests.Load().Fingerprint(canonical(service.UID, config)),
 		Values:  config.Values,
 		Secrets: slices.Sorted(maps.Keys(config.Secrets)),
 	}
@@ -134,9 +134,18 @@ func (s *Store) openSecrets(uid string, sealed []byte) (map[string]secret.Text, 
 	return secrets, nil
 }
 
-// Config implements catalog.Configs. One statement sees one state, so digest, values and secrets
-// belong together.
-func (s *Store) Config(ctx context.Context, serviceUID string) (catalog.Config, string, error) {
+// Config implements catalog.Configs.
+func (s *Store) Config(ctx context.Context, serviceUID string) (config catalog.Config, digest string, err error) {
+	err = s.opening(ctx, func(ctx context.Context) error {
+		config, digest, err = readConfig(ctx, s, serviceUID)
+		return err
+	})
+	return config, digest, err
+}
+
+// readConfig reads a configuration. One statement sees one state, so digest, values and secrets belong
+// together.
+func readConfig(ctx context.Context, s *Store, serviceUID string) (catalog.Config, string, error) {
 	row := configRow{}
 	err := s.db.NewSelect().TableExpr("services AS s").Column("s.config", "sx.sealed").
 		Join("LEFT JOIN service_secrets AS sx ON sx.service_uid = s.uid").Where("s.uid = ?", serviceUID).Scan(ctx, &row)

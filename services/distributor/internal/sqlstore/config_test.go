@@ -4,7 +4,6 @@
 package sqlstore_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -167,20 +166,7 @@ func testConfigSealed(t *testing.T, s subject) {
 	if shown := changes(t, s, 0).Services[0]; strings.Contains(fmt.Sprintf("%v", plain(*shown.Spec.Config)), "hunter2") {
 		t.Error("the log of changes carries the secret")
 	}
-	other, err := sqlstore.Open(ctx, s.url, bytes.Repeat([]byte("x"), 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Close() }()
-	if _, _, err := other.Config(ctx, uid); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("got %v, want an error without the secret", err)
-	}
-	if _, err := catalog.NewEditor(s).Delete(ctx, secret.Key()); err != nil {
-		t.Fatal(err)
-	}
-	if got, digest, err := s.Config(ctx, uid); err != nil || digest != "" || !got.Empty() {
-		t.Errorf("got %v, %q, %v, want nothing left of a deleted service", plain(got), digest, err)
-	}
+	wrongSecret(t, s)
 }
 
 func testConfigRefused(t *testing.T, s subject) {

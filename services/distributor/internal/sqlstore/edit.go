@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -27,6 +28,8 @@ type tx struct {
 	store    *Store
 	sql      bun.Tx
 	revision int64
+	// sealingKey is the id of the key that seals until the edit ends.
+	sealingKey string
 	// dirty is set once something was written.
 	dirty bool
 }
@@ -42,10 +45,51 @@ func (s *Store) Edit(ctx context.Context, fn func(ctx context.Context, tx catalo
 // edit takes the next revision first: its row is the lock by which edits follow one another, and
 // become visible in the order of their revisions.
 func (s *Store) edit(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
+	return s.editWith(ctx, numbered, fn)
+}
+
+// editWith is edit with or without a new revision. An edit seals with the newest key: if another
+// replica has made one, the edit loads it and begins again.
+func (s *Store) editWith(ctx context.Context, n numbering, fn func(ctx context.Context, t *tx) error) error {
+	for range maxKeyLoads {
+		err := s.transact(ctx, n, func(ctx context.Context, t *tx) error {
+			if t.sealingKey != s.keys.ring.Current().String() {
+				return errStaleKeys
+			}
+			return fn(ctx, t)
+		})
+		if !errors.Is(err, errStaleKeys) {
+			return err
+		}
+		if err := s.loadKeys(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("edit catalog: %w", errStaleKeys)
+}
+
+// maxKeyLoads bounds the attempts of one edit: each follows a rotation that came between.
+const maxKeyLoads = 5
+
+// errStaleKeys ends an edit whose replica does not have the newest sealing key.
+var errStaleKeys = errors.New("the sealing keys have changed")
+
+// numbering is whether a transaction that holds the lock of edits is a change of the catalog.
+type numbering int
+
+const (
+	numbered numbering = 1 // takes a revision
+	quietly  numbering = 0 // changes how something is stored, which no reader notices
+)
+
+// transact runs fn in a transaction that holds the lock of edits.
+func (s *Store) transact(ctx context.Context, n numbering, fn func(ctx context.Context, t *tx) error) error {
 	var own error
 	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
 		t := &tx{store: s, sql: sqlTx}
-		if err := sqlTx.NewRaw("UPDATE revision SET value = value + 1 WHERE id = 1 RETURNING value").Scan(ctx, &t.revision); err != nil {
+		err := sqlTx.NewRaw("UPDATE revision SET value = value + ? WHERE id = 1 RETURNING value, sealing_key", int(n)).
+			Scan(ctx, &t.revision, &t.sealingKey)
+		if err != nil {
 			return err
 		}
 		if own = fn(ctx, t); own != nil {

@@ -63,15 +63,19 @@ func (t *tx) putProvider(ctx context.Context, meta metaColumns, p *catalog.Ident
 // ProviderSecret returns the secret of the client at the identity provider with that uid; empty for
 // a public client. Error: *catalog.NotFoundError.
 func (s *SignIns) ProviderSecret(ctx context.Context, uid string) (secret.Text, error) {
-	row := new(providerRow)
-	err := s.db.NewSelect().Model(row).Where("uid = ?", uid).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindIdentityProvider, Name: uid}}
-	}
-	if err != nil {
-		return "", translate("read identity provider", err)
-	}
-	p, err := openedProvider(s.providers, row)
+	var p *catalog.IdentityProvider
+	err := s.opening(ctx, func(ctx context.Context) error {
+		row := new(providerRow)
+		err := s.db.NewSelect().Model(row).Where("uid = ?", uid).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindIdentityProvider, Name: uid}}
+		}
+		if err != nil {
+			return translate("read identity provider", err)
+		}
+		p, err = openedProvider(s.providers, row)
+		return err
+	})
 	if err != nil {
 		return "", err
 	}

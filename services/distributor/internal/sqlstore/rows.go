@@ -29,6 +29,14 @@ type metaColumns struct {
 	UpdatedAt       int64                     `bun:"updated_at"`
 }
 
+// editLockRow is the lock of edits, with what every edit needs to know.
+type editLockRow struct {
+	bun.BaseModel `bun:"table:revision,alias:rev"`
+	ID            int    `bun:"id,pk"`
+	Value         int64  `bun:"value"`
+	SealingKey    string `bun:"sealing_key"`
+}
+
 type clusterRow struct {
 	bun.BaseModel `bun:"table:clusters,alias:c"`
 	metaColumns

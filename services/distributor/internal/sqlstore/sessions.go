@@ -4,6 +4,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"database/sql"
@@ -101,13 +102,11 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 		Challenge: n.Challenge, Pending: n.Pending, CreatedAt: micros(n.CreatedAt), ProofEndsAt: micros(n.ProofEndsAt),
 		EndsAt: micros(n.EndsAt), RenewAt: micros(n.RenewAt),
 	}
-	if err := s.sealRefresh(row, n.Refresh); err != nil {
-		return err
-	}
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		row.Revision = t.revision
-		if err := t.sweepSessions(ctx, n); err != nil {
+		// The edit has read which key seals.
+		if err := cmp.Or(s.sealRefresh(row, n.Refresh), t.sweepSessions(ctx, n)); err != nil {
 			return err
 		}
 		known, err := t.sql.NewSelect().Model((*sessionTokenRow)(nil)).Where("hash = ?", n.Proof).Exists(ctx)
@@ -306,7 +305,11 @@ func (s *SignIns) ClaimRenewal(ctx context.Context, id string, at, until time.Ti
 	if err != nil || len(row.Refresh) == 0 {
 		return "", false, translate("claim renewal of session", err)
 	}
-	plain, err := s.refresh.Open(row.Refresh, []byte(id))
+	var plain []byte
+	err = s.opening(ctx, func(context.Context) (err error) {
+		plain, err = s.refresh.Open(row.Refresh, []byte(id))
+		return err
+	})
 	if err != nil {
 		return "", false, fmt.Errorf("open refresh token of session %s: %w", id, err)
 	}

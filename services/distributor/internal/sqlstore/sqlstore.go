@@ -14,7 +14,8 @@
 // # Locks
 //
 // The row of table revision is the lock of edits: an edit takes the next revision before it reads
-// anything, so no other edit changes what it has read. Other writes depend on nothing that was read
+// anything, so no other edit changes what it has read. The row also names the key that seals, so no
+// edit seals with an older key: see keys.go and reseal.go. Other writes depend on nothing that was read
 // before: snapshots, new join tokens and the uses of API tokens. SQLite has one connection, for which
 // callers queue. A migration holds an advisory lock of its own.
 //
@@ -31,7 +32,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -46,12 +46,14 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
+
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 
 	"github.com/leatdev/leat/internal/private"
 	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/keyroot"
 )
 
 // Purposes of what is sealed.
@@ -78,7 +80,7 @@ type Store struct {
 	secrets     *seal.Sealer
 	providers   *seal.Sealer
 	refresh     *seal.Sealer
-	configs     *seal.Fingerprinter
+	keys        *keyStore
 }
 
 var (
@@ -93,28 +95,38 @@ var (
 	_ catalog.People      = (*Store)(nil)
 )
 
-// Open connects to the database and brings its schema up to date. Replicas that do so at once wait
-// for each other. The URL is sqlite:///path/to/file.db, or postgres://…. Open makes the folder of a
-// SQLite file if it does not exist. Only the user of this process can read the file and the files
-// that SQLite puts beside it. The secret seals values that readers of the database must not see, so
-// it must not change. The error matches catalog.ErrUnavailable if the database does not answer.
+// Open is OpenWith for a database whose root is one secret.
 func Open(ctx context.Context, databaseURL string, secret []byte) (*Store, error) {
-	credentials, err := seal.NewSealer(secret, purposeCredential)
-	webhooks, err2 := seal.NewSealer(secret, purposeWebhook)
-	issuer, err3 := seal.NewSealer(secret, purposeIssuer)
-	secrets, err4 := seal.NewSealer(secret, purposeSecrets)
-	configs, err5 := seal.NewFingerprinter(secret, purposeConfig)
-	providers, err6 := seal.NewSealer(secret, purposeProvider)
-	refresh, err7 := seal.NewSealer(secret, purposeRefresh)
-	if err := cmp.Or(err, err2, err3, err4, err5, err6, err7); err != nil {
+	root, err := keyroot.NewLocal(secret)
+	if err != nil {
 		return nil, fmt.Errorf("derive keys of the catalog: %w", err)
 	}
-	s := &Store{credentials: credentials, webhooks: webhooks, issuer: issuer, secrets: secrets, configs: configs, providers: providers, refresh: refresh}
+	return OpenWith(ctx, databaseURL, Keys{Roots: []keyroot.Root{root}, Secrets: [][]byte{secret}})
+}
+
+// OpenWith connects to the database and brings its schema and its keys up to date. Replicas that do
+// so at once wait for each other. The URL is sqlite:///path/to/file.db, or postgres://…. OpenWith
+// makes the folder of a SQLite file if it does not exist. Only the user of this process can read the
+// file and the files that SQLite puts beside it. The keys seal values that readers of the database
+// must not see; opening fails if no root unwraps them. The error matches catalog.ErrUnavailable if
+// the database, or a root that is needed, does not answer.
+func OpenWith(ctx context.Context, databaseURL string, keys Keys) (*Store, error) {
+	known, err := newKeyStore(keys)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{keys: known}
+	if err := newSealers(s); err != nil {
+		return nil, fmt.Errorf("derive keys of the catalog: %w", err)
+	}
 	if err := s.connect(databaseURL); err != nil {
 		return nil, err
 	}
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(translate("migrate", err), s.Close())
+	}
+	if err := openKeys(ctx, s); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }

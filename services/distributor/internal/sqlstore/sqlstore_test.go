@@ -6,11 +6,11 @@ package sqlstore_test
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +21,7 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/keyroot"
 	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
@@ -106,6 +107,14 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"room":    testRoomInPlans,
 
 		"grants": testGrants,
+
+		"rotation":            testRotation,
+		"rotation under load": testRotationUnderLoad,
+		"former secrets":      testFormerSecrets,
+		"root away":           testRootAway,
+		"sealed columns":      testEverySealedColumnIsRotated,
+		"signing keys":        testSigningKeys,
+		"former signing key":  testFormerSigningKey,
 
 		"config":         testConfig,
 		"config digest":  testConfigDigest,
@@ -394,29 +403,36 @@ func randomText(length int) string {
 }
 
 func testIssuer(t *testing.T, s subject) {
-	keys := make([]ed25519.PrivateKey, 8)
+	ids := make([]string, 8)
 	var replicas sync.WaitGroup
-	for i := range keys {
+	for i := range ids {
 		replicas.Go(func() {
-			var err error
-			if keys[i], err = s.IssuerKey(t.Context()); err != nil {
-				t.Errorf("issuer key: %v", err)
+			keys, err := sqlstore.NewRotation(s.Store).SigningKeys(t.Context())
+			if err != nil || len(keys) != 1 {
+				t.Errorf("signing keys: got %d, %v", len(keys), err)
+				return
 			}
+			ids[i] = keys[0].ID
 		})
 	}
 	replicas.Wait()
-	for _, key := range keys {
-		if !bytes.Equal(key, keys[0]) {
-			t.Fatal("replicas have different issuer keys")
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Fatal("replicas have different signing keys")
 		}
 	}
+	wrongSecret(t, s)
+}
+
+// wrongSecret fails the test if another secret than that of the stores opens the database.
+func wrongSecret(t *testing.T, s subject) {
+	t.Helper()
 	other, err := sqlstore.Open(t.Context(), s.url, bytes.Repeat([]byte("x"), 32))
-	if err != nil {
-		t.Fatal(err)
+	if !errors.Is(err, keyroot.ErrRefused) || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("got %v, want %v and no secret", err, keyroot.ErrRefused)
 	}
-	defer func() { _ = other.Close() }()
-	if _, err := other.IssuerKey(t.Context()); err == nil {
-		t.Error("another secret opens the issuer key")
+	if err == nil {
+		_ = other.Close()
 	}
 }
 

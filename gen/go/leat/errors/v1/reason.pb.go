@@ -134,6 +134,8 @@ const (
 	Reason_REASON_DEPENDENCY_UNAVAILABLE Reason = 141
 	// This server does not offer the call. Upgrade it, or use another call.
 	Reason_REASON_UNIMPLEMENTED Reason = 142
+	// The key was replaced a short time ago, and that rotation has not ended. leat admin keys shows how far it is. Try again when it has ended.
+	Reason_REASON_ROTATION_UNFINISHED Reason = 143
 	// A defect in Leat. Report it with metadata["error_id"], under which the server's log has the
 	// cause.
 	Reason_REASON_INTERNAL Reason = 160
@@ -236,6 +238,7 @@ var (
 		140: "REASON_SHUTTING_DOWN",
 		141: "REASON_DEPENDENCY_UNAVAILABLE",
 		142: "REASON_UNIMPLEMENTED",
+		143: "REASON_ROTATION_UNFINISHED",
 		160: "REASON_INTERNAL",
 		180: "REASON_MANIFEST_INVALID",
 		181: "REASON_APPLY_REJECTED",
@@ -300,6 +303,7 @@ var (
 		"REASON_SHUTTING_DOWN":                140,
 		"REASON_DEPENDENCY_UNAVAILABLE":       141,
 		"REASON_UNIMPLEMENTED":                142,
+		"REASON_ROTATION_UNFINISHED":          143,
 		"REASON_INTERNAL":                     160,
 		"REASON_MANIFEST_INVALID":             180,
 		"REASON_APPLY_REJECTED":               181,
@@ -352,7 +356,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\x9a\x0e\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xbb\x0e\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -397,7 +401,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x15REASON_AGENT_OUTDATED\x10z\x12\x19\n" +
 	"\x14REASON_SHUTTING_DOWN\x10\x8c\x01\x12\"\n" +
 	"\x1dREASON_DEPENDENCY_UNAVAILABLE\x10\x8d\x01\x12\x19\n" +
-	"\x14REASON_UNIMPLEMENTED\x10\x8e\x01\x12\x14\n" +
+	"\x14REASON_UNIMPLEMENTED\x10\x8e\x01\x12\x1f\n" +
+	"\x1aREASON_ROTATION_UNFINISHED\x10\x8f\x01\x12\x14\n" +
 	"\x0fREASON_INTERNAL\x10\xa0\x01\x12\x1c\n" +
 	"\x17REASON_MANIFEST_INVALID\x10\xb4\x01\x12\x1a\n" +
 	"\x15REASON_APPLY_REJECTED\x10\xb5\x01\x12\x1a\n" +

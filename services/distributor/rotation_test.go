@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor"
+	"github.com/leatdev/leat/services/distributor/internal/postgrestest"
+)
+
+// fleetOfKeys is two replicas with agents and people, whose calls may not fail.
+type fleetOfKeys struct {
+	replicas []*hub
+	agents   []*agentKey
+	// tunnel verifies tokens as the other services do.
+	tunnel *identity.JWKS
+	calls  atomic.Int64
+}
+
+const (
+	agentsOfKeys = 24
+	// pauseOfKeys is the time between two rounds of an agent.
+	pauseOfKeys = 100 * time.Millisecond
+	// renewalOfKeys is after how many rounds an agent renews its token: the hub bounds that.
+	renewalOfKeys = 7
+)
+
+func newFleetOfKeys(t *testing.T, change func(*distributor.Config)) *fleetOfKeys {
+	t.Helper()
+	url := postgrestest.New(t).Database(t)
+	set := func(c *distributor.Config) {
+		c.DatabaseURL, c.Keys.SigningLead = url, 11*time.Second
+		change(c)
+	}
+	first := startHub(t, set)
+	f := &fleetOfKeys{replicas: []*hub{first, startReplica(t, first.git, set)}}
+	content := newFolder(t, "c1", "one")
+	first.git.set("demo", "app", content)
+	first.apply(t, repositoryDocument("demo"))
+	for i := range agentsOfKeys {
+		cluster, service := fmt.Sprintf("cluster-%d", i), fmt.Sprintf("app-%d", i)
+		first.apply(t, clusterDocument(cluster), configDocument(service, cluster, nil, map[string]string{"PASSWORD": hunter2}))
+		f.agents = append(f.agents, first.enrol(t, cluster))
+	}
+	f.tunnel = identity.NewJWKS(identity.JWKSParams{
+		Audience: identity.ServiceTunnel, URL: f.replicas[1].url + "/.well-known/jwks.json", HTTPClient: http.DefaultClient, Logger: telemetry.Noop().Logger(),
+	})
+	return f
+}
+
+// agent makes the calls of one agent until ctx is done: each token comes from one replica and is
+// used at the other.
+func (f *fleetOfKeys) agent(t *testing.T, ctx context.Context, i int) {
+	service := fmt.Sprintf("app-%d", i)
+	var tokens *distributorv1.RefreshTokenResponse
+	pause := time.NewTicker(pauseOfKeys)
+	defer pause.Stop()
+	for n := i; ctx.Err() == nil; n++ {
+		<-pause.C
+		here, there := f.replicas[n%2], f.replicas[(n+1)%2]
+		if n%renewalOfKeys == i%renewalOfKeys {
+			assertion, err := identity.SignAssertion(f.agents[i].key, f.agents[i].cluster)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if tokens, err = here.agents(t, "").RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion}); err != nil {
+				t.Errorf("agent %d: refresh: %v", i, err)
+				return
+			}
+		}
+		if _, err := f.tunnel.Verify(t.Context(), tokens.GetTunnelToken()); err != nil {
+			t.Errorf("agent %d: the tunnel refuses a new token: %v", i, err)
+		}
+		for _, token := range []string{tokens.GetAccessToken(), f.agents[i].token} {
+			config, err := there.agents(t, token).GetServiceConfig(t.Context(), &distributorv1.GetServiceConfigRequest{Service: service})
+			if err != nil || string(config.GetSecrets()["PASSWORD"]) != hunter2 {
+				t.Errorf("agent %d: configuration: %v", i, err)
+				return
+			}
+		}
+		f.calls.Add(4)
+	}
+}
+
+// watch holds the stream of an agent's plan open until ctx is done.
+func (f *fleetOfKeys) watch(t *testing.T, ctx context.Context, i int) {
+	stream, err := f.replicas[i%2].agents(t, f.agents[i].token).WatchPlan(ctx, &distributorv1.WatchPlanRequest{})
+	if err != nil {
+		t.Errorf("agent %d: watch: %v", i, err)
+		return
+	}
+	defer func() { _ = stream.Close() }()
+	for stream.Receive() {
+		f.calls.Add(1)
+	}
+	if ctx.Err() == nil {
+		t.Errorf("agent %d: stream ended: %v", i, stream.Err())
+	}
+}
+
+// editor writes secrets until ctx is done.
+func (f *fleetOfKeys) editor(t *testing.T, ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		name := fmt.Sprintf("app-%d", n%agentsOfKeys)
+		document := configDocument(name, fmt.Sprintf("cluster-%d", n%agentsOfKeys), map[string]string{"N": fmt.Sprint(n)}, map[string]string{"PASSWORD": hunter2})
+		_, err := f.replicas[n%2].fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
+		if err != nil {
+			t.Errorf("edit %d: %v", n, err)
+			return
+		}
+		access, err := f.replicas[n%2].fleet(t, adminToken).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+		if err != nil {
+			t.Errorf("access token %d: %v", n, err)
+			return
+		}
+		if _, err := f.replicas[(n+1)%2].fleet(t, access.GetAccessToken()).ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil {
+			t.Errorf("call %d with the access token of another replica: %v", n, err)
+			return
+		}
+		f.calls.Add(3)
+	}
+}
+
+// load runs agents and an editor until stop is called.
+func (f *fleetOfKeys) load(t *testing.T) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for i := range f.agents {
+		running.Go(func() { f.agent(t, ctx, i) })
+		running.Go(func() { f.watch(t, ctx, i) })
+	}
+	running.Go(func() { f.editor(t, ctx) })
+	return sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+func (f *fleetOfKeys) keys(t *testing.T) *fleetv1.GetKeysResponse {
+	t.Helper()
+	keys, err := f.replicas[0].keyService(t).GetKeys(t.Context(), &fleetv1.GetKeysRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// TestKeysRotateUnderLoad replaces the sealing key and the signing key while agents renew their
+// tokens and read configurations, plans are watched and people edit: no call fails, no stream ends,
+// and no token is refused.
+func TestKeysRotateUnderLoad(t *testing.T) {
+	t.Parallel()
+	f := newFleetOfKeys(t, func(*distributor.Config) {})
+	stop := f.load(t)
+	defer stop()
+	before := f.keys(t)
+	if len(before.GetSealingKeys()) != 1 || len(before.GetSigningKeys()) != 1 || before.GetSealingKeys()[0].GetValues() < agentsOfKeys {
+		t.Fatalf("got %v, want one key of each kind", before)
+	}
+
+	sealing, err := f.replicas[1].keyService(t).RotateSealingKey(t.Context(), &fleetv1.RotateSealingKeyRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signing, err := f.replicas[0].keyService(t).RotateSigningKey(t.Context(), &fleetv1.RotateSigningKeyRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.replicas[1].keyService(t).RotateSigningKey(t.Context(), &fleetv1.RotateSigningKeyRequest{})
+	wantReason(t, err, "ROTATION_UNFINISHED")
+	eventually(t, "the old sealing key to be deleted", func() bool {
+		keys := f.keys(t)
+		return len(keys.GetSealingKeys()) == 1 && keys.GetSealingKeys()[0].GetId() == sealing.GetId()
+	})
+	eventually(t, "the new signing key to sign", func() bool {
+		keys := f.keys(t).GetSigningKeys()
+		return len(keys) == 2 && keys[1].GetCurrent() && keys[1].GetId() == signing.GetKey().GetId()
+	})
+	calls := f.calls.Load()
+	eventually(t, "calls with the new keys", func() bool { return f.calls.Load() > calls+40*agentsOfKeys || t.Failed() })
+	stop()
+	t.Logf("%d calls, none failed", f.calls.Load())
+}
+
+// TestRootOfSealingKeysChangesOver gives a hub, whose root is the service secret, a root of its own,
+// and takes the service secret's part away.
+func TestRootOfSealingKeysChangesOver(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.demo(t, newFolder(t, "c1", "one"))
+	h.apply(t, configDocument("app", "one", nil, map[string]string{"PASSWORD": hunter2}))
+	agent := h.enrol(t, "one")
+	before := keysOf(t, h)
+	h.stop(t)
+
+	h.cfg.Keys.Sealing = secret.Text("the first root of this test's keys\n")
+	h.start(t)
+	after := keysOf(t, h)
+	if after.GetSealingKeys()[0].GetId() != before.GetSealingKeys()[0].GetId() || after.GetSealingKeys()[0].GetRoot() == before.GetSealingKeys()[0].GetRoot() {
+		t.Errorf("got %v, want the key of %v with another root", after, before)
+	}
+	wantPassword := func() {
+		t.Helper()
+		config, err := h.agents(t, agent.token).GetServiceConfig(t.Context(), &distributorv1.GetServiceConfigRequest{Service: "app"})
+		if err != nil || string(config.GetSecrets()["PASSWORD"]) != hunter2 {
+			t.Errorf("got %v, want the secret", err)
+		}
+	}
+	wantPassword()
+	h.stop(t)
+
+	// Now the service secret may change, because it is no longer the root, and the root may, too.
+	h.cfg.Keys.Sealing = secret.Text("the second root of this test's keys\nthe first root of this test's keys\n")
+	h.start(t)
+	wantPassword()
+	h.stop(t)
+
+	cfg := h.cfg
+	cfg.Keys.Sealing = secret.Text("the first root of this test's keys")
+	if err := distributor.Run(t.Context(), cfg); err == nil {
+		t.Error("the former root still opens the database")
+	}
+	h.cfg.Keys.Sealing = secret.Text("the second root of this test's keys")
+	h.start(t)
+	wantPassword()
+	if now := keysOf(t, h); !proto.Equal(now.GetSigningKeys()[0], before.GetSigningKeys()[0]) {
+		t.Errorf("got %v, want the signing key of %v", now, before)
+	}
+}
+
+func keysOf(t *testing.T, h *hub) *fleetv1.GetKeysResponse {
+	t.Helper()
+	var keys *fleetv1.GetKeysResponse
+	eventually(t, "the hub to answer", func() bool {
+		var err error
+		keys, err = h.keyService(t).GetKeys(t.Context(), &fleetv1.GetKeysRequest{})
+		return err == nil
+	})
+	return keys
+}
