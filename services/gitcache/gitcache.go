@@ -17,7 +17,6 @@ import (
 	"github.com/leatdev/leat/internal/app"
 	"github.com/leatdev/leat/internal/lease/leaseredis"
 	"github.com/leatdev/leat/internal/redisconn"
-	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/api"
@@ -74,7 +73,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	sealer, err := seal.NewSealer(trust.secret, "repository definition")
+	sealer, err := trust.sealer()
 	if err != nil {
 		return err
 	}
@@ -88,7 +87,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	defer func() { err = errors.Join(err, disk.Close()) }()
 
 	settings := cfg.settings()
-	events, err := redisevents.New(redisevents.Config{Client: client, Prefix: prefix, Secret: trust.secret})
+	events, err := redisevents.New(redisevents.Config{Client: client, Prefix: prefix, Secret: trust.secrets[0], Accepted: trust.secrets[1:]})
 	if err != nil {
 		return err
 	}

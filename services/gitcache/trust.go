@@ -8,6 +8,7 @@ import (
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
+	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/gitcache/internal/replicas"
 )
@@ -15,11 +16,12 @@ import (
 // trust holds the keys by which replicas and the hub's other services authenticate one another.
 type trust struct {
 	config rpc.ServiceConfig
-	secret []byte
-	key    *identity.ServiceKey
-	names  *replicas.Names
-	ca     []byte
-	tel    *telemetry.Telemetry
+	// secrets are gitcache's own: the first is used, the others are accepted.
+	secrets [][]byte
+	key     *identity.ServiceKey
+	names   *replicas.Names
+	ca      []byte
+	tel     *telemetry.Telemetry
 	// self is the signed name of this replica, by which other replicas call it.
 	self string
 	// verifier accepts the distributor's calls, and those of other replicas to this one.
@@ -31,8 +33,11 @@ func openTrust(cfg Config, url string, tel *telemetry.Telemetry) (*trust, error)
 	if err != nil {
 		return nil, err
 	}
-	t := &trust{config: cfg.Service, secret: []byte(cfg.Service.Secret.Reveal()), key: key, tel: tel}
-	if t.names, err = replicas.NewNames(t.secret); err != nil {
+	t := &trust{config: cfg.Service, key: key, tel: tel}
+	if t.secrets, err = cfg.Service.Secrets(); err != nil {
+		return nil, err
+	}
+	if t.names, err = replicas.NewNames(t.secrets[0], t.secrets[1:]...); err != nil {
 		return nil, err
 	}
 	if t.ca, err = rpc.ReadCA(cfg.PeerCAFile); err != nil {
@@ -43,6 +48,19 @@ func openTrust(cfg Config, url string, tel *telemetry.Telemetry) (*trust, error)
 		keys.Verifier([]string{identity.ServiceDistributor}, identity.ServiceGitCache),
 		keys.Verifier([]string{identity.ServiceGitCache}, identity.ReplicaAudience(identity.ServiceGitCache, url)))
 	return t, nil
+}
+
+// sealer returns the sealer of definitions: it seals with the first secret, and opens with all.
+func (t *trust) sealer() (*seal.Sealer, error) {
+	keys := make([]seal.Key, len(t.secrets))
+	for i, secret := range t.secrets {
+		key, err := seal.NewKey(secret)
+		if err != nil {
+			return nil, fmt.Errorf("make sealer: %w", err)
+		}
+		keys[i] = key
+	}
+	return seal.NewKeyring(keys[0], keys[1:]...).Sealer("repository definition")
 }
 
 // dial returns a client for the replica with that name. Only that replica accepts the client's

@@ -44,7 +44,11 @@ func openReplicas(cfg Config, key *identity.ServiceKey, tel *telemetry.Telemetry
 	}); err != nil {
 		return nil, err
 	}
-	if r.store, err = redisroute.Open(cfg.RedisURL, cfg.RedisCAFile, []byte(cfg.Service.Secret.Reveal())); err != nil {
+	secrets, err := cfg.Service.Secrets()
+	if err != nil {
+		return nil, err
+	}
+	if r.store, err = redisroute.Open(cfg.RedisURL, cfg.RedisCAFile, secrets[0], secrets[1:]...); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -86,6 +86,8 @@ type Config struct {
 	// Secret is gitcache's own secret. Entries that are not signed with a key derived from it are
 	// ignored. Required.
 	Secret []byte
+	// Accepted are secrets of other replicas while the secret is replaced.
+	Accepted [][]byte
 	// MaxLen bounds the number of events that are kept. Zero: 10 000.
 	MaxLen int
 }
@@ -105,7 +107,7 @@ func New(cfg Config) (*Log, error) {
 	if cfg.MaxLen <= 0 {
 		cfg.MaxLen = defaultMaxLen
 	}
-	signer, err := seal.NewSigner(cfg.Secret, "gitcache event")
+	signer, err := seal.NewSigner(cfg.Secret, "gitcache event", cfg.Accepted...)
 	if err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}

@@ -65,6 +65,17 @@ redis.call('PUBLISH', ARGV[3], ARGV[1])
 return old
 `
 
+// resealLua takes KEYS definitions and ARGV name, old value, new value. It changes nothing if the
+// value is no longer the old one. Nobody is notified: the definition is the same.
+const resealLua = `
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1
+`
+
+// resealAtOnce bounds the values that one reading seals again.
+const resealAtOnce = 200
+
 // Params are what a [Registry] works with. All are required.
 type Params struct {
 	Client redis.UniversalClient
@@ -77,8 +88,8 @@ type Params struct {
 
 // Registry keeps definitions. All methods may be called concurrently.
 type Registry struct {
-	params      Params
-	put, delete *redis.Script
+	params             Params
+	put, delete, again *redis.Script
 
 	urls atomic.Pointer[map[string]string] // of all definitions, by UID; replaced as a whole
 
@@ -97,7 +108,7 @@ var (
 
 // New returns a registry that knows nothing before [Registry.Start].
 func New(p Params) *Registry {
-	return &Registry{params: p, put: redis.NewScript(putLua), delete: redis.NewScript(deleteLua)}
+	return &Registry{params: p, put: redis.NewScript(putLua), delete: redis.NewScript(deleteLua), again: redis.NewScript(resealLua)}
 }
 
 // URL returns the URL of the repository with that UID, or false while the repository is unknown. It
@@ -231,7 +242,37 @@ func (r *Registry) Reload(ctx context.Context) error {
 		}
 	}
 	r.synced = time.Now()
-	return r.adopt(ctx, fetched)
+	if err := r.adopt(ctx, fetched); err != nil {
+		return err
+	}
+	return r.resealLocked(ctx)
+}
+
+// resealLocked seals values of Redis again that were sealed with a secret that is only accepted, at
+// most resealAtOnce of them. The next reading finds the new values, and goes on with others.
+func (r *Registry) resealLocked(ctx context.Context) error {
+	left := resealAtOnce
+	for name, value := range r.known.Values {
+		if left == 0 {
+			return nil
+		}
+		if r.isCurrent(value) {
+			continue
+		}
+		def, err := r.decode(name, value)
+		if err != nil {
+			continue // the log names it already
+		}
+		next, err := r.encode(def)
+		if err != nil {
+			return err
+		}
+		left--
+		if err := r.again.Run(ctx, r.params.Client, []string{r.definitions()}, name, value, next).Err(); err != nil {
+			return unavailable("seal definition again", err)
+		}
+	}
+	return nil
 }
 
 // Named implements [mirror.Named]. It is sure only while Redis answers, and while it holds any

@@ -32,7 +32,22 @@ type replica struct {
 
 func newReplica(t *testing.T, server *redistest.Server, path string) *replica {
 	t.Helper()
-	sealer, err := seal.NewSealer([]byte(strings.Repeat("s", seal.MinSecret)), "test")
+	return newReplicaWith(t, server, path, "s")
+}
+
+// newReplicaWith returns a replica with the secrets that the letters stand for: the first is used,
+// the others are accepted.
+func newReplicaWith(t *testing.T, server *redistest.Server, path string, letters ...string) *replica {
+	t.Helper()
+	var keys []seal.Key
+	for _, letter := range letters {
+		key, err := seal.NewKey([]byte(strings.Repeat(letter, seal.MinSecret)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	sealer, err := seal.NewKeyring(keys[0], keys[1:]...).Sealer("test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,4 +202,38 @@ func TestRedisLosesItsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.want(t, definition(1), other)
+}
+
+// TestSecretIsReplaced carries a secret over in three steps, with a replica of the step before and
+// one of the step after at each. Every replica knows every definition all the time.
+func TestSecretIsReplaced(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartAs(t, "gitcache")
+	path := func(name string) string { return filepath.Join(t.TempDir(), name+".json") }
+	first := newReplica(t, server, path("first"))
+	if err := first.Put(t.Context(), definition(1)); err != nil {
+		t.Fatal(err)
+	}
+	kept := path("kept")
+	for i, step := range [][2][]string{
+		{{"s"}, {"s", "n"}},
+		{{"s", "n"}, {"n", "s"}},
+		{{"n", "s"}, {"n"}},
+	} {
+		before, after := newReplicaWith(t, server, path("before"), step[0]...), newReplicaWith(t, server, kept, step[1]...)
+		for round := range 2 {
+			for _, r := range []*replica{before, after} {
+				if err := r.Reload(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				r.want(t, definition(1))
+			}
+			if t.Failed() {
+				t.Fatalf("step %d, round %d", i, round)
+			}
+		}
+	}
+	// The former secret opens nothing any more, neither in Redis nor in the copy on disk.
+	late := newReplica(t, server, kept)
+	late.want(t)
 }

@@ -90,6 +90,17 @@ func (r *Registry) decode(name, value string) (mirror.Definition, error) {
 	return def, nil
 }
 
+// prefixChars is how much of a value in base64 names its key: 9 bytes.
+const prefixChars = 12
+
+// isCurrent reports whether a value was sealed with the secret that seals now.
+func (r *Registry) isCurrent(value string) bool {
+	parts := strings.SplitN(value, " ", 3)
+	text := parts[len(parts)-1]
+	prefix, err := base64.StdEncoding.DecodeString(text[:min(len(text), prefixChars)])
+	return err == nil && r.params.Sealer.IsCurrent(prefix)
+}
+
 func header(value string) (version int64, uid string, err error) {
 	parts := strings.SplitN(value, " ", 3)
 	if len(parts) != 3 {

@@ -17,9 +17,9 @@ type Names struct {
 	signer *seal.Signer
 }
 
-// NewNames returns the Names of the replicas that share the secret.
-func NewNames(secret []byte) (*Names, error) {
-	signer, err := seal.NewSigner(secret, "gitcache replica")
+// NewNames returns the Names of the replicas that share the secret, or have one of the accepted ones.
+func NewNames(secret []byte, accepted ...[]byte) (*Names, error) {
+	signer, err := seal.NewSigner(secret, "gitcache replica", accepted...)
 	if err != nil {
 		return nil, fmt.Errorf("make names of replicas: %w", err)
 	}

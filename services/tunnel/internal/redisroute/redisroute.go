@@ -54,21 +54,22 @@ type Ages struct {
 
 // Open returns a store for the replicas that have the secret, in the Redis at url. caFile is as for
 // [redisconn.Open]. Open does not connect yet. The caller closes the store.
-func Open(url, caFile string, secret []byte) (*Store, error) {
+func Open(url, caFile string, secret []byte, accepted ...[]byte) (*Store, error) {
 	client, err := redisconn.Open(url, caFile)
 	if err != nil {
 		return nil, err
 	}
-	store, err := New(client, Ages{Route: relay.RouteAge, Liveness: relay.LivenessAge}, secret)
+	store, err := New(client, Ages{Route: relay.RouteAge, Liveness: relay.LivenessAge}, secret, accepted...)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
 	return store, nil
 }
 
-// New returns a store in a Redis. It closes the client when it is closed.
-func New(client redis.UniversalClient, ages Ages, secret []byte) (*Store, error) {
-	signer, err := seal.NewSigner(secret, "tunnel route")
+// New returns a store in a Redis. It closes the client when it is closed. It believes the rows of
+// replicas that have the secret or one of the accepted ones.
+func New(client redis.UniversalClient, ages Ages, secret []byte, accepted ...[]byte) (*Store, error) {
+	signer, err := seal.NewSigner(secret, "tunnel route", accepted...)
 	if err != nil {
 		return nil, fmt.Errorf("open store of routes: %w", err)
 	}
