@@ -146,10 +146,9 @@ var rights = map[string]right{
 	"SessionService/SignOut":       {audience: anybody, request: `{"sessionToken": "guessed.leatses_guessed"}`},
 	"SessionService/ListSessions":  {audience: everyone, request: `{}`},
 	"SessionService/RevokeSession": {audience: everyone, request: `{"id": "guessed"}`, answer: missing},
-	"KeyService/GetKeys":               {audience: people, request: `{}`},
-	"KeyService/RotateSealingKey":      {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
-	"KeyService/RotateSigningKey":      {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
-
+	"KeyService/GetKeys":           {audience: people, request: `{}`},
+	"KeyService/RotateSealingKey":  {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
+	"KeyService/RotateSigningKey":  {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
 }
 
 // entitled returns the answer for a kind of caller.

@@ -26,6 +26,7 @@ type Params struct {
 // Client is a person's connection to a hub. It is safe for concurrent use.
 type Client struct {
 	fleetv1connect.FleetServiceClient
+	fleetv1connect.KeyServiceClient
 	// SignIns are the calls about sessions, in the name of the person.
 	SignIns fleetv1connect.SessionServiceClient
 
@@ -47,7 +48,8 @@ func New(p Params) (*Client, error) {
 	fleet := fleetv1connect.NewFleetServiceClient(base.HTTP, base.BaseURL, base.Options...)
 	sessions := fleetv1connect.NewSessionServiceClient(base.HTTP, base.BaseURL, base.Options...)
 	p.Server = base.BaseURL
-	return &Client{FleetServiceClient: fleet, SignIns: sessions, params: p}, nil
+	keys := fleetv1connect.NewKeyServiceClient(base.HTTP, base.BaseURL, base.Options...)
+	return &Client{FleetServiceClient: fleet, KeyServiceClient: keys, SignIns: sessions, params: p}, nil
 }
 
 // Server returns the base URL that the client was made for.

@@ -101,6 +101,6 @@ func New(s *session.Session) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(hub.Keys(s), version(s))
+	root.AddCommand(hub.Admin(s), hub.Keys(s), version(s))
 	return root
 }

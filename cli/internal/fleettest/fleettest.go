@@ -110,6 +110,8 @@ func (h *Hub) Handler() http.Handler {
 	mux.Handle(path, calls)
 	mux.Handle("/login", h.signIns.page())
 	mux.Handle("/clusters/", guarded(http.HandlerFunc(tunnel), []string{accessToken}, "no access token"))
+	path, calls = fleetv1connect.NewKeyServiceHandler(newKeys())
+	mux.Handle(path, guarded(calls, []string{"Bearer " + Token}, "the token is not known"))
 	path, calls = tunnelv1connect.NewTunnelServiceHandler(sessions{})
 	mux.Handle(path, guarded(calls, []string{accessToken}, "no access token"))
 	return mux

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ var services = []string{identity.ServiceDistributor, identity.ServiceGitCache, i
 
 // Keys is `leat keys`.
 func Keys(s *session.Session) *cobra.Command {
-	format := ""
+	format, next := "", ""
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Make the secrets and keys of a hub's services",
@@ -31,32 +32,54 @@ func Keys(s *session.Session) *cobra.Command {
 other service's; all services get LEAT_SERVICE_KEYS. A compromised service therefore cannot impersonate another one.
 
 A secret that is set as LEAT_DISTRIBUTOR_SECRET, LEAT_GITCACHE_SECRET or LEAT_TUNNEL_SECRET is kept, and only the missing ones are made.
-The distributor's secret encrypts secrets in the database: keep an existing one. To replace the secret of one service, run this
-with the secrets of the others set, and restart all services.`,
+LEAT_DISTRIBUTOR_OTHER_SECRETS and so on are secrets that a service accepts beside its own while it is replaced, separated by commas:
+they are kept, and their keys are printed, too. --next makes one for a service. docs/operations/keys.md says in which order to replace
+a secret.`,
 		Example: `  leat keys > .env                                    lines for docker compose
   leat keys -o kubernetes | kubectl apply -f -        Secrets and a ConfigMap
-  LEAT_DISTRIBUTOR_SECRET="$old" leat keys            keep the distributor's`,
+  LEAT_DISTRIBUTOR_SECRET="$old" leat keys            keep the distributor's
+  set -a; . ./.env; leat keys --next tunnel >> .env   begin to replace the tunnel's`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return s.Fail(printKeys(s, format))
+			if next != "" && !slices.Contains(services, next) {
+				return s.Fail(failure.Usage("there is no service %q, want distributor, gitcache or tunnel", next))
+			}
+			return s.Fail(printKeys(s, format, next))
 		},
 	}
+	cmd.Flags().StringVar(&next, "next", "", "the service for which to make a further secret: distributor, gitcache or tunnel")
 	cmd.Flags().StringVarP(&format, "output", "o", "env", "env or kubernetes")
 	return cmd
 }
 
-func printKeys(s *session.Session, format string) error {
-	secrets, keys := map[string]string{}, make([]string, 0, len(services))
+// serviceSecrets are the secrets of one service.
+type serviceSecrets struct {
+	used  string
+	other []string // accepted while the used one is replaced
+}
+
+func printKeys(s *session.Session, format, next string) error {
+	secrets, keys := map[string]serviceSecrets{}, make([]string, 0, len(services))
 	for _, service := range services {
-		secret, ok := s.LookupEnv(variable(service))
-		if !ok || secret == "" {
-			secret = newSecret()
+		secret := serviceSecrets{used: environment(s, variable(service)), other: split(environment(s, othersVariable(service)))}
+		if secret.used == "" {
+			secret.used = newSecret()
 		}
-		key, err := identity.NewServiceKey([]byte(secret), service)
-		if err != nil {
-			return failure.New(variable(service)+" is too short", fmt.Sprintf("It needs at least %d bytes. Unset it to have a new one made.", identity.MinServiceSecret))
+		if service == next {
+			secret.other = append(secret.other, newSecret())
 		}
-		secrets[service], keys = secret, append(keys, key.Public())
+		for i, text := range append([]string{secret.used}, secret.other...) {
+			key, err := identity.NewServiceKey([]byte(text), service)
+			if err != nil {
+				name := variable(service)
+				if i > 0 {
+					name = "a secret in " + othersVariable(service)
+				}
+				return failure.New(name+" is too short", fmt.Sprintf("It needs at least %d bytes. Unset it to have a new one made.", identity.MinServiceSecret))
+			}
+			keys = append(keys, key.Public())
+		}
+		secrets[service] = secret
 	}
 	switch format {
 	case "env":
@@ -67,7 +90,26 @@ func printKeys(s *session.Session, format string) error {
 	return failure.New(fmt.Sprintf("there is no output form %q", format), "Use -o env or -o kubernetes.")
 }
 
+func environment(s *session.Session, name string) string {
+	value, _ := s.LookupEnv(name)
+	return value
+}
+
+// split returns the parts of a list that is separated by commas, without empty ones.
+func split(list string) (parts []string) {
+	for part := range strings.SplitSeq(list, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
 func variable(service string) string { return "LEAT_" + strings.ToUpper(service) + "_SECRET" }
+
+func othersVariable(service string) string {
+	return "LEAT_" + strings.ToUpper(service) + "_OTHER_SECRETS"
+}
 
 // newSecret returns 256 random bits.
 func newSecret() string {
@@ -76,9 +118,15 @@ func newSecret() string {
 	return hex.EncodeToString(bits[:])
 }
 
-func printEnv(out io.Writer, secrets map[string]string, keys []string) error {
+func printEnv(out io.Writer, secrets map[string]serviceSecrets, keys []string) error {
 	for _, service := range services {
-		if _, err := fmt.Fprintf(out, "%s=%s\n", variable(service), secrets[service]); err != nil {
+		if _, err := fmt.Fprintf(out, "%s=%s\n", variable(service), secrets[service].used); err != nil {
+			return err
+		}
+		if len(secrets[service].other) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "%s=%s\n", othersVariable(service), strings.Join(secrets[service].other, ",")); err != nil {
 			return err
 		}
 	}
@@ -86,9 +134,10 @@ func printEnv(out io.Writer, secrets map[string]string, keys []string) error {
 	return err
 }
 
-func printKubernetes(out io.Writer, secrets map[string]string, keys []string) error {
+func printKubernetes(out io.Writer, secrets map[string]serviceSecrets, keys []string) error {
 	for _, service := range services {
-		_, err := fmt.Fprintf(out, "apiVersion: v1\nkind: Secret\nmetadata:\n  name: leat-%s\nstringData:\n  service-secret: %q\n---\n", service, secrets[service])
+		_, err := fmt.Fprintf(out, "apiVersion: v1\nkind: Secret\nmetadata:\n  name: leat-%s\nstringData:\n  service-secret: %q\n  service-other-secrets: %q\n---\n",
+			service, secrets[service].used, strings.Join(secrets[service].other, ","))
 		if err != nil {
 			return err
 		}

@@ -4,8 +4,8 @@
 package sqlstore
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
