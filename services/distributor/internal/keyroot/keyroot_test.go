@@ -58,7 +58,7 @@ func local(t *testing.T, fill string) keyroot.Root {
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	conformance(t, local(t, "a"), local(t, "b"))
-	if local(t, "a").Name() != local(t, "a").Name() {
+	if first, second := local(t, "a"), local(t, "a"); first.Name() != second.Name() {
 		t.Error("one secret has two names")
 	}
 }

@@ -60,7 +60,7 @@ type Vault struct {
 
 var _ Root = (*Vault)(nil)
 
-const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
+const podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 // vaultPath is the path of a transit key.
 var vaultPath = regexp.MustCompile(`^/v1/((?:[A-Za-z0-9._-]+/)*[A-Za-z0-9._-]+)/keys/([A-Za-z0-9._-]+)$`)
@@ -155,7 +155,7 @@ func (v *Vault) Unwrap(ctx context.Context, wrapped []byte, place string) ([]byt
 
 // placed puts the place before the key: not every version of the engine authenticates a context.
 func placed(key []byte, place string) []byte {
-	content := binary.BigEndian.AppendUint32(nil, uint32(len(place))) //nolint:gosec // an id
+	content := binary.BigEndian.AppendUint32(nil, uint32(len(place)))
 	return append(append(content, place...), key...)
 }
 
@@ -203,7 +203,7 @@ func (v *Vault) token(ctx context.Context) (string, error) {
 
 // readToken reads a token. A file that is missing may appear: an agent writes it.
 func readToken(path string) (string, error) {
-	file, err := os.Open(path) //nolint:gosec // the operator's setting
+	file, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

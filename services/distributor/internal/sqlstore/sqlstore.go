@@ -15,9 +15,9 @@
 //
 // The row of table revision is the lock of edits: an edit takes the next revision before it reads
 // anything, so no other edit changes what it has read. The row also names the key that seals, so no
-// edit seals with an older key: see keys.go and reseal.go. Other writes depend on nothing that was read
-// before: snapshots, new join tokens and the uses of API tokens. SQLite has one connection, for which
-// callers queue. A migration holds an advisory lock of its own.
+// edit seals with an older key: see keys.go and reseal.go. Other writes depend on nothing that was
+// read before: snapshots, new join tokens and the uses of API tokens. SQLite has one connection, for
+// which callers queue. A migration holds an advisory lock of its own.
 //
 // # Rows and objects
 //
@@ -46,7 +46,6 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
-
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 
