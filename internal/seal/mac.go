@@ -32,9 +32,9 @@ func NewFingerprintKey(secret []byte, purpose string) ([]byte, error) {
 	return deriveKey(secret, "leat fingerprint v1: ", purpose)
 }
 
-// FingerprinterOf returns the fingerprinter of a key. One that [NewFingerprintKey] derived makes the
-// same fingerprints as [NewFingerprinter] with that secret and purpose. So a fingerprint outlives
-// the secret from which its key was derived.
+// FingerprinterOf returns the fingerprinter of a key. One that [NewFingerprintKey] derived makes
+// the same fingerprints as [NewFingerprinter] with that secret and purpose. So a fingerprint
+// outlives the secret from which its key was derived.
 func FingerprinterOf(key []byte) (*Fingerprinter, error) {
 	if len(key) != keySize {
 		return nil, fmt.Errorf("make fingerprinter: key has %d bytes, want %d", len(key), keySize)

@@ -4,9 +4,9 @@
 // Package seal encrypts small secrets that Leat has to store, such as the credentials of a
 // repository.
 //
-// The cipher is AES-256-GCM. The key of a purpose comes from a secret by HKDF-SHA256 with the purpose
-// as its info. A text that is sealed for one purpose therefore does not open for another, and one
-// secret serves many purposes.
+// The cipher is AES-256-GCM. The key of a purpose comes from a secret by HKDF-SHA256 with the
+// purpose as its info. A text that is sealed for one purpose therefore does not open for another,
+// and one secret serves many purposes.
 //
 // A sealed text is the byte 2, the id of its key ([KeyID]), the nonce and the ciphertext. Texts of
 // the earlier form begin with the byte 1 and do not name their key. They still open.

@@ -16,12 +16,13 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-// signingOverlap is how long a signing key stays published after its successor began to sign. Access
-// tokens live for an hour. An agent that the hub dials learns new keys only while the hub reaches it,
-// so this is also how long such an agent may be away.
+// signingOverlap is how long a signing key stays published after its successor began to sign.
+// Access tokens live for an hour. An agent that the hub dials learns new keys only while the hub
+// reaches it, so this is also how long such an agent may be away.
 const signingOverlap = 7 * 24 * time.Hour
 
-// minSigningLead bounds the lead from below: services fetch an unknown key at most every ten seconds.
+// minSigningLead bounds the lead from below: services fetch an unknown key at most every ten
+// seconds.
 const minSigningLead = 11 * time.Second
 
 // KeyConfig says how the keys that seal and sign are kept and replaced.
@@ -71,8 +72,9 @@ func (c *KeyConfig) check(service *rpc.ServiceConfig) error {
 	return errors.Join(errs...)
 }
 
-// open returns the roots of the keys that seal: Vault, those that are set, and the service's secrets.
-// The latter stay roots beside others: so a hub changes over to a root of its own by setting it.
+// open returns the roots of the keys that seal: Vault, those that are set, and the service's
+// secrets. The latter stay roots beside others: so a hub changes over to a root of its own by
+// setting it.
 func (c *KeyConfig) open(service *rpc.ServiceConfig) (sqlstore.Keys, error) {
 	roots, err := keyroot.ParseLocal(c.Sealing)
 	if err != nil {

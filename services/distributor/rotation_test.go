@@ -6,7 +6,9 @@ package distributor_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -198,8 +200,8 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 	t.Logf("%d calls, none failed", f.calls.Load())
 }
 
-// TestRootOfSealingKeysChangesOver gives a hub, whose root is the service secret, a root of its own,
-// and takes the service secret's part away.
+// TestRootOfSealingKeysChangesOver gives a hub, whose root is the service secret, a root of its
+// own, and takes the service secret's part away.
 func TestRootOfSealingKeysChangesOver(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -231,10 +233,15 @@ func TestRootOfSealingKeysChangesOver(t *testing.T) {
 	wantPassword()
 	h.stop(t)
 
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cfg := h.cfg
+	cfg.Serve.Listener = listener
 	cfg.Keys.Sealing = secret.Text("the first root of this test's keys")
-	if err := distributor.Run(t.Context(), cfg); err == nil {
-		t.Error("the former root still opens the database")
+	if err := distributor.Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "wrapped by root local/") {
+		t.Errorf("got %v, want that the former root no longer opens the database", err)
 	}
 	h.cfg.Keys.Sealing = secret.Text("the second root of this test's keys")
 	h.start(t)

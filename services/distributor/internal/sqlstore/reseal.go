@@ -17,8 +17,8 @@ import (
 // resealLock is the key of PostgreSQL's advisory lock for [Store.LockReseal].
 const resealLock = migrationLock + 1
 
-// sealedColumn is a column of sealed values. Every column of the schema that holds such values is in
-// sealedColumns; a test compares the list with the schema.
+// sealedColumn is a column of sealed values. Every column of the schema that holds such values is
+// in sealedColumns; a test compares the list with the schema.
 type sealedColumn struct {
 	table, key, column string
 	sealer             func(s *Store) *seal.Sealer
@@ -230,8 +230,8 @@ func (t *tx) sealAgain(ctx context.Context, c sealedColumn, row sealedRow) (bool
 	return err == nil, translate("write sealed value", err)
 }
 
-// RetireSealingKeys implements rotation.Seals. It holds the lock of edits, so no value can be sealed
-// with an old key between the look and the deletion.
+// RetireSealingKeys implements rotation.Seals. It holds the lock of edits, so no value can be
+// sealed with an old key between the look and the deletion.
 func (r *Rotation) RetireSealingKeys(ctx context.Context) (done bool, err error) {
 	err = r.store.editWith(ctx, quietly, func(ctx context.Context, t *tx) error {
 		done = false
