@@ -6,14 +6,13 @@ package tunnel
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/auditout"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/h2"
@@ -29,6 +28,9 @@ import (
 
 // scope names this service's traces and metrics.
 const scope = "github.com/leatdev/leat/services/tunnel"
+
+// program begins the names of the service's audit settings.
+const program = "tunnel"
 
 // Config holds the settings of the tunnel. [Config.Bind] sets every default: a zero field does not
 // mean one.
@@ -114,7 +116,7 @@ type Config struct {
 	ClusterDomain string
 
 	// Audit says where audit records go.
-	Audit AuditConfig
+	Audit auditout.Config
 	// Record says which sessions are recorded.
 	Record RecordConfig
 }
@@ -204,7 +206,7 @@ func (c *Config) Bind(s *config.Set) {
 	// Longer than any pause of a reader that means to continue.
 	s.Duration(&c.StallTimeout, "tunnel-stall-timeout", 2*time.Minute,
 		"how long a person may read no byte of an answer before the request is ended")
-	c.Audit.Bind(s)
+	c.Audit.Bind(s, program)
 	c.Record.Bind(s)
 	s.Strings(&c.AllowedOrigins, "tunnel-allowed-origins", nil,
 		"origins whose web pages may call, such as https://ui.example.com, separated by commas")
@@ -226,7 +228,7 @@ func (c *Config) check() error {
 		return config.Missing("distributor-url")
 	}
 	return cmp.Or(c.Service.Check(), c.checkReplicas(), c.checkNames(), c.checkAmounts(),
-		c.Audit.check(), c.Record.check(), c.Load.check())
+		c.Audit.Check(program), c.Record.check(), c.Load.check())
 }
 
 // checkNames checks the names under which the hub and its callers are known.
@@ -349,80 +351,6 @@ func (c *Config) peerServe() serve.Config {
 		DrainTimeout: c.Serve.DrainTimeout, PingAfter: c.Serve.PingAfter,
 		ReceiveWindow: peerWindow, MaxStreams: peerStreams,
 	}
-}
-
-// Where audit records can go.
-const (
-	auditStdout = "stdout"
-	auditToFile = "file"
-	auditOTLP   = "otlp"
-	auditNone   = "none"
-)
-
-// AuditConfig says where audit records go, and what happens when they cannot.
-type AuditConfig struct {
-	// Outputs are stdout, file, otlp, or none alone.
-	Outputs []string
-	// FailClosed refuses requests whose decision cannot be recorded.
-	FailClosed bool
-	// Queue bounds the records that wait for one output.
-	Queue config.Bytes
-	// Timeout is how long a decision may take to be written.
-	Timeout time.Duration
-	// File is the file of the output "file". Its bounds follow.
-	File        string
-	FileMaxSize config.Bytes
-	FileMaxAge  time.Duration
-	FileKeep    int
-	FileKeepFor time.Duration
-	// FileKeepAtLeast is how long old files are kept, regardless of how many there are.
-	FileKeepAtLeast time.Duration
-	// FileSync waits until records are on the disk.
-	FileSync bool
-	// Writer receives the audit log in place of standard output. Not a flag.
-	Writer io.Writer
-}
-
-// Bind binds the fields and sets their defaults.
-func (c *AuditConfig) Bind(s *config.Set) {
-	s.Group("Audit")
-	s.Strings(&c.Outputs, "tunnel-audit-output", []string{auditStdout},
-		"where audit records go: stdout, file, otlp, or none alone")
-	s.Bool(&c.FailClosed, "tunnel-audit-fail-closed", true,
-		"refuse requests whose decision cannot be recorded; false counts and logs the loss")
-	s.Size(&c.Queue, "tunnel-audit-queue", 16<<20, "audit records that may wait for one output")
-	s.Duration(&c.Timeout, "tunnel-audit-timeout", 5*time.Second,
-		"how long the record of a decision may take to be written")
-	s.String(&c.File, "tunnel-audit-file", "", "file of the output file; each replica needs its own")
-	s.Size(&c.FileMaxSize, "tunnel-audit-file-max-size", 100<<20, "size at which a new file begins")
-	s.Duration(&c.FileMaxAge, "tunnel-audit-file-max-age", 24*time.Hour, "age at which a new file begins")
-	s.Int(&c.FileKeep, "tunnel-audit-file-keep", 10,
-		"old files that are kept, beside those that tunnel-audit-file-keep-at-least keeps; 0 keeps all")
-	s.Duration(&c.FileKeepAtLeast, "tunnel-audit-file-keep-at-least", 24*time.Hour,
-		"how long old files are kept however many there are, so that no caller can push records out of the log by filling it; 0: no such time")
-	s.Duration(&c.FileKeepFor, "tunnel-audit-file-keep-for", 0, "how long old files are kept; 0: without limit")
-	s.Bool(&c.FileSync, "tunnel-audit-file-sync", false,
-		"wait until records are on the disk, so that they survive the machine's failure and not only the process's")
-}
-
-func (c *AuditConfig) check() error {
-	seen := map[string]bool{}
-	for _, output := range c.Outputs {
-		switch {
-		case !slices.Contains([]string{auditStdout, auditToFile, auditOTLP, auditNone}, output):
-			return invalid("tunnel-audit-output", output, "stdout, file, otlp or none")
-		case seen[output]:
-			return invalid("tunnel-audit-output", output+" twice", "each output once")
-		case output == auditNone && len(c.Outputs) > 1:
-			return invalid("tunnel-audit-output", strings.Join(c.Outputs, ","), "none alone")
-		}
-		seen[output] = true
-	}
-	if seen[auditToFile] != (c.File != "") {
-		return invalid("tunnel-audit-file", fmt.Sprintf("%q", c.File),
-			"a file with --tunnel-audit-output=file, and only then")
-	}
-	return nil
 }
 
 // RecordConfig says which sessions are recorded.

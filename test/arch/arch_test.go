@@ -45,7 +45,7 @@ var cores = []string{
 	"services/distributor/internal/session", "services/distributor/internal/intake", "services/distributor/internal/encodings",
 	"services/distributor/internal/lookup", "services/distributor/internal/rotation",
 	"services/distributor/internal/bundles", "services/distributor/internal/scratch", "services/distributor/internal/setmap",
-	"services/tunnel/internal/session", "services/tunnel/internal/policy", "services/tunnel/internal/audit",
+	"services/tunnel/internal/session", "services/tunnel/internal/policy",
 	"services/tunnel/internal/relay", "services/tunnel/internal/receptive",
 	"services/tunnel/internal/kubeapi",
 	"services/tunnel/internal/fanin", "services/tunnel/internal/quota",

@@ -12,11 +12,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
-	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
@@ -132,7 +131,7 @@ func (v *visit) end(ctx context.Context, err error) {
 // asked returns what an audit record says about a call's object.
 func asked(verb, resource, name, cluster string) audit.Request {
 	return audit.Request{
-		Cluster: cluster, Attributes: kubeapi.Attributes{Verb: verb, APIGroup: apiGroup, Resource: resource, Name: name},
+		Cluster: cluster, Attributes: audit.Attributes{Verb: verb, APIGroup: apiGroup, Resource: resource, Name: name},
 	}
 }
 

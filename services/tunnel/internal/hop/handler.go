@@ -20,10 +20,10 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/wake"
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 	"github.com/leatdev/leat/services/tunnel/internal/relay"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
@@ -113,7 +113,7 @@ func (h *Handler) record(r *http.Request, caller identity.Identity) error {
 	user, groups, uid, extra := impersonated(r.Header)
 	return audit.Hop(r.Context(), h.deps.Sink, audit.Request{
 		ID: id, TraceID: traceOf(r.Header, id), Subject: caller.Subject(), SubjectUID: r.Header.Get(headerHop), TokenID: caller.TokenID,
-		Cluster: r.Header.Get(headerCluster), Method: r.Method, URI: uri, Attributes: kubeapi.Parse(r.Method, path, query),
+		Cluster: r.Header.Get(headerCluster), Method: r.Method, URI: uri, Attributes: kubeapi.Parse(r.Method, path, query).Recorded(),
 		SourceAddress: r.RemoteAddr, UserAgent: r.UserAgent(),
 	}, audit.Decision{Allowed: true, User: user, UID: uid, Groups: groups, Extra: extra})
 }

@@ -12,6 +12,8 @@ package kubeapi
 import (
 	"net/url"
 	"strings"
+
+	"github.com/leatdev/leat/internal/audit"
 )
 
 // Verbs of requests for resources. Other requests have their method's name in lower case instead.
@@ -48,6 +50,14 @@ type Attributes struct {
 	NonResourceURL string
 	// Follow says that a log is asked for that goes on as its container writes.
 	Follow bool
+}
+
+// Recorded returns what audit records hold of the attributes.
+func (a Attributes) Recorded() audit.Attributes {
+	return audit.Attributes{
+		Verb: a.Verb, APIGroup: a.APIGroup, APIVersion: a.APIVersion, Resource: a.Resource, Subresource: a.Subresource,
+		Namespace: a.Namespace, Name: a.Name,
+	}
 }
 
 // Endless reports whether the answer goes on until somebody ends it.

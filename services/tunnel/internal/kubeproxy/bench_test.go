@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/kubeproxy"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
@@ -29,7 +29,7 @@ func BenchmarkSmallGet(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = tel.Shutdown(context.WithoutCancel(b.Context())) })
 	queue, err := audit.NewQueue(audit.QueueParams{
-		Name: "file", Output: audit.NewLog(io.Discard), Logger: tel.Logger(), Meter: tel.Meter("test"),
+		Service: "tunnel", Name: "file", Output: audit.NewLog(io.Discard), Logger: tel.Logger(), Meter: tel.Meter("test"),
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/internal/audit"
 )
 
 // call is one request on its way, and what became of it.
@@ -61,7 +61,7 @@ func (c *call) record(refused *refusal) error {
 	r := &c.request
 	c.trail = audit.Begin(c.handler.deps.Sink, audit.Request{
 		ID: r.id, TraceID: r.traceID, Subject: r.subject, SubjectUID: r.caller.UID, TokenID: r.caller.TokenID,
-		Cluster: r.target.cluster, Method: r.in.Method, URI: r.target.uri(), Attributes: r.target.attributes,
+		Cluster: r.target.cluster, Method: r.in.Method, URI: r.target.uri(), Attributes: r.target.attributes.Recorded(),
 		SourceAddress: r.in.RemoteAddr, UserAgent: r.in.UserAgent(),
 	})
 	decision := audit.Decision{

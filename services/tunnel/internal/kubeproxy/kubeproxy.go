@@ -36,10 +36,10 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/internal/timeouts"
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/fanin"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 	"github.com/leatdev/leat/services/tunnel/internal/quota"

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/identity"
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 

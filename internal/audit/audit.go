@@ -1,12 +1,17 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit records which caller reached what. Every proxied request leaves two records with
-// one id: the decision, before anything is sent to the cluster, and the outcome, when the last byte
-// has passed. A refused request leaves only a decision. If another replica of the tunnel has the
-// agent's connection, that replica writes a third record. The decision is written before the
-// request is carried out. So when the process dies, outcomes may be lost, but not the decision of a
-// request that was carried out.
+// Package audit records which caller reached what, and who changed what. The tunnel and the
+// distributor share the form of a record, the ways to write it, and what is promised of it.
+//
+// Every proxied request leaves two records with one id: the decision, before anything is sent to
+// the cluster, and the outcome, when the last byte has passed. A refused request leaves only a
+// decision. If another replica of the tunnel has the agent's connection, that replica writes a
+// third record. The decision is written before the request is carried out. So when the process
+// dies, outcomes may be lost, but not the decision of a request that was carried out.
+//
+// Every change of the catalog leaves one record, before the change is committed. If the commit then
+// fails, an outcome with the same id follows.
 package audit
 
 import (
@@ -14,7 +19,6 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
 // Sink takes records, which must not change afterwards. Write returns when a decision is
@@ -40,6 +44,9 @@ const (
 	// PhaseSummary is the record of one person's refused requests that have no records of their
 	// own. See [Damper].
 	PhaseSummary Phase = "summary"
+	// PhaseChange is the record of a change of the catalog, written before the change is committed.
+	// Its [Change] holds what changed.
+	PhaseChange Phase = "change"
 )
 
 // Request is what both records of a request say about it.
@@ -60,15 +67,36 @@ type Request struct {
 	Method string
 	URI    string
 	// Attributes are what the request asks for, as an API server reads it.
-	Attributes kubeapi.Attributes
+	Attributes Attributes
 	// SourceAddress is the address of the caller, and UserAgent what it calls itself.
 	SourceAddress string
 	UserAgent     string
 }
 
+// Attributes are what a request asks for, in the words of Kubernetes. For the hub's own API the
+// group is the package of the API, such as "leat.fleet.v1".
+type Attributes struct {
+	// Verb is what is done. It is empty when a method means nothing for resources.
+	Verb string
+	// APIGroup and APIVersion are the resource's. The core group is empty.
+	APIGroup   string
+	APIVersion string
+	// Resource is what it is done to, such as "pods".
+	Resource string
+	// Subresource is a part of the resource, such as "exec". Empty means the resource itself.
+	Subresource string
+	// Namespace is empty for resources outside namespaces and for requests across all of them.
+	Namespace string
+	// Name is the object's.
+	Name string
+}
+
 // Record is one entry of the log.
 type Record struct {
 	Request
+	// Change is set in records of the hub's own API, of every phase. Nil: the request was for a
+	// cluster, and the fields about impersonation belong to the record.
+	Change *Change
 
 	// Phase says which fields below are set.
 	Phase Phase
@@ -119,7 +147,7 @@ func (r *Record) weight() int64 {
 			size += len(value)
 		}
 	}
-	return int64(size)
+	return int64(size) + r.Change.weight()
 }
 
 // refused is the outcome of a request whose decision was written, but too late or not everywhere.

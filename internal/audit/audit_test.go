@@ -14,8 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
-	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
+	"github.com/leatdev/leat/internal/audit"
 )
 
 func TestTrail(t *testing.T) {
@@ -24,7 +23,7 @@ func TestTrail(t *testing.T) {
 		trail := audit.Begin(audit.NewLog(&out), audit.Request{
 			ID: "1", TraceID: "2", Subject: "user:ada", SubjectUID: "u", TokenID: "t", Cluster: "demo", Method: "GET", URI: "/api?x=1\n",
 			SourceAddress: "127.0.0.1:1", UserAgent: "kubectl",
-			Attributes: kubeapi.Parse("POST", "/apis/apps/v1/namespaces/n/deployments/d/scale", ""),
+			Attributes: audit.Attributes{Verb: "create", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Subresource: "scale", Namespace: "n", Name: "d"},
 		})
 		if err := trail.Decide(t.Context(), audit.Decision{Allowed: true, User: "ada", UID: "iu", Groups: []string{"leat:viewers"}, Extra: map[string][]string{"leat.dev/bindings": {"look"}}}); err != nil {
 			t.Fatal(err)

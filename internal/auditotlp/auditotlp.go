@@ -21,8 +21,8 @@ import (
 	sdklog "go.opentelemetry.io/otel/sdk/log"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/telemetry"
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
 )
 
 // eventName is by what collectors tell audit records from other logs.
@@ -59,7 +59,7 @@ func New(ctx context.Context, service string) (*Output, error) {
 		sdklog.WithAttributeValueLengthLimit(-1), sdklog.WithAttributeCountLimit(-1))
 	return &Output{
 		exporter: exporter, provider: provider, batch: records,
-		logger: provider.Logger("github.com/leatdev/leat/services/tunnel/audit"),
+		logger: provider.Logger("github.com/leatdev/leat/services/" + service + "/audit"),
 	}, nil
 }
 
@@ -110,6 +110,8 @@ func value(v slog.Value) attribute.Value {
 	default:
 	}
 	switch value := v.Any().(type) {
+	case []audit.FieldChange:
+		return attribute.StringValue(valid(audit.ChangesText(value)))
 	case []string:
 		return texts(value)
 	case map[string][]string:

@@ -13,9 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
-	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
 // TestSecRefusedRequestsDoNotFillTheLog has one person make many refused requests while another one
@@ -101,7 +100,7 @@ func TestSecRecordsAreBounded(t *testing.T) {
 		var out bytes.Buffer
 		trail := audit.Begin(audit.NewLog(&out), audit.Request{
 			ID: "1", Subject: "user:eve", Cluster: long, Method: long, URI: long, UserAgent: long, SourceAddress: long,
-			Attributes: kubeapi.Attributes{Verb: long, APIGroup: long, APIVersion: long, Resource: long, Subresource: long, Namespace: long, Name: long},
+			Attributes: audit.Attributes{Verb: long, APIGroup: long, APIVersion: long, Resource: long, Subresource: long, Namespace: long, Name: long},
 		})
 		if err := trail.Decide(t.Context(), audit.Decision{}); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/reason"
-	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
 )
 
 // TestEncoderWritesWhatSlogWrites compares the two, for values that need care and those that do
@@ -23,7 +22,7 @@ func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 	odd := "a \"quoted\" \\ <tag> & é \x00 \xff \u2028 \n"
 	request := Request{
 		ID: "id", TraceID: "trace", Subject: "user:ada", SubjectUID: odd, TokenID: "token", Cluster: "edge", Method: "GET", URI: "/api?a=b&c=<d>",
-		Attributes:    kubeapi.Attributes{Verb: "get", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Subresource: "scale", Namespace: "shop", Name: odd},
+		Attributes:    Attributes{Verb: "get", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Subresource: "scale", Namespace: "shop", Name: odd},
 		SourceAddress: "[::1]:4711", UserAgent: odd,
 	}
 	for name, record := range map[string]Record{

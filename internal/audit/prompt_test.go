@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/internal/audit"
 )
 
 // prompt is an output whose batches requests may write, as long as it says so.

@@ -19,7 +19,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
+	"github.com/leatdev/leat/internal/audit"
 )
 
 var errFull = errors.New("no space left on device")

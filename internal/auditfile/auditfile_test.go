@@ -21,8 +21,8 @@ import (
 
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
-	"github.com/leatdev/leat/services/tunnel/internal/auditfile"
+	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/auditfile"
 )
 
 func open(tb testing.TB, params auditfile.Params) *auditfile.File {
@@ -205,7 +205,7 @@ func records(tb testing.TB, dir string) (decisions, outcomes map[string]int) {
 func newQueue(tb testing.TB, file *auditfile.File) *audit.Queue {
 	tb.Helper()
 	queue, err := audit.NewQueue(audit.QueueParams{
-		Name: "file", Output: audit.NewLog(file), Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
+		Service: "tunnel", Name: "file", Output: audit.NewLog(file), Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	})
 	if err != nil {
 		tb.Fatal(err)

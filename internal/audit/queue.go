@@ -40,11 +40,15 @@ var (
 	errQueueFull = errors.New("the queue of records is full")
 	errTimeout   = errors.New("the record was not written in time")
 	errClosed    = errors.New("the audit log is closed")
+	errAbandoned = errors.New("another record of the same change was not written")
 )
 
-// QueueParams are the collaborators and bounds of a [Queue]. Name, Output, Logger and Meter are
-// required.
+// QueueParams are the collaborators and bounds of a [Queue]. Service, Name, Output, Logger and Meter
+// are required.
 type QueueParams struct {
+	// Service is the service whose records these are, such as "tunnel". It is a part of the names of
+	// metrics.
+	Service string
 	// Name names the output in logs and metrics.
 	Name string
 	// Output writes the records.
@@ -193,10 +197,7 @@ func (q *Queue) await(ctx context.Context, e *entry) error {
 	if e.result == nil {
 		return nil
 	}
-	if e.batch != nil {
-		q.write(ctx, e.batch)
-		q.handOver()
-	}
+	q.carry(ctx, e)
 	select {
 	case err := <-e.result:
 		return err
@@ -210,6 +211,17 @@ func (q *Queue) await(ctx context.Context, e *entry) error {
 	case <-ctx.Done():
 		return q.abandon(e, fmt.Errorf("wait for audit record: %w", ctx.Err()))
 	}
+}
+
+// carry writes the batch that was reserved when the entry was added, if there was one.
+func (q *Queue) carry(ctx context.Context, e *entry) {
+	if e.batch == nil {
+		return
+	}
+	batch := e.batch
+	e.batch = nil
+	q.write(ctx, batch)
+	q.handOver()
 }
 
 // handOver leaves to the writer the records that came meanwhile, or could not be written.

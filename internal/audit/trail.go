@@ -28,7 +28,7 @@ func NewID() string {
 
 // Begin starts the trail of a request.
 func Begin(sink Sink, request Request) *Trail {
-	return &Trail{sink: sink, began: time.Now(), decision: Record{Request: request.bounded(), Phase: PhaseDecision}}
+	return &Trail{sink: sink, began: time.Now(), decision: Record{Request: request.Bounded(), Phase: PhaseDecision}}
 }
 
 // Decide records the decision, once. The request must not be carried out when it fails.
@@ -45,13 +45,15 @@ func (t *Trail) Decide(ctx context.Context, d Decision) error {
 // for: this replica does not decide.
 func Hop(ctx context.Context, sink Sink, request Request, d Decision) error {
 	return sink.Write(ctx, &Record{
-		Request: request.bounded(), Phase: PhaseHop, Time: time.Now(), Allowed: d.Allowed,
+		Request: request.Bounded(), Phase: PhaseHop, Time: time.Now(), Allowed: d.Allowed,
 		ImpersonatedUser: d.User, ImpersonatedUID: d.UID, ImpersonatedGroups: d.Groups, ImpersonatedExtra: d.Extra,
 	})
 }
 
 // isPrior reports whether a record must be written before its request is carried out.
-func (r *Record) isPrior() bool { return r.Phase == PhaseDecision || r.Phase == PhaseHop }
+func (r *Record) isPrior() bool {
+	return r.Phase == PhaseDecision || r.Phase == PhaseHop || r.Phase == PhaseChange
+}
 
 // Decision is what the first record adds to the request.
 type Decision struct {

@@ -20,9 +20,8 @@ import (
 	logs "go.opentelemetry.io/proto/otlp/logs/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/leatdev/leat/services/tunnel/internal/audit"
-	"github.com/leatdev/leat/services/tunnel/internal/auditotlp"
-	"github.com/leatdev/leat/services/tunnel/internal/kubeapi"
+	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/auditotlp"
 )
 
 // collect is a collector that keeps what it takes, or refuses.
@@ -102,7 +101,7 @@ func record() *audit.Record {
 		Request: audit.Request{
 			ID: "1", TraceID: strings.Repeat("0f", 16), Subject: "user:ada", SubjectUID: "u", TokenID: "t", Cluster: "demo",
 			Method: "GET", URI: "/api/v1/pods?x=" + strings.Repeat("long", 1000), SourceAddress: "127.0.0.1:1", UserAgent: "k\xff",
-			Attributes: kubeapi.Parse("GET", "/api/v1/pods", ""),
+			Attributes: audit.Attributes{Verb: "list", APIVersion: "v1", Resource: "pods"},
 		},
 		Phase: audit.PhaseOutcome, Time: time.Unix(1_800_000_000, 5), Allowed: true, ImpersonatedUser: "ada",
 		ImpersonatedGroups: []string{"leat:viewers", "b\xff"}, ImpersonatedUID: "iu",

@@ -17,16 +17,16 @@ const (
 	maxShort = 512     // names; in Kubernetes they have at most 253 bytes
 )
 
-// bounded returns the request with the fields cut that the caller chose.
-func (r Request) bounded() Request {
+// Bounded returns the request with the fields cut that the caller chose.
+func (r Request) Bounded() Request {
 	for _, field := range []*string{&r.URI, &r.UserAgent} {
-		*field = cut(*field, maxLong)
+		*field = Cut(*field, maxLong)
 	}
 	a := &r.Attributes
 	for _, field := range []*string{
 		&r.Cluster, &r.Method, &r.SourceAddress, &a.Verb, &a.APIGroup, &a.APIVersion, &a.Resource, &a.Subresource, &a.Namespace, &a.Name,
 	} {
-		*field = cut(*field, maxShort)
+		*field = Cut(*field, maxShort)
 	}
 	return r
 }
@@ -34,8 +34,8 @@ func (r Request) bounded() Request {
 // maxEscaped is the largest number of bytes that JSON needs for one byte of text, as in \u003c.
 const maxEscaped = 6
 
-// cut returns the text if it fits, or its beginning and a description of the rest.
-func cut(text string, limit int) string {
+// Cut returns the text if it fits, or its beginning and a description of the rest.
+func Cut(text string, limit int) string {
 	if len(text)*maxEscaped <= limit {
 		return text
 	}

@@ -104,13 +104,19 @@ func (r *Record) Attrs() []slog.Attr {
 		slog.String("user_agent", r.UserAgent),
 		slog.Bool("allowed", r.Allowed),
 		slog.String("reason", r.Reason.String()),
-		slog.String("impersonated_user", r.ImpersonatedUser),
-		slog.String("impersonated_uid", r.ImpersonatedUID),
-		slog.Any("impersonated_groups", r.ImpersonatedGroups),
-		slog.Any("impersonated_extra", r.ImpersonatedExtra),
+	}
+	if r.Change != nil {
+		attrs = append(attrs, r.Change.attrs()...)
+	} else {
+		attrs = append(attrs,
+			slog.String("impersonated_user", r.ImpersonatedUser),
+			slog.String("impersonated_uid", r.ImpersonatedUID),
+			slog.Any("impersonated_groups", r.ImpersonatedGroups),
+			slog.Any("impersonated_extra", r.ImpersonatedExtra),
+		)
 	}
 	switch r.Phase {
-	case PhaseDecision, PhaseHop:
+	case PhaseDecision, PhaseHop, PhaseChange:
 		return attrs
 	case PhaseSummary:
 		return append(attrs, slog.Int64("count", r.Count), slog.Time("since", r.Since))

@@ -38,12 +38,16 @@ func appendLine(b []byte, r *Record) []byte {
 	b = appendString(append(b, `,"user_agent":`...), r.UserAgent)
 	b = strconv.AppendBool(append(b, `,"allowed":`...), r.Allowed)
 	b = appendString(append(b, `,"reason":`...), r.Reason.String())
-	b = appendString(append(b, `,"impersonated_user":`...), r.ImpersonatedUser)
-	b = appendString(append(b, `,"impersonated_uid":`...), r.ImpersonatedUID)
-	b = appendStrings(append(b, `,"impersonated_groups":`...), r.ImpersonatedGroups)
-	b = appendLists(append(b, `,"impersonated_extra":`...), r.ImpersonatedExtra)
+	if r.Change != nil {
+		b = appendChange(b, r.Change)
+	} else {
+		b = appendString(append(b, `,"impersonated_user":`...), r.ImpersonatedUser)
+		b = appendString(append(b, `,"impersonated_uid":`...), r.ImpersonatedUID)
+		b = appendStrings(append(b, `,"impersonated_groups":`...), r.ImpersonatedGroups)
+		b = appendLists(append(b, `,"impersonated_extra":`...), r.ImpersonatedExtra)
+	}
 	switch r.Phase {
-	case PhaseDecision, PhaseHop:
+	case PhaseDecision, PhaseHop, PhaseChange:
 	case PhaseSummary:
 		b = strconv.AppendInt(append(b, `,"count":`...), r.Count, 10)
 		b = append(b, `,"since":"`...)
@@ -61,6 +65,16 @@ func appendOutcome(b []byte, r *Record) []byte {
 	b = strconv.AppendInt(append(b, `,"bytes_out":`...), r.BytesOut, 10)
 	b = strconv.AppendFloat(append(b, `,"duration_seconds":`...), r.Duration.Seconds(), 'g', -1, 64) // never NaN or infinite
 	return appendString(append(b, `,"outcome":`...), string(r.Outcome))
+}
+
+func appendChange(b []byte, c *Change) []byte {
+	b = appendString(append(b, `,"request_id":`...), c.RequestID)
+	b = appendString(append(b, `,"kind":`...), c.Kind)
+	b = appendString(append(b, `,"object_uid":`...), c.ObjectUID)
+	b = appendString(append(b, `,"credential":`...), c.Credential)
+	b = appendString(append(b, `,"stated_reason":`...), c.StatedReason)
+	b = append(append(b, `,"changes":`...), c.text()...)
+	return strconv.AppendInt(append(b, `,"changes_omitted":`...), int64(c.Omitted), 10)
 }
 
 func appendStrings(b []byte, list []string) []byte {
