@@ -6,6 +6,7 @@ package audit
 import (
 	"encoding/json"
 	"log/slog"
+	"strings"
 )
 
 // Change is what a record of the hub's own API has beside the fields that all records have.
@@ -78,9 +79,11 @@ func (c *Change) text() string { return ChangesText(c.list()) }
 // ChangesText returns the JSON of changed fields. Values that are not JSON, which no caller makes,
 // leave it empty.
 func ChangesText(fields []FieldChange) string {
-	text, err := json.Marshal(fields)
-	if err != nil {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false) // people read it
+	if err := encoder.Encode(fields); err != nil {
 		return "[]"
 	}
-	return string(text)
+	return strings.TrimSuffix(b.String(), "\n")
 }

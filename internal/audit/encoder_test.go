@@ -33,8 +33,18 @@ func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 			ImpersonatedGroups: []string{"leat:admins", odd}, ImpersonatedExtra: map[string][]string{"b": {"1", odd}, "a": nil, odd: {}},
 			Connection: "c", Status: 200, BytesIn: 1 << 53, BytesOut: -1, Duration: 123456789 * time.Nanosecond, Outcome: OutcomeCompleted,
 		},
-		"summary": {Request: request, Phase: PhaseSummary, Time: time.Unix(2, 1), Count: 7, Since: time.Unix(1, 5000)},
-		"fast":    {Time: time.Unix(0, 1), Phase: PhaseOutcome, Duration: time.Nanosecond, ImpersonatedGroups: []string{}, ImpersonatedExtra: map[string][]string{}},
+		"change": {
+			Request: request, Phase: PhaseChange, Time: time.Unix(3, 1), Allowed: true,
+			Change: &Change{
+				RequestID: "r", Kind: "Service", ObjectUID: odd, Credential: "api.1", StatedReason: odd, Omitted: 3,
+				Fields: []FieldChange{
+					{Path: odd, Old: json.RawMessage(`"<a>"`), New: json.RawMessage(`{}`)}, {Path: "p", Secret: true, Effect: "set"},
+				},
+			},
+		},
+		"failed change": {Request: request, Phase: PhaseOutcome, Time: time.Unix(3, 1), Outcome: OutcomeFailed, Change: &Change{}},
+		"summary":       {Request: request, Phase: PhaseSummary, Time: time.Unix(2, 1), Count: 7, Since: time.Unix(1, 5000)},
+		"fast":          {Time: time.Unix(0, 1), Phase: PhaseOutcome, Duration: time.Nanosecond, ImpersonatedGroups: []string{}, ImpersonatedExtra: map[string][]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			line := appendLine(nil, &record)

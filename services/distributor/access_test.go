@@ -143,12 +143,13 @@ var rights = map[string]right{
 	"SessionService/CreateAccessToken": {
 		audience: anybody, answer: invalid, request: `{"sessionToken": "guessed.leatses_guessed", "nextTokenHash": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
 	},
-	"SessionService/SignOut":       {audience: anybody, request: `{"sessionToken": "guessed.leatses_guessed"}`},
-	"SessionService/ListSessions":  {audience: everyone, request: `{}`},
-	"SessionService/RevokeSession": {audience: everyone, request: `{"id": "guessed"}`, answer: missing},
-	"KeyService/GetKeys":           {audience: people, request: `{}`},
-	"KeyService/RotateSealingKey":  {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
-	"KeyService/RotateSigningKey":  {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
+	"SessionService/SignOut":        {audience: anybody, request: `{"sessionToken": "guessed.leatses_guessed"}`},
+	"SessionService/ListSessions":   {audience: everyone, request: `{}`},
+	"SessionService/RevokeSession":  {audience: everyone, request: `{"id": "guessed"}`, answer: missing},
+	"KeyService/GetKeys":            {audience: people, request: `{}`},
+	"KeyService/RotateSealingKey":   {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
+	"KeyService/RotateSigningKey":   {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
+	"FleetService/ListAuditRecords": {audience: people, request: `{}`},
 }
 
 // entitled returns the answer for a kind of caller.

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/auditout"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
 	"github.com/leatdev/leat/internal/rpc"
@@ -24,6 +25,9 @@ import (
 
 // minAdminToken is the shortest admin token, prefix included, in bytes.
 const minAdminToken = 20
+
+// minAuditRetention is the shortest time for which records of changes are kept.
+const minAuditRetention = 24 * time.Hour
 
 // Config is everything that can be set. A number or time of the distributor's own that is zero
 // takes the default that Bind gives its flag.
@@ -44,6 +48,10 @@ type Config struct {
 	Service rpc.ServiceConfig
 	// Keys says how the keys that seal and sign are kept and replaced.
 	Keys KeyConfig
+	// Audit says where the records of changes go beside the database.
+	Audit auditout.Config
+	// AuditRetention is how long the database keeps those records.
+	AuditRetention time.Duration
 	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the
 	// database go on being valid, and none is added.
 	AdminToken secret.Text
@@ -112,7 +120,9 @@ func (c *Config) bind(s *config.Set) {
 	s.Duration(&c.PlanPollInterval, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
 	s.Duration(&c.CatalogPollInterval, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
 	s.Duration(&c.ResyncInterval, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")
+	s.Duration(&c.AuditRetention, "distributor-audit-retention", 400*24*time.Hour, "how long the database keeps the records of changes, which leat audit shows; at least 24h")
 	s.Duration(&c.ReconcileInterval, "distributor-reconcile-interval", time.Minute, "how often repository definitions in gitcache are compared with the catalog, give or take a quarter")
+	c.Audit.Bind(s, program)
 }
 
 func (c *Config) check() error {
@@ -138,6 +148,12 @@ func (c *Config) check() error {
 	}
 	if err := checkPublicURL(c.PublicURL); err != nil {
 		errs = append(errs, err)
+	}
+	if err := c.Audit.Check(program); err != nil {
+		errs = append(errs, err)
+	}
+	if c.AuditRetention < minAuditRetention {
+		errs = append(errs, fmt.Errorf("--distributor-audit-retention: got %v, want %v or more", c.AuditRetention, minAuditRetention))
 	}
 	if c.AgentRate < 0 {
 		errs = append(errs, fmt.Errorf("--distributor-agent-rate: got %d, want 0 or more", c.AgentRate))

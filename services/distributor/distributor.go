@@ -16,10 +16,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/gen/go/leat/gitcache/v1/gitcachev1connect"
 	"github.com/leatdev/leat/internal/app"
+	"github.com/leatdev/leat/internal/auditout"
 	"github.com/leatdev/leat/internal/backoff"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/crossorigin"
@@ -32,6 +35,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/agents"
 	"github.com/leatdev/leat/services/distributor/internal/api/hub"
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
+	"github.com/leatdev/leat/services/distributor/internal/api/recorder"
 	"github.com/leatdev/leat/services/distributor/internal/api/sessions"
 	"github.com/leatdev/leat/services/distributor/internal/bundlehttp"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
@@ -41,6 +45,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
+	"github.com/leatdev/leat/services/distributor/internal/journal"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/rotation"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
@@ -105,6 +110,19 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	outputs, err := auditout.Open(ctx, cfg.Audit, auditout.Params{Service: program, Logger: logger, Meter: tel.Meter(scope)})
+	if err != nil {
+		return err
+	}
+	defer outputs.Close()
+	records := journal.New(journal.Params{
+		Store: store, Outputs: outputs, Describe: people.Describe, Retention: cfg.AuditRetention, Logger: logger,
+	})
+	defer records.Close()
+	store = store.WithJournal(records)
+	if err := ensureAdmin(ctx, cfg, store, logger); err != nil {
+		return err
+	}
 	issuer := new(identity.Issuer)
 	stored := sqlstore.NewRotation(store)
 	keeper := rotation.New(rotation.Params{Seals: stored, Signing: stored, Issuer: issuer, Policy: cfg.Keys.policy(), Logger: logger})
@@ -181,13 +199,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	joinTokens := admission.NewJoinTokens(store)
 	handler, err := newHandler(handlerParams{
-		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper,
+		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recorder.Interceptor(records),
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		People: people.Deps{
 			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, History: store, Grants: store, Bundles: cache,
-			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Objects: objects, Logger: logger,
+			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
 		},
 		Sessions: sessions.Deps{View: view, Desk: signIn.desk, Issuer: issuer, Logger: logger, PublicURL: cfg.publicURL()},
@@ -204,7 +222,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache}
+	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records}
 	return p.run(ctx, serve.Params{
 		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
 	})
@@ -217,38 +235,44 @@ func (c *Config) editor(store catalog.Editable) *catalog.Editor {
 	return catalog.NewEditor(store)
 }
 
-// openStore waits for a database that does not answer yet, and makes sure of the admin's token.
+// openStore waits for a database that does not answer yet.
 func openStore(ctx context.Context, cfg Config, logger *slog.Logger) (*sqlstore.Store, error) {
-	var store *sqlstore.Store
-	err := backoff.Retry(ctx, backoff.Policy{Max: 5 * time.Second}, func(ctx context.Context) error {
-		opened, err := openOnce(ctx, cfg)
-		switch {
-		case err == nil:
-			store = opened
-			return nil
-		case errors.Is(err, catalog.ErrUnavailable):
-			logger.WarnContext(ctx, "database does not answer yet; trying again", slog.Any("error", err))
-			return err
-		}
-		return backoff.Permanent(err)
-	})
-	return store, err
-}
-
-func openOnce(ctx context.Context, cfg Config) (*sqlstore.Store, error) {
 	keys, err := cfg.Keys.open(&cfg.Service)
 	if err != nil {
 		return nil, err
 	}
-	store, err := sqlstore.OpenWith(ctx, cfg.databaseURL(), keys)
-	if err != nil || cfg.AdminToken.Reveal() == "" {
-		return store, err
+	var store *sqlstore.Store
+	err = untilAvailable(ctx, logger, func(ctx context.Context) (err error) {
+		store, err = sqlstore.OpenWith(ctx, cfg.databaseURL(), keys)
+		return err
+	})
+	return store, err
+}
+
+// ensureAdmin makes sure of the admin's token.
+func ensureAdmin(ctx context.Context, cfg Config, store *sqlstore.Store, logger *slog.Logger) error {
+	if cfg.AdminToken.Reveal() == "" {
+		return nil
 	}
 	admin := catalog.User{Metadata: catalog.Metadata{Name: adminUser}, Spec: catalog.UserSpec{Groups: []string{catalog.AdminGroup}}}
-	if err := store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal())); err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
-	return store, nil
+	return untilAvailable(ctx, logger, func(ctx context.Context) error {
+		return store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal()))
+	})
+}
+
+// untilAvailable tries again while the database does not answer.
+func untilAvailable(ctx context.Context, logger *slog.Logger, do func(context.Context) error) error {
+	return backoff.Retry(ctx, backoff.Policy{Max: 5 * time.Second}, func(ctx context.Context) error {
+		switch err := do(ctx); {
+		case err == nil:
+			return nil
+		case errors.Is(err, catalog.ErrUnavailable):
+			logger.WarnContext(ctx, "database does not answer yet; trying again", slog.Any("error", err))
+			return err
+		default:
+			return backoff.Permanent(err)
+		}
+	})
 }
 
 // handlerParams are what newHandler mounts.
@@ -257,10 +281,12 @@ type handlerParams struct {
 	Verifier  identity.Verifier
 	Issuer    *identity.Issuer
 	Keeper    *rotation.Keeper
-	Bundles   http.Handler
-	People    people.Deps
-	Sessions  sessions.Deps
-	Agents    agents.Deps
+	// Recorder records the calls of people.
+	Recorder connect.Interceptor
+	Bundles  http.Handler
+	People   people.Deps
+	Sessions sessions.Deps
+	Agents   agents.Deps
 }
 
 // newInternal returns the handler for probes and scrapes. The service is ready as soon as it
@@ -289,12 +315,13 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	persons := people.New(p.People)
-	path, forPeople := fleetv1connect.NewFleetServiceHandler(persons, server.Options()...)
+	recorded := append(server.Options(), connect.WithInterceptors(p.Recorder))
+	path, forPeople := fleetv1connect.NewFleetServiceHandler(persons, recorded...)
 	mux.Handle(path, server.Guard(forPeople))
-	path, keys := fleetv1connect.NewKeyServiceHandler(people.NewKeys(people.KeysDeps{People: persons, Keeper: p.Keeper}), server.Options()...)
+	path, keys := fleetv1connect.NewKeyServiceHandler(people.NewKeys(people.KeysDeps{People: persons, Keeper: p.Keeper}), recorded...)
 	mux.Handle(path, server.Guard(keys))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
-	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options()...)
+	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), recorded...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))
 	path, forAgents := distributorv1connect.NewDistributorServiceHandler(agents.New(p.Agents), server.Options()...)
 	mux.Handle(path, server.Guard(forAgents))

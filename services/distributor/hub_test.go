@@ -21,6 +21,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/auditout"
 	"github.com/leatdev/leat/internal/bundle"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
@@ -66,6 +67,7 @@ func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config
 		AdminToken:          secret.Text(adminToken),
 		TunnelURL:           "https://tunnel.example",
 		CatalogPollInterval: 50 * time.Millisecond,
+		Audit:               auditout.Config{Outputs: []string{"none"}},
 		Telemetry:           telemetry.Config{LogOutput: t.Output()},
 	}
 	for _, c := range change {

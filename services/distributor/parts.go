@@ -16,6 +16,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
+	"github.com/leatdev/leat/services/distributor/internal/journal"
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/rotation"
 )
@@ -29,6 +30,7 @@ type parts struct {
 	reports *intake.Queue
 	disk    *casdisk.Store
 	cache   *bundles.Cache
+	records *journal.Journal
 }
 
 // run serves until ctx is done or a part fails. The parts continue during the drain, for the calls
@@ -42,7 +44,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 	defer context.AfterFunc(work, cancel)()
 	defer cancel()
 	for _, part := range []func(context.Context) error{
-		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions,
+		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
 	} {

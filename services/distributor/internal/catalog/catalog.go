@@ -77,6 +77,11 @@ type Metadata struct {
 	Generation int64
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
+	// CreatedBy made the object, and UpdatedBy last changed metadata or spec, for Reason, if one was
+	// given. They are empty for objects of earlier versions.
+	CreatedBy string
+	UpdatedBy string
+	Reason    string
 }
 
 // Meta implements Object for every kind.

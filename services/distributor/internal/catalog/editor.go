@@ -239,6 +239,8 @@ func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
 	meta.ResourceVersion = tx.Revision()
 	meta.CreatedAt = Now()
 	meta.UpdatedAt = meta.CreatedAt
+	origin := OriginOf(ctx)
+	meta.CreatedBy, meta.UpdatedBy, meta.Reason = origin.By(), origin.By(), origin.Reason
 	return created, tx.Put(ctx, created)
 }
 
@@ -278,6 +280,8 @@ func replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error
 	meta := next.Meta()
 	meta.ResourceVersion = tx.Revision()
 	meta.UpdatedAt = Now()
+	origin := OriginOf(ctx)
+	meta.UpdatedBy, meta.Reason = origin.By(), origin.Reason
 	if !sameSpec {
 		meta.Generation++
 	}
@@ -287,7 +291,7 @@ func replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error
 // carryOver moves into next what an update cannot set, and what it leaves alone by saying nothing.
 func carryOver(current, next Object) (_ Object, err error) {
 	have, meta := current.Meta(), next.Meta()
-	meta.UID, meta.Generation, meta.CreatedAt = have.UID, have.Generation, have.CreatedAt
+	meta.UID, meta.Generation, meta.CreatedAt, meta.CreatedBy = have.UID, have.Generation, have.CreatedAt, have.CreatedBy
 	switch n := next.(type) {
 	case *Cluster:
 		if c, ok := current.(*Cluster); ok {

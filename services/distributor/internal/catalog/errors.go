@@ -24,6 +24,9 @@ var (
 	// ErrUnavailable means that the store does not answer. What is in memory goes on being served;
 	// trying again helps.
 	ErrUnavailable = errors.New("catalog store unavailable")
+	// ErrUnrecorded means that a change was not made because the audit log does not take its record.
+	// Trying again helps once it does.
+	ErrUnrecorded = errors.New("change cannot be recorded")
 	// ErrJoinTokenInvalid means that a join token was used before, has expired, or never existed.
 	ErrJoinTokenInvalid = errors.New("join token invalid")
 )

@@ -35,16 +35,19 @@ func (r *joinTokenRow) state() catalog.JoinToken {
 
 // CreateJoinToken implements catalog.Enrolments. Tokens that ended a day ago are swept on the way.
 func (s *Store) CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error {
-	old := micros(time.Now().Add(-24 * time.Hour))
-	if _, err := s.db.NewDelete().Model((*joinTokenRow)(nil)).Where("expires_at < ?", old).Exec(ctx); err != nil {
-		return translate("sweep join tokens", err)
-	}
-	result, err := s.db.NewRaw("INSERT INTO join_tokens (hash, cluster_uid, expires_at) SELECT ?, uid, ? FROM clusters WHERE name = ?",
-		hash, micros(expires), cluster).Exec(ctx)
-	if err != nil {
-		return translate("write join token", err)
-	}
-	return oneCluster(result, cluster)
+	change := catalog.Change{Verb: catalog.VerbCreate, Kind: catalog.RecordJoinToken, Name: cluster, Cluster: cluster}
+	return s.writeRecorded(ctx, change, func(ctx context.Context, db bun.IDB) error {
+		old := micros(time.Now().Add(-24 * time.Hour))
+		if _, err := db.NewDelete().Model((*joinTokenRow)(nil)).Where("expires_at < ?", old).Exec(ctx); err != nil {
+			return translate("sweep join tokens", err)
+		}
+		result, err := db.NewRaw("INSERT INTO join_tokens (hash, cluster_uid, expires_at) SELECT ?, uid, ? FROM clusters WHERE name = ?",
+			hash, micros(expires), cluster).Exec(ctx)
+		if err != nil {
+			return translate("write join token", err)
+		}
+		return oneCluster(result, cluster)
+	})
 }
 
 // JoinTokens implements catalog.Enrolments.
@@ -108,6 +111,9 @@ func (t *tx) joinToken(ctx context.Context, hash []byte) (*joinTokenRow, *cluste
 
 func (t *tx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, key ed25519.PublicKey, agentVersion string) error {
 	t.dirty = true
+	t.note(catalog.Change{
+		Verb: catalog.VerbEnrol, Kind: string(catalog.KindCluster), Name: row.Name, UID: row.UID, Cluster: row.Name,
+	})
 	token.UsedAt = micros(time.Now())
 	if _, err := t.sql.NewUpdate().Model(token).Column("used_at").WherePK().Exec(ctx); err != nil {
 		return err
@@ -124,6 +130,7 @@ func (t *tx) enrol(ctx context.Context, token *joinTokenRow, row *clusterRow, ke
 func (s *Store) Revoke(ctx context.Context, cluster string) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
 		t.dirty = true
+		t.note(catalog.Change{Verb: catalog.VerbRevoke, Kind: string(catalog.KindCluster), Name: cluster, Cluster: cluster})
 		result, err := t.sql.NewRaw("UPDATE clusters SET public_key = NULL, key_generation = key_generation + 1, revision = ? WHERE name = ?",
 			t.revision, cluster).Exec(ctx)
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -32,6 +33,11 @@ type tx struct {
 	sealingKey string
 	// dirty is set once something was written.
 	dirty bool
+	// read are the objects that were read, for the records of their changes. Nil: nothing is
+	// recorded.
+	read map[catalog.Key]catalog.Object
+	// changes are those that were made.
+	changes []catalog.Change
 }
 
 // errClean ends an edit that wrote nothing, so that it takes no revision.
@@ -85,8 +91,9 @@ const (
 // transact runs fn in a transaction that holds the lock of edits.
 func (s *Store) transact(ctx context.Context, n numbering, fn func(ctx context.Context, t *tx) error) error {
 	var own error
+	var written []*audit.Record
 	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
-		t := &tx{store: s, sql: sqlTx}
+		t := s.newTx(sqlTx)
 		err := sqlTx.NewRaw("UPDATE revision SET value = value + ? WHERE id = 1 RETURNING value, sealing_key", int(n)).
 			Scan(ctx, &t.revision, &t.sealingKey)
 		if err != nil {
@@ -97,9 +104,14 @@ func (s *Store) transact(ctx context.Context, n numbering, fn func(ctx context.C
 		}
 		if !t.dirty {
 			own = errClean
+			return own
 		}
+		written, own = s.recordChanges(ctx, sqlTx, t.changes)
 		return own
 	})
+	if err != nil && own == nil && len(written) > 0 {
+		s.journal.Withdraw(written)
+	}
 	switch {
 	case own != nil && errors.Is(own, errClean):
 		return nil
@@ -165,6 +177,9 @@ func (t *tx) Get(ctx context.Context, key catalog.Key) (object catalog.Object, e
 	if err = t.sql.NewSelect().Model(row).Where("name = ?", key.Name).Scan(ctx); err == nil {
 		object, err = row.object(ctx, t)
 	}
+	if err == nil && t.read != nil {
+		t.read[key] = object
+	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, &catalog.NotFoundError{Key: key}
 	}
@@ -174,6 +189,9 @@ func (t *tx) Get(ctx context.Context, key catalog.Key) (object catalog.Object, e
 // Put implements catalog.Tx.
 func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 	t.dirty = true
+	if err := t.notePut(ctx, object); err != nil {
+		return err
+	}
 	meta := metaRow(object.Meta(), t.revision)
 	switch o := object.(type) {
 	case *catalog.Cluster:
@@ -200,7 +218,7 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 
 // upsert writes a row; of one that is there only the metadata and the given columns.
 func (t *tx) upsert(ctx context.Context, row any, columns ...string) error {
-	columns = append(columns, "labels", "annotations", "resource_version", "generation", "revision", "updated_at")
+	columns = append(columns, "labels", "annotations", "resource_version", "generation", "revision", "updated_at", "updated_by", "reason")
 	return t.replace(ctx, row, "uid", columns...)
 }
 
@@ -258,6 +276,7 @@ func (t *tx) putSources(ctx context.Context, service *catalog.Service) error {
 // Delete implements catalog.Tx.
 func (t *tx) Delete(ctx context.Context, object catalog.Object) error {
 	t.dirty = true
+	t.note(catalog.ChangeOf(object, nil))
 	if _, err := t.sql.NewDelete().Model(newRow(object.Key().Kind)).Where("uid = ?", object.Meta().UID).Exec(ctx); err != nil {
 		return translate("delete object", err)
 	}

@@ -30,6 +30,9 @@ var _ catalog.Grants = (*Store)(nil)
 func (s *Store) Grant(ctx context.Context, grants []catalog.Grant) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
 		t.dirty = true
+		if asked := catalog.OriginOf(ctx).Asked; asked.Verb != "" {
+			t.note(catalog.Change{Verb: asked.Verb, Kind: asked.Kind, Name: asked.Name})
+		}
 		ended := micros(time.Now())
 		if _, err := t.sql.NewDelete().Model((*grantRow)(nil)).Where("expires_at <= ?", ended).Exec(ctx); err != nil {
 			return translate("sweep grants", err)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+	"unique"
 
 	"github.com/uptrace/bun"
 
@@ -27,6 +28,9 @@ type metaColumns struct {
 	Revision        int64                     `bun:"revision"`
 	CreatedAt       int64                     `bun:"created_at"`
 	UpdatedAt       int64                     `bun:"updated_at"`
+	CreatedBy       string                    `bun:"created_by"`
+	UpdatedBy       string                    `bun:"updated_by"`
+	Reason          string                    `bun:"reason"`
 }
 
 // editLockRow is the lock of edits, with what every edit needs to know.
@@ -153,8 +157,14 @@ func metaRow(m *catalog.Metadata, revision int64) metaColumns {
 		Revision:        revision,
 		CreatedAt:       micros(m.CreatedAt),
 		UpdatedAt:       micros(m.UpdatedAt),
+		CreatedBy:       m.CreatedBy,
+		UpdatedBy:       m.UpdatedBy,
+		Reason:          m.Reason,
 	}
 }
+
+// shared returns the one copy of a text that many objects have, such as who made them.
+func shared(text string) string { return unique.Make(text).Value() }
 
 func (r *metaColumns) metadata() catalog.Metadata {
 	return catalog.Metadata{
@@ -166,6 +176,9 @@ func (r *metaColumns) metadata() catalog.Metadata {
 		Generation:      r.Generation,
 		CreatedAt:       timeOf(r.CreatedAt),
 		UpdatedAt:       timeOf(r.UpdatedAt),
+		CreatedBy:       shared(r.CreatedBy),
+		UpdatedBy:       shared(r.UpdatedBy),
+		Reason:          r.Reason,
 	}
 }
 

@@ -46,6 +46,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
+
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 
@@ -80,6 +81,8 @@ type Store struct {
 	providers   *seal.Sealer
 	refresh     *seal.Sealer
 	keys        *keyStore
+	// journal records changes. Nil: they leave no records.
+	journal Journal
 }
 
 var (

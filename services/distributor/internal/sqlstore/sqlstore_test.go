@@ -115,6 +115,11 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"sealed columns":      testEverySealedColumnIsRotated,
 		"signing keys":        testSigningKeys,
 		"former signing key":  testFormerSigningKey,
+		"records of edits":    testRecordsOfEdits,
+		"records fail closed": testRecordsFailClosed,
+		"records of authors":  testRecordsOfAuthors,
+		"find records":        testFindRecords,
+		"prune records":       testPruneRecords,
 
 		"config":         testConfig,
 		"config digest":  testConfigDigest,

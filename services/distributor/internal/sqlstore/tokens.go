@@ -51,7 +51,7 @@ func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string
 			return err
 		}
 		var rows []*tokenRow
-		if err := t.sql.NewSelect().Model(&rows).Where("user_uid = ? AND label = ? OR hash = ?", uid, label, hash).Scan(ctx); err != nil {
+		if err := withUser(t.sql.NewSelect().Model(&rows)).Where("user_uid = ? AND label = ? OR hash = ?", uid, label, hash).Scan(ctx); err != nil {
 			return translate("read tokens", err)
 		}
 		there := false
@@ -67,7 +67,7 @@ func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string
 		if there {
 			return nil
 		}
-		return t.putToken(ctx, &tokenRow{Hash: hash, UserUID: uid, Label: label})
+		return t.putToken(ctx, &tokenRow{Hash: hash, UserUID: uid, User: user.Name, Label: label})
 	})
 }
 
@@ -84,15 +84,21 @@ func (t *tx) ensureUser(ctx context.Context, user catalog.User) (string, error) 
 	case slices.Equal(stored.Spec.Groups, user.Spec.Groups):
 		return stored.UID, nil
 	}
-	stored.Spec.Groups = user.Spec.Groups
-	stored.Generation++
-	stored.ResourceVersion, stored.UpdatedAt = t.revision, now
-	return stored.UID, t.Put(ctx, stored)
+	next, by := *stored, catalog.OriginOf(ctx).By()
+	next.Spec.Groups = user.Spec.Groups
+	next.Generation++
+	next.ResourceVersion, next.UpdatedAt, next.UpdatedBy, next.Reason = t.revision, now, by, ""
+	if next.CreatedBy == "" && next.Generation == 1 {
+		next.CreatedBy = by
+	}
+	return next.UID, t.Put(ctx, &next)
 }
 
 func (t *tx) putToken(ctx context.Context, row *tokenRow) error {
 	t.dirty = true
 	row.Revision, row.CreatedAt = t.revision, micros(time.Now())
+	token := row.unused()
+	t.note(catalog.Change{Verb: catalog.VerbCreate, Kind: string(catalog.KindToken), Name: token.ID, UID: token.UserUID, After: token})
 	_, err := t.sql.NewInsert().Model(row).Exec(ctx)
 	return translate("write token", err)
 }
@@ -104,7 +110,8 @@ func (t *tx) dropToken(ctx context.Context, row *tokenRow) error {
 	if _, err := t.sql.NewDelete().Model(row).WherePK().Exec(ctx); err != nil {
 		return translate("delete token", err)
 	}
-	id := admission.TokenID(row.Hash)
+	id, token := admission.TokenID(row.Hash), row.unused()
+	t.note(catalog.Change{Verb: catalog.VerbDelete, Kind: string(catalog.KindToken), Name: id, UID: token.UserUID, Before: token})
 	return t.bury(ctx, catalog.Key{Kind: catalog.KindToken, Name: id}, id+"."+strconv.FormatInt(t.revision, 10))
 }
 
@@ -174,7 +181,7 @@ func (s *Store) ListTokens(ctx context.Context, user string) ([]catalog.Token, e
 func (s *Store) DeleteToken(ctx context.Context, id string) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
 		var rows []*tokenRow
-		if err := t.sql.NewSelect().Model(&rows).Column("hash").Scan(ctx); err != nil {
+		if err := withUser(t.sql.NewSelect().Model(&rows)).Scan(ctx); err != nil {
 			return translate("read tokens", err)
 		}
 		found := slices.IndexFunc(rows, func(row *tokenRow) bool { return admission.TokenID(row.Hash) == id })

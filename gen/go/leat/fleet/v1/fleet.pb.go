@@ -2952,7 +2952,7 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x19leat/fleet/v1/audit.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
@@ -3120,7 +3120,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xf9%\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xe3&\n" +
 	"\fFleetService\x12_\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\x03\x90\x02\x01\x12G\n" +
 	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x03\x90\x02\x02\x12Z\n" +
@@ -3179,7 +3179,8 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x15ListIdentityProviders\x12+.leat.fleet.v1.ListIdentityProvidersRequest\x1a,.leat.fleet.v1.ListIdentityProvidersResponse\"\x03\x90\x02\x01\x12u\n" +
 	"\x16UpdateIdentityProvider\x12,.leat.fleet.v1.UpdateIdentityProviderRequest\x1a-.leat.fleet.v1.UpdateIdentityProviderResponse\x12u\n" +
 	"\x16DeleteIdentityProvider\x12,.leat.fleet.v1.DeleteIdentityProviderRequest\x1a-.leat.fleet.v1.DeleteIdentityProviderResponse\x12\\\n" +
-	"\fReviewAccess\x12\".leat.fleet.v1.ReviewAccessRequest\x1a#.leat.fleet.v1.ReviewAccessResponse\"\x03\x90\x02\x01B\xab\x01\n" +
+	"\fReviewAccess\x12\".leat.fleet.v1.ReviewAccessRequest\x1a#.leat.fleet.v1.ReviewAccessResponse\"\x03\x90\x02\x01\x12h\n" +
+	"\x10ListAuditRecords\x12&.leat.fleet.v1.ListAuditRecordsRequest\x1a'.leat.fleet.v1.ListAuditRecordsResponse\"\x03\x90\x02\x01B\xab\x01\n" +
 	"\x11com.leat.fleet.v1B\n" +
 	"FleetProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
 
@@ -3292,30 +3293,32 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*UpdateIdentityProviderRequest)(nil),  // 91: leat.fleet.v1.UpdateIdentityProviderRequest
 	(*DeleteIdentityProviderRequest)(nil),  // 92: leat.fleet.v1.DeleteIdentityProviderRequest
 	(*ReviewAccessRequest)(nil),            // 93: leat.fleet.v1.ReviewAccessRequest
-	(*CreateUserResponse)(nil),             // 94: leat.fleet.v1.CreateUserResponse
-	(*GetUserResponse)(nil),                // 95: leat.fleet.v1.GetUserResponse
-	(*ListUsersResponse)(nil),              // 96: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserResponse)(nil),             // 97: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserResponse)(nil),             // 98: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenResponse)(nil),            // 99: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),             // 100: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),            // 101: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingResponse)(nil),    // 102: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingResponse)(nil),       // 103: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsResponse)(nil),     // 104: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingResponse)(nil),    // 105: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingResponse)(nil),    // 106: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateProjectResponse)(nil),          // 107: leat.fleet.v1.CreateProjectResponse
-	(*GetProjectResponse)(nil),             // 108: leat.fleet.v1.GetProjectResponse
-	(*ListProjectsResponse)(nil),           // 109: leat.fleet.v1.ListProjectsResponse
-	(*UpdateProjectResponse)(nil),          // 110: leat.fleet.v1.UpdateProjectResponse
-	(*DeleteProjectResponse)(nil),          // 111: leat.fleet.v1.DeleteProjectResponse
-	(*CreateIdentityProviderResponse)(nil), // 112: leat.fleet.v1.CreateIdentityProviderResponse
-	(*GetIdentityProviderResponse)(nil),    // 113: leat.fleet.v1.GetIdentityProviderResponse
-	(*ListIdentityProvidersResponse)(nil),  // 114: leat.fleet.v1.ListIdentityProvidersResponse
-	(*UpdateIdentityProviderResponse)(nil), // 115: leat.fleet.v1.UpdateIdentityProviderResponse
-	(*DeleteIdentityProviderResponse)(nil), // 116: leat.fleet.v1.DeleteIdentityProviderResponse
-	(*ReviewAccessResponse)(nil),           // 117: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsRequest)(nil),        // 94: leat.fleet.v1.ListAuditRecordsRequest
+	(*CreateUserResponse)(nil),             // 95: leat.fleet.v1.CreateUserResponse
+	(*GetUserResponse)(nil),                // 96: leat.fleet.v1.GetUserResponse
+	(*ListUsersResponse)(nil),              // 97: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserResponse)(nil),             // 98: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserResponse)(nil),             // 99: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenResponse)(nil),            // 100: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),             // 101: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),            // 102: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingResponse)(nil),    // 103: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingResponse)(nil),       // 104: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsResponse)(nil),     // 105: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingResponse)(nil),    // 106: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingResponse)(nil),    // 107: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateProjectResponse)(nil),          // 108: leat.fleet.v1.CreateProjectResponse
+	(*GetProjectResponse)(nil),             // 109: leat.fleet.v1.GetProjectResponse
+	(*ListProjectsResponse)(nil),           // 110: leat.fleet.v1.ListProjectsResponse
+	(*UpdateProjectResponse)(nil),          // 111: leat.fleet.v1.UpdateProjectResponse
+	(*DeleteProjectResponse)(nil),          // 112: leat.fleet.v1.DeleteProjectResponse
+	(*CreateIdentityProviderResponse)(nil), // 113: leat.fleet.v1.CreateIdentityProviderResponse
+	(*GetIdentityProviderResponse)(nil),    // 114: leat.fleet.v1.GetIdentityProviderResponse
+	(*ListIdentityProvidersResponse)(nil),  // 115: leat.fleet.v1.ListIdentityProvidersResponse
+	(*UpdateIdentityProviderResponse)(nil), // 116: leat.fleet.v1.UpdateIdentityProviderResponse
+	(*DeleteIdentityProviderResponse)(nil), // 117: leat.fleet.v1.DeleteIdentityProviderResponse
+	(*ReviewAccessResponse)(nil),           // 118: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsResponse)(nil),       // 119: leat.fleet.v1.ListAuditRecordsResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	55,  // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
@@ -3412,58 +3415,60 @@ var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	91,  // 91: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
 	92,  // 92: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
 	93,  // 93: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	2,   // 94: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,   // 95: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,   // 96: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10,  // 97: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12,  // 98: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14,  // 99: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16,  // 100: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18,  // 101: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20,  // 102: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22,  // 103: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24,  // 104: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26,  // 105: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28,  // 106: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30,  // 107: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32,  // 108: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34,  // 109: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36,  // 110: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38,  // 111: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40,  // 112: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42,  // 113: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	44,  // 114: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	46,  // 115: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	48,  // 116: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	50,  // 117: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	52,  // 118: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	54,  // 119: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	94,  // 120: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
-	95,  // 121: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
-	96,  // 122: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
-	97,  // 123: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
-	98,  // 124: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
-	99,  // 125: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	100, // 126: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	101, // 127: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	102, // 128: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
-	103, // 129: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
-	104, // 130: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
-	105, // 131: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
-	106, // 132: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
-	107, // 133: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
-	108, // 134: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
-	109, // 135: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
-	110, // 136: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
-	111, // 137: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
-	112, // 138: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
-	113, // 139: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
-	114, // 140: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
-	115, // 141: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
-	116, // 142: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
-	117, // 143: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	94,  // [94:144] is the sub-list for method output_type
-	44,  // [44:94] is the sub-list for method input_type
+	94,  // 94: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
+	2,   // 95: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,   // 96: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,   // 97: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10,  // 98: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12,  // 99: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14,  // 100: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16,  // 101: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18,  // 102: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20,  // 103: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22,  // 104: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24,  // 105: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26,  // 106: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28,  // 107: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30,  // 108: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32,  // 109: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34,  // 110: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36,  // 111: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38,  // 112: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40,  // 113: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42,  // 114: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	44,  // 115: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	46,  // 116: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	48,  // 117: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	50,  // 118: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	52,  // 119: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	54,  // 120: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	95,  // 121: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
+	96,  // 122: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
+	97,  // 123: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
+	98,  // 124: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
+	99,  // 125: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
+	100, // 126: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	101, // 127: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	102, // 128: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	103, // 129: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
+	104, // 130: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
+	105, // 131: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
+	106, // 132: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
+	107, // 133: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
+	108, // 134: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
+	109, // 135: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
+	110, // 136: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
+	111, // 137: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
+	112, // 138: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
+	113, // 139: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
+	114, // 140: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
+	115, // 141: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
+	116, // 142: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
+	117, // 143: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
+	118, // 144: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	119, // 145: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
+	95,  // [95:146] is the sub-list for method output_type
+	44,  // [44:95] is the sub-list for method input_type
 	44,  // [44:44] is the sub-list for extension type_name
 	44,  // [44:44] is the sub-list for extension extendee
 	0,   // [0:44] is the sub-list for field type_name
@@ -3475,6 +3480,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 		return
 	}
 	file_leat_fleet_v1_identity_provider_proto_init()
+	file_leat_fleet_v1_audit_proto_init()
 	file_leat_fleet_v1_people_proto_init()
 	file_leat_fleet_v1_project_proto_init()
 	file_leat_fleet_v1_resources_proto_init()

@@ -51,7 +51,15 @@ type Metadata struct {
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// The project of a cluster, a repository or a service; a DNS label. Empty means "default", and always
 	// is for objects that belong to the hub. Fixed once set: an object of another project is another one.
-	Project       string `protobuf:"bytes,9,opt,name=project,proto3" json:"project,omitempty"`
+	Project string `protobuf:"bytes,9,opt,name=project,proto3" json:"project,omitempty"`
+	// Who created the object, such as "user:ada"; "service:distributor" for the hub itself. Set by the
+	// server. Empty for objects that are older than this field, and for callers who are not
+	// administrators.
+	CreatedBy string `protobuf:"bytes,10,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	// Who last changed metadata or spec. Set by the server. Empty as created_by.
+	UpdatedBy string `protobuf:"bytes,11,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
+	// Why they changed it, in their words. Set by the server. Empty if they gave no reason.
+	Reason        string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -149,6 +157,27 @@ func (x *Metadata) GetProject() string {
 	return ""
 }
 
+func (x *Metadata) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *Metadata) GetUpdatedBy() string {
+	if x != nil {
+		return x.UpdatedBy
+	}
+	return ""
+}
+
+func (x *Metadata) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // Page asks for one page of a listing.
 type Page struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -209,7 +238,7 @@ var File_leat_type_v1_metadata_proto protoreflect.FileDescriptor
 
 const file_leat_type_v1_metadata_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/type/v1/metadata.proto\x12\fleat.type.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x91\x04\n" +
+	"\x1bleat/type/v1/metadata.proto\x12\fleat.type.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x04\n" +
 	"\bMetadata\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12:\n" +
@@ -223,7 +252,13 @@ const file_leat_type_v1_metadata_proto_rawDesc = "" +
 	"createTime\x12;\n" +
 	"\vupdate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12\x18\n" +
-	"\aproject\x18\t \x01(\tR\aproject\x1a9\n" +
+	"\aproject\x18\t \x01(\tR\aproject\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\n" +
+	" \x01(\tR\tcreatedBy\x12\x1d\n" +
+	"\n" +
+	"updated_by\x18\v \x01(\tR\tupdatedBy\x12\x16\n" +
+	"\x06reason\x18\f \x01(\tR\x06reason\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +

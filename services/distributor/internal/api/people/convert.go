@@ -19,6 +19,9 @@ func commonMessage(m *catalog.Metadata) *typev1.Metadata {
 		Generation:      m.Generation,
 		CreateTime:      catalogwire.Timestamp(m.CreatedAt),
 		UpdateTime:      catalogwire.Timestamp(m.UpdatedAt),
+		CreatedBy:       m.CreatedBy,
+		UpdatedBy:       m.UpdatedBy,
+		Reason:          m.Reason,
 	}
 }
 

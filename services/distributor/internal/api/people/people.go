@@ -65,6 +65,7 @@ type Deps struct {
 	Mirrors    Mirrors
 	Issuer     *identity.Issuer
 	JoinTokens *admission.JoinTokens
+	Audit      Audit
 	Objects    *fanout.Hub[catalog.Key]
 	Logger     *slog.Logger
 	// Version is the hub's.

@@ -202,13 +202,24 @@ func (s *Service) listOwn(ctx context.Context, q fleet.Query, page *typev1.Page)
 	return records, next, err
 }
 
-// onlyOwn removes what is not for the caller to see: of a binding other people, and of a service
-// how it is made, its configuration included. Where it runs and how it fares remains.
+// onlyOwn removes what is not for the caller to see: who made and changed an object, of a binding
+// other people, and of a service how it is made, its configuration included. Where it runs and how
+// it fares remains.
 func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
+	switch o := record.Object.(type) {
+	case *catalog.Cluster:
+		shown := *o
+		shown.Metadata = withoutAuthors(o.Metadata)
+		record.Object = &shown
+	case *catalog.User:
+		shown := *o
+		shown.Metadata = withoutAuthors(o.Metadata)
+		record.Object = &shown
+	}
 	if service, ok := record.Object.(*catalog.Service); ok {
 		wanted := service.Spec.Wanted()
 		record.Object = &catalog.Service{
-			Metadata: service.Metadata,
+			Metadata: withoutAuthors(service.Metadata),
 			Spec: catalog.ServiceSpec{
 				Cluster: service.Spec.Cluster,
 				Options: &syncpolicy.Options{Namespace: wanted.Namespace, Paused: wanted.Paused},
@@ -220,11 +231,18 @@ func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
 		return record
 	}
 	shown := *binding
+	shown.Metadata = withoutAuthors(binding.Metadata)
 	shown.Spec.Users = slices.DeleteFunc(slices.Clone(binding.Spec.Users), func(user string) bool { return user != id.Name })
 	shown.Spec.Groups = slices.DeleteFunc(slices.Clone(binding.Spec.Groups),
 		func(group string) bool { return !slices.Contains(id.Groups, group) })
 	record.Object = &shown
 	return record
+}
+
+// withoutAuthors returns metadata without who made and changed the object, and why.
+func withoutAuthors(m catalog.Metadata) catalog.Metadata {
+	m.CreatedBy, m.UpdatedBy, m.Reason = "", "", ""
+	return m
 }
 
 func (s *Service) list(ctx context.Context, q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {

@@ -55,6 +55,10 @@ func mappedSentinel(err error) error {
 	case errors.Is(err, catalog.ErrJoinTokenInvalid):
 		return rpcerr.New(connect.CodeUnauthenticated, errorsv1.Reason_REASON_JOIN_TOKEN_INVALID,
 			"the join token was used before, has expired, or never existed; create a new one")
+	case errors.Is(err, catalog.ErrUnrecorded):
+		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
+			"the hub cannot write its audit log, so nothing was changed; retry, and tell an administrator",
+			rpcerr.With("dependency", "audit log"), rpcerr.RetryAfter(StoreRetry))
 	case errors.Is(err, catalog.ErrUnavailable):
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
 			"the database does not answer; nothing was changed", rpcerr.With("dependency", "database"), rpcerr.RetryAfter(StoreRetry))

@@ -176,6 +176,9 @@ const (
 	// FleetServiceReviewAccessProcedure is the fully-qualified name of the FleetService's ReviewAccess
 	// RPC.
 	FleetServiceReviewAccessProcedure = "/leat.fleet.v1.FleetService/ReviewAccess"
+	// FleetServiceListAuditRecordsProcedure is the fully-qualified name of the FleetService's
+	// ListAuditRecords RPC.
+	FleetServiceListAuditRecordsProcedure = "/leat.fleet.v1.FleetService/ListAuditRecords"
 )
 
 // FleetServiceClient is a client for the leat.fleet.v1.FleetService service.
@@ -300,6 +303,10 @@ type FleetServiceClient interface {
 	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
 	// themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
+	// ListAuditRecords returns the records of changes and of refused calls, the newest first, in pages.
+	// Every other call that is not a read leaves such records. Its header Leat-Reason holds why the
+	// caller makes it: at most 500 bytes of printable UTF-8, percent-encoded.
+	ListAuditRecords(context.Context, *v1.ListAuditRecordsRequest) (*v1.ListAuditRecordsResponse, error)
 }
 
 // NewFleetServiceClient constructs a client for the leat.fleet.v1.FleetService service. By default,
@@ -635,6 +642,13 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listAuditRecords: connect.NewClient[v1.ListAuditRecordsRequest, v1.ListAuditRecordsResponse](
+			httpClient,
+			baseURL+FleetServiceListAuditRecordsProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListAuditRecords")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -690,6 +704,7 @@ type fleetServiceClient struct {
 	updateIdentityProvider *connect.Client[v1.UpdateIdentityProviderRequest, v1.UpdateIdentityProviderResponse]
 	deleteIdentityProvider *connect.Client[v1.DeleteIdentityProviderRequest, v1.DeleteIdentityProviderResponse]
 	reviewAccess           *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
+	listAuditRecords       *connect.Client[v1.ListAuditRecordsRequest, v1.ListAuditRecordsResponse]
 }
 
 // GetServerInfo calls leat.fleet.v1.FleetService.GetServerInfo.
@@ -1134,6 +1149,15 @@ func (c *fleetServiceClient) ReviewAccess(ctx context.Context, req *v1.ReviewAcc
 	return nil, err
 }
 
+// ListAuditRecords calls leat.fleet.v1.FleetService.ListAuditRecords.
+func (c *fleetServiceClient) ListAuditRecords(ctx context.Context, req *v1.ListAuditRecordsRequest) (*v1.ListAuditRecordsResponse, error) {
+	response, err := c.listAuditRecords.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // FleetServiceHandler is an implementation of the leat.fleet.v1.FleetService service.
 type FleetServiceHandler interface {
 	// GetServerInfo returns the version and addresses of the hub, and the caller's identity.
@@ -1256,6 +1280,10 @@ type FleetServiceHandler interface {
 	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
 	// themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
+	// ListAuditRecords returns the records of changes and of refused calls, the newest first, in pages.
+	// Every other call that is not a read leaves such records. Its header Leat-Reason holds why the
+	// caller makes it: at most 500 bytes of printable UTF-8, percent-encoded.
+	ListAuditRecords(context.Context, *v1.ListAuditRecordsRequest) (*v1.ListAuditRecordsResponse, error)
 }
 
 // NewFleetServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -1587,6 +1615,13 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceListAuditRecordsHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListAuditRecordsProcedure,
+		svc.ListAuditRecords,
+		connect.WithSchema(fleetServiceMethods.ByName("ListAuditRecords")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/leat.fleet.v1.FleetService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case FleetServiceGetServerInfoProcedure:
@@ -1689,6 +1724,8 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceDeleteIdentityProviderHandler.ServeHTTP(w, r)
 		case FleetServiceReviewAccessProcedure:
 			fleetServiceReviewAccessHandler.ServeHTTP(w, r)
+		case FleetServiceListAuditRecordsProcedure:
+			fleetServiceListAuditRecordsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1896,4 +1933,8 @@ func (UnimplementedFleetServiceHandler) DeleteIdentityProvider(context.Context, 
 
 func (UnimplementedFleetServiceHandler) ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ReviewAccess is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListAuditRecords(context.Context, *v1.ListAuditRecordsRequest) (*v1.ListAuditRecordsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListAuditRecords is not implemented"))
 }

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/enumname"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/journal"
+)
+
+// Audit reads the records of changes; journal.Journal implements it.
+type Audit interface {
+	// Find returns the records that a query selects.
+	Find(ctx context.Context, q journal.Query) (journal.Page, error)
+}
+
+// Bounds of a listing of records.
+const (
+	defaultRecords = 100
+	maxRecords     = 1000
+	// maxFilter bounds each text that selects records, in bytes. Records hold no longer ones.
+	maxFilter = 1 << 10
+)
+
+// ListAuditRecords implements FleetService. A page's token is the number of its last record.
+func (s *Service) ListAuditRecords(ctx context.Context, req *fleetv1.ListAuditRecordsRequest) (*fleetv1.ListAuditRecordsResponse, error) {
+	if _, err := s.admin(ctx); err != nil {
+		return nil, err
+	}
+	q, err := queryOf(req)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.d.Audit.Find(ctx, q)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	res := &fleetv1.ListAuditRecordsResponse{Records: wire.Each(page.Entries, entryMessage), After: page.Latest}
+	switch {
+	case q.After > 0:
+		res.After = page.Next
+	case page.Next > 0:
+		res.NextPageToken = strconv.FormatInt(page.Next, 10)
+	}
+	return res, nil
+}
+
+// queryOf validates a request.
+func queryOf(req *fleetv1.ListAuditRecordsRequest) (journal.Query, error) {
+	for field, text := range map[string]string{
+		"subject": req.GetSubject(), "token": req.GetToken(), "kind": req.GetKind(), "name": req.GetName(), "cluster": req.GetCluster(),
+		"verb": req.GetVerb(), "rpc": req.GetRpc(), "outcome": req.GetOutcome(), "request_id": req.GetRequestId(),
+	} {
+		if len(text) > maxFilter {
+			return journal.Query{}, rpcerr.Field(field, fmt.Sprintf("has %d bytes; at most %d are allowed", len(text), maxFilter))
+		}
+	}
+	q := journal.Query{
+		Since: catalogwire.TimeOf(req.GetSince()), Until: catalogwire.TimeOf(req.GetUntil()),
+		Subject: req.GetSubject(), Token: req.GetToken(), Kind: req.GetKind(), Name: req.GetName(), Cluster: req.GetCluster(),
+		Verb: req.GetVerb(), RPC: req.GetRpc(), Outcome: strings.ToUpper(req.GetOutcome()), RequestID: req.GetRequestId(),
+		After: req.GetAfter(), Limit: min(cmp.Or(int(req.GetPageSize()), defaultRecords), maxRecords),
+	}
+	switch {
+	case req.GetSince() != nil && req.GetSince().CheckValid() != nil:
+		return q, rpcerr.Field("since", "is not a valid time")
+	case req.GetUntil() != nil && req.GetUntil().CheckValid() != nil:
+		return q, rpcerr.Field("until", "is not a valid time")
+	case req.GetPageSize() < 0:
+		return q, rpcerr.Field("page_size", "is negative")
+	case q.After < 0:
+		return q, rpcerr.Field("after", "is negative")
+	case q.After > 0 && req.GetPageToken() != "":
+		return q, rpcerr.Field("after", "excludes page_token")
+	case !isOutcome(q.Outcome):
+		return q, rpcerr.Field("outcome", "must be OK, REFUSED or the name of a reason, such as ACCESS_DENIED")
+	}
+	if token := req.GetPageToken(); token != "" {
+		before, err := strconv.ParseInt(token, 10, 64)
+		if err != nil || before <= 0 {
+			return q, rpcerr.Field("page_token", "is not a token that a listing returned")
+		}
+		q.Before = before
+	}
+	return q, nil
+}
+
+func isOutcome(name string) bool {
+	_, isReason := errorsv1.Reason_value["REASON_"+name]
+	return name == "" || name == journal.OutcomeOK || name == journal.OutcomeRefused || isReason
+}
+
+func entryMessage(e journal.Entry) *fleetv1.AuditRecord {
+	return &fleetv1.AuditRecord{
+		Sequence: e.Sequence, Id: e.ID, RequestId: e.RequestID, TraceId: e.TraceID, Time: catalogwire.Timestamp(e.Time),
+		Subject: e.Subject, SubjectUid: e.SubjectUID, TokenId: e.TokenID, Credential: e.Credential,
+		SourceAddress: e.SourceAddress, UserAgent: e.UserAgent, Procedure: e.Procedure,
+		Verb: e.Verb, Kind: e.Kind, Name: e.Name, Cluster: e.Cluster, ObjectUid: e.ObjectUID, Outcome: e.Outcome, Reason: e.Reason,
+		Changes: wire.Each(e.Changes, fieldMessage), ChangesOmitted: int32(e.Omitted), Count: e.Count, Since: catalogwire.Timestamp(e.Since),
+	}
+}
+
+func fieldMessage(f audit.FieldChange) *fleetv1.AuditFieldChange {
+	m := &fleetv1.AuditFieldChange{Path: f.Path, SecretEffect: enumname.Value[fleetv1.AuditSecretEffect](f.Effect)}
+	if f.Old != nil {
+		m.Old = new(string(f.Old))
+	}
+	if f.New != nil {
+		m.New = new(string(f.New))
+	}
+	return m
+}
+
+// Describe returns the document of an object, or of a token, as JSON: what people would read of it,
+// without secrets.
+func Describe(object any) ([]byte, error) {
+	var message proto.Message
+	switch o := object.(type) {
+	case catalog.Token:
+		return describeToken(o)
+	case catalog.Object:
+		message = objectMessage(fleet.Record{Object: o})
+	}
+	if message == nil {
+		return nil, fmt.Errorf("no document of a %T", object)
+	}
+	return protojson.Marshal(message)
+}
+
+// describeToken returns the user, the label and the end of a token, as the spec of an object.
+func describeToken(t catalog.Token) ([]byte, error) {
+	spec, err := protojson.Marshal(&fleetv1.Token{User: t.User, Label: t.Label, ExpireTime: catalogwire.Timestamp(t.ExpiresAt)})
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"spec": %s}`, spec), nil
+}

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// targets are the calls of the fleet API that are not reads, with what their records say if they are
+// refused. A new call needs a row.
+var targets = map[string]string{
+	"Apply":       "apply  ",
+	"SyncService": "sync Service x", "PreviewService": "preview Service x",
+	"CreateJoinToken": "create JoinToken x", "RevokeCluster": "revoke Cluster x", "CreateAccessToken": "create AccessToken ",
+	"CreateToken": "create Token x", "DeleteToken": "delete Token x",
+	"CreateCluster": "create Cluster x", "UpdateCluster": "update Cluster x", "DeleteCluster": "delete Cluster x",
+	"CreateRepository": "create Repository x", "UpdateRepository": "update Repository x", "DeleteRepository": "delete Repository x",
+	"CreateService": "create Service x", "UpdateService": "update Service x", "DeleteService": "delete Service x",
+	"CreateUser": "create User x", "UpdateUser": "update User x", "DeleteUser": "delete User x",
+	"CreateAccessBinding": "create AccessBinding x", "UpdateAccessBinding": "update AccessBinding x",
+	"DeleteAccessBinding": "delete AccessBinding x",
+}
+
+func TestTargets(t *testing.T) {
+	t.Parallel()
+	methods := fleetv1.File_leat_fleet_v1_fleet_proto.Services().ByName("FleetService").Methods()
+	for i := range methods.Len() {
+		method := methods.Get(i)
+		options, _ := method.Options().(*descriptorpb.MethodOptions)
+		name := string(method.Name())
+		if options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+			continue
+		}
+		want, ok := targets[name]
+		if !ok {
+			t.Errorf("%s has no row in this test", name)
+			continue
+		}
+		message := dynamicpb.NewMessage(method.Input())
+		named(message, "x")
+		got := targetOf("/leat.fleet.v1.FleetService/"+name, message)
+		if text := got.Verb + " " + got.Kind + " " + got.Name; text != want {
+			t.Errorf("%s: got %q, want %q", name, text, want)
+		}
+		for _, empty := range []proto.Message{nil, dynamicpb.NewMessage(method.Input())} {
+			if got := targetOf("/leat.fleet.v1.FleetService/"+name, empty); got.Name != "" {
+				t.Errorf("%s of nothing: got %v", name, got)
+			}
+		}
+	}
+}
+
+// named sets the name that a request holds.
+func named(m *dynamicpb.Message, name string) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		switch field := fields.Get(i); {
+		case field.Kind() == protoreflect.MessageKind && !field.IsList() && field.Message().Fields().ByName("metadata") != nil:
+			object := m.Mutable(field).Message()
+			metadata := object.Mutable(field.Message().Fields().ByName("metadata")).Message()
+			metadata.Set(metadata.Descriptor().Fields().ByName("name"), protoreflect.ValueOfString(name))
+		case strings.Contains(" name cluster id user ", " "+string(field.Name())+" ") && field.Kind() == protoreflect.StringKind:
+			m.Set(field, protoreflect.ValueOfString(name))
+		}
+	}
+}
+
+func TestRefusedApply(t *testing.T) {
+	t.Parallel()
+	document := func(name string) *fleetv1.Document {
+		return &fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: name}}}}
+	}
+	two := []*fleetv1.Document{document("a"), document("b")}
+	for name, tc := range map[string]struct {
+		documents []*fleetv1.Document
+		field     string
+		want      string
+	}{
+		"one":         {two[:1], "", "User a"},
+		"none":        {nil, "documents[0].x", " "},
+		"second":      {two, "documents[1].metadata.name", "User b"},
+		"no document": {two, "dry_run", " "},
+		"beyond":      {two, "documents[2].x", " "},
+		"below":       {two, "documents[-1].x", " "},
+		"no number":   {two, "documents[x].x", " "},
+		"huge":        {two, "documents[99999999999999999999].x", " "},
+		"empty":       {[]*fleetv1.Document{{}}, "documents[0].object", " "},
+	} {
+		var err error = rpcerr.Field(tc.field, "is wrong")
+		if tc.field == "" {
+			err = errors.New("defect")
+		}
+		got := refusedTarget(catalog.Target{Verb: "apply"}, &fleetv1.ApplyRequest{Documents: tc.documents}, err)
+		if text := got.Kind + " " + got.Name; text != tc.want || got.Verb != "apply" {
+			t.Errorf("%s: got %s %q, want %q", name, got.Verb, text, tc.want)
+		}
+	}
+}
+
+// FuzzReason accepts nothing but one line of bounded, printable UTF-8.
+func FuzzReason(f *testing.F) {
+	for _, seed := range []string{"", "OPS-1", "f%C3%BCr alle", "%", "%0a", "%ff", strings.Repeat("a", 501), " ", "%E2%80%AE"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		text, err := reasonOf([]string{value})
+		if err != nil {
+			if text != "" {
+				t.Errorf("got %q with an error", text)
+			}
+			return
+		}
+		if len(text) > maxReason || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("accepted %q", text)
+		}
+		again, err := reasonOf([]string{url.PathEscape(text)})
+		if err != nil || again != text {
+			t.Errorf("got %q, %v of %q", again, err, text)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package recorder
+
+import (
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// targetOf returns what a call asks for: the verb and the kind in the name of its procedure, such as
+// UpdateService, and the name that its message holds. Every call of the fleet API has such a name,
+// except for Apply.
+func targetOf(procedure string, message proto.Message) catalog.Target {
+	name := procedure[strings.LastIndexByte(procedure, '/')+1:]
+	verb := strings.ToLower(name)
+	kind := ""
+	if i := strings.IndexFunc(name[min(1, len(name)):], func(r rune) bool { return 'A' <= r && r <= 'Z' }); i >= 0 {
+		verb, kind = strings.ToLower(name[:i+1]), name[i+1:]
+	}
+	return catalog.Target{Verb: verb, Kind: kind, Name: nameIn(message)}
+}
+
+// nameIn returns the name of the object in a message: its field name, or the name in the metadata of
+// an object in it, or its field cluster, id or user. Empty: it has none of them.
+func nameIn(message proto.Message) string {
+	if message == nil || !message.ProtoReflect().IsValid() {
+		return ""
+	}
+	m := message.ProtoReflect()
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		if field := fields.Get(i); field.Kind() == protoreflect.MessageKind && !field.IsList() && !field.IsMap() {
+			if name := metadataName(m.Get(field).Message()); name != "" {
+				return name
+			}
+		}
+	}
+	for _, known := range []protoreflect.Name{"name", "cluster", "id", "user"} {
+		if field := fields.ByName(known); field != nil && field.Kind() == protoreflect.StringKind && !field.IsList() {
+			return m.Get(field).String()
+		}
+	}
+	return ""
+}
+
+// metadataName returns the name in the metadata of an object, or "" if the message has no metadata.
+func metadataName(object protoreflect.Message) string {
+	field := object.Descriptor().Fields().ByName("metadata")
+	if field == nil || field.Kind() != protoreflect.MessageKind {
+		return ""
+	}
+	metadata := object.Get(field).Message()
+	name := metadata.Descriptor().Fields().ByName("name")
+	if name == nil || name.Kind() != protoreflect.StringKind {
+		return ""
+	}
+	return metadata.Get(name).String()
+}
+
+// refusedTarget returns what a refused call asked for. A refused Apply is about the document that its
+// error names, or about its only one.
+func refusedTarget(asked catalog.Target, message proto.Message, err error) catalog.Target {
+	apply, ok := message.(*fleetv1.ApplyRequest)
+	if !ok {
+		return asked
+	}
+	documents := apply.GetDocuments()
+	at := documentOf(rpcerr.Metadata(err)[rpcerr.MetadataField])
+	if len(documents) == 1 {
+		at = 0
+	}
+	if at < 0 || at >= len(documents) {
+		return asked
+	}
+	object := fleetdoc.Object(documents[at])
+	if object == nil {
+		return asked
+	}
+	asked.Kind, asked.Name = string(object.Descriptor().Name()), metadataName(object)
+	return asked
+}
+
+// documentOf returns the index in a path such as documents[3].spec.url, or -1.
+func documentOf(path string) int {
+	rest, ok := strings.CutPrefix(path, "documents[")
+	if !ok {
+		return -1
+	}
+	index, _, _ := strings.Cut(rest, "]")
+	at, err := strconv.Atoi(index)
+	if err != nil {
+		return -1
+	}
+	return at
+}

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"context"
+)
+
+// HubSubject is the subject of what the hub does itself.
+const HubSubject = "service:distributor"
+
+// Origin is where a change of the catalog comes from: who makes it, in which call, and why. The zero
+// Origin is the hub itself.
+type Origin struct {
+	// Subject and SubjectUID are the caller, such as "user:ada".
+	Subject    string
+	SubjectUID string
+	// TokenID is the token of the call, and Credential what that was issued for.
+	TokenID    string
+	Credential string
+	// SourceAddress and UserAgent are the caller's.
+	SourceAddress string
+	UserAgent     string
+	// Procedure is the RPC.
+	Procedure string
+	// RequestID names the call, and TraceID its trace.
+	RequestID string
+	TraceID   string
+	// Reason is why the caller makes the change, in their words.
+	Reason string
+	// Asked is what the call is about, for changes that do not name an object themselves.
+	Asked Target
+}
+
+// Target is the object that a call names.
+type Target struct {
+	Verb, Kind, Name string
+}
+
+// By returns who makes the change.
+func (o Origin) By() string { return cmp.Or(o.Subject, HubSubject) }
+
+type originKey struct{}
+
+// WithOrigin returns a context whose edits come from origin.
+func WithOrigin(ctx context.Context, origin Origin) context.Context {
+	return context.WithValue(ctx, originKey{}, origin)
+}
+
+// OriginOf returns where the edits of a context come from. A context without an origin is the hub's.
+func OriginOf(ctx context.Context) Origin {
+	origin, _ := ctx.Value(originKey{}).(Origin)
+	return origin
+}
+
+// Change is one change of an edit, for the record of it.
+type Change struct {
+	// Verb is what was done, such as "create".
+	Verb string
+	// Kind and Name are the object's. UID is empty where the object has none.
+	Kind, Name, UID string
+	// Cluster is the one that the object belongs to, or that it is. Empty: none.
+	Cluster string
+	// Before and After are an Object or a Token, with secrets. Nil: there was none before, there is
+	// none after, or nothing is to be recorded of it.
+	Before, After any
+}
+
+// ChangeOf returns the change from one object to another of the same key. Either may be nil, and not
+// both. Neither may change afterwards.
+func ChangeOf(before, after Object) Change {
+	change := Change{Verb: VerbUpdate}
+	object := after
+	switch {
+	case before == nil:
+		change.Verb = VerbCreate
+	case after == nil:
+		change.Verb, object = VerbDelete, before
+	case isSync(before, after):
+		change.Verb = VerbSync
+	}
+	if before != nil {
+		change.Before = before
+	}
+	if after != nil {
+		change.After = after
+	}
+	change.Kind, change.Name, change.UID = string(object.Key().Kind), object.Key().Name, object.Meta().UID
+	switch o := object.(type) {
+	case *Service:
+		change.Cluster = o.Spec.Cluster
+	case *Cluster:
+		change.Cluster = o.Name
+	}
+	return change
+}
+
+// isSync reports whether nothing but the request for a sync differs.
+func isSync(before, after Object) bool {
+	a, ok := before.(*Service)
+	b, also := after.(*Service)
+	return ok && also && a.SyncRequest != b.SyncRequest && a.ResourceVersion == b.ResourceVersion
+}
+
+// The verbs of changes.
+const (
+	VerbCreate  = "create"
+	VerbUpdate  = "update"
+	VerbDelete  = "delete"
+	VerbSync    = "sync"
+	VerbPreview = "preview"
+	VerbRevoke  = "revoke"
+	VerbEnrol   = "enrol"
+)
+
+// Kinds of records that are not kinds of objects.
+const (
+	RecordJoinToken   = "JoinToken"
+	RecordAccessToken = "AccessToken"
+)
+
+// SecretEffect is what a change did to a secret.
+type SecretEffect string
+
+// The effects on secrets.
+const (
+	SecretSet      SecretEffect = "set"
+	SecretReplaced SecretEffect = "replaced"
+	SecretRemoved  SecretEffect = "removed"
+)
+
+// SecretChanges returns what a change did to the secrets of an object, by the paths of their fields.
+// It reveals no secret.
+func (c Change) SecretChanges() map[string]SecretEffect {
+	effects := map[string]SecretEffect{}
+	before, after := secretsOf(c.Before), secretsOf(c.After)
+	for path, secret := range after {
+		switch old, had := before[path]; {
+		case !had:
+			effects[path] = SecretSet
+		case old != secret:
+			effects[path] = SecretReplaced
+		}
+	}
+	for path := range before {
+		if _, has := after[path]; !has {
+			effects[path] = SecretRemoved
+		}
+	}
+	return effects
+}
+
+// secretsOf returns values that differ if and only if the secrets do, by path.
+func secretsOf(object any) map[string]any {
+	secrets := map[string]any{}
+	switch o := object.(type) {
+	case *Repository:
+		if !o.Spec.Credential.IsZero() {
+			secrets["spec.credential"] = o.Spec.Credential
+		}
+		if o.Spec.WebhookSecret != "" {
+			secrets["spec.webhookSecret"] = o.Spec.WebhookSecret
+		}
+		if shown := o.Spec.Public().ProxyURL; shown != o.Spec.ProxyURL {
+			secrets["spec.proxyUrl"] = o.Spec.ProxyURL
+		}
+	case *Service:
+		if o.Spec.Config == nil {
+			break
+		}
+		for key, text := range o.Spec.Config.Secrets {
+			secrets[secretField(key)] = text
+		}
+	}
+	return secrets
+}
+
+// secretField is the path of a secret in the document of its service. Keys are names of variables,
+// so they need no quotes.
+func secretField(key string) string { return "spec.config.secrets." + key }
