@@ -6,7 +6,11 @@
 package client
 
 import (
+	"context"
 	"fmt"
+	"net/url"
+
+	"connectrpc.com/connect"
 
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/identity"
@@ -21,6 +25,7 @@ type Params struct {
 	CAPEM  []byte // certificates to trust instead of the system's; empty means the system's
 	// Session signs the person in where there is no API token; nil: nothing does.
 	Session *Session
+	Reason  string // why the person makes changes, for the hub's records; empty: they gave no reason
 }
 
 // Client is a person's connection to a hub. It is safe for concurrent use.
@@ -45,11 +50,27 @@ func New(p Params) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %q: %w", p.Server, err)
 	}
-	fleet := fleetv1connect.NewFleetServiceClient(base.HTTP, base.BaseURL, base.Options...)
-	sessions := fleetv1connect.NewSessionServiceClient(base.HTTP, base.BaseURL, base.Options...)
+	options := append(base.Options, connect.WithInterceptors(stating(p.Reason)))
+	fleet := fleetv1connect.NewFleetServiceClient(base.HTTP, base.BaseURL, options...)
+	sessions := fleetv1connect.NewSessionServiceClient(base.HTTP, base.BaseURL, options...)
+	keys := fleetv1connect.NewKeyServiceClient(base.HTTP, base.BaseURL, options...)
 	p.Server = base.BaseURL
-	keys := fleetv1connect.NewKeyServiceClient(base.HTTP, base.BaseURL, base.Options...)
 	return &Client{FleetServiceClient: fleet, KeyServiceClient: keys, SignIns: sessions, params: p}, nil
+}
+
+// headerReason is where the hub looks for the reason of a change.
+const headerReason = "Leat-Reason"
+
+// stating returns an interceptor that states the reason in every call that is not a read.
+func stating(reason string) connect.Interceptor {
+	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+			if reason != "" && request.Spec().IdempotencyLevel != connect.IdempotencyNoSideEffects {
+				request.Header().Set(headerReason, url.PathEscape(reason))
+			}
+			return next(ctx, request)
+		}
+	})
 }
 
 // Server returns the base URL that the client was made for.

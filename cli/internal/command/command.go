@@ -94,7 +94,7 @@ func New(s *session.Session) *cobra.Command {
 			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s), people.Revoke(s), adoption.Import(s),
 		},
 		"manifests": {manifests.Render(s), manifests.Lint(s), manifests.Explain(s)},
-		"cluster":   {cluster.New(s), access.Kubeconfig(s), access.Token(s), people.Access(s), tunnel.Connections(s), tunnel.Sessions(s)},
+		"cluster":   {cluster.New(s), access.Kubeconfig(s), access.Token(s), people.Access(s), people.Audit(s), tunnel.Connections(s), tunnel.Sessions(s)},
 	} {
 		for _, c := range commands {
 			c.GroupID = group

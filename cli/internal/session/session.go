@@ -35,6 +35,7 @@ const (
 	EnvContext   = "LEAT_CONTEXT"
 	EnvCAFile    = "LEAT_CA_FILE"
 	EnvProject   = "LEAT_PROJECT"
+	EnvReason    = "LEAT_REASON"
 )
 
 // Session is one run of leat. It is filled before any command runs and only read afterwards.
@@ -47,16 +48,17 @@ type Session struct {
 }
 
 type flags struct {
-	server, tokenFile, config, context, caFile, project string
+	server, tokenFile, config, context, caFile, project, reason string
 }
 
-// Bind adds the flags that choose a hub.
+// Bind adds the flags that choose a hub, and the reason for changes.
 func (s *Session) Bind(set *pflag.FlagSet) {
 	set.StringVar(&s.flags.server, "server", "", "base URL of the hub's distributor (env "+EnvServer+"; default: that of the context)")
 	set.StringVar(&s.flags.tokenFile, "token-file", "", "file that holds your API token (env "+EnvTokenFile+", or the token itself in "+EnvToken+")")
 	set.StringVar(&s.flags.caFile, "ca-file", "", "PEM certificates to trust instead of the system's (env "+EnvCAFile+")")
 	set.StringVar(&s.flags.context, "context", "", "the context to use instead of the current one (env "+EnvContext+")")
 	set.StringVarP(&s.flags.project, "project", "p", "", "the project of names that do not say one (env "+EnvProject+"; default: that of the context, or default)")
+	set.StringVar(&s.flags.reason, "reason", "", "why you make a change, such as a ticket; the hub keeps it with the record of the change (env "+EnvReason+")")
 	set.StringVar(&s.flags.config, "config", "", "the config file (env "+EnvConfig+"; default: leat/config.yaml in your config folder)")
 }
 
@@ -91,7 +93,7 @@ func (s *Session) Connect(endpoint Endpoint) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	params := client.Params{Server: endpoint.Server, Token: endpoint.Token, CAPEM: caPEM}
+	params := client.Params{Server: endpoint.Server, Token: endpoint.Token, CAPEM: caPEM, Reason: s.value(s.flags.reason, EnvReason)}
 	if endpoint.SessionFile != "" && endpoint.Token == "" {
 		params.Session, err = client.OpenSession(endpoint.SessionFile, params)
 	}

@@ -167,6 +167,9 @@ func (u *up) startDistributor(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
+	if cfg.Audit.Writer, err = u.openLog("changes"); err != nil {
+		return err
+	}
 	return u.startService(ctx, "distributor", u.ports.distributor, &cfg.Serve, &cfg.Telemetry,
 		func(ctx context.Context) error { return distributor.Run(ctx, cfg) })
 }
