@@ -31,10 +31,10 @@ type queueMetrics struct {
 func newQueueMetrics(params QueueParams, waiting func() int64) (*queueMetrics, error) {
 	m := &queueMetrics{output: attribute.String("output", params.Name)}
 	m.counted = metric.WithAttributeSet(attribute.NewSet(m.output))
-	set, prefix := instrument.New(params.Meter), "leat."+params.Service+".audit."
-	m.written = set.Int64Counter(prefix+"records", "{record}", "Audit records that were written.")
-	m.dropped = set.Int64Counter(prefix+"dropped", "{record}", "Audit records that were not written, by reason.")
-	set.Int64ObservableGauge(prefix+"queue", "By", "Audit records that wait to be written.",
+	set := instrument.New(params.Meter)
+	m.written = set.Int64Counter("leat.audit.records", "{record}", "Audit records that the tunnel or the distributor wrote, by output.")
+	m.dropped = set.Int64Counter("leat.audit.dropped", "{record}", "Audit records that were not written, by reason.")
+	set.Int64ObservableGauge("leat.audit.queue", "By", "Audit records that wait to be written.",
 		func(observe func(int64, ...attribute.KeyValue)) { observe(waiting(), m.output) })
 	return m, set.Err()
 }

@@ -43,12 +43,9 @@ var (
 	errAbandoned = errors.New("another record of the same change was not written")
 )
 
-// QueueParams are the collaborators and bounds of a [Queue]. Service, Name, Output, Logger and Meter
-// are required.
+// QueueParams are the collaborators and bounds of a [Queue]. Name, Output, Logger and Meter are
+// required.
 type QueueParams struct {
-	// Service is the service whose records these are, such as "tunnel". It is a part of the names of
-	// metrics.
-	Service string
 	// Name names the output in logs and metrics.
 	Name string
 	// Output writes the records.

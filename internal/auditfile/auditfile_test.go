@@ -205,7 +205,7 @@ func records(tb testing.TB, dir string) (decisions, outcomes map[string]int) {
 func newQueue(tb testing.TB, file *auditfile.File) *audit.Queue {
 	tb.Helper()
 	queue, err := audit.NewQueue(audit.QueueParams{
-		Service: "tunnel", Name: "file", Output: audit.NewLog(file), Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
+		Name: "file", Output: audit.NewLog(file), Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -140,7 +140,7 @@ func (o *Outputs) add(ctx context.Context, cfg Config, name string) error {
 	}
 	o.closers = append(o.closers, closer)
 	queue, err := audit.NewQueue(audit.QueueParams{
-		Service: o.params.Service, Name: name, Output: output, Size: int64(cfg.Queue), Timeout: cfg.Timeout, FailOpen: !cfg.FailClosed,
+		Name: name, Output: output, Size: int64(cfg.Queue), Timeout: cfg.Timeout, FailOpen: !cfg.FailClosed,
 		Logger: o.params.Logger, Meter: o.params.Meter,
 	})
 	if err != nil {
@@ -159,9 +159,10 @@ func (o *Outputs) add(ctx context.Context, cfg Config, name string) error {
 func (o *Outputs) Close() {
 	o.cancel()
 	o.running.Wait()
+	ctx := context.Background() // the service's own has ended
 	for _, closer := range o.closers {
 		if err := closer(); err != nil {
-			o.params.Logger.Error("audit output not closed", slog.String("error", err.Error()))
+			o.params.Logger.ErrorContext(ctx, "audit output not closed", slog.String("error", err.Error()))
 		}
 	}
 }

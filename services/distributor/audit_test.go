@@ -55,7 +55,7 @@ func TestRecordsOfCalls(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "audit.log")
 	h := startHub(t, func(cfg *distributor.Config) {
-		cfg.Audit = auditout.Config{Outputs: []string{"file"}, File: file, FailClosed: true}
+		cfg.Audit.Config = auditout.Config{Outputs: []string{"file"}, File: file, FailClosed: true}
 	})
 	c := &crowd{hub: h, admin: h.fleet(t, adminToken)}
 	secret, id := c.join(t, "ada", "leat:admins")
@@ -302,7 +302,7 @@ func TestAuditFailsClosed(t *testing.T) {
 	}
 	h := startHub(t)
 	h.stop(t)
-	h.cfg.Audit = auditout.Config{Outputs: []string{"stdout"}, FailClosed: true, Writer: fullDevice(t)}
+	h.cfg.Audit.Config = auditout.Config{Outputs: []string{"stdout"}, FailClosed: true, Writer: fullDevice(t)}
 	h.start(t)
 	admin := h.fleet(t, adminToken)
 	_, err := admin.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{clusterDocument("one")}})

@@ -48,10 +48,8 @@ type Config struct {
 	Service rpc.ServiceConfig
 	// Keys says how the keys that seal and sign are kept and replaced.
 	Keys KeyConfig
-	// Audit says where the records of changes go beside the database.
-	Audit auditout.Config
-	// AuditRetention is how long the database keeps those records.
-	AuditRetention time.Duration
+	// Audit says where the records of changes go, and for how long.
+	Audit AuditConfig
 	// AdminToken lets the user "admin" in. It begins with "leat_". Empty: the tokens in the
 	// database go on being valid, and none is added.
 	AdminToken secret.Text
@@ -120,9 +118,27 @@ func (c *Config) bind(s *config.Set) {
 	s.Duration(&c.PlanPollInterval, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
 	s.Duration(&c.CatalogPollInterval, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
 	s.Duration(&c.ResyncInterval, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")
-	s.Duration(&c.AuditRetention, "distributor-audit-retention", 400*24*time.Hour, "how long the database keeps the records of changes, which leat audit shows; at least 24h")
 	s.Duration(&c.ReconcileInterval, "distributor-reconcile-interval", time.Minute, "how often repository definitions in gitcache are compared with the catalog, give or take a quarter")
-	c.Audit.Bind(s, program)
+	c.Audit.bind(s)
+}
+
+// AuditConfig says where the records of changes go beside the database, and how long that keeps them.
+type AuditConfig struct {
+	auditout.Config
+	// Retention is how long the database keeps records.
+	Retention time.Duration
+}
+
+func (c *AuditConfig) bind(s *config.Set) {
+	c.Bind(s, program)
+	s.Duration(&c.Retention, "distributor-audit-retention", 400*24*time.Hour, "how long the database keeps the records of changes, which leat audit shows; at least 24h")
+}
+
+func (c *AuditConfig) check() error {
+	if c.Retention < minAuditRetention {
+		return errors.Join(c.Check(program), fmt.Errorf("--distributor-audit-retention: got %v, want %v or more", c.Retention, minAuditRetention))
+	}
+	return c.Check(program)
 }
 
 func (c *Config) check() error {
@@ -149,12 +165,7 @@ func (c *Config) check() error {
 	if err := checkPublicURL(c.PublicURL); err != nil {
 		errs = append(errs, err)
 	}
-	if err := c.Audit.Check(program); err != nil {
-		errs = append(errs, err)
-	}
-	if c.AuditRetention < minAuditRetention {
-		errs = append(errs, fmt.Errorf("--distributor-audit-retention: got %v, want %v or more", c.AuditRetention, minAuditRetention))
-	}
+	errs = append(errs, c.Audit.check())
 	if c.AgentRate < 0 {
 		errs = append(errs, fmt.Errorf("--distributor-agent-rate: got %d, want 0 or more", c.AgentRate))
 	}

@@ -110,13 +110,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	outputs, err := auditout.Open(ctx, cfg.Audit, auditout.Params{Service: program, Logger: logger, Meter: tel.Meter(scope)})
+	outputs, err := auditout.Open(ctx, cfg.Audit.Config, auditout.Params{Service: program, Logger: logger, Meter: tel.Meter(scope)})
 	if err != nil {
 		return err
 	}
 	defer outputs.Close()
 	records := journal.New(journal.Params{
-		Store: store, Outputs: outputs, Describe: people.Describe, Retention: cfg.AuditRetention, Logger: logger,
+		Store: sqlstore.RecordsOf(store), Outputs: outputs, Describe: people.Describe, Retention: cfg.Audit.Retention, Logger: logger,
 	})
 	defer records.Close()
 	store = store.WithJournal(records)

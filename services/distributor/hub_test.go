@@ -67,7 +67,7 @@ func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config
 		AdminToken:          secret.Text(adminToken),
 		TunnelURL:           "https://tunnel.example",
 		CatalogPollInterval: 50 * time.Millisecond,
-		Audit:               auditout.Config{Outputs: []string{"none"}},
+		Audit:               distributor.AuditConfig{Config: auditout.Config{Outputs: []string{"none"}}},
 		Telemetry:           telemetry.Config{LogOutput: t.Output()},
 	}
 	for _, c := range change {

@@ -34,7 +34,7 @@ func startRealHub(t *testing.T) string {
 	cfg := distributor.Config{
 		DataDir: filepath.Join(t.TempDir(), "data"), GitCacheURL: "http://127.0.0.1:1", AdminToken: secret.Text(realAdminToken),
 		Service: hubkeys.Config(identity.ServiceDistributor), Telemetry: telemetry.Config{LogOutput: t.Output()},
-		Audit: auditout.Config{Outputs: []string{"none"}},
+		Audit: distributor.AuditConfig{Config: auditout.Config{Outputs: []string{"none"}}},
 	}
 	cfg.Serve.Listener, cfg.Serve.DrainTimeout = listener, 5*time.Second
 	ctx, cancel := context.WithCancel(context.Background())
@@ -150,6 +150,9 @@ func TestAuditorsQuestions(t *testing.T) {
 		t.Errorf("docs/operations/audit.md does not have %s", line)
 	}
 
+	if out := admin.run(ctx, "", "get", "service", "shop"); !strings.Contains(out, "Last changed by admin ") || !strings.Contains(out, "ago: OPS-812: new region") {
+		t.Errorf("leat get service shop does not say who changed it:\n%s", out)
+	}
 	if _, errs, code := ada.try(ctx, "", "audit"); code == 0 || !strings.Contains(errs, "administrator") {
 		t.Errorf("ada sees the records: exit %d, %s", code, errs)
 	}

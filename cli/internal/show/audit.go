@@ -12,6 +12,8 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 )
 
 const (
@@ -128,4 +130,22 @@ func brief(value string) string {
 		return value
 	}
 	return string([]rune(value)[:maxShownValue]) + "…"
+}
+
+// author returns who last changed an object, and why, or "" if the hub does not say.
+func author(now time.Time, document *fleetv1.Document) string {
+	message := fleetdoc.Object(document)
+	if message == nil {
+		return ""
+	}
+	object, ok := message.Interface().(interface{ GetMetadata() *typev1.Metadata })
+	if !ok || object.GetMetadata().GetUpdatedBy() == "" {
+		return ""
+	}
+	m := object.GetMetadata()
+	text := "\nLast changed by " + strings.TrimPrefix(m.GetUpdatedBy(), "user:") + " " + ago(m.GetUpdateTime(), now).text
+	if m.GetReason() != "" {
+		text += ": " + oneLine(m.GetReason())
+	}
+	return text + "\n"
 }

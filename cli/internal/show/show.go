@@ -81,7 +81,7 @@ func Object(w io.Writer, format Format, style Style, now time.Time, object *flee
 		text += notices(style, object.GetRepository().GetStatus())
 		report := object.GetService().GetStatus().GetReport()
 		_, err := io.WriteString(w, text+drift(style, report.GetDrift())+tests(style, report.GetTests())+dryRun(style, report.GetDryRun())+
-			renderWarnings(report.GetWarnings()))
+			renderWarnings(report.GetWarnings())+author(now, object))
 		return err
 	}
 }

@@ -136,8 +136,8 @@ func (j *Journal) Close() { j.damper.Close() }
 
 // Records returns the records of what one edit changed, in its order. A change whose document
 // cannot be made leaves a record without fields.
-func (j *Journal) Records(origin catalog.Origin, changes []catalog.Change) []*audit.Record {
-	at := catalog.Now()
+func (j *Journal) Records(ctx context.Context, changes []catalog.Change) []*audit.Record {
+	origin, at := catalog.OriginOf(ctx), catalog.Now()
 	if origin.RequestID == "" { // the hub's own: one edit is one call
 		origin.RequestID = audit.NewID()
 	}
@@ -149,7 +149,7 @@ func (j *Journal) Records(origin catalog.Origin, changes []catalog.Change) []*au
 		r.Change.ObjectUID = change.UID
 		fields, omitted, err := j.fields(change, budget)
 		if err != nil {
-			j.params.Logger.Error("fields of an audit record left out", slog.String("id", r.ID), slog.Any("error", err))
+			j.params.Logger.ErrorContext(ctx, "fields of an audit record left out", slog.String("id", r.ID), slog.Any("error", err))
 		}
 		r.Change.Fields, r.Change.Omitted = fields, omitted
 		records[i] = r

@@ -88,7 +88,7 @@ func newJournal(k *keeper, logger *slog.Logger) *journal.Journal {
 func fields(t rapid.TB, before, after any) *audit.Change {
 	t.Helper()
 	j := newJournal(&keeper{}, slog.New(slog.DiscardHandler))
-	return j.Records(catalog.Origin{}, []catalog.Change{{Verb: "update", Kind: "Service", Name: "x", Before: before, After: after}})[0].Change
+	return j.Records(context.Background(), []catalog.Change{{Verb: "update", Kind: "Service", Name: "x", Before: before, After: after}})[0].Change
 }
 
 func TestFields(t *testing.T) {
@@ -207,7 +207,7 @@ func TestSecRecordsOfLargeChangesAreBounded(t *testing.T) {
 	for i := range changes {
 		changes[i] = catalog.Change{Verb: "create", Kind: "Service", After: `{"spec": {"a": "` + strings.Repeat("x", 8<<10) + `", "b": "` + strings.Repeat("y", 8<<10) + `"}}`}
 	}
-	records := newJournal(&keeper{}, slog.New(slog.DiscardHandler)).Records(catalog.Origin{}, changes)
+	records := newJournal(&keeper{}, slog.New(slog.DiscardHandler)).Records(t.Context(), changes)
 	if n := size(records); n > 8<<20 {
 		t.Errorf("got %d bytes of one edit", n)
 	}
@@ -233,7 +233,7 @@ func TestSecretsShowThatTheyChanged(t *testing.T) {
 	}
 	proxy := func(password string) string { return "http://u:" + password + "@proxy.example" }
 	change := catalog.ChangeOf(repository("canary1", "canary2", proxy("canary3")), repository("canary4", "", proxy("canary3")))
-	records := newJournal(&keeper{}, slog.New(slog.DiscardHandler)).Records(catalog.Origin{}, []catalog.Change{
+	records := newJournal(&keeper{}, slog.New(slog.DiscardHandler)).Records(t.Context(), []catalog.Change{
 		change, catalog.ChangeOf(nil, repository("canary1", "", "")), catalog.ChangeOf(repository("", "", proxy("canary3")), repository("", "", proxy("canary5"))),
 	})
 	want := []string{

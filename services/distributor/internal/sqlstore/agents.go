@@ -36,7 +36,7 @@ func (r *joinTokenRow) state() catalog.JoinToken {
 // CreateJoinToken implements catalog.Enrolments. Tokens that ended a day ago are swept on the way.
 func (s *Store) CreateJoinToken(ctx context.Context, cluster string, hash []byte, expires time.Time) error {
 	change := catalog.Change{Verb: catalog.VerbCreate, Kind: catalog.RecordJoinToken, Name: cluster, Cluster: cluster}
-	return s.writeRecorded(ctx, change, func(ctx context.Context, db bun.IDB) error {
+	return writeRecorded(ctx, s, change, func(ctx context.Context, db bun.IDB) error {
 		old := micros(time.Now().Add(-24 * time.Hour))
 		if _, err := db.NewDelete().Model((*joinTokenRow)(nil)).Where("expires_at < ?", old).Exec(ctx); err != nil {
 			return translate("sweep join tokens", err)

@@ -23,8 +23,9 @@ import (
 // Journal makes the records of changes, and hands them to the audit log. It is safe for concurrent
 // use.
 type Journal interface {
-	// Records returns the records of what one edit changed, in its order.
-	Records(origin catalog.Origin, changes []catalog.Change) []*audit.Record
+	// Records returns the records of what one edit changed, in its order. The context holds where the
+	// changes come from.
+	Records(ctx context.Context, changes []catalog.Change) []*audit.Record
 	// Write hands records to the audit log, before the edit is committed. The error matches
 	// catalog.ErrUnrecorded: the edit must not be committed then.
 	Write(ctx context.Context, records []*audit.Record) error
@@ -32,7 +33,13 @@ type Journal interface {
 	Withdraw(records []*audit.Record)
 }
 
-var _ journal.Store = (*Store)(nil)
+// Records are the stored records of changes. They are safe for concurrent use.
+type Records struct{ store *Store }
+
+var _ journal.Store = Records{}
+
+// RecordsOf returns the records in a store's database.
+func RecordsOf(s *Store) Records { return Records{store: s} }
 
 // WithJournal returns a Store of the same database that records changes: in SQL in the transaction
 // of the change, and with the journal directly before that is committed.
@@ -42,7 +49,7 @@ func (s *Store) WithJournal(j Journal) *Store {
 	return &recorded
 }
 
-func (s *Store) newTx(sqlTx bun.Tx) *tx {
+func newTx(s *Store, sqlTx bun.Tx) *tx {
 	t := &tx{store: s, sql: sqlTx}
 	if s.journal != nil {
 		t.read = map[catalog.Key]catalog.Object{}
@@ -76,22 +83,22 @@ func (t *tx) notePut(ctx context.Context, object catalog.Object) error {
 
 // recordChanges stores the records of an edit's changes, and has the journal write them. It is the
 // last thing that an edit does. With an error the edit must not be committed.
-func (s *Store) recordChanges(ctx context.Context, sqlTx bun.Tx, changes []catalog.Change) ([]*audit.Record, error) {
-	if s.journal == nil || len(changes) == 0 {
+func recordChanges(ctx context.Context, j Journal, sqlTx bun.Tx, changes []catalog.Change) ([]*audit.Record, error) {
+	if j == nil || len(changes) == 0 {
 		return nil, nil
 	}
-	records := s.journal.Records(catalog.OriginOf(ctx), changes)
+	records := j.Records(ctx, changes)
 	if err := keep(ctx, sqlTx, records); err != nil {
 		return nil, translate("write audit records", err)
 	}
-	if err := s.journal.Write(ctx, records); err != nil {
+	if err := j.Write(ctx, records); err != nil {
 		return nil, err
 	}
 	return records, nil
 }
 
 // writeRecorded runs fn in a transaction that takes no revision, and records the change.
-func (s *Store) writeRecorded(ctx context.Context, change catalog.Change, fn func(context.Context, bun.IDB) error) error {
+func writeRecorded(ctx context.Context, s *Store, change catalog.Change, fn func(context.Context, bun.IDB) error) error {
 	if s.journal == nil {
 		return fn(ctx, s.db)
 	}
@@ -99,7 +106,7 @@ func (s *Store) writeRecorded(ctx context.Context, change catalog.Change, fn fun
 	var written []*audit.Record
 	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
 		if own = fn(ctx, sqlTx); own == nil {
-			written, own = s.recordChanges(ctx, sqlTx, []catalog.Change{change})
+			written, own = recordChanges(ctx, s.journal, sqlTx, []catalog.Change{change})
 		}
 		return own
 	})
@@ -215,14 +222,14 @@ func keep(ctx context.Context, sqlTx bun.Tx, records []*audit.Record) error {
 }
 
 // Keep implements journal.Store.
-func (s *Store) Keep(ctx context.Context, records []*audit.Record) error {
-	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error { return keep(ctx, sqlTx, records) })
+func (r Records) Keep(ctx context.Context, records []*audit.Record) error {
+	err := r.store.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error { return keep(ctx, sqlTx, records) })
 	return translate("write audit records", err)
 }
 
 // Find implements journal.Store.
-func (s *Store) Find(ctx context.Context, q journal.Query) (page journal.Page, err error) {
-	err = s.read(ctx, "read audit records", func(ctx context.Context, sqlTx bun.Tx) error {
+func (r Records) Find(ctx context.Context, q journal.Query) (page journal.Page, err error) {
+	err = r.store.read(ctx, "read audit records", func(ctx context.Context, sqlTx bun.Tx) error {
 		page = journal.Page{}
 		window, err := windowOf(ctx, sqlTx, q)
 		if err != nil {
@@ -338,9 +345,9 @@ func matching(query *bun.SelectQuery, q journal.Query) *bun.SelectQuery {
 }
 
 // Prune implements journal.Store.
-func (s *Store) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
-	old := s.db.NewSelect().Table("audit_records").Column("seq").Where("made_at < ?", micros(before)).Order("made_at").Limit(int64(limit))
-	result, err := s.db.NewDelete().Table("audit_records").Where("seq IN (?)", old).Exec(ctx)
+func (r Records) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
+	old := r.store.db.NewSelect().Table("audit_records").Column("seq").Where("made_at < ?", micros(before)).Order("made_at").Limit(int64(limit))
+	result, err := r.store.db.NewDelete().Table("audit_records").Where("seq IN (?)", old).Exec(ctx)
 	if err != nil {
 		return 0, translate("prune audit records", err)
 	}

@@ -91,7 +91,7 @@ func observe(t *testing.T, s subject) *witness {
 	}
 	t.Cleanup(outputs.Close)
 	w.journal = journal.New(journal.Params{
-		Store: s.Store, Outputs: outputs, Describe: people.Describe, Retention: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		Store: sqlstore.RecordsOf(s.Store), Outputs: outputs, Describe: people.Describe, Retention: time.Hour, Logger: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(w.journal.Close)
 	w.Store = s.WithJournal(w.journal)
@@ -105,7 +105,7 @@ func (w *witness) records(t *testing.T) []journal.Entry {
 	var all []journal.Entry
 	before := int64(0)
 	for {
-		page, err := w.Find(t.Context(), journal.Query{Before: before, Limit: 7})
+		page, err := sqlstore.RecordsOf(w.Store).Find(t.Context(), journal.Query{Before: before, Limit: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +365,7 @@ func described(t *testing.T, w *witness, s subject) map[string]map[string]string
 		t.Fatal(err)
 	}
 	state := map[string]map[string]string{}
-	for i, r := range w.journal.Records(catalog.Origin{}, found) {
+	for i, r := range w.journal.Records(t.Context(), found) {
 		object := map[string]string{}
 		for _, f := range r.Change.Fields {
 			if object[f.Path] = string(f.New); f.Secret {
@@ -490,7 +490,7 @@ func testFindRecords(t *testing.T, s subject) {
 		}
 		var all []string
 		for {
-			page, err := w.Find(t.Context(), q)
+			page, err := sqlstore.RecordsOf(w.Store).Find(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -529,7 +529,7 @@ func testFindRecords(t *testing.T, s subject) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
-	if page, err := w.Find(t.Context(), journal.Query{After: 20, Limit: 9}); err != nil || page.Next != 21 || page.Latest != 21 {
+	if page, err := sqlstore.RecordsOf(w.Store).Find(t.Context(), journal.Query{After: 20, Limit: 9}); err != nil || page.Next != 21 || page.Latest != 21 {
 		t.Errorf("got %+v, %v, want the next call to go on after 21", page, err)
 	}
 }
@@ -543,14 +543,14 @@ func testPruneRecords(t *testing.T, s subject) {
 		}
 	}
 	for _, want := range []int{2, 2, 1, 0} {
-		if n, err := w.Prune(t.Context(), time.Now().Add(time.Minute), 2); err != nil || n != want {
+		if n, err := sqlstore.RecordsOf(w.Store).Prune(t.Context(), time.Now().Add(time.Minute), 2); err != nil || n != want {
 			t.Errorf("got %d, %v, want %d", n, err, want)
 		}
 	}
 	if _, err := w.editor.Create(as(t.Context(), "ada", ""), cluster("new")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := w.Prune(t.Context(), time.Now().Add(-time.Hour), 2); err != nil || n != 0 {
+	if n, err := sqlstore.RecordsOf(w.Store).Prune(t.Context(), time.Now().Add(-time.Hour), 2); err != nil || n != 0 {
 		t.Errorf("got %d, %v, want to keep what is young", n, err)
 	}
 	if got := w.records(t); len(got) != 1 || got[0].Sequence != 6 {
@@ -578,7 +578,7 @@ func BenchmarkApply1000(b *testing.B) {
 					}
 					b.Cleanup(outputs.Close)
 					store = store.WithJournal(journal.New(journal.Params{
-						Store: store, Outputs: outputs, Describe: people.Describe, Retention: time.Hour, Logger: slog.New(slog.DiscardHandler),
+						Store: sqlstore.RecordsOf(store), Outputs: outputs, Describe: people.Describe, Retention: time.Hour, Logger: slog.New(slog.DiscardHandler),
 					}))
 				}
 				editor := catalog.NewEditor(store)

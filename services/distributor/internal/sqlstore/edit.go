@@ -93,7 +93,7 @@ func (s *Store) transact(ctx context.Context, n numbering, fn func(ctx context.C
 	var own error
 	var written []*audit.Record
 	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
-		t := s.newTx(sqlTx)
+		t := newTx(s, sqlTx)
 		err := sqlTx.NewRaw("UPDATE revision SET value = value + ? WHERE id = 1 RETURNING value, sealing_key", int(n)).
 			Scan(ctx, &t.revision, &t.sealingKey)
 		if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) transact(ctx context.Context, n numbering, fn func(ctx context.C
 			own = errClean
 			return own
 		}
-		written, own = s.recordChanges(ctx, sqlTx, t.changes)
+		written, own = recordChanges(ctx, s.journal, sqlTx, t.changes)
 		return own
 	})
 	if err != nil && own == nil && len(written) > 0 {

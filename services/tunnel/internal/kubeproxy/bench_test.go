@@ -29,7 +29,7 @@ func BenchmarkSmallGet(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = tel.Shutdown(context.WithoutCancel(b.Context())) })
 	queue, err := audit.NewQueue(audit.QueueParams{
-		Service: "tunnel", Name: "file", Output: audit.NewLog(io.Discard), Logger: tel.Logger(), Meter: tel.Meter("test"),
+		Name: "file", Output: audit.NewLog(io.Discard), Logger: tel.Logger(), Meter: tel.Meter("test"),
 	})
 	if err != nil {
 		b.Fatal(err)
