@@ -90,6 +90,7 @@ func TestRecordsOfCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	h.enrol(t, "one")
 	if _, err := ada.RevokeCluster(t.Context(), &fleetv1.RevokeClusterRequest{Cluster: "one"}); err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +156,16 @@ func TestRecordsOfCalls(t *testing.T) {
 			t.Errorf("got line %q", line)
 		}
 	}
+	enrolled := auditOf(t, c.admin, &fleetv1.ListAuditRecordsRequest{Verb: "enrol"})
+	if len(enrolled) != 1 || enrolled[0].GetCluster() != "one" || enrolled[0].GetSubject() != "service:distributor" ||
+		!strings.HasPrefix(enrolled[0].GetSourceAddress(), "127.0.0.1:") || !strings.HasSuffix(enrolled[0].GetProcedure(), "/Enroll") {
+		t.Errorf("got %v, want that of the agent", enrolled)
+	}
 	cluster, err := ada.GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
 	if m := cluster.GetCluster().GetMetadata(); err != nil || m.GetCreatedBy() != "user:ada" || m.GetUpdatedBy() != "user:ada" || m.GetReason() != why {
 		t.Errorf("got %v, %v", m, err)
 	}
-	bootstrap := auditOf(t, c.admin, &fleetv1.ListAuditRecordsRequest{Subject: "service:distributor"})
+	bootstrap := auditOf(t, c.admin, &fleetv1.ListAuditRecordsRequest{Subject: "service:distributor", Verb: "create"})
 	if len(bootstrap) != 2 || bootstrap[1].GetKind() != "User" || bootstrap[0].GetKind() != "Token" {
 		t.Errorf("got %v, want the administrator that the hub made, and their token", bootstrap)
 	}

@@ -157,7 +157,11 @@ func TestAuditorsQuestions(t *testing.T) {
 		t.Errorf("ada sees the records: exit %d, %s", code, errs)
 	}
 	for _, args := range [][]string{
-		{"audit", "--since", "yesterday"}, {"audit", "gadget"}, {"audit", "--refused", "--outcome", "ok"}, {"audit", "--limit", "-1"}, {"audit", "a", "b", "c"},
+		{"audit", "--since", "yesterday"},
+		{"audit", "gadget"},
+		{"audit", "--refused", "--outcome", "ok"},
+		{"audit", "--limit", "-1"},
+		{"audit", "a", "b", "c"},
 		{"audit", "--follow", "--until", "1d"},
 	} {
 		if _, errs, code := admin.try(ctx, "", args...); code != 2 {

@@ -77,7 +77,8 @@ func auditCells(r *fleetv1.AuditRecord) []cell {
 	}
 	return []cell{
 		plain(r.GetTime().AsTime().Local().Format(time.DateTime)), plain(strings.TrimPrefix(r.GetSubject(), "user:")), plain(r.GetVerb()), plain(object),
-		auditOutcome(r), plain(r.GetReason()), {text: auditChanges(r)},
+		auditOutcome(r), plain(r.GetReason()),
+		{text: auditChanges(r)},
 	}
 }
 

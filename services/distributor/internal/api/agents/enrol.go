@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/api/recorder"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -41,7 +42,7 @@ func (s *Service) Enroll(ctx context.Context, req *distributorv1.EnrollRequest) 
 	if wait, ok := s.d.Joins.Enter(); !ok {
 		return nil, crowded(wait)
 	}
-	cluster, err := s.d.Enrolments.Enrol(ctx, hash, req.GetPublicKey(), req.GetAgentVersion())
+	cluster, err := s.d.Enrolments.Enrol(recorder.Anonymous(ctx), hash, req.GetPublicKey(), req.GetAgentVersion())
 	if err != nil {
 		s.d.JoinTokens.Refused(hash)
 		return nil, wire.Error(err)

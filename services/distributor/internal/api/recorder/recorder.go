@@ -9,6 +9,7 @@ package recorder
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"net/url"
 	"strings"
 	"unicode"
@@ -52,7 +53,7 @@ func Interceptor(journal Journal) connect.Interceptor {
 				return next(ctx, request)
 			}
 			message, _ := request.Any().(proto.Message)
-			origin := originOf(ctx, request)
+			origin := originOf(ctx, spec, request.Peer(), request.Header())
 			origin.Asked = targetOf(spec.Procedure, message)
 			var response connect.AnyResponse
 			var err error
@@ -73,12 +74,22 @@ func Interceptor(journal Journal) connect.Interceptor {
 	})
 }
 
+// Anonymous returns a context whose changes come from the call of the context, for a handler whose
+// callers have no identity yet. The changes are the hub's own.
+func Anonymous(ctx context.Context) context.Context {
+	call, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok {
+		return ctx
+	}
+	return catalog.WithOrigin(ctx, originOf(ctx, call.Spec(), call.Peer(), call.RequestHeader()))
+}
+
 // originOf returns where a call comes from, without the reason.
-func originOf(ctx context.Context, request connect.AnyRequest) catalog.Origin {
+func originOf(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) catalog.Origin {
 	id, _ := identity.FromContext(ctx)
 	origin := catalog.Origin{
 		Subject: id.Subject(), SubjectUID: id.UID, TokenID: id.TokenID, Credential: cmp.Or(id.Credential, id.TokenID),
-		SourceAddress: request.Peer().Addr, UserAgent: request.Header().Get("User-Agent"), Procedure: request.Spec().Procedure,
+		SourceAddress: peer.Addr, UserAgent: header.Get("User-Agent"), Procedure: spec.Procedure,
 		RequestID: audit.NewID(),
 	}
 	origin.TraceID = origin.RequestID
