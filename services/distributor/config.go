@@ -77,15 +77,20 @@ type Config struct {
 	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain
 	// a token, and how many may enrol; others are told when to come again.
 	AgentRate int
-	// PlanPollInterval is how often agents that hold no stream ask for their plan.
-	PlanPollInterval time.Duration
-	// CatalogPollInterval is how often changes made by other replicas are looked for.
-	CatalogPollInterval time.Duration
-	// ResyncInterval is how often every source is resolved again, in case an event was missed.
-	ResyncInterval time.Duration
-	// ReconcileInterval is how often gitcache's repository definitions are compared with the
-	// catalog.
-	ReconcileInterval time.Duration
+	// Intervals say how often the distributor looks for what nobody tells it.
+	Intervals Intervals
+}
+
+// Intervals are times between looks, give or take a quarter.
+type Intervals struct {
+	// PlanPoll is how often agents that hold no stream ask for their plan.
+	PlanPoll time.Duration
+	// CatalogPoll is how often changes made by other replicas are looked for.
+	CatalogPoll time.Duration
+	// Resync is how often every source is resolved again, in case an event was missed.
+	Resync time.Duration
+	// Reconcile is how often gitcache's repository definitions are compared with the catalog.
+	Reconcile time.Duration
 }
 
 // Bind binds the fields.
@@ -115,10 +120,10 @@ func (c *Config) bind(s *config.Set) {
 	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
 	s.Size(&c.EncodingCache, "distributor-encoding-cache", config.GiB, "bound of bundles on disk in gzip and without compression, for clients that take no zstd")
 	s.Int(&c.AgentRate, "distributor-agent-rate", 1000, "how many agents may open the stream of their plan at a replica in a second, and obtain a token, and enrol; five times as many at once after a quiet time")
-	s.Duration(&c.PlanPollInterval, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
-	s.Duration(&c.CatalogPollInterval, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
-	s.Duration(&c.ResyncInterval, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")
-	s.Duration(&c.ReconcileInterval, "distributor-reconcile-interval", time.Minute, "how often repository definitions in gitcache are compared with the catalog, give or take a quarter")
+	s.Duration(&c.Intervals.PlanPoll, "distributor-plan-poll-interval", 2*time.Minute, "how often agents without a stream ask for their plan, give or take a quarter")
+	s.Duration(&c.Intervals.CatalogPoll, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
+	s.Duration(&c.Intervals.Resync, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")
+	s.Duration(&c.Intervals.Reconcile, "distributor-reconcile-interval", time.Minute, "how often repository definitions in gitcache are compared with the catalog, give or take a quarter")
 	c.Audit.bind(s)
 }
 

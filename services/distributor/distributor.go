@@ -137,7 +137,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	plans, objects := fanout.NewHub[string](0), fanout.NewHub[catalog.Key](0)
 	view := fleet.New(fleet.Params{
 		Store: store, Logger: logger, Tracer: tel.Tracer(scope), Plans: plans, Objects: objects,
-		Settings: settings, PollInterval: cfg.CatalogPollInterval,
+		Settings: settings, PollInterval: cfg.Intervals.CatalogPoll,
 	})
 	if err := view.Load(ctx); err != nil {
 		return fmt.Errorf("load catalog: %w", err)
@@ -152,11 +152,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	source := gitsource.New(gitsource.Params{
 		Client:      gitcachev1connect.NewGitCacheServiceClient(gitcache.HTTP, gitcache.BaseURL, gitcache.Options...),
-		Definitions: store, Logger: logger, ReconcileEvery: cfg.ReconcileInterval,
+		Definitions: store, Logger: logger, ReconcileEvery: cfg.Intervals.Reconcile,
 	})
 	loop := resolve.New(resolve.Params{
 		Board: view, Upstream: source, Store: store, Logger: logger,
-		Workers: resolveWorkers, Timeout: resolveTimeout, ResyncEvery: cfg.ResyncInterval,
+		Workers: resolveWorkers, Timeout: resolveTimeout, ResyncEvery: cfg.Intervals.Resync,
 	})
 	disk, err := openDisk(cfg, view, tel)
 	if err != nil {
@@ -215,7 +215,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			Streams: admission.NewGate(cfg.AgentRate), Tokens: admission.NewGate(cfg.AgentRate), Joins: admission.NewGate(cfg.AgentRate),
 			Openings: admission.NewPace(openingEvery, openingBurst),
 			Seats:    admission.NewSeats(streamsPerCluster), Departures: admission.NewLine(cfg.AgentRate),
-			Plans: plans, TunnelURL: cfg.TunnelURL, PollInterval: cfg.PlanPollInterval,
+			Plans: plans, TunnelURL: cfg.TunnelURL, PollInterval: cfg.Intervals.PlanPoll,
 		},
 	})
 	if err != nil {
@@ -315,13 +315,13 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	persons := people.New(p.People)
-	recorded := append(server.Options(), connect.WithInterceptors(p.Recorder))
-	path, forPeople := fleetv1connect.NewFleetServiceHandler(persons, recorded...)
+	recorded := connect.WithInterceptors(p.Recorder)
+	path, forPeople := fleetv1connect.NewFleetServiceHandler(persons, append(server.Options(), recorded)...)
 	mux.Handle(path, server.Guard(forPeople))
-	path, keys := fleetv1connect.NewKeyServiceHandler(people.NewKeys(people.KeysDeps{People: persons, Keeper: p.Keeper}), recorded...)
+	path, keys := fleetv1connect.NewKeyServiceHandler(people.NewKeys(people.KeysDeps{People: persons, Keeper: p.Keeper}), append(server.Options(), recorded)...)
 	mux.Handle(path, server.Guard(keys))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
-	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), recorded...)
+	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), append(server.Options(), recorded)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))
 	path, forAgents := distributorv1connect.NewDistributorServiceHandler(agents.New(p.Agents), server.Options()...)
 	mux.Handle(path, server.Guard(forAgents))

@@ -60,15 +60,15 @@ func startReplica(t *testing.T, git *fakeGit, change ...func(*distributor.Config
 	watching := git.watching()
 	h := &hub{git: git, dir: t.TempDir()}
 	h.cfg = distributor.Config{
-		DataDir:             filepath.Join(h.dir, "data"),
-		DatabaseURL:         "sqlite://" + filepath.Join(h.dir, "sql", "leat.db"),
-		GitCacheURL:         h.git.url,
-		Service:             hubkeys.Config(identity.ServiceDistributor),
-		AdminToken:          secret.Text(adminToken),
-		TunnelURL:           "https://tunnel.example",
-		CatalogPollInterval: 50 * time.Millisecond,
-		Audit:               distributor.AuditConfig{Config: auditout.Config{Outputs: []string{"none"}}},
-		Telemetry:           telemetry.Config{LogOutput: t.Output()},
+		DataDir:     filepath.Join(h.dir, "data"),
+		DatabaseURL: "sqlite://" + filepath.Join(h.dir, "sql", "leat.db"),
+		GitCacheURL: h.git.url,
+		Service:     hubkeys.Config(identity.ServiceDistributor),
+		AdminToken:  secret.Text(adminToken),
+		TunnelURL:   "https://tunnel.example",
+		Intervals:   distributor.Intervals{CatalogPoll: 50 * time.Millisecond},
+		Audit:       distributor.AuditConfig{Config: auditout.Config{Outputs: []string{"none"}}},
+		Telemetry:   telemetry.Config{LogOutput: t.Output()},
 	}
 	for _, c := range change {
 		c(&h.cfg)

@@ -31,7 +31,7 @@ func TestPreviewIsForItsClusterOnly(t *testing.T) {
 	url := postgrestest.New(t).Database(t)
 	git := startFakeGit(t)
 	here := startReplica(t, git, func(c *distributor.Config) { c.DatabaseURL = url })
-	there := startReplica(t, git, func(c *distributor.Config) { c.DatabaseURL, c.CatalogPollInterval = url, time.Hour })
+	there := startReplica(t, git, func(c *distributor.Config) { c.DatabaseURL, c.Intervals.CatalogPoll = url, time.Hour })
 	now, next := newFolder(t, "c1", "one"), newFolder(t, "c2", "two")
 	here.demo(t, now)
 	here.apply(t, clusterDocument("two"))

@@ -23,7 +23,7 @@ func TestAReplicaThatLagsSendsNobodyBack(t *testing.T) {
 	url := database.Database(t)
 	ahead := startHub(t, func(c *distributor.Config) { c.DatabaseURL = url })
 	behind := startHub(t, func(c *distributor.Config) {
-		c.DatabaseURL, c.CatalogPollInterval, c.ResyncInterval = url, time.Hour, time.Hour
+		c.DatabaseURL, c.Intervals.CatalogPoll, c.Intervals.Resync = url, time.Hour, time.Hour
 	})
 	first, second, third, fourth := newFolder(t, "c1", "one"), newFolder(t, "c2", "two"), newFolder(t, "c3", "three"), newFolder(t, "c4", "four")
 	ahead.demo(t, first)

@@ -133,7 +133,7 @@ func TestRestoredDatabase(t *testing.T) {
 func TestReportsReachWatchers(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
-	a := startHub(t, func(c *distributor.Config) { c.DatabaseURL, c.CatalogPollInterval = url, time.Hour })
+	a := startHub(t, func(c *distributor.Config) { c.DatabaseURL, c.Intervals.CatalogPoll = url, time.Hour })
 	b := startReplica(t, a.git, func(c *distributor.Config) { c.DatabaseURL = url })
 	a.demo(t, newFolder(t, "c1", "one"))
 	uid := a.service(t, "app").GetMetadata().GetUid()

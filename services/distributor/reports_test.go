@@ -30,8 +30,8 @@ import (
 func TestReportsEndAsTheAgentSays(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.New(t).Database(t)
-	a := startHub(t, func(c *distributor.Config) { c.DatabaseURL, c.CatalogPollInterval = url, 300*time.Millisecond })
-	b := startReplica(t, a.git, func(c *distributor.Config) { c.DatabaseURL, c.CatalogPollInterval = url, 300*time.Millisecond })
+	a := startHub(t, func(c *distributor.Config) { c.DatabaseURL, c.Intervals.CatalogPoll = url, 300*time.Millisecond })
+	b := startReplica(t, a.git, func(c *distributor.Config) { c.DatabaseURL, c.Intervals.CatalogPoll = url, 300*time.Millisecond })
 	a.apply(t, repositoryDocument("demo"))
 	rounds := 4
 	if os.Getenv("LEAT_FAULT_LONG") != "" {

@@ -113,12 +113,15 @@ const (
 	VerbPreview = "preview"
 	VerbRevoke  = "revoke"
 	VerbEnrol   = "enrol"
+	VerbRotate  = "rotate"
 )
 
 // Kinds of records that are not kinds of objects.
 const (
 	RecordJoinToken   = "JoinToken"
 	RecordAccessToken = "AccessToken"
+	RecordSealingKey  = "SealingKey"
+	RecordSigningKey  = "SigningKey"
 )
 
 // SecretEffect is what a change did to a secret.
@@ -165,6 +168,10 @@ func secretsOf(object any) map[string]any {
 		}
 		if shown := o.Spec.Public().ProxyURL; shown != o.Spec.ProxyURL {
 			secrets["spec.proxyUrl"] = o.Spec.ProxyURL
+		}
+	case *IdentityProvider:
+		if o.Spec.ClientSecret != "" {
+			secrets["spec.clientSecret"] = o.Spec.ClientSecret
 		}
 	case *Service:
 		if o.Spec.Config == nil {

@@ -35,6 +35,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/leatdev/leat/internal/audit"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -144,8 +145,8 @@ func (j *Journal) Records(ctx context.Context, changes []catalog.Change) []*audi
 	records := make([]*audit.Record, len(changes))
 	budget := min(maxFields, maxEdit/max(len(changes), 1))
 	for i, change := range changes {
-		r := recordOf(origin, catalog.Target{Verb: change.Verb, Kind: change.Kind, Name: change.Name}, at)
-		r.Phase, r.Allowed, r.Cluster = audit.PhaseChange, true, change.Cluster
+		r := recordOf(origin, catalog.Target{Verb: change.Verb, Kind: change.Kind, Name: shownName(change.Kind, change.Name)}, at)
+		r.Phase, r.Allowed, r.Cluster = audit.PhaseChange, true, objectname.Display(change.Cluster)
 		r.Change.ObjectUID = change.UID
 		fields, omitted, err := j.fields(change, budget)
 		if err != nil {
@@ -167,6 +168,15 @@ func (j *Journal) fields(change catalog.Change, budget int) (fields []audit.Fiel
 		return nil, 0, err
 	}
 	return fieldsOf(before, after, change.SecretChanges(), budget)
+}
+
+// shownName returns the name of an object as people write it: with its project, unless that is the
+// default one.
+func shownName(kind, name string) string {
+	if objectname.BelongsToProject(kind) {
+		return objectname.Display(name)
+	}
+	return name
 }
 
 // describe returns nil for an object that does not exist.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/seal"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -114,12 +115,12 @@ func (t *tx) serviceWithSecrets(ctx context.Context, row *serviceRow) (*catalog.
 	if err != nil {
 		return nil, fmt.Errorf("read secrets of service %s: %w", service.Name, err)
 	}
-	service.Spec.Config.Secrets, err = t.store.openSecrets(service.UID, sealed.Sealed)
+	service.Spec.Config.Secrets, err = openSecrets(t.store.secrets, service.UID, sealed.Sealed)
 	return service, err
 }
 
-func (s *Store) openSecrets(uid string, sealed []byte) (map[string]secret.Text, error) {
-	text, err := s.secrets.Open(sealed, []byte(uid))
+func openSecrets(sealer *seal.Sealer, uid string, sealed []byte) (map[string]secret.Text, error) {
+	text, err := sealer.Open(sealed, []byte(uid))
 	if err != nil {
 		return nil, fmt.Errorf("open secrets of service with uid %s: %w", uid, err)
 	}
@@ -160,7 +161,7 @@ func readConfig(ctx context.Context, s *Store, serviceUID string) (catalog.Confi
 		return catalog.Config{}, "", nil
 	}
 	if len(config.Secrets) > 0 {
-		config.Secrets, err = s.openSecrets(serviceUID, row.Sealed)
+		config.Secrets, err = openSecrets(s.secrets, serviceUID, row.Sealed)
 	}
 	return *config, row.Config.v.Digest, err
 }

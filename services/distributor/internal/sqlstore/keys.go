@@ -302,6 +302,12 @@ func rootError(verb string, err error) error {
 	return fmt.Errorf("%s: %w", verb, err)
 }
 
+// Rotation is a store as package rotation sees it: keys, and how much each of them has sealed.
+type Rotation struct{ store *Store }
+
+// NewRotation returns the keys of a store.
+func NewRotation(store *Store) *Rotation { return &Rotation{store: store} }
+
 // newSealers gives the store the sealers of all purposes.
 func newSealers(s *Store) error {
 	var errs [6]error

@@ -130,7 +130,7 @@ func (r *repositoryRow) repository() *catalog.Repository {
 // opened returns the row with its secrets.
 func (s *Store) opened(row *repositoryRow) (r *catalog.Repository, err error) {
 	r = row.repository()
-	if r.Spec.Credential, err = s.openCredential(row); err != nil {
+	if r.Spec.Credential, err = openCredential(s.credentials, row); err != nil {
 		return nil, err
 	}
 	if r.Spec.WebhookSecret, err = openText(row, "webhook secret", s.webhooks, row.WebhookSecret, []byte(row.UID)); err != nil {
@@ -154,8 +154,8 @@ func openText(row *repositoryRow, what string, sealer *seal.Sealer, sealed, plac
 	return secret.Text(plain), nil
 }
 
-func (s *Store) openCredential(row *repositoryRow) (upstream.Credential, error) {
-	plain, err := openText(row, "credential", s.credentials, row.Credential, []byte(row.UID))
+func openCredential(sealer *seal.Sealer, row *repositoryRow) (upstream.Credential, error) {
+	plain, err := openText(row, "credential", sealer, row.Credential, []byte(row.UID))
 	if err != nil || plain == "" {
 		return upstream.Credential{}, err
 	}

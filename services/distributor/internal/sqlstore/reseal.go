@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rotation"
 )
 
@@ -38,13 +39,7 @@ var sealedColumns = []sealedColumn{
 
 func placeOfUID(uid string) []byte { return []byte(uid) }
 
-// Rotation is a store as package rotation sees it: keys, and how much each of them has sealed.
-type Rotation struct{ store *Store }
-
 var _ rotation.Seals = (*Rotation)(nil)
-
-// NewRotation returns the keys of a store.
-func NewRotation(store *Store) *Rotation { return &Rotation{store: store} }
 
 // SealingKey implements rotation.Seals.
 func (r *Rotation) SealingKey(ctx context.Context) (string, error) {
@@ -133,6 +128,7 @@ func (r *Rotation) RotateSealingKey(ctx context.Context, expected string) (strin
 		if _, err := t.sql.NewInsert().Model(next).Exec(ctx); err != nil {
 			return translate("write key", err)
 		}
+		t.note(catalog.Change{Verb: catalog.VerbRotate, Kind: catalog.RecordSealingKey, Name: next.ID})
 		return t.sealWith(ctx, next.ID)
 	})
 	if err != nil {

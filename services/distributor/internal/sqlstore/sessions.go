@@ -15,6 +15,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/session"
@@ -102,7 +103,9 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 		Challenge: n.Challenge, Pending: n.Pending, CreatedAt: micros(n.CreatedAt), ProofEndsAt: micros(n.ProofEndsAt),
 		EndsAt: micros(n.EndsAt), RenewAt: micros(n.RenewAt),
 	}
-	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+	origin := catalog.OriginOf(ctx)
+	origin.Subject, origin.Credential = identity.Identity{Kind: identity.KindUser, Name: n.Person}.Subject(), "session."+n.ID
+	return s.edit(catalog.WithOrigin(ctx, origin), func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		row.Revision = t.revision
 		// The edit has read which key seals.
@@ -119,6 +122,7 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 		if _, err := t.sql.NewInsert().Model(row).Exec(ctx); err != nil {
 			return translate("write session", err)
 		}
+		t.note(catalog.Change{Verb: catalog.VerbCreate, Kind: string(catalog.KindSession), Name: n.ID})
 		_, err = t.sql.NewInsert().Model(&sessionTokenRow{Hash: n.Proof, SessionID: n.ID}).Exec(ctx)
 		return translate("write session's token", err)
 	})
@@ -367,6 +371,9 @@ func (s *SignIns) EndSessions(ctx context.Context, id, person string) (int, erro
 			return translate("read sessions", err)
 		}
 		ended = len(rows)
+		for _, row := range rows {
+			t.note(catalog.Change{Verb: catalog.VerbDelete, Kind: string(catalog.KindSession), Name: row.ID})
+		}
 		return t.dropSessions(ctx, rows)
 	})
 	return ended, err

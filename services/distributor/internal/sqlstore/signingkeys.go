@@ -15,6 +15,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/rotation"
 )
 
@@ -77,6 +78,9 @@ func (r *Rotation) ChangeSigningKeys(
 			}
 		}
 		for _, key := range after {
+			if !slices.ContainsFunc(before, func(k rotation.SigningKey) bool { return k.ID == key.ID }) {
+				t.note(catalog.Change{Verb: catalog.VerbRotate, Kind: catalog.RecordSigningKey, Name: key.ID})
+			}
 			if err := t.putSigningKey(ctx, key); err != nil {
 				return err
 			}

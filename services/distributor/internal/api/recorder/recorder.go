@@ -3,7 +3,8 @@
 
 // Package recorder tells the journal where changes come from. Its interceptor stands between the
 // authentication of a caller and the handlers of the fleet API: every call that is not a read
-// carries its origin from there on, and leaves a record if it is refused.
+// carries its origin from there on, and leaves a record if it is refused. Calls of people who are
+// about to sign in carry none: nobody is known yet, so they could fill the records.
 package recorder
 
 import (
@@ -49,7 +50,7 @@ func Interceptor(journal Journal) connect.Interceptor {
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 			spec := request.Spec()
-			if spec.IdempotencyLevel == connect.IdempotencyNoSideEffects {
+			if _, isKnown := identity.FromContext(ctx); !isKnown || spec.IdempotencyLevel == connect.IdempotencyNoSideEffects {
 				return next(ctx, request)
 			}
 			message, _ := request.Any().(proto.Message)

@@ -35,13 +35,26 @@ var targets = map[string]string{
 	"CreateUser": "create User x", "UpdateUser": "update User x", "DeleteUser": "delete User x",
 	"CreateAccessBinding": "create AccessBinding x", "UpdateAccessBinding": "update AccessBinding x",
 	"DeleteAccessBinding": "delete AccessBinding x",
+	"CreateProject":       "create Project x", "UpdateProject": "update Project x", "DeleteProject": "delete Project x",
+	"CreateIdentityProvider": "create IdentityProvider x", "UpdateIdentityProvider": "update IdentityProvider x",
+	"DeleteIdentityProvider": "delete IdentityProvider x",
+	"CreateSession":          "create Session ", "SignOut": "sign Out ", "RevokeSession": "revoke Session x", "StartDeviceSignIn": "start DeviceSignIn ",
+	"RotateSealingKey": "rotate SealingKey ", "RotateSigningKey": "rotate SigningKey ",
 }
 
 func TestTargets(t *testing.T) {
 	t.Parallel()
-	methods := fleetv1.File_leat_fleet_v1_fleet_proto.Services().ByName("FleetService").Methods()
-	for i := range methods.Len() {
-		method := methods.Get(i)
+	var methods []protoreflect.MethodDescriptor
+	for _, file := range []protoreflect.FileDescriptor{
+		fleetv1.File_leat_fleet_v1_fleet_proto, fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto,
+	} {
+		for i := range file.Services().Len() {
+			for all, j := file.Services().Get(i).Methods(), 0; j < all.Len(); j++ {
+				methods = append(methods, all.Get(j))
+			}
+		}
+	}
+	for _, method := range methods {
 		options, _ := method.Options().(*descriptorpb.MethodOptions)
 		name := string(method.Name())
 		if options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {

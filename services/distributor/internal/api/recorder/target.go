@@ -12,6 +12,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -63,7 +64,14 @@ func metadataName(object protoreflect.Message) string {
 	if name == nil || name.Kind() != protoreflect.StringKind {
 		return ""
 	}
-	return metadata.Get(name).String()
+	project := ""
+	if field := metadata.Descriptor().Fields().ByName("project"); field != nil && field.Kind() == protoreflect.StringKind {
+		project = metadata.Get(field).String()
+	}
+	if text := metadata.Get(name).String(); text == "" || project == "" || project == objectname.Default {
+		return text
+	}
+	return project + "/" + metadata.Get(name).String()
 }
 
 // refusedTarget returns what a refused call asked for. A refused Apply is about the document that its

@@ -35,6 +35,18 @@ ALTER TABLE access_bindings ADD COLUMN updated_by TEXT NOT NULL DEFAULT '';
 --bun:split
 ALTER TABLE access_bindings ADD COLUMN reason TEXT NOT NULL DEFAULT '';
 --bun:split
+ALTER TABLE projects ADD COLUMN created_by TEXT NOT NULL DEFAULT '';
+--bun:split
+ALTER TABLE projects ADD COLUMN updated_by TEXT NOT NULL DEFAULT '';
+--bun:split
+ALTER TABLE projects ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+--bun:split
+ALTER TABLE identity_providers ADD COLUMN created_by TEXT NOT NULL DEFAULT '';
+--bun:split
+ALTER TABLE identity_providers ADD COLUMN updated_by TEXT NOT NULL DEFAULT '';
+--bun:split
+ALTER TABLE identity_providers ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+--bun:split
 CREATE TABLE audit_sequence (
     id    INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
     value BIGINT  NOT NULL
