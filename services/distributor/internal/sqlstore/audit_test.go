@@ -473,6 +473,56 @@ func testRecordsOfAuthors(t *testing.T, s subject) {
 }
 
 // testFindRecords looks for records by every field, page by page, and follows new ones.
+// testRecordsOfSignIns changes a provider's secret, begins and ends sessions, and replaces keys: each
+// leaves one record, which holds no secret.
+func testRecordsOfSignIns(t *testing.T, s subject) {
+	w := observe(t, s)
+	provider := &catalog.IdentityProvider{
+		Metadata: catalog.Metadata{Name: "corp"}, Spec: catalog.IdentityProviderSpec{Issuer: "https://login.example", ClientID: "leat", ClientSecret: "canary-one"},
+	}
+	stored, err := w.editor.Create(as(t.Context(), "ada", ""), provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := *provider
+	other.Spec.ClientSecret = "canary-two"
+	if _, err := w.editor.Update(as(t.Context(), "ada", ""), &other); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Store.SignIns().CreateSession(t.Context(), pendingSession("one", stored.Meta().UID)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Store.SignIns().EndSessions(as(t.Context(), "ada", ""), "one", ""); err != nil {
+		t.Fatal(err)
+	}
+	sealing, err := sqlstore.NewRotation(w.Store).RotateSealingKey(as(t.Context(), "ada", ""), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range w.records(t) {
+		line := fmt.Sprint(e.Subject, " ", e.Verb, " ", e.Kind, " ", e.Name)
+		for _, field := range e.Changes {
+			if field.Secret {
+				line += fmt.Sprint(" ", field.Path, " ", field.Effect)
+			}
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"user:ada create IdentityProvider corp spec.clientSecret set", "user:ada update IdentityProvider corp spec.clientSecret replaced",
+		"user:corp.ada create Session one", "user:ada delete Session one", "user:ada rotate SealingKey " + sealing,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	for _, line := range dump(t, s) {
+		if strings.Contains(line, "canary-") {
+			t.Errorf("a secret is stored as it is: %s", line)
+		}
+	}
+}
+
 func testFindRecords(t *testing.T, s subject) {
 	w := observe(t, s)
 	for i := range 20 {

@@ -118,6 +118,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"records of edits":    testRecordsOfEdits,
 		"records fail closed": testRecordsFailClosed,
 		"records of authors":  testRecordsOfAuthors,
+		"records of sign-ins": testRecordsOfSignIns,
 		"find records":        testFindRecords,
 		"prune records":       testPruneRecords,
 
