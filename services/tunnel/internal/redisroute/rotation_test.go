@@ -35,7 +35,9 @@ func TestSecretIsReplaced(t *testing.T) {
 		before, after string
 		want          int // routes that each of the two finds
 	}{
-		{"s", "sn", 2}, {"sn", "ns", 2}, {"ns", "n", 2},
+		{"s", "sn", 2},
+		{"sn", "ns", 2},
+		{"ns", "n", 2},
 		{"s", "n", 1},
 	} {
 		stores := []*redisroute.Store{store(step.before), store(step.after)}
