@@ -41,6 +41,7 @@ func TestSecHostileCharts(t *testing.T) {
 	brief := newPool(t, renderworker.Config{Memory: memory, Timeout: 2 * time.Second})
 	patient := newPool(t, renderworker.Config{Memory: memory, Timeout: time.Minute}) // for what ends by its memory
 	needsLimits(t, brief)
+	needsLimits(t, patient)
 	before := resident(t)
 	for name, test := range map[string]struct {
 		template string
