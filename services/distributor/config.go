@@ -77,11 +77,11 @@ type Config struct {
 	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain
 	// a token, and how many may enrol; others are told when to come again.
 	AgentRate int
-	// Intervals say how often the distributor looks for what nobody tells it.
+	// Intervals are how often the distributor and its agents poll.
 	Intervals Intervals
 }
 
-// Intervals are times between looks, give or take a quarter.
+// Intervals are times between two polls. Each is spread by a quarter.
 type Intervals struct {
 	// PlanPoll is how often agents that hold no stream ask for their plan.
 	PlanPoll time.Duration

@@ -30,7 +30,7 @@ type KeyConfig struct {
 	// Sealing are roots of the keys that seal stored secrets, one a line: the first wraps, all unwrap.
 	// Empty: Vault or the service's secrets are the roots.
 	Sealing secret.Text
-	// Vault is a root that comes before those of Sealing. Without a URL there is none.
+	// Vault is a root that comes before those of Sealing. Without a URL it is not used.
 	Vault VaultConfig
 	// SigningEvery is how long a key signs access tokens. Negative: until somebody rotates it.
 	SigningEvery time.Duration

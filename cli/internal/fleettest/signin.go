@@ -35,7 +35,7 @@ type signIns struct {
 	fleetv1connect.UnimplementedSessionServiceHandler
 
 	mu        sync.Mutex
-	provider  string // empty: there is none
+	provider  string // empty: the hub has no identity provider
 	loginURL  string
 	challenge string
 	polls     int

@@ -68,7 +68,7 @@ type Endpoint struct {
 	Token  string
 	CAFile string
 	// SessionFile is the file of the person's session, which signs in where there is no token; empty:
-	// there is none.
+	// the person has no session.
 	SessionFile string
 
 	// Project is the one of names that do not say one. It is never empty.

@@ -76,7 +76,7 @@ func fieldsOf(before, after []byte, secrets map[string]catalog.SecretEffect, bud
 // secretsPrefix begins the paths of a service's secrets, which documents have without their values.
 const secretsPrefix = "spec.config.secrets"
 
-// rawOf returns a value as JSON, or nil if there is none. A long one becomes a string that begins as
+// rawOf returns a value as JSON, or nil if the field is not set. A long one becomes a string that begins as
 // the value does.
 func rawOf(values map[string]string, path string) json.RawMessage {
 	value, ok := values[path]

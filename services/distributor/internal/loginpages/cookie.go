@@ -100,7 +100,7 @@ type ticket struct {
 }
 
 // form returns the random text that ties the form of /device to this browser, and sets its cookie
-// where there is none.
+// unless the browser has sent one.
 func form(w http.ResponseWriter, r *http.Request) string {
 	if kept, err := r.Cookie(formCookie); err == nil && len(kept.Value) >= 26 && len(kept.Value) <= 64 {
 		return kept.Value

@@ -167,7 +167,7 @@ func (d *Desk) RedeemCode(ctx context.Context, code, verifier string, first []by
 	return held.Session, err
 }
 
-// RedeemDevice exchanges a device's code for its session. ok is false while nobody has typed its
+// RedeemDevice exchanges a device's code for its session. ok is false until a person types its
 // user code. Errors: ErrProof, ErrBusy, and those of the store.
 func (d *Desk) RedeemDevice(ctx context.Context, code string, first []byte) (_ catalog.Session, ok bool, err error) {
 	at := catalog.Now()

@@ -64,7 +64,7 @@ type New struct {
 	ProofEndsAt time.Time
 	// RenewAt is when its claims are to be read again; zero: never, for want of a refresh token.
 	RenewAt time.Time
-	// Refresh is the provider's refresh token; empty: there is none.
+	// Refresh is the provider's refresh token; empty: the provider gave none.
 	Refresh secret.Text
 }
 

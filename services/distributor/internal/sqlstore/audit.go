@@ -289,7 +289,7 @@ func windowOf(ctx context.Context, sqlTx bun.Tx, q journal.Query) (w window, err
 // clockSkew is how much the clocks of replicas may differ.
 const clockSkew = time.Minute
 
-// numberAt returns the number below the first record from a time on, or top if there is none.
+// numberAt returns the number below the first record from a time on, or top if no record is that late.
 func numberAt(ctx context.Context, sqlTx bun.Tx, at time.Time, top int64) (int64, error) {
 	var seq int64
 	err := sqlTx.NewSelect().Table("audit_records").Column("seq").Where("made_at >= ?", max(at.UnixMicro(), 0)).

@@ -5,7 +5,6 @@ package sqlstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -108,8 +107,10 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 	return s.edit(catalog.WithOrigin(ctx, origin), func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		row.Revision = t.revision
-		// The edit has read which key seals.
-		if err := cmp.Or(s.sealRefresh(row, n.Refresh), t.sweepSessions(ctx, n)); err != nil {
+		if err := s.sealRefresh(row, n.Refresh); err != nil { // in the edit, which has loaded the newest key
+			return err
+		}
+		if err := t.sweepSessions(ctx, n); err != nil {
 			return err
 		}
 		known, err := t.sql.NewSelect().Model((*sessionTokenRow)(nil)).Where("hash = ?", n.Proof).Exists(ctx)
@@ -302,19 +303,28 @@ func (s *SignIns) UseToken(ctx context.Context, u session.Use) (held session.Hel
 func (s *SignIns) ClaimRenewal(ctx context.Context, id string, at, until time.Time) (secret.Text, bool, error) {
 	row := new(sessionRow)
 	err := s.db.NewUpdate().Model(row).Set("renewing_until = ?", micros(until)).Where("id = ? AND renewing_until <= ?", id, micros(at)).
-		Returning("id, refresh").Scan(ctx)
+		Returning("id").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", false, nil
 	}
-	if err != nil || len(row.Refresh) == 0 {
+	if err != nil {
 		return "", false, translate("claim renewal of session", err)
 	}
 	var plain []byte
-	err = s.opening(ctx, func(context.Context) (err error) {
+	err = s.opening(ctx, func(ctx context.Context) error { // reads again what was sealed again meanwhile
+		if err := s.db.NewSelect().Model(row).Column("refresh").Where("id = ?", id).Scan(ctx); err != nil {
+			return translate("read refresh token of session", err)
+		}
+		if len(row.Refresh) == 0 {
+			return sql.ErrNoRows
+		}
 		plain, err = s.refresh.Open(row.Refresh, []byte(id))
 		return err
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, sql.ErrNoRows): // the session has no refresh token, or has just ended
+		return "", false, nil
+	case err != nil:
 		return "", false, fmt.Errorf("open refresh token of session %s: %w", id, err)
 	}
 	return secret.Text(plain), true, nil

@@ -35,7 +35,7 @@ const (
 	AuditSecretEffect_AUDIT_SECRET_EFFECT_SET AuditSecretEffect = 1
 	// It has another value.
 	AuditSecretEffect_AUDIT_SECRET_EFFECT_REPLACED AuditSecretEffect = 2
-	// There is none any more.
+	// The secret was removed.
 	AuditSecretEffect_AUDIT_SECRET_EFFECT_REMOVED AuditSecretEffect = 3
 )
 

@@ -461,7 +461,7 @@ func (*CreateSessionRequest_DeviceCode) isCreateSessionRequest_Proof() {}
 // CreateSessionResponse carries the session.
 type CreateSessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The session. Unset while nobody has typed the code of a device.
+	// The session. Unset until a person has typed the code of the device.
 	Session       *Session `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -59,10 +59,8 @@ func admitObject(s plan.Service, o *unstructured.Unstructured, isNamespaced bool
 		return admitNamespace(s, kind.String()+" "+o.GetName(), namespace)
 	}
 	// A namespace that the service makes is one that it has objects in, whatever kinds it may make.
-	if kind == (schema.GroupKind{Kind: "Namespace"}) && limits.Namespaces != nil {
-		if err := admitNamespace(s, kind.String()+" "+o.GetName(), o.GetName()); err != nil {
-			return err
-		}
+	if kind == (schema.GroupKind{Kind: "Namespace"}) && !limits.Namespaces.Allows(o.GetName()) {
+		return forbidden(s, "the service makes the namespace "+o.GetName()+", and the project allows "+limits.Namespaces.String())
 	}
 	if limits.ClusterScopedKinds.Allows(kind.String()) {
 		return nil
@@ -71,7 +69,7 @@ func admitObject(s plan.Service, o *unstructured.Unstructured, isNamespaced bool
 }
 
 func forbidden(s plan.Service, what string) error {
-	return reason.Errorf(reason.ProjectForbidden, "project %s does not allow this: %s; nothing was changed", objectname.Project(s.Name), what)
+	return reason.Errorf(reason.ProjectForbidden, "project %s does not allow this: %s", objectname.Project(s.Name), what)
 }
 
 // checkLimits fails if the run's service would go beyond its project's limits. Objects of kinds that the

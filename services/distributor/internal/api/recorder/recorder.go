@@ -3,8 +3,8 @@
 
 // Package recorder tells the journal where changes come from. Its interceptor stands between the
 // authentication of a caller and the handlers of the fleet API: every call that is not a read
-// carries its origin from there on, and leaves a record if it is refused. Calls of people who are
-// about to sign in carry none: nobody is known yet, so they could fill the records.
+// carries its origin from there on, and leaves a record if it is refused. A call without an
+// identity, such as one that signs a person in, leaves none: strangers could fill the records.
 package recorder
 
 import (
