@@ -338,6 +338,7 @@ func TestDeltaFromDisk(t *testing.T) {
 		f := follow(t, server.Client(), dir)
 		pass(time.Second)
 		f.stop(t)
+		synctest.Wait() // the hub's end of the stream would count a delta too
 		h.edit()
 		h.edit()
 		f = follow(t, server.Client(), dir)
