@@ -100,9 +100,10 @@ generate: $(BIN)/buf reasons ## Generate code and documents
 reasons: ## Generate internal/reason from reason.proto
 	@$(GO) run ./internal/reason/cmd/leat-reasons
 
-docs: ## Generate docs/config.md, docs/errors.md, docs/metrics.md and docs/health-kinds.md from the code
+docs: ## Generate docs/config.md, docs/errors.md, docs/metrics.md, docs/health-kinds.md and docs/rights.md from the code
 	@cd cli && $(GO) run ./cmd/leat-docs -out $(CURDIR)/docs
 	@cd services/agent && $(GO) test ./internal/health -run TestDocumentedKinds -update >/dev/null
+	@cd services/distributor && $(GO) test . -run TestTableOfRights -update >/dev/null
 
 breaking: $(BIN)/buf ## Compare the wire contract with the last release
 	@$(BIN)/buf breaking --against proto/released.binpb

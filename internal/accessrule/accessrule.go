@@ -146,3 +146,47 @@ func matchPath(pattern, path string) bool {
 	}
 	return pattern == path
 }
+
+// IsWithin reports whether every request that the rule selects is selected by the other one, as their
+// lists show it. It may be false where the rules select the same in different words.
+func (r Rule) IsWithin(other Rule) bool {
+	return listWithin(r.Verbs, other.Verbs) && r.resourcesWithin(other) && r.pathsWithin(other)
+}
+
+// resourcesWithin is IsWithin for requests for resources.
+func (r Rule) resourcesWithin(other Rule) bool {
+	if len(r.Paths) > 0 && len(r.Resources) == 0 {
+		return true // selects no resource
+	}
+	if len(other.Paths) > 0 && len(other.Resources) == 0 {
+		return false
+	}
+	isNamespace := len(other.Namespaces) == 0 ||
+		len(r.Namespaces) > 0 && !slices.ContainsFunc(r.Namespaces, func(name string) bool { return !slices.Contains(other.Namespaces, name) })
+	return isNamespace && listWithin(r.APIGroups, other.APIGroups) && listWithin(r.Resources, other.Resources)
+}
+
+// pathsWithin is IsWithin for other requests.
+func (r Rule) pathsWithin(other Rule) bool {
+	return !slices.ContainsFunc(r.Paths, func(path string) bool {
+		return !slices.ContainsFunc(other.Paths, func(pattern string) bool { return patternWithin(path, pattern) })
+	})
+}
+
+// patternWithin reports whether a pattern of paths matches nothing that the other does not match.
+func patternWithin(pattern, other string) bool {
+	prefix, isPrefix := strings.CutSuffix(pattern, All)
+	if isPrefix && !strings.HasSuffix(other, All) {
+		return false
+	}
+	return matchPath(other, prefix)
+}
+
+// listWithin reports whether everything in one list is in the other one. An empty list, and one with
+// a star, hold everything.
+func listWithin(list, other []string) bool {
+	if len(other) == 0 || slices.Contains(other, All) {
+		return true
+	}
+	return len(list) > 0 && !slices.ContainsFunc(list, func(item string) bool { return !slices.Contains(other, item) })
+}

@@ -8,8 +8,13 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/internal/rpcerr"
 )
 
 // Before is an interceptor of handlers that is called before every call. It returns the context for
@@ -43,17 +48,60 @@ func (b Before) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 	}
 }
 
-// authenticate refuses calls without a valid token, but for those of public procedures, and puts the
-// caller into the context of the others. It does neither if [Server.Guard] has already done so.
+// authenticate refuses calls without a valid token, but for those of public procedures. It puts the
+// caller into the context of the others, unless [Server.Guard] has already done so.
 func authenticate(verifier identity.Verifier, public map[string]bool) Before {
 	return func(ctx context.Context, spec connect.Spec, header http.Header) (context.Context, error) {
-		if _, known := identity.FromContext(ctx); known || public[spec.Procedure] {
+		if public[spec.Procedure] {
 			return ctx, nil
 		}
-		id, err := identity.FromHeader(ctx, verifier, header)
-		if err != nil {
-			return nil, err
+		id, known := identity.FromContext(ctx)
+		if !known {
+			var err error
+			if id, err = identity.FromHeader(ctx, verifier, header); err != nil {
+				return nil, err
+			}
+			ctx = identity.NewContext(ctx, id)
 		}
-		return identity.NewContext(ctx, id), nil
+		return ctx, nil
 	}
+}
+
+// admit refuses callers of a kind that the procedure's option does not name, but for public procedures.
+func admit(public map[string]bool) Before {
+	return func(ctx context.Context, spec connect.Spec, _ http.Header) (context.Context, error) {
+		if public[spec.Procedure] {
+			return ctx, nil
+		}
+		id, _ := identity.FromContext(ctx)
+		return ctx, checkKind(id, spec)
+	}
+}
+
+// checkKind returns an error unless the procedure is for callers of this kind. A method without the
+// option is for nobody.
+func checkKind(id identity.Identity, spec connect.Spec) error {
+	method, _ := spec.Schema.(protoreflect.MethodDescriptor)
+	if method == nil {
+		return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, "nobody may make this call")
+	}
+	access, _ := permission.Of(method)
+	if access.Admits(callerOf(id.Kind)) {
+		return nil
+	}
+	return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
+		"this call is not for callers with such a token; docs/rights.md lists who may make it")
+}
+
+// callerOf returns the kind of caller that an identity is.
+func callerOf(kind identity.Kind) optionsv1.Caller {
+	switch kind {
+	case identity.KindUser:
+		return optionsv1.Caller_CALLER_PERSON
+	case identity.KindCluster:
+		return optionsv1.Caller_CALLER_AGENT
+	case identity.KindService:
+		return optionsv1.Caller_CALLER_SERVICE
+	}
+	return optionsv1.Caller_CALLER_UNSPECIFIED
 }

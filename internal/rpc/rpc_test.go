@@ -83,7 +83,7 @@ func (f verifierFunc) Verify(ctx context.Context, token string) (identity.Identi
 func acceptGood(_ context.Context, token string) (identity.Identity, error) {
 	switch token {
 	case "good":
-		return identity.Identity{Kind: identity.KindUser, Name: "ada"}, nil
+		return identity.Identity{Kind: identity.KindService, Name: "ada"}, nil
 	case "later":
 		return identity.Identity{}, identity.ErrUnavailable
 	case "defect":
@@ -174,7 +174,7 @@ func assertReason(t *testing.T, err error, code connect.Code, reason errorsv1.Re
 func TestIdentityReachesTheHandlerInEveryProtocol(t *testing.T) {
 	t.Parallel()
 	stack := started(t, both(func(ctx context.Context) error {
-		if id, found := identity.FromContext(ctx); !found || id.Subject() != "user:ada" {
+		if id, found := identity.FromContext(ctx); !found || id.Subject() != "service:ada" {
 			return errors.New("nobody")
 		}
 		return nil

@@ -17,6 +17,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/timeouts"
@@ -63,7 +64,13 @@ type Server struct {
 }
 
 // NewServer returns a server.
+//
+// The error names an RPC of Leat's that does not say who may call it, if one is linked into this
+// program.
 func NewServer(params ServerParams) (*Server, error) {
+	if _, err := permission.Procedures(); err != nil {
+		return nil, err
+	}
 	observer, err := newObserver(params.Telemetry, params.Trusted)
 	if err != nil {
 		return nil, err
@@ -88,10 +95,12 @@ func NewServer(params ServerParams) (*Server, error) {
 //  2. deadline: above errors, which must distinguish the caller's deadline from one of our own limits;
 //  3. errors: maps every error from below, so that no unmapped error reaches the caller;
 //  4. panics: directly below errors, so that a panic in any interceptor below is mapped and logged like other defects;
-//  5. identity: last, so that a handler never runs without it, even where [Server.Guard] is missing.
+//  5. identity: here too, so that a handler never runs without it, even where [Server.Guard] is missing;
+//  6. observers: they know the caller, and see every call that is refused from here on;
+//  7. kind: refuses callers of a kind that the option leat.options.v1.access of the RPC does not name.
 //
 // Connect enforces the message limits before any interceptor, and inflating stops at them.
-func (s *Server) Options() []connect.HandlerOption {
+func (s *Server) Options(observers ...connect.Interceptor) []connect.HandlerOption {
 	options := []connect.HandlerOption{
 		connect.WithReadMaxBytes(MaxMessageBytes),
 		connect.WithSendMaxBytes(MaxMessageBytes),
@@ -104,7 +113,11 @@ func (s *Server) Options() []connect.HandlerOption {
 	if s.params.Trusted {
 		return options
 	}
-	return append(options, connect.WithInterceptors(authenticate(s.params.Verifier, s.public)))
+	return append(options,
+		connect.WithInterceptors(authenticate(s.params.Verifier, s.public)),
+		connect.WithInterceptors(observers...),
+		connect.WithInterceptors(admit(s.public)),
+	)
 }
 
 // SmallMessages returns the options of a handler outside of a [Server], for callers that trust each

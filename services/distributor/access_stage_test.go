@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/testkit/hubkeys"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
@@ -31,18 +32,23 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
-// Kinds of callers beside the audiences of calls.
+// Kinds of callers.
 const (
+	agents   = "agents"
+	people   = "people"
+	services = "services"
 	// stranger has no token that is worth anything.
 	stranger = "stranger"
 	// ended has a token that was a cluster's.
 	ended = "ended"
-	// unbound is a person who was granted nothing.
-	unbound = "unbound"
 )
 
 // caller is somebody with a token, or without.
-type caller struct{ name, kind, token string }
+type caller struct {
+	name, kind, token string
+	// person is what a caller of the kind people holds.
+	person person
+}
 
 // stage is a hub with the clusters one and two, the service app on one, and everybody who may come
 // along.
@@ -79,19 +85,57 @@ func newStage(t *testing.T) *stage {
 
 	key, issuer := s.outsiders(t)
 	s.callers = append(s.forged(t, key, access.GetAccessToken(), one.token), []caller{
-		{"agent of a revoked cluster", ended, revoked.token},
-		{"agent of a cluster that was created anew", ended, anew.token},
-		{"agent of a cluster that was deleted", ended, deleted.token},
-		{"agent that was replaced", ended, rekeyed.token},
-		{"agent", agents, one.token},
-		{"agent of another cluster", agents, two.token},
-		{"service", services, serviceToken(t)},
-		{"person without a binding", unbound, "leat_token-of-a-person-without-bindings"},
-		{"access token of a person without a binding", unbound, issue(t, issuer, "eve", "everybody")},
-		{"admin", people, adminToken},
-		{"admin's access token", people, access.GetAccessToken()},
+		{name: "agent of a revoked cluster", kind: ended, token: revoked.token},
+		{name: "agent of a cluster that was created anew", kind: ended, token: anew.token},
+		{name: "agent of a cluster that was deleted", kind: ended, token: deleted.token},
+		{name: "agent that was replaced", kind: ended, token: rekeyed.token},
+		{name: "agent", kind: agents, token: one.token},
+		{name: "agent of another cluster", kind: agents, token: two.token},
+		{name: "service", kind: services, token: serviceToken(t)},
+		{name: "person without a binding", kind: people, token: "leat_token-of-a-person-without-bindings"},
+		{name: "access token of a person without a binding", kind: people, token: issue(t, issuer, "eve", "everybody")},
+		{name: "admin", kind: people, token: adminToken, person: person{catalog.RoleAdmin, "hub"}},
+		{name: "admin's access token", kind: people, token: access.GetAccessToken(), person: person{catalog.RoleAdmin, "hub"}},
 	}...)
+	s.callers = append(s.callers, s.roles(t)...)
 	return s
+}
+
+// roles makes a person for each built-in role, for the clusters one and two and for the hub.
+func (s *stage) roles(t *testing.T) []caller {
+	t.Helper()
+	s.apply(t, &fleetv1.Document{Object: &fleetv1.Document_Role{Role: &fleetv1.Role{
+		Metadata: &typev1.Metadata{Name: "syncer"},
+		Spec:     &fleetv1.RoleSpec{Permissions: []*fleetv1.RolePermission{{Verbs: []string{"sync"}, Resources: []string{"services"}}}},
+	}}})
+	admin := s.fleet(t, adminToken)
+	var all []caller
+	for _, role := range []typev1.AccessRole{
+		typev1.AccessRole_ACCESS_ROLE_VIEWER, typev1.AccessRole_ACCESS_ROLE_OPERATOR, typev1.AccessRole_ACCESS_ROLE_EDITOR, typev1.AccessRole_ACCESS_ROLE_ADMIN,
+	} {
+		for _, scope := range []string{"one", "two", "hub"} {
+			name := strings.ToLower(strings.TrimPrefix(role.String(), "ACCESS_ROLE_"))
+			p := person{catalog.RoleName(name), scope}
+			user := name + "-" + scope
+			spec := &fleetv1.AccessBindingSpec{Users: []string{user}, Role: role, Hub: scope == "hub"}
+			if scope != "hub" {
+				spec.Clusters = &fleetv1.ClusterSelection{Names: []string{scope}}
+			}
+			if scope == "one" {
+				spec.Repositories = []string{"demo"}
+			}
+			s.apply(t,
+				&fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: user}}}},
+				&fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: &fleetv1.AccessBinding{Metadata: &typev1.Metadata{Name: user}, Spec: spec}}},
+			)
+			token, err := admin.CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: user, Label: "own"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, caller{name: name + " of " + scope, kind: people, token: token.GetSecret(), person: p})
+		}
+	}
+	return all
 }
 
 // outsiders makes a person whom nobody granted anything, and returns the key that the hub signs
@@ -141,26 +185,26 @@ func (s *stage) forged(t *testing.T, key ed25519.PrivateKey, admin, agent string
 		return token
 	}
 	all := []caller{
-		{"nobody", stranger, ""},
-		{"garbage", stranger, "garbage"},
-		{"garbage in three parts", stranger, "a.b.c"},
-		{"an API token nobody has", stranger, "leat_wrong-token-of-this-test"},
-		{"a join token", stranger, "leatjoin_wrong-token-of-this-test"},
-		{"a token of another hub", stranger, issue(t, identity.NewIssuer(foreign), "admin", "leat:admins")},
-		{"a service of another hub", stranger, sent(otherSecret.For(identity.ServiceDistributor))},
-		{"the tunnel's for another service", stranger, sent(hubkeys.Tokens(identity.ServiceTunnel, identity.ServiceGitCache))},
-		{"the tunnel's for another replica of it", stranger, sent(hubkeys.Tokens(identity.ServiceTunnel, identity.ReplicaAudience(identity.ServiceTunnel, "x")))},
-		{"gitcache, which has no business here", stranger, sent(hubkeys.Tokens(identity.ServiceGitCache, identity.ServiceDistributor))},
+		{name: "nobody", kind: stranger, token: ""},
+		{name: "garbage", kind: stranger, token: "garbage"},
+		{name: "garbage in three parts", kind: stranger, token: "a.b.c"},
+		{name: "an API token nobody has", kind: stranger, token: "leat_wrong-token-of-this-test"},
+		{name: "a join token", kind: stranger, token: "leatjoin_wrong-token-of-this-test"},
+		{name: "a token of another hub", kind: stranger, token: issue(t, identity.NewIssuer(foreign), "admin", "leat:admins")},
+		{name: "a service of another hub", kind: stranger, token: sent(otherSecret.For(identity.ServiceDistributor))},
+		{name: "the tunnel's for another service", kind: stranger, token: sent(hubkeys.Tokens(identity.ServiceTunnel, identity.ServiceGitCache))},
+		{name: "the tunnel's for another replica of it", kind: stranger, token: sent(hubkeys.Tokens(identity.ServiceTunnel, identity.ReplicaAudience(identity.ServiceTunnel, "x")))},
+		{name: "gitcache, which has no business here", kind: stranger, token: sent(hubkeys.Tokens(identity.ServiceGitCache, identity.ServiceDistributor))},
 	}
 	good := map[string]string{"admin's": admin, "agent's": agent}
 	for whose, token := range good {
 		all = append(all,
-			caller{"expired, the " + whose, stranger, altered(t, key, token, "exp", time.Now().Add(-time.Hour).Unix())},
-			caller{"not valid yet, the " + whose, stranger, altered(t, key, token, "nbf", time.Now().Add(time.Hour).Unix())},
-			caller{"for another audience, the " + whose, stranger, altered(t, key, token, "aud", "elsewhere")},
-			caller{"of another issuer, the " + whose, stranger, altered(t, key, token, "iss", "elsewhere")},
-			caller{"signed by another key, the " + whose, stranger, altered(t, foreign, token, "sub", "user:admin")},
-			caller{"without a signature, the " + whose, stranger, token[:strings.LastIndexByte(token, '.')+1]},
+			caller{name: "expired, the " + whose, kind: stranger, token: altered(t, key, token, "exp", time.Now().Add(-time.Hour).Unix())},
+			caller{name: "not valid yet, the " + whose, kind: stranger, token: altered(t, key, token, "nbf", time.Now().Add(time.Hour).Unix())},
+			caller{name: "for another audience, the " + whose, kind: stranger, token: altered(t, key, token, "aud", "elsewhere")},
+			caller{name: "of another issuer, the " + whose, kind: stranger, token: altered(t, key, token, "iss", "elsewhere")},
+			caller{name: "signed by another key, the " + whose, kind: stranger, token: altered(t, foreign, token, "sub", "user:admin")},
+			caller{name: "without a signature, the " + whose, kind: stranger, token: token[:strings.LastIndexByte(token, '.')+1]},
 		)
 	}
 	return all

@@ -4,28 +4,22 @@
 package distributor_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/internal/digest"
-)
-
-// The audiences of calls.
-const (
-	anybody = "anybody"
-	agents  = "agents"
-	people  = "people"
-	// everyone are people with and without rights.
-	everyone = "everyone"
-	services = "services"
+	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
 // What callers are answered.
@@ -34,11 +28,11 @@ const (
 	invalid = "unauthenticated TOKEN_INVALID"
 	denied  = "permission_denied ACCESS_DENIED"
 	missing = "not_found NOT_FOUND"
+	absent  = "failed_precondition REFERENCE_NOT_FOUND"
 )
 
-// right is who may make one call, and what a call that is let in is answered.
+// right is how one call is tried. Who may make it is what its option says.
 type right struct {
-	audience string
 	// request is the JSON of the request; %s stands for the name of an object.
 	request string
 	// name is an object that is there, whose name tells nothing to who may not know it; empty where
@@ -49,134 +43,203 @@ type right struct {
 	as, answer string
 	// instead are answers for callers that get another one.
 	instead map[string]string
+	// on is the cluster that the object belongs to; "" is the one named one.
+	on string
 }
 
 // rights are all calls there are, by procedure.
 var rights = map[string]right{
 	"DistributorService/Enroll": {
-		audience: anybody, answer: "unauthenticated JOIN_TOKEN_INVALID",
+		answer:  "unauthenticated JOIN_TOKEN_INVALID",
 		request: `{"joinToken": "leatjoin_guessed", "publicKey": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
 	},
-	"DistributorService/RefreshToken": {audience: anybody, answer: "unauthenticated CLUSTER_KEY_REJECTED", request: `{"assertion": "guessed"}`},
-	"DistributorService/GetPlan":      {audience: agents, request: `{}`},
-	"DistributorService/WatchPlan":    {audience: agents, request: `{}`},
+	"DistributorService/RefreshToken": {answer: "unauthenticated CLUSTER_KEY_REJECTED", request: `{"assertion": "guessed"}`},
+	"DistributorService/GetPlan":      {request: `{}`},
+	"DistributorService/WatchPlan":    {request: `{}`},
 	"DistributorService/GetDigest": {
-		audience: agents, request: `{"service": "%s"}`, name: "app", instead: map[string]string{"agent of another cluster": missing},
+		request: `{"service": "%s"}`, name: "app", instead: map[string]string{"agent of another cluster": missing},
 	},
 	"DistributorService/GetServiceConfig": {
-		audience: agents, request: `{"service": "%s"}`, name: "app", instead: map[string]string{"agent of another cluster": missing},
+		request: `{"service": "%s"}`, name: "app", instead: map[string]string{"agent of another cluster": missing},
 	},
-	"DistributorService/ReportStatus": {audience: agents, request: `{"instance": "i", "sequence": "1"}`},
+	"DistributorService/ReportStatus": {request: `{"instance": "i", "sequence": "1"}`},
 
-	"AccessService/CheckAccess": {audience: services, request: `{"subject": "user:eve", "cluster": "%s"}`, name: "one"},
+	"AccessService/CheckAccess": {request: `{"subject": "user:eve", "cluster": "%s"}`, name: "one"},
 
-	"ReceptionService/ListReceptiveClusters": {audience: services, request: `{}`},
+	"ReceptionService/ListReceptiveClusters": {request: `{}`},
 	"ReceptionService/CreateHubToken": {
-		audience: services, request: `{"cluster": "%s", "agentKey": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`, name: "one", answer: missing,
+		request: `{"cluster": "%s", "agentKey": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`, name: "one", answer: missing,
 	},
 
-	"FleetService/GetServerInfo":    {audience: everyone, request: `{}`},
-	"FleetService/Apply":            {audience: people, request: `{"documents": [{"cluster": {"metadata": {"name": "%s"}}}], "dryRun": true}`, name: "two"},
-	"FleetService/CreateCluster":    {audience: people, request: `{"cluster": {"metadata": {"name": "%s"}}}`, name: "one", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetCluster":       {audience: people, request: `{"name": "%s"}`, name: "one"},
-	"FleetService/ListClusters":     {audience: everyone, request: `{}`},
-	"FleetService/UpdateCluster":    {audience: people, request: `{"cluster": {"metadata": {"name": "%s"}}}`, name: "one", as: "none", answer: missing},
-	"FleetService/DeleteCluster":    {audience: people, request: `{"name": "%s"}`, name: "one", as: "none", answer: missing},
-	"FleetService/CreateRepository": {audience: people, request: `{"repository": {"metadata": {"name": "%s"}, "spec": {"url": "https://git.example/x.git"}}}`, name: "demo", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetRepository":    {audience: people, request: `{"name": "%s"}`, name: "demo"},
-	"FleetService/ListRepositories": {audience: people, request: `{}`},
-	"FleetService/UpdateRepository": {audience: people, request: `{"repository": {"metadata": {"name": "%s"}, "spec": {"url": "https://git.example/x.git"}}}`, name: "demo", as: "none", answer: missing},
-	"FleetService/DeleteRepository": {audience: people, request: `{"name": "%s"}`, name: "demo", as: "none", answer: missing},
-	"FleetService/CreateService":    {audience: people, request: `{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}`, name: "app", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetService":       {audience: people, request: `{"name": "%s"}`, name: "app"},
-	"FleetService/ListRevisions":    {audience: people, request: `{"service": "%s"}`, name: "app"},
-	"FleetService/ListServices":     {audience: people, request: `{"cluster": "%s"}`, name: "one"},
-	"FleetService/UpdateService":    {audience: people, request: `{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}`, name: "app", as: "none", answer: missing},
-	"FleetService/DeleteService":    {audience: people, request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
-	"FleetService/SyncService":      {audience: people, request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
-	"FleetService/PreviewService":   {audience: people, request: `{"name": "%s", "ref": {"branch": "next"}}`, name: "app", as: "none", answer: missing},
-	"FleetService/GetServicePlan":   {audience: people, request: `{"name": "%s"}`, name: "app"},
+	"FleetService/GetServerInfo":    {request: `{}`},
+	"FleetService/Apply":            {request: `{"documents": [{"cluster": {"metadata": {"name": "%s"}}}], "dryRun": true}`, name: "two", on: "two"},
+	"FleetService/CreateCluster":    {request: `{"cluster": {"metadata": {"name": "%s"}}}`, name: "one", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetCluster":       {request: `{"name": "%s"}`, name: "one"},
+	"FleetService/ListClusters":     {request: `{}`},
+	"FleetService/UpdateCluster":    {request: `{"cluster": {"metadata": {"name": "%s"}}}`, name: "one", as: "none", answer: missing},
+	"FleetService/DeleteCluster":    {request: `{"name": "%s"}`, name: "one", as: "none", answer: missing},
+	"FleetService/CreateRepository": {request: `{"repository": {"metadata": {"name": "%s"}, "spec": {"url": "https://git.example/x.git"}}}`, name: "demo", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetRepository":    {request: `{"name": "%s"}`, name: "demo"},
+	"FleetService/ListRepositories": {request: `{}`},
+	"FleetService/UpdateRepository": {request: `{"repository": {"metadata": {"name": "%s"}, "spec": {"url": "https://git.example/x.git"}}}`, name: "demo", as: "none", answer: missing},
+	"FleetService/DeleteRepository": {request: `{"name": "%s"}`, name: "demo", as: "none", answer: missing},
+	"FleetService/CreateService":    {request: `{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}`, name: "app", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetService":       {request: `{"name": "%s"}`, name: "app"},
+	"FleetService/ListRevisions":    {request: `{"service": "%s"}`, name: "app"},
+	"FleetService/ListServices":     {request: `{"cluster": "%s"}`, name: "one"},
+	"FleetService/UpdateService":    {request: `{"service": {"metadata": {"name": "%s"}, "spec": {"cluster": "one", "sources": [{"repository": "demo"}]}}}`, name: "app", as: "none", answer: missing},
+	"FleetService/DeleteService":    {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
+	"FleetService/SyncService":      {request: `{"name": "%s"}`, name: "app", as: "none", answer: missing},
+	"FleetService/PreviewService":   {request: `{"name": "%s", "ref": {"branch": "next"}}`, name: "app", as: "none", answer: missing},
+	"FleetService/GetServicePlan":   {request: `{"name": "%s"}`, name: "app"},
 	"FleetService/DownloadServiceBundle": {
-		audience: people, request: `{"service": "%s", "digest": "sha256:` + strings.Repeat("1", 64) + `"}`, name: "app", answer: "not_found BUNDLE_NOT_FOUND",
+		request: `{"service": "%s", "digest": "sha256:` + strings.Repeat("1", 64) + `"}`, name: "app", answer: "not_found BUNDLE_NOT_FOUND",
 	},
-	"FleetService/WatchFleet":      {audience: people, request: `{"service": "%s"}`, name: "app"},
-	"FleetService/CreateJoinToken": {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
-	"FleetService/RevokeCluster":   {audience: people, request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
+	"FleetService/WatchFleet":      {request: `{"service": "%s"}`, name: "app"},
+	"FleetService/CreateJoinToken": {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
+	"FleetService/RevokeCluster":   {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/CreateAccessToken": {
-		audience: everyone, request: `{}`, instead: map[string]string{ // or it would never end
+		request: `{}`, instead: map[string]string{ // or it would never end
 			"admin's access token": denied, "access token of a person without a binding": denied,
 		},
 	},
 
-	"FleetService/CreateUser":          {audience: people, request: `{"user": {"metadata": {"name": "%s"}}}`, name: "eve", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetUser":             {audience: people, request: `{"name": "%s"}`, name: "admin"},
-	"FleetService/ListUsers":           {audience: everyone, request: `{}`},
-	"FleetService/UpdateUser":          {audience: people, request: `{"user": {"metadata": {"name": "%s"}, "spec": {"groups": ["leat:admins"]}}}`, name: "eve", as: "none", answer: missing},
-	"FleetService/DeleteUser":          {audience: people, request: `{"name": "%s"}`, name: "eve", as: "none", answer: missing},
-	"FleetService/CreateToken":         {audience: people, request: `{"user": "%s", "label": "x"}`, name: "admin", as: "none", answer: missing},
-	"FleetService/ListTokens":          {audience: everyone, request: `{}`},
-	"FleetService/DeleteToken":         {audience: people, request: `{"id": "%s"}`, name: "0123456789abcdef", answer: missing},
-	"FleetService/CreateAccessBinding": {audience: people, request: `{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_ADMIN", "clusters": {"all": true}}}}`, name: "devs", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetAccessBinding":    {audience: people, request: `{"name": "%s"}`, name: "devs"},
-	"FleetService/ListAccessBindings":  {audience: everyone, request: `{}`},
-	"FleetService/UpdateAccessBinding": {audience: people, request: `{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_ADMIN", "clusters": {"all": true}}}}`, name: "devs", as: "none", answer: missing},
-	"FleetService/DeleteAccessBinding": {audience: people, request: `{"name": "%s"}`, name: "devs", as: "none", answer: missing},
-	"FleetService/CreateProject":       {audience: people, request: `{"project": {"metadata": {"name": "%s"}}}`, name: "default", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetProject":          {audience: people, request: `{"name": "%s"}`, name: "default"},
-	"FleetService/ListProjects":        {audience: people, request: `{}`},
-	"FleetService/UpdateProject":       {audience: people, request: `{"project": {"metadata": {"name": "%s"}}}`, name: "default", as: "none", answer: missing},
-	"FleetService/DeleteProject":       {audience: people, request: `{"name": "%s"}`, name: "default", as: "none", answer: missing},
+	"FleetService/CreateUser":          {request: `{"user": {"metadata": {"name": "%s"}}}`, name: "eve", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetUser":             {request: `{"name": "%s"}`, name: "admin"},
+	"FleetService/ListUsers":           {request: `{}`},
+	"FleetService/UpdateUser":          {request: `{"user": {"metadata": {"name": "%s"}, "spec": {"groups": ["leat:admins"]}}}`, name: "admin", as: "none", answer: missing},
+	"FleetService/DeleteUser":          {request: `{"name": "%s"}`, name: "admin", as: "none", answer: missing},
+	"FleetService/CreateToken":         {request: `{"user": "%s", "label": "x"}`, name: "admin", as: "none", answer: missing},
+	"FleetService/ListTokens":          {request: `{}`},
+	"FleetService/DeleteToken":         {request: `{"id": "%s"}`, name: "0123456789abcdef", answer: missing},
+	"FleetService/CreateAccessBinding": {request: `{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_VIEWER", "clusters": {"names": ["one"]}}}}`, name: "devs", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetAccessBinding":    {request: `{"name": "%s"}`, name: "devs"},
+	"FleetService/ListAccessBindings":  {request: `{}`},
+	"FleetService/UpdateAccessBinding": {request: `{"accessBinding": {"metadata": {"name": "%s"}, "spec": {"users": ["eve"], "role": "ACCESS_ROLE_VIEWER", "clusters": {"names": ["one"]}}}}`, name: "devs", as: "none", answer: missing},
+	"FleetService/DeleteAccessBinding": {request: `{"name": "%s"}`, name: "devs", as: "none", answer: missing},
+	"FleetService/CreateRole":          {request: `{"role": {"metadata": {"name": "%s"}, "spec": {"permissions": [{"verbs": ["sync"], "resources": ["services"]}]}}}`, name: "syncer", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetRole":             {request: `{"name": "%s"}`, name: "syncer"},
+	"FleetService/ListRoles":           {request: `{}`},
+	"FleetService/UpdateRole":          {request: `{"role": {"metadata": {"name": "%s"}, "spec": {"permissions": [{"verbs": ["*"], "resources": ["*"]}]}}}`, name: "syncer", as: "none", answer: missing},
+	"FleetService/DeleteRole":          {request: `{"name": "%s"}`, name: "syncer", as: "none", answer: missing},
+	"FleetService/ReviewAccess":        {request: `{"cluster": "one"}`},
 
-	"FleetService/ReviewAccess": {audience: everyone, request: `{"cluster": "one"}`},
+	"FleetService/CreateProject": {request: `{"project": {"metadata": {"name": "%s"}}}`, name: "default", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetProject":    {request: `{"name": "%s"}`, name: "default"},
+	"FleetService/ListProjects":  {request: `{}`},
+	"FleetService/UpdateProject": {request: `{"project": {"metadata": {"name": "%s"}}}`, name: "default", as: "none", answer: missing},
+	"FleetService/DeleteProject": {request: `{"name": "%s"}`, name: "default", as: "none", answer: missing},
 
-	"FleetService/CreateIdentityProvider": {audience: people, request: `{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}`, name: "corp", answer: "already_exists ALREADY_EXISTS"},
-	"FleetService/GetIdentityProvider":    {audience: people, request: `{"name": "%s"}`, name: "corp"},
-	"FleetService/ListIdentityProviders":  {audience: people, request: `{}`},
-	"FleetService/UpdateIdentityProvider": {audience: people, request: `{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}`, name: "corp", as: "none", answer: missing},
-	"FleetService/DeleteIdentityProvider": {audience: people, request: `{"name": "%s"}`, name: "corp", as: "none", answer: missing},
+	"FleetService/CreateIdentityProvider": {request: `{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}`, name: "corp", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetIdentityProvider":    {request: `{"name": "%s"}`, name: "corp"},
+	"FleetService/ListIdentityProviders":  {request: `{}`},
+	"FleetService/UpdateIdentityProvider": {request: `{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}`, name: "corp", as: "none", answer: missing},
+	"FleetService/DeleteIdentityProvider": {request: `{"name": "%s"}`, name: "corp", as: "none", answer: missing},
 
-	"SessionService/GetSignInMethods":  {audience: anybody, request: `{}`},
-	"SessionService/StartDeviceSignIn": {audience: anybody, request: `{}`, answer: "failed_precondition REFERENCE_NOT_FOUND"},
+	"SessionService/GetSignInMethods":  {request: `{}`},
+	"SessionService/StartDeviceSignIn": {request: `{}`, answer: "failed_precondition REFERENCE_NOT_FOUND"},
 	"SessionService/CreateSession": {
-		audience: anybody, answer: invalid, request: `{"code": "guessed", "codeVerifier": "x", "tokenHash": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
+		answer: invalid, request: `{"code": "guessed", "codeVerifier": "x", "tokenHash": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
 	},
 	"SessionService/CreateAccessToken": {
-		audience: anybody, answer: invalid, request: `{"sessionToken": "guessed.leatses_guessed", "nextTokenHash": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
+		answer: invalid, request: `{"sessionToken": "guessed.leatses_guessed", "nextTokenHash": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}`,
 	},
-	"SessionService/SignOut":        {audience: anybody, request: `{"sessionToken": "guessed.leatses_guessed"}`},
-	"SessionService/ListSessions":   {audience: everyone, request: `{}`},
-	"SessionService/RevokeSession":  {audience: everyone, request: `{"id": "guessed"}`, answer: missing},
-	"KeyService/GetKeys":            {audience: people, request: `{}`},
-	"KeyService/RotateSealingKey":   {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
-	"KeyService/RotateSigningKey":   {audience: people, request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
-	"FleetService/ListAuditRecords": {audience: people, request: `{}`},
+	"SessionService/SignOut":        {request: `{"sessionToken": "guessed.leatses_guessed"}`},
+	"SessionService/ListSessions":   {request: `{}`},
+	"SessionService/RevokeSession":  {request: `{"id": "guessed"}`, answer: missing},
+	"KeyService/GetKeys":            {request: `{}`},
+	"KeyService/RotateSealingKey":   {request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
+	"KeyService/RotateSigningKey":   {request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
+	"FleetService/ListAuditRecords": {request: `{}`},
 }
 
-// entitled returns the answer for a kind of caller.
-func (r right) entitled(c caller) string {
-	if answer, ok := r.instead[c.name]; ok {
-		return answer
+// person is what a caller who is a person holds.
+type person struct {
+	role catalog.RoleName
+	// scope is the cluster that the role is for, or "hub".
+	scope string
+}
+
+// holds reports whether the person has a permission for an object of a cluster; cluster is "" for an
+// object of the hub. The repository demo belongs to the bindings for one.
+func (p person) holds(verb, resource, cluster string) bool {
+	role, _ := catalog.BuiltinRole(p.role)
+	return role.Holds(catalog.Permission{Verb: verb, Resource: resource}) && (p.scope == "hub" || cluster != "" && p.scope == cluster)
+}
+
+// clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
+func (r right) clusterOf(resource string) string {
+	switch kind, _, _ := strings.Cut(resource, "/"); kind {
+	case "users", "tokens", "roles", "projects", "identityproviders", "loginsessions", "keys", "auditrecords":
+		return ""
 	}
-	answer := r.answer
-	if answer == "" {
-		answer = granted
+	return cmp.Or(r.on, "one")
+}
+
+// sees reports whether the person may see the object of a row.
+func (p person) sees(r right, access permission.Access) bool {
+	resource, _, _ := strings.Cut(access.Resource, "/")
+	switch resource {
+	case "jointokens", permission.Each:
+		resource = "clusters"
+	case "revisions":
+		resource = "services"
 	}
+	cluster := r.clusterOf(resource)
+	return p.role != catalog.RoleNone && resource == "clusters" && (p.scope == "hub" || p.scope == cluster) || p.holds("get", resource, cluster)
+}
+
+// mayCall reports whether the person has what the option asks for, about the object of the row.
+func (p person) mayCall(r right, access permission.Access) bool {
 	switch {
-	case r.audience == anybody:
-		return answer
-	case c.kind == stranger:
-		return invalid
-	case c.kind == ended && r.audience == agents:
-		return invalid
-	case r.letIn(c):
-		return answer
+	case access.Verb == "", access.IsOwn && r.name == "":
+		return true // about themselves
+	case access.Verb == "list" && r.name == "" && access.Resource != "auditrecords", access.Verb == "list" && strings.Contains(r.request, "cluster"), access.Verb == "watch":
+		return true // holds what they may see
+	case access.Resource == permission.Each:
+		return p.holds("update", "clusters", r.clusterOf("clusters"))
 	}
-	return denied
+	return p.holds(access.Verb, access.Resource, r.clusterOf(access.Resource))
 }
 
 // letIn reports whether a caller gets past the door, to where objects are looked up.
-func (r right) letIn(c caller) bool {
-	return r.audience == anybody || r.audience == c.kind || r.audience == everyone && (c.kind == people || c.kind == unbound)
+func (r right) letIn(c caller, access permission.Access) bool {
+	if access.Admits(optionsv1.Caller_CALLER_ANYONE) {
+		return true
+	}
+	switch c.kind {
+	case people:
+		return access.Admits(optionsv1.Caller_CALLER_PERSON) && c.person.mayCall(r, access)
+	case agents:
+		return access.Admits(optionsv1.Caller_CALLER_AGENT)
+	case services:
+		return access.Admits(optionsv1.Caller_CALLER_SERVICE)
+	}
+	return false
+}
+
+// entitled returns the answer for a caller.
+func (r right) entitled(c caller, access permission.Access) string {
+	if answer, ok := r.instead[c.name]; ok {
+		return answer
+	}
+	isFor := access.Admits(optionsv1.Caller_CALLER_PERSON)
+	switch {
+	case r.letIn(c, access):
+		return cmp.Or(r.answer, granted)
+	case c.kind == stranger, c.kind == ended && access.Admits(optionsv1.Caller_CALLER_AGENT):
+		return invalid
+	case c.kind != people || !isFor:
+		return denied
+	case access.Verb == "create" && access.Resource == "services" && !c.person.sees(r, permission.Access{Resource: "clusters"}):
+		return absent
+	case access.Verb == "create" && access.Resource != "jointokens", access.Resource == permission.Each,
+		access.Resource == "tokens", access.Resource == "keys", access.Resource == "auditrecords":
+		return denied
+	case c.person.sees(r, access):
+		return denied
+	}
+	return missing
 }
 
 func (r right) with(name string) string {
@@ -202,37 +265,44 @@ func TestAccessToCalls(t *testing.T) {
 			continue
 		}
 		walked++
+		access, ok := permission.Of(method)
+		if !ok {
+			t.Errorf("%s does not say who may call it", name)
+		}
 		for _, c := range s.callers {
 			for _, form := range formsOf(method) {
-				t.Run(name+" by "+c.name+" as "+form, func(t *testing.T) { s.check(t, method, r, c, form) })
+				t.Run(name+" by "+c.name+" as "+form, func(t *testing.T) { s.check(t, method, r, c, access, form) })
 			}
 		}
 	}
 	if walked != len(rights) {
 		t.Errorf("the table has %d calls, %d of them exist", len(rights), walked)
 	}
-	if diff := cmp.Diff(before, s.catalog(t)); diff != "" {
+	if diff := gocmp.Diff(before, s.catalog(t)); diff != "" {
 		t.Errorf("refused calls changed the catalog (-before +after):\n%s", diff)
 	}
 }
 
 // check makes one call as one caller.
-func (s *stage) check(t *testing.T, method protoreflect.MethodDescriptor, r right, c caller, form string) {
+func (s *stage) check(t *testing.T, method protoreflect.MethodDescriptor, r right, c caller, access permission.Access, form string) {
 	name := r.name
-	if r.letIn(c) && r.as != "" {
+	if r.letIn(c, access) && r.as != "" {
 		name = r.as
 	}
 	got := s.call(t, method, c.token, r.with(name), form)
-	if want := r.entitled(c); got.verdict() != want {
+	if want := r.entitled(c, access); got.verdict() != want {
 		t.Errorf("got %s (%s), want %s", got.verdict(), got.message, want)
 	}
-	if refused := !r.letIn(c) || r.instead[c.name] != ""; !refused || r.name == "" {
+	if refused := !r.letIn(c, access) || r.instead[c.name] != ""; !refused || r.name == "" {
 		return
 	}
+	if c.kind == people && c.person.sees(r, access) {
+		return // may know that the object is there
+	}
 	// Names of the same length, so that lengths can be compared, too.
-	absent := strings.Repeat("z", len(r.name))
-	known, unknown := s.call(t, method, c.token, r.with(r.name), form), s.call(t, method, c.token, r.with(absent), form)
-	if diff := cmp.Diff(known.echoing(r.name), unknown.echoing(absent)); diff != "" {
+	other := strings.Repeat("z", len(r.name))
+	known, unknown := s.call(t, method, c.token, r.with(r.name), form), s.call(t, method, c.token, r.with(other), form)
+	if diff := gocmp.Diff(known.echoing(r.name), unknown.echoing(other)); diff != "" {
 		t.Errorf("a refusal tells whether %s exists (-exists +does not):\n%s", r.name, diff)
 	}
 }
@@ -300,7 +370,7 @@ func TestAccessToPaths(t *testing.T) {
 			if want == granted {
 				continue
 			}
-			if diff := cmp.Diff(fmt.Sprint(got), fmt.Sprint(s.request(t, method, absent, c.token))); diff != "" {
+			if diff := gocmp.Diff(fmt.Sprint(got), fmt.Sprint(s.request(t, method, absent, c.token))); diff != "" {
 				t.Errorf("%s of a bundle by %s tells whether it exists (-exists +does not):\n%s", method, c.name, diff)
 			}
 		}

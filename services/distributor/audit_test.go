@@ -176,9 +176,9 @@ func TestRecordsOfCalls(t *testing.T) {
 func TestSecRecordsOfRefusedCalls(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
-	if _, err := c.admin.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{
-		clusterDocument("one"), bindingDocument("eves", "eve", "one"),
-	}}); err != nil {
+	eves := bindingDocument("eves", "eve", "one")
+	eves.GetAccessBinding().Spec.Role = typev1.AccessRole_ACCESS_ROLE_VIEWER
+	if _, err := c.admin.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{clusterDocument("one"), eves}}); err != nil {
 		t.Fatal(err)
 	}
 	secret, _ := c.join(t, "eve")

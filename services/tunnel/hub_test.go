@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
+	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/gen/go/leat/tunnel/v1/tunnelv1connect"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
@@ -224,7 +226,32 @@ func (b *accessBook) grantUID(user, cluster, uid string, groups ...string) {
 	}
 	b.answers["user:"+user+" "+cluster] = &distributorv1.CheckAccessResponse{
 		Allowed: true, User: user, Groups: groups, MaxAge: durationpb.New(30 * time.Second), ClusterUid: uid,
+		Permissions: permissionsOf(groups),
 	}
+}
+
+// permissionsOf returns what the roles of these groups hold, of what agents and the tunnel ask for.
+func permissionsOf(groups []string) []*optionsv1.Permission {
+	var held []*optionsv1.Permission
+	add := func(resource string, verbs ...string) {
+		for _, verb := range verbs {
+			held = append(held, &optionsv1.Permission{Verb: verb, Resource: resource})
+		}
+	}
+	isAdmin, isOperator := slices.Contains(groups, "leat:admins"), slices.Contains(groups, "leat:operators")
+	if isAdmin || isOperator || slices.Contains(groups, "leat:viewers") {
+		add("services/inventory", "get")
+		add("services/events", "watch")
+	}
+	if isAdmin || isOperator {
+		add("services", "sync")
+		add("services/diff", "get")
+	}
+	if isAdmin {
+		add("sessions", "list")
+		add("recordings", "list", "get")
+	}
+	return held
 }
 
 func (b *accessBook) revoke(user, cluster string) {

@@ -40,7 +40,7 @@ var cores = []string{
 	"internal/rendezvous", "services/gitcache/internal/selection", "services/gitcache/internal/provenance", "services/gitcache/internal/artifact",
 	"services/gitcache/internal/pack", "services/gitcache/internal/history", "services/gitcache/internal/store", "services/gitcache/internal/memory",
 	"services/gitcache/internal/chartindex", "services/gitcache/internal/chartdep", "services/gitcache/internal/attestation",
-	"services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
+	"services/distributor/internal/authz", "services/distributor/internal/catalog", "services/distributor/internal/plan", "services/distributor/internal/fanout",
 	"services/distributor/internal/resolve", "services/distributor/internal/fleet", "services/distributor/internal/admission",
 	"services/distributor/internal/session", "services/distributor/internal/intake", "services/distributor/internal/encodings",
 	"services/distributor/internal/lookup", "services/distributor/internal/rotation",

@@ -24,7 +24,7 @@ import (
 func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 	t.Parallel()
 	handler := regexp.MustCompile(`^New\w*Handler(V1|V1Alpha|Simple)?$`)
-	bounded := regexp.MustCompile(`\.Options\(\)|probeOptions\(\)|rpc\.SmallMessages\(\)`)
+	bounded := regexp.MustCompile(`\.Options\([\w.]*\)|probeOptions\(\)|rpc\.SmallMessages\(\)`)
 	found := 0
 	for _, folder := range []string{"internal", "render", "services", "cli"} {
 		err := filepath.WalkDir(filepath.Join(root(t), folder), func(path string, entry fs.DirEntry, err error) error {
@@ -55,7 +55,7 @@ func TestSecHandlersHaveTheHousesOptions(t *testing.T) {
 				switch {
 				case !bounded.MatchString(made):
 					t.Errorf("%s: %s has no bound on its messages: give it an rpc.Server's Options, or rpc.SmallMessages", files.Position(call.Pos()), made)
-				case strings.Contains(made, ".Options()") && !strings.Contains(text, ".Guard(") && !strings.Contains(text, "Trusted:"):
+				case strings.Contains(made, ".Options(") && !strings.Contains(text, ".Guard(") && !strings.Contains(text, "Trusted:"):
 					t.Errorf("%s: %s is not mounted behind its server's Guard", files.Position(call.Pos()), made)
 				}
 				return true

@@ -6,13 +6,15 @@ package suite_test
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
@@ -240,47 +242,87 @@ func (h *hub) person(t *testing.T, name string, role typev1.AccessRole, rules ..
 	return fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
 }
 
-// testRoles makes the calls of leat inventory and leat diff as people with each role: the hub first
-// names the service's cluster, and then the agent is asked.
+// testRoles makes the calls of leat get, inventory, events, history, diff, render, sync, pause and
+// apply as people with each role: the hub first names the service's cluster, and then the agent is
+// asked. The service is paused, so nothing that they do reaches the cluster.
 func testRoles(t *testing.T, h *hub) {
 	pods := &typev1.AccessRule{Verbs: []string{"get"}, Resources: []string{"pods"}}
-	for name, test := range map[string]struct {
-		role            typev1.AccessRole
-		rules           []*typev1.AccessRule
-		inspect, differ bool
+	const nothing, looks, acts, edits = 0, 1, 2, 3
+	for _, test := range []struct {
+		name  string
+		role  typev1.AccessRole
+		rules []*typev1.AccessRule
+		level int
 	}{
-		"nobody":   {},
-		"narrow":   {role: typev1.AccessRole_ACCESS_ROLE_ADMIN, rules: []*typev1.AccessRule{pods}},
-		"viewer":   {role: typev1.AccessRole_ACCESS_ROLE_VIEWER, inspect: true},
-		"operator": {role: typev1.AccessRole_ACCESS_ROLE_OPERATOR, inspect: true, differ: true},
+		{name: "nobody"},
+		{name: "narrow", role: typev1.AccessRole_ACCESS_ROLE_ADMIN, rules: []*typev1.AccessRule{pods}},
+		{name: "viewer", role: typev1.AccessRole_ACCESS_ROLE_VIEWER, level: looks},
+		{name: "operator", role: typev1.AccessRole_ACCESS_ROLE_OPERATOR, level: acts},
+		{name: "editor", role: typev1.AccessRole_ACCESS_ROLE_EDITOR, level: edits},
 	} {
-		fleet := h.person(t, name, test.role, test.rules...)
+		fleet := h.person(t, test.name, test.role, test.rules...)
 		found, err := fleet.GetService(t.Context(), &fleetv1.GetServiceRequest{Name: "web"})
-		if !test.inspect {
-			if connect.CodeOf(err) != connect.CodePermissionDenied {
-				t.Errorf("%s: got %v (%v), want the service refused", name, found, err)
+		if test.level == nothing {
+			if connect.CodeOf(err) != connect.CodeNotFound {
+				t.Errorf("%s: got %v (%v), want no such service", test.name, found, err)
 			}
 			continue
 		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
+		if err != nil || found.GetService().GetStatus() == nil || len(found.GetService().GetSpec().GetSources()) == 0 {
+			t.Errorf("%s: got %v (%v), want the service and how it fares", test.name, found, err)
 			continue
 		}
-		want := &fleetv1.ServiceSpec{Cluster: "demo", Namespace: "web", Paused: true}
-		if d := cmp.Diff(want, found.GetService().GetSpec(), protocmp.Transform()); d != "" || found.GetService().GetStatus() == nil {
-			t.Errorf("%s: got %v, want where it runs and how it fares (-want +got):\n%s", name, found, d)
-		}
-		agent := h.agentClientOf(t, fleet)
-		inventory, err := agent.GetInventory(t.Context(), &agentv1.GetInventoryRequest{Service: "web"})
-		if err != nil || len(inventory.GetObjects()) == 0 {
-			t.Errorf("%s: got inventory %v (%v), want objects", name, inventory, err)
-		}
-		if _, err := agent.Diff(t.Context(), &agentv1.DiffRequest{Service: "web"}); (err == nil) != test.differ {
-			t.Errorf("%s: got %v from a diff, want it allowed: %t", name, err, test.differ)
-		}
-		_, err = fleet.PreviewService(t.Context(), &fleetv1.PreviewServiceRequest{Name: "web"})
-		if connect.CodeOf(err) != connect.CodePermissionDenied {
-			t.Errorf("%s: got %v from a preview, want it refused", name, err)
+		for call, err := range callsOf(t, h, fleet, found.GetService()) {
+			level, name, _ := strings.Cut(call, " ")
+			want := connect.CodePermissionDenied
+			if fmt.Sprint(test.level) >= level {
+				want = 0
+			}
+			if err == nil && want != 0 || err != nil && connect.CodeOf(err) != want {
+				t.Errorf("%s of %s: got %v, want code %v", name, test.name, err, want)
+			}
 		}
 	}
+}
+
+// callsOf makes calls about a service as a person, and returns their errors by the least level that
+// may make them, and a name.
+func callsOf(t *testing.T, h *hub, fleet fleetv1connect.FleetServiceClient, web *fleetv1.Service) map[string]error {
+	t.Helper()
+	agent := h.agentClientOf(t, fleet)
+	inventory, err := agent.GetInventory(t.Context(), &agentv1.GetInventoryRequest{Service: "web"})
+	if err == nil && len(inventory.GetObjects()) == 0 {
+		err = errors.New("the inventory is empty")
+	}
+	errs := map[string]error{"1 inventory": err}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if stream, err := agent.WatchEvents(ctx, &agentv1.WatchEventsRequest{Service: "web"}); err != nil {
+		errs["1 events"] = err
+	} else {
+		// The headers confirm the subscription, or carry the refusal, which is then the stream's end.
+		_ = stream.ResponseHeader()
+		cancel()
+		for stream.Receive() {
+			continue
+		}
+		if connect.CodeOf(stream.Err()) == connect.CodePermissionDenied {
+			errs["1 events"] = stream.Err()
+		}
+		_ = stream.Close()
+	}
+	_, errs["1 history"] = fleet.ListRevisions(t.Context(), &fleetv1.ListRevisionsRequest{Service: "web"})
+	_, errs["2 diff"] = agent.Diff(t.Context(), &agentv1.DiffRequest{Service: "web"})
+	_, errs["2 plan"] = fleet.GetServicePlan(t.Context(), &fleetv1.GetServicePlanRequest{Name: "web"})
+	_, errs["2 sync"] = fleet.SyncService(t.Context(), &fleetv1.SyncServiceRequest{Name: "web"})
+	branch := &typev1.GitRef{Selector: &typev1.GitRef_Branch{Branch: "feature"}}
+	_, errs["2 preview"] = fleet.PreviewService(t.Context(), &fleetv1.PreviewServiceRequest{Name: "web", Ref: branch})
+	confirmed := proto.CloneOf(web)
+	confirmed.Metadata.ResourceVersion = 0
+	confirmed.Spec.Sync = &fleetv1.SyncOptions{PruneConfirmation: "sha256:" + strings.Repeat("1", 64)}
+	_, errs["2 confirm"] = fleet.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: confirmed})
+	edited := proto.CloneOf(confirmed)
+	edited.Metadata.Labels = map[string]string{"edited": "yes"}
+	_, errs["3 update"] = fleet.UpdateService(t.Context(), &fleetv1.UpdateServiceRequest{Service: edited})
+	return errs
 }

@@ -63,6 +63,10 @@ func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Doc
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListIdentityProvidersResponse, error) {
 			return c.ListIdentityProviders(ctx, &fleetv1.ListIdentityProvidersRequest{Page: page})
 		}, (*fleetv1.ListIdentityProvidersResponse).GetIdentityProviders))
+	case "Role":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRolesResponse, error) {
+			return c.ListRoles(ctx, &fleetv1.ListRolesRequest{Page: page})
+		}, (*fleetv1.ListRolesResponse).GetRoles))
 	default:
 		return nil, fmt.Errorf("list %s: this version of leat does not support it", kind)
 	}
@@ -123,6 +127,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "IdentityProvider":
 		response, err := c.GetIdentityProvider(ctx, &fleetv1.GetIdentityProviderRequest{Name: name})
 		return fleetdoc.Of(response.GetIdentityProvider()), err
+	case "Role":
+		response, err := c.GetRole(ctx, &fleetv1.GetRoleRequest{Name: name})
+		return fleetdoc.Of(response.GetRole()), err
 	default:
 		return nil, fmt.Errorf("get %s: this version of leat does not support it", kind)
 	}
@@ -146,6 +153,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteProject(ctx, &fleetv1.DeleteProjectRequest{Name: name})
 	case "IdentityProvider":
 		_, err = c.DeleteIdentityProvider(ctx, &fleetv1.DeleteIdentityProviderRequest{Name: name})
+	case "Role":
+		_, err = c.DeleteRole(ctx, &fleetv1.DeleteRoleRequest{Name: name})
 	default:
 		err = fmt.Errorf("delete %s: this version of leat does not support it", kind)
 	}

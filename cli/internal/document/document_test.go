@@ -641,7 +641,7 @@ func TestKind(t *testing.T) {
 			t.Errorf("Kind(%q): got %q, %t, want %q, %t", word, got, ok, want, want != "")
 		}
 	}
-	kinds := []string{"accessbindings", "clusters", "identityproviders", "projects", "repositories", "services", "users"}
+	kinds := []string{"accessbindings", "clusters", "identityproviders", "projects", "repositories", "roles", "services", "users"}
 	if diff := cmp.Diff(kinds, document.Kinds()); diff != "" {
 		t.Errorf("Kinds (-want +got):\n%s", diff)
 	}
@@ -677,6 +677,31 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAccessPage reads the documents of docs/access.md.
+func TestAccessPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/access.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		texts = append(texts, text)
+	}
+	documents, err := document.Parse("page.yaml", strings.NewReader(strings.Join(texts, "---\n")))
+	if err != nil || len(documents) != 2 {
+		t.Fatalf("got %d documents (%v), want 2", len(documents), err)
+	}
+	binding, role := documents[0].Object.GetAccessBinding().GetSpec(), documents[1].Object.GetRole().GetSpec()
+	if binding.GetRole() != typev1.AccessRole_ACCESS_ROLE_OPERATOR || len(binding.GetRules()) != 2 {
+		t.Errorf("got %v, want an operator with two rules", binding)
+	}
+	if len(role.GetPermissions()) != 2 || role.GetClusterRole() != typev1.AccessRole_ACCESS_ROLE_VIEWER {
+		t.Errorf("got %v, want two permissions, and viewers in clusters", role)
+	}
 }
 
 // TestChartDependenciesPage reads the documents of docs/chart-dependencies.md.

@@ -31,7 +31,9 @@ func columnsOf(kind string) []string {
 	case "IdentityProvider":
 		return []string{"NAME", "ISSUER", "CLIENT", "SESSIONS", "SUSPENDED"}
 	case "AccessBinding":
-		return []string{"NAME", "ROLE", "USERS", "GROUPS", "CLUSTERS", "COVERS", "RULES", "ENDS"}
+		return []string{"NAME", "ROLE", "USERS", "GROUPS", "SCOPE", "COVERS", "RULES", "ENDS"}
+	case "Role":
+		return []string{"NAME", "PERMISSIONS", "IN CLUSTERS", "DESCRIPTION"}
 	case "Project":
 		return []string{"NAME", "CLUSTERS", "REPOSITORIES", "SERVICES", "DESCRIPTION"}
 	default:
@@ -55,6 +57,8 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 		return bindingCells(o.AccessBinding, now)
 	case *fleetv1.Document_Project:
 		return projectCells(o.Project)
+	case *fleetv1.Document_Role:
+		return roleCells(o.Role)
 	default:
 		return serviceCells(object.GetService(), now)
 	}

@@ -16,23 +16,54 @@ import (
 
 	"github.com/leatdev/leat/cli/internal/document"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 )
 
 func bindingCells(b *fleetv1.AccessBinding, now time.Time) []cell {
 	spec := b.GetSpec()
 	return []cell{
-		plain(b.GetMetadata().GetName()), role(spec.GetRole()), list(spec.GetUsers()), list(spec.GetGroups()),
-		plain(selection(spec.GetClusters())), plain(fmt.Sprint(b.GetStatus().GetClusters())), rules(spec.GetRules()),
+		plain(b.GetMetadata().GetName()), role(spec.GetRole(), spec.GetRoleName()), list(spec.GetUsers()), list(spec.GetGroups()),
+		plain(scope(spec)), plain(fmt.Sprint(b.GetStatus().GetClusters())), rules(spec.GetRules()),
 		ends(spec.GetExpireTime(), now),
 	}
 }
 
-func role(r typev1.AccessRole) cell {
+// role returns a built-in role, or the name of another one.
+func role(r typev1.AccessRole, name string) cell {
 	if r == typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED {
-		return plain("")
+		return plain(name)
 	}
 	return plain(document.EnumName(r))
+}
+
+func roleCells(r *fleetv1.Role) []cell {
+	spec := r.GetSpec()
+	var parts []string
+	for _, p := range spec.GetPermissions() {
+		parts = append(parts, strings.Join(p.GetVerbs(), ",")+" of "+strings.Join(p.GetResources(), ","))
+	}
+	return []cell{
+		plain(r.GetMetadata().GetName()), plain(strings.Join(parts, "; ")), role(spec.GetClusterRole(), ""), plain(spec.GetDescription()),
+	}
+}
+
+// scope returns what a binding is about.
+func scope(spec *fleetv1.AccessBindingSpec) string {
+	if spec.GetHub() {
+		return "hub"
+	}
+	var parts []string
+	if clusters := selection(spec.GetClusters()); clusters != "" {
+		parts = append(parts, clusters)
+	}
+	if len(spec.GetServices()) > 0 {
+		parts = append(parts, "services "+list(spec.GetServices()).text)
+	}
+	if len(spec.GetRepositories()) > 0 {
+		parts = append(parts, "repositories "+list(spec.GetRepositories()).text)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // maxListed is how many items of a list a table shows.
@@ -131,11 +162,27 @@ func Access(w io.Writer, format Format, style Style, now time.Time, review *flee
 	rows := make([][]cell, len(review.GetReasons()))
 	for i, r := range review.GetReasons() {
 		binding := cmp.Or(r.GetBinding(), "(leat:admins)")
-		rows[i] = []cell{plain(binding), role(r.GetRole()), list(r.GetSubjects()), list(r.GetGroups()), rules(r.GetRules()), ends(r.GetExpireTime(), now)}
+		rows[i] = []cell{plain(binding), role(r.GetRole(), r.GetRoleName()), list(r.GetSubjects()), list(r.GetGroups()), rules(r.GetRules()), ends(r.GetExpireTime(), now)}
 	}
 	if len(rows) > 0 {
 		text += "\n" + newRows(style, "BINDING", "ROLE", "SUBJECTS", "GROUPS THERE", "RULES", "ENDS").render(rows)
 	}
+	if held := permissions(review.GetPermissions()); held != "" {
+		text += "\nIn the hub, and in calls to the agent:\n" + held
+	}
 	_, err := io.WriteString(w, text)
 	return err
+}
+
+// permissions returns permissions by resource, one a line.
+func permissions(held []*optionsv1.Permission) string {
+	verbs := map[string][]string{}
+	for _, p := range held {
+		verbs[p.GetResource()] = append(verbs[p.GetResource()], p.GetVerb())
+	}
+	var text strings.Builder
+	for _, resource := range slices.Sorted(maps.Keys(verbs)) {
+		fmt.Fprintf(&text, "  %s: %s\n", oneLine(resource), oneLine(strings.Join(verbs[resource], ", ")))
+	}
+	return text.String()
 }

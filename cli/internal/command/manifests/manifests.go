@@ -55,8 +55,8 @@ its sources; it may be checked out at any commit, because refs are not looked at
 service/NAME chooses one. The document of its cluster, if there is one, gives the labels that charts can read.
 
 service/NAME without -f is a service of the hub, with the content that the hub delivers to its cluster now, and the facts
-that the hub knows of that cluster. It needs the rights of an administrator, as leat get service/NAME -o yaml does. The hub
-does not show secrets: without --secret KEY=VALUE each is rendered as SECRET_KEY.
+that the hub knows of that cluster. It needs the role operator. The hub does not show secrets: without --secret KEY=VALUE
+each is rendered as SECRET_KEY.
 
 Otherwise nothing asks a hub or a cluster, and nothing is fetched. The function lookup returns nothing.`
 

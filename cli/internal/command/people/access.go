@@ -4,6 +4,7 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,15 +24,17 @@ import (
 func Access(s *session.Session) *cobra.Command {
 	a := review{session: s, format: show.Table}
 	cmd := &cobra.Command{
-		Use:   "access CLUSTER [VERB RESOURCE]",
-		Short: "Show who may do what in a cluster, and why",
+		Use:   "access [CLUSTER [VERB RESOURCE]]",
+		Short: "Show who may do what in a cluster or in the hub, and why",
 		Long: `Show what you may do in a cluster through the hub, and which bindings allow it; or whether you may do one thing, such as
 "delete pods", "get pods/log" or "get /metrics". Exits with 1 if not. The rights of the groups are decided by the cluster's own
-RBAC, which is not queried.
+RBAC, which is not queried. The hub's own resources, and calls to the agent, have the API group leat.dev: "sync services.leat.dev".
+Without a cluster, it shows what you may do in the hub as a whole.
 
 Administrators ask for others: --as for one user, --everybody for all bindings that cover the cluster.`,
 		Example: `  leat access berlin
   leat access berlin delete deployments.apps -n shop
+  leat access berlin sync services.leat.dev -n shop
   leat access berlin --as ada create pods/exec -n shop
   leat access berlin --everybody -o json`,
 		Args: a.args,
@@ -55,19 +58,21 @@ type review struct {
 
 func (a *review) args(_ *cobra.Command, args []string) error {
 	switch len(args) {
-	case 1:
+	case 0, 1:
 		if a.namespace != "" {
 			return errors.New("--namespace belongs to VERB RESOURCE, which are missing")
 		}
 	case 3:
 		a.request.Attributes = attributes(args[1], args[2], a.namespace)
 	default:
-		return errors.New("want CLUSTER, or CLUSTER VERB RESOURCE")
+		return errors.New("want nothing, CLUSTER, or CLUSTER VERB RESOURCE")
 	}
 	if a.request.GetEverybody() && (a.request.GetUser() != "" || len(args) > 1) {
 		return errors.New("--everybody excludes --as and VERB RESOURCE")
 	}
-	a.request.Cluster = a.session.Reference("Cluster", args[0])
+	if len(args) > 0 {
+		a.request.Cluster = a.session.Reference("Cluster", args[0])
+	}
 	return nil
 }
 
@@ -102,7 +107,7 @@ func (a *review) run(ctx context.Context, c *client.Client, _ []string) error {
 func (a *review) question() string {
 	attributes := a.request.GetAttributes()
 	if attributes == nil {
-		return "access to " + a.request.GetCluster()
+		return "access to " + cmp.Or(a.request.GetCluster(), "the hub")
 	}
 	return attributes.GetVerb() + " " + attributes.GetResource() + attributes.GetNonResourcePath()
 }

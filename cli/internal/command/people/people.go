@@ -104,12 +104,16 @@ func createBinding(s *session.Session) *cobra.Command {
 	var b binding
 	cmd := &cobra.Command{
 		Use:   "accessbinding NAME",
-		Short: "Give users and groups access to clusters",
-		Long: `Give users and groups access to clusters, in a role: viewer, operator or admin. --verb, --resource, --api-group and --namespace
-narrow it to requests that match all of them. Bindings add up.`,
+		Short: "Give users and groups a role in a scope",
+		Long: `Give users and groups a role: viewer, operator, editor, admin, or a role of your own (--role-name, see leat get roles). The scope
+is clusters with their services, single services, single repositories, or the whole hub. --verb, --resource, --api-group and
+--namespace narrow it to requests that match all of them; the hub's own resources have the API group leat.dev. Bindings add up.
+Nobody may give what they do not hold themselves.`,
 		Example: `  leat create accessbinding ada-berlin --for-user ada --role admin --cluster berlin
   leat create accessbinding dev --for-group dev --role viewer --all-clusters
-  leat create accessbinding shop --for-group shop --role operator --cluster-label stage=prod --namespace shop --expires 8h`,
+  leat create accessbinding shop --for-group shop --role operator --cluster-label stage=prod --namespace shop --expires 8h
+  leat create accessbinding shop-owners --for-group shop --role editor --service shop --repository shop-deploy
+  leat create accessbinding auditors --for-group audit --role viewer --hub`,
 		Args: oneName("binding"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := b.spec()
@@ -135,10 +139,11 @@ narrow it to requests that match all of them. Bindings add up.`,
 // binding holds the flags of an access binding.
 type binding struct {
 	users, groups, clusters                 []string
+	services, repositories                  []string
 	verbs, apiGroups, resources, namespaces []string
 	labels                                  map[string]string
-	role, description                       string
-	all                                     bool
+	role, roleName, description             string
+	all, hub                                bool
 	life                                    time.Duration
 }
 
@@ -146,10 +151,14 @@ func (b *binding) bind(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&b.users, "for-user", nil, "a user; may be given more than once")
 	flags.StringArrayVar(&b.groups, "for-group", nil, "a group; may be given more than once")
-	flags.StringVar(&b.role, "role", "", "viewer, operator or admin (required)")
+	flags.StringVar(&b.role, "role", "", "viewer, operator, editor or admin (required, or --role-name)")
+	flags.StringVar(&b.roleName, "role-name", "", "a role of your own (kind: Role)")
 	flags.StringArrayVar(&b.clusters, "cluster", nil, "a cluster; may be given more than once")
 	flags.StringToStringVar(&b.labels, "cluster-label", nil, "KEY=VALUE; clusters with all of these labels")
 	flags.BoolVar(&b.all, "all-clusters", false, "all clusters, including future ones")
+	flags.StringArrayVar(&b.services, "service", nil, "a single service; may be given more than once")
+	flags.StringArrayVar(&b.repositories, "repository", nil, "a repository; may be given more than once")
+	flags.BoolVar(&b.hub, "hub", false, "everything: all clusters, and repositories, users and bindings")
 	flags.StringSliceVar(&b.verbs, "verb", nil, "only these verbs, such as get,list,watch")
 	flags.StringSliceVar(&b.apiGroups, "api-group", nil, `only these API groups; "core" is the one without a name`)
 	flags.StringSliceVar(&b.resources, "resource", nil, "only these resources, such as pods,pods/log")
@@ -160,14 +169,21 @@ func (b *binding) bind(cmd *cobra.Command) {
 
 func (b *binding) spec() (*fleetv1.AccessBindingSpec, error) {
 	role, ok := map[string]typev1.AccessRole{
-		"viewer": typev1.AccessRole_ACCESS_ROLE_VIEWER, "operator": typev1.AccessRole_ACCESS_ROLE_OPERATOR, "admin": typev1.AccessRole_ACCESS_ROLE_ADMIN,
+		"viewer": typev1.AccessRole_ACCESS_ROLE_VIEWER, "operator": typev1.AccessRole_ACCESS_ROLE_OPERATOR,
+		"editor": typev1.AccessRole_ACCESS_ROLE_EDITOR, "admin": typev1.AccessRole_ACCESS_ROLE_ADMIN,
 	}[b.role]
-	if !ok {
-		return nil, failure.Usage("--role must be viewer, operator or admin%s", document.Suggest(b.role, []string{"viewer", "operator", "admin"}))
+	switch {
+	case b.role != "" && b.roleName != "":
+		return nil, failure.Usage("--role excludes --role-name")
+	case !ok && b.roleName == "":
+		return nil, failure.Usage("--role must be viewer, operator, editor or admin%s", document.Suggest(b.role, []string{"viewer", "operator", "editor", "admin"}))
 	}
 	spec := &fleetv1.AccessBindingSpec{
-		Description: b.description, Users: b.users, Groups: b.groups, Role: role,
-		Clusters: &fleetv1.ClusterSelection{All: b.all, Names: b.clusters},
+		Description: b.description, Users: b.users, Groups: b.groups, Role: role, RoleName: b.roleName,
+		Hub: b.hub, Services: b.services, Repositories: b.repositories,
+	}
+	if b.all || len(b.clusters)+len(b.labels) > 0 {
+		spec.Clusters = &fleetv1.ClusterSelection{All: b.all, Names: b.clusters}
 	}
 	if len(b.labels) > 0 {
 		spec.Clusters.Labels = &fleetv1.LabelSelector{MatchLabels: b.labels}

@@ -12,37 +12,35 @@ import (
 	"github.com/leatdev/leat/internal/accessrule"
 )
 
-// AccessBinding lets people reach clusters, in a role.
+// AccessBinding gives people a role in a scope.
 type AccessBinding struct {
 	Metadata
 	Spec AccessBindingSpec
 }
 
-// AccessBindingSpec says who may do what where. Its JSON is its stored form.
+// AccessBindingSpec says who may do what where. Its scope is everything that Hub, Clusters, Services
+// and Repositories select together. Its JSON is its stored form.
 type AccessBindingSpec struct {
-	Description string           `json:"description,omitempty"`
-	Users       []string         `json:"users,omitempty"`
-	Groups      []string         `json:"groups,omitempty"`
-	Clusters    ClusterSelection `json:"clusters"`
-	Role        Role             `json:"role,omitempty"`
-	// Rules narrow the binding to requests that one of them chooses. Nil narrows nothing.
+	Description string   `json:"description,omitempty"`
+	Users       []string `json:"users,omitempty"`
+	Groups      []string `json:"groups,omitempty"`
+	// Hub selects everything, also what belongs to no cluster.
+	Hub bool `json:"hub,omitempty"`
+	// Clusters selects clusters with their services.
+	Clusters ClusterSelection `json:"clusters"`
+	// Services are names of single services. They let nobody reach a cluster.
+	Services []string `json:"services,omitempty"`
+	// Repositories are names of repositories.
+	Repositories []string `json:"repositories,omitempty"`
+	Role         RoleName `json:"role,omitempty"`
+	// Rules narrow the binding to requests that one of them chooses: requests to clusters and, as
+	// resources of the API group leat.dev, calls to the hub. Nil narrows nothing.
 	Rules []accessrule.Rule `json:"rules,omitempty"`
 	// ClusterGroups are names of further groups in the clusters, without their prefix.
 	ClusterGroups []string `json:"clusterGroups,omitempty"`
 	// ExpiresAt is when it ends; zero: never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
-
-// Role is what people may do in a cluster.
-type Role string
-
-// The roles.
-const (
-	RoleNone     Role = ""
-	RoleViewer   Role = "viewer"
-	RoleOperator Role = "operator"
-	RoleAdmin    Role = "admin"
-)
 
 // ClusterSelection chooses clusters: those of the names and those of the labels together.
 type ClusterSelection struct {
@@ -90,6 +88,12 @@ func (b *AccessBinding) Expired(at time.Time) bool {
 	return !b.Spec.ExpiresAt.IsZero() && !at.Before(b.Spec.ExpiresAt)
 }
 
+// Reaches reports whether the cluster is in the binding's scope, with everything that it runs.
+func (s AccessBindingSpec) Reaches(cluster *Cluster) bool { return s.Hub || s.Clusters.Covers(cluster) }
+
+// IsEmpty reports whether the selection chooses no cluster, whatever clusters there are.
+func (s ClusterSelection) IsEmpty() bool { return !s.All && len(s.Names) == 0 && s.Labels == nil }
+
 // Covers reports whether the cluster is one of those that the selection chooses.
 func (s ClusterSelection) Covers(cluster *Cluster) bool {
 	return s.All || slices.Contains(s.Names, cluster.Name) || s.Labels != nil && s.Labels.Matches(cluster.Labels)
@@ -128,7 +132,7 @@ func (r LabelRequirement) matches(labels map[string]string) bool {
 // works on a clone.
 func (s *AccessBindingSpec) settle() {
 	s.Users, s.Groups, s.ClusterGroups = asSet(s.Users), asSet(s.Groups), asSet(s.ClusterGroups)
-	s.Clusters.Names = asSet(s.Clusters.Names)
+	s.Clusters.Names, s.Services, s.Repositories = asSet(s.Clusters.Names), asSet(s.Services), asSet(s.Repositories)
 	if len(s.Rules) == 0 {
 		s.Rules = nil
 	}

@@ -28,11 +28,17 @@ const (
 	// Users and bindings are about people.
 	KindUser          Kind = "User"
 	KindAccessBinding Kind = "AccessBinding"
+	KindRole          Kind = "Role"
 	// KindProject is the kind of what clusters, repositories and services belong to.
 	KindProject Kind = "Project"
 	// KindIdentityProvider is the kind of providers that people sign in with.
 	KindIdentityProvider Kind = "IdentityProvider"
 )
+
+// Kinds returns the kinds of objects, in an order in which an object follows those that it names.
+func Kinds() []Kind {
+	return []Kind{KindProject, KindCluster, KindRepository, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider}
+}
 
 // InProject reports whether objects of the kind belong to projects. Others belong to the hub.
 func (k Kind) InProject() bool {
@@ -87,7 +93,7 @@ type Metadata struct {
 // Meta implements Object for every kind.
 func (m *Metadata) Meta() *Metadata { return m }
 
-// Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Project or an
+// Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project or an
 // *IdentityProvider.
 type Object interface {
 	// Key names the object.

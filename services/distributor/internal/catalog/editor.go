@@ -44,14 +44,19 @@ type Editor struct {
 	// local lets agents and identity providers be dialled at addresses of the hub's own machine or
 	// link.
 	local bool
+	guard Guard
 }
 
-// NewEditor returns an Editor of the store.
-func NewEditor(store Editable) *Editor { return &Editor{store: store} }
+// NewEditor returns an Editor of the store, for which every edit is allowed.
+func NewEditor(store Editable) *Editor { return &Editor{store: store, guard: unguarded{}} }
 
 // WithLocalEndpoints returns an Editor that takes endpoints of agents and identity providers at
 // loopback and link-local addresses: for tests and development, where everything is on one machine.
-func (e *Editor) WithLocalEndpoints() *Editor { return &Editor{store: e.store, local: true} }
+func (e *Editor) WithLocalEndpoints() *Editor {
+	next := *e
+	next.local = true
+	return &next
+}
 
 // validate is the object's own validation, and what depends on where the hub runs.
 func (e *Editor) validate(object Object) error {
@@ -75,7 +80,7 @@ func (e *Editor) Apply(ctx context.Context, objects []Object, dryRun bool) ([]Ou
 	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
 		outcomes = make([]Outcome, len(objects))
 		for _, i := range byReference(objects) {
-			outcome, err := upsert(ctx, tx, objects[i])
+			outcome, err := e.upsert(ctx, tx, objects[i])
 			if err != nil {
 				return inDocument(i, err)
 			}
@@ -109,18 +114,18 @@ func (e *Editor) checkDocuments(objects []Object) error {
 	return nil
 }
 
-// byReference returns the indices of objects so that whatever an object names comes before it: projects,
-// then what services name, then services.
+// byReference returns the indices of objects so that what an object names comes before it: projects,
+// then what services and bindings name, then services and bindings.
 func byReference(objects []Object) []int {
 	order := make([]int, len(objects))
 	for i := range order {
 		order[i] = i
 	}
 	rank := func(i int) int {
-		switch objects[i].Key().Kind { //nolint:exhaustive // the others name nothing and are not named
+		switch objects[i].Key().Kind { //nolint:exhaustive // the others name nothing but projects
 		case KindProject:
 			return 0
-		case KindService:
+		case KindService, KindAccessBinding:
 			return 2
 		}
 		return 1
@@ -139,11 +144,11 @@ func (e *Editor) Create(ctx context.Context, object Object) (Object, error) {
 		_, err := stored(ctx, tx, object.Key())
 		switch {
 		case err == nil:
-			return &ExistsError{Key: object.Key()}
+			return e.checkTaken(ctx, tx, object)
 		case !errors.Is(err, ErrNotFound):
 			return err
 		}
-		created, err = insert(ctx, tx, object)
+		created, err = e.insert(ctx, tx, object)
 		return err
 	})
 	return created, err
@@ -157,11 +162,11 @@ func (e *Editor) Update(ctx context.Context, object Object) (Object, error) {
 	}
 	var outcome Outcome
 	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) error {
-		current, err := stored(ctx, tx, object.Key())
+		current, err := e.seen(ctx, tx, object.Key())
 		if err != nil {
 			return err
 		}
-		outcome, err = replace(ctx, tx, current, object)
+		outcome, err = e.replace(ctx, tx, current, object)
 		return err
 	})
 	return outcome.Object, err
@@ -172,13 +177,16 @@ func (e *Editor) Delete(ctx context.Context, key Key) (Object, error) {
 	if err := key.Kind.validateName("name", key.Name); err != nil {
 		return nil, err
 	}
-	if key == DefaultProject().Key() {
-		return nil, fielderr.New("name", "%q is the project that always exists; it cannot be deleted", key.Name)
-	}
 	var deleted Object
 	err := e.store.Edit(ctx, func(ctx context.Context, tx Tx) (err error) {
-		if deleted, err = tx.Get(ctx, key); err != nil {
+		if deleted, err = e.seen(ctx, tx, key); err != nil {
 			return err
+		}
+		if err := e.guard.MayDelete(ctx, tx.Get, deleted); err != nil {
+			return err
+		}
+		if key == DefaultProject().Key() {
+			return fielderr.New("name", "%q is the project that always exists; it cannot be deleted", key.Name)
 		}
 		by, err := tx.Dependents(ctx, key)
 		if err != nil {
@@ -210,19 +218,24 @@ func (e *Editor) RequestSync(ctx context.Context, name string, regenerates bool)
 	return request, err
 }
 
-func upsert(ctx context.Context, tx Tx, object Object) (Outcome, error) {
+func (e *Editor) upsert(ctx context.Context, tx Tx, object Object) (Outcome, error) {
 	current, err := stored(ctx, tx, object.Key())
 	switch {
 	case errors.Is(err, ErrNotFound):
-		created, err := insert(ctx, tx, object)
+		created, err := e.insert(ctx, tx, object)
 		return Outcome{Action: ActionCreated, Object: created}, err
 	case err != nil:
 		return Outcome{}, err
+	case !e.guard.Sees(current):
+		return Outcome{}, e.checkTaken(ctx, tx, object)
 	}
-	return replace(ctx, tx, current, object)
+	return e.replace(ctx, tx, current, object)
 }
 
-func insert(ctx context.Context, tx Tx, object Object) (Object, error) {
+func (e *Editor) insert(ctx context.Context, tx Tx, object Object) (Object, error) {
+	if err := e.guard.MayCreate(ctx, tx.Get, object); err != nil {
+		return nil, err
+	}
 	if err := checkRoomInProject(ctx, tx, object); err != nil {
 		return nil, err
 	}
@@ -258,7 +271,7 @@ func settleNew(created Object) (err error) {
 	return nil
 }
 
-func replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error) {
+func (e *Editor) replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error) {
 	have, want := current.Meta(), object.Meta()
 	if want.ResourceVersion != 0 && want.ResourceVersion != have.ResourceVersion {
 		return Outcome{}, ErrConflict
@@ -268,6 +281,9 @@ func replace(ctx context.Context, tx Tx, current, object Object) (Outcome, error
 		return Outcome{}, err
 	}
 	if err := next.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	if err := e.guard.MayUpdate(ctx, tx.Get, current, next); err != nil {
 		return Outcome{}, err
 	}
 	sameSpec := next.sameSpec(current)
@@ -342,6 +358,8 @@ func normal(object Object) Object {
 		o.Spec.settle()
 	case *Project:
 		o.Spec.settle()
+	case *Role:
+		o.Spec.settle()
 	case *IdentityProvider:
 		o.Spec.settle()
 	}
@@ -354,6 +372,8 @@ func checkReferences(ctx context.Context, tx Tx, object Object) error {
 		return checkRepository(ctx, tx, o)
 	case *Service:
 		return checkService(ctx, tx, o)
+	case *AccessBinding:
+		return referredRole(ctx, tx, o)
 	}
 	return nil
 }

@@ -53,23 +53,35 @@ func (e *ExistsError) Error() string {
 // Is makes errors.Is(err, ErrAlreadyExists) true.
 func (e *ExistsError) Is(target error) bool { return target == ErrAlreadyExists }
 
-// InUseError lists the services that still name an object that was to be deleted, or the objects that a
-// project still holds.
+// InUseError lists objects that still name an object that was to be deleted, or that a project still
+// holds, as far as the caller may know of them.
 type InUseError struct {
 	Key Key
-	By  []string
+	By  []Key
 }
 
 // Error implements error.
 func (e *InUseError) Error() string {
-	by := make([]string, len(e.By))
-	for i, path := range e.By {
-		by[i] = objectname.Display(path)
+	switch by := strings.Join(e.Names(), ", "); {
+	case len(e.By) == 0:
+		return fmt.Sprintf("%s is still in use", e.Key)
+	case e.Key.Kind == KindProject:
+		return fmt.Sprintf("%s still holds: %s", e.Key, by)
+	default:
+		return fmt.Sprintf("%s is still named by %s: %s", e.Key, ResourceOf(e.By[0].Kind), by)
 	}
-	if e.Key.Kind == KindProject {
-		return fmt.Sprintf("%s still holds: %s", e.Key, strings.Join(by, ", "))
+}
+
+// Names returns the objects that name it, as people read them: of a project, with their kind.
+func (e *InUseError) Names() []string {
+	names := make([]string, len(e.By))
+	for i, key := range e.By {
+		if names[i] = objectname.Display(key.Name); e.Key.Kind == KindProject {
+			_, name := objectname.Split(key.Name)
+			names[i] = strings.ToLower(string(key.Kind)) + "/" + name
+		}
 	}
-	return fmt.Sprintf("%s is still named by services: %s", e.Key, strings.Join(by, ", "))
+	return names
 }
 
 // ReferenceError names the missing object that a field refers to.

@@ -104,17 +104,9 @@ func isSync(before, after Object) bool {
 	return ok && also && a.SyncRequest != b.SyncRequest && a.ResourceVersion == b.ResourceVersion
 }
 
-// The verbs of changes.
-const (
-	VerbCreate  = "create"
-	VerbUpdate  = "update"
-	VerbDelete  = "delete"
-	VerbSync    = "sync"
-	VerbPreview = "preview"
-	VerbRevoke  = "revoke"
-	VerbEnrol   = "enrol"
-	VerbRotate  = "rotate"
-)
+// VerbEnrol is the verb of a change that no person makes, so it is not a verb of a permission as the
+// others are.
+const VerbEnrol = "enrol"
 
 // Kinds of records that are not kinds of objects.
 const (
@@ -187,3 +179,12 @@ func secretsOf(object any) map[string]any {
 // secretField is the path of a secret in the document of its service. Keys are names of variables,
 // so they need no quotes.
 func secretField(key string) string { return "spec.config.secrets." + key }
+
+// WithoutAuthors returns a copy of the object without the names of those that made and changed it, and without
+// the reason.
+func WithoutAuthors(object Object) Object {
+	shown := object.clone()
+	meta := shown.Meta()
+	meta.CreatedBy, meta.UpdatedBy, meta.Reason = "", "", ""
+	return shown
+}

@@ -31,9 +31,10 @@ type Tx interface {
 	Put(ctx context.Context, object Object) error
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
-	// Dependents returns names of services that name the object, at most ten. Of a project it returns the
-	// objects that it holds, as kind/NAME, at most ten of each kind.
-	Dependents(ctx context.Context, key Key) ([]string, error)
+	// Dependents returns the keys of objects that name the object, at most ten: services that name a
+	// cluster or a repository, and bindings that name a role. Of a project it returns the objects that
+	// it holds, at most ten of each kind.
+	Dependents(ctx context.Context, key Key) ([]Key, error)
 	// Count returns the number of the project's objects of that kind.
 	Count(ctx context.Context, project string, kind Kind) (int, error)
 	// SpecBytes returns how many bytes the specs of the cluster's services have in the store, but for
@@ -62,6 +63,7 @@ type Changes struct {
 	Projects     []*Project
 	// Providers are without their secrets.
 	Providers []*IdentityProvider
+	Roles     []*Role
 	// Tokens may have ended.
 	Tokens []Token
 	// Sessions may have ended.

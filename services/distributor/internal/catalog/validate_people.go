@@ -18,6 +18,7 @@ const (
 	maxSubjects       = 256
 	maxClusterNames   = 1000
 	maxRules          = 64
+	maxScopeNames     = 256
 	maxClusterGroups  = 16
 	maxExpressions    = 32
 	maxLabelValues    = 64
@@ -70,7 +71,7 @@ func (b *AccessBinding) Validate() error {
 	return cmp.Or(
 		fielderr.Each("spec.users", "items", s.Users, maxSubjects, validateUser),
 		fielderr.Each("spec.groups", "items", s.Groups, maxSubjects, validateGroup),
-		s.Clusters.validate(),
+		s.validateScope(),
 		s.validateRole(),
 		fielderr.Each("spec.rules", "rules", s.Rules, maxRules, func(field string, rule accessrule.Rule) error {
 			return fielderr.Within(field, rule.Validate())
@@ -78,15 +79,32 @@ func (b *AccessBinding) Validate() error {
 	)
 }
 
+func (s AccessBindingSpec) validateScope() error {
+	others := len(s.Services)+len(s.Repositories) > 0
+	switch {
+	case s.Hub && (others || !s.Clusters.IsEmpty()):
+		return fielderr.New("spec.hub", "means everything already; leave out clusters, services and repositories, or hub")
+	case !s.Hub && !others && s.Clusters.IsEmpty():
+		return fielderr.New("spec.clusters", "is required: names, labels, or all: true; or name services or repositories, or write hub: true for everything")
+	}
+	return cmp.Or(
+		s.Clusters.validate(),
+		fielderr.Each("spec.services", "items", s.Services, maxScopeNames, ValidatePath),
+		fielderr.Each("spec.repositories", "items", s.Repositories, maxScopeNames, ValidatePath),
+	)
+}
+
 func (s AccessBindingSpec) validateRole() error {
-	switch s.Role {
-	case RoleViewer, RoleOperator, RoleAdmin:
-	case RoleNone:
-		if len(s.ClusterGroups) == 0 {
-			return fielderr.New("spec.role", "is required: viewer, operator or admin; or name cluster groups")
+	if s.Role == RoleNone && len(s.ClusterGroups) == 0 {
+		return fielderr.New("spec.role", "is required: viewer, operator, editor, admin or the name of a role; or name cluster groups")
+	}
+	if s.Role != RoleNone {
+		if err := ValidateName("spec.role", string(s.Role)); err != nil {
+			return err
 		}
-	default:
-		return fielderr.New("spec.role", "%q is not known", string(s.Role))
+	}
+	if len(s.ClusterGroups) > 0 && !s.Hub && s.Clusters.IsEmpty() {
+		return fielderr.New("spec.cluster_groups", "need clusters: single services and repositories let nobody reach a cluster")
 	}
 	return fielderr.Each("spec.cluster_groups", "items", s.ClusterGroups, maxClusterGroups, func(field, name string) error {
 		if len(name) > maxClusterGroupID || !groupID.MatchString(name) {
@@ -100,8 +118,6 @@ func (s ClusterSelection) validate() error {
 	switch some := len(s.Names) > 0 || s.Labels != nil; {
 	case s.All && some:
 		return fielderr.New("spec.clusters.all", "means all clusters already; leave out names and labels, or all")
-	case !s.All && !some:
-		return fielderr.New("spec.clusters", "is required: names, labels, or all: true")
 	}
 	err := fielderr.Each("spec.clusters.names", "items", s.Names, maxClusterNames, ValidatePath)
 	if err != nil || s.Labels == nil {

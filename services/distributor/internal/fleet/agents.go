@@ -209,7 +209,7 @@ func (v *View) Attribute(cluster *catalog.Cluster, report *catalog.AgentReport) 
 	seen, _ := set.find(report.PlanVersion)
 	for i := range report.Services {
 		stored := &report.Services[i]
-		if service := v.service(stored.Service); service != nil && service.UID == stored.ServiceUID {
+		if service, ok := v.Service(stored.Service); ok && service.UID == stored.ServiceUID {
 			attributeService(stored, service, set.current, seen)
 		}
 	}

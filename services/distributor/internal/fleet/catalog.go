@@ -42,7 +42,7 @@ func newCatalog() *Catalog {
 	standing := catalog.DefaultProject()
 	return &Catalog{
 		objects: map[catalog.Kind]map[string]catalog.Object{
-			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {},
+			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {}, catalog.KindRole: {},
 			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {},
 		},
 		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
@@ -72,6 +72,7 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	putLocked(c, changes.Users, s)
 	putLocked(c, changes.Bindings, s)
 	putLocked(c, changes.Providers, s)
+	putLocked(c, changes.Roles, s)
 	for _, token := range changes.Tokens {
 		c.tokens[token.ID] = token
 	}
@@ -292,10 +293,10 @@ func (c *Catalog) RepositoryUID(name string) string {
 	return ""
 }
 
-// service returns a service by its name, or nil.
-func (c *Catalog) service(name string) *catalog.Service {
-	service, _ := c.find(catalog.Key{Kind: catalog.KindService, Name: name}).(*catalog.Service)
-	return service
+// Service returns a service by its name.
+func (c *Catalog) Service(name string) (*catalog.Service, bool) {
+	service, ok := c.find(catalog.Key{Kind: catalog.KindService, Name: name}).(*catalog.Service)
+	return service, ok
 }
 
 // hasToken reports whether the API token of that id is the user's and has not ended.
@@ -333,8 +334,9 @@ func (c *Catalog) servicesNamed(cluster string, names map[string]struct{}) (foun
 	return found, own, gone
 }
 
-// readers returns the services made of one of the sources.
-func (c *Catalog) readers(sources ...catalog.Source) []*catalog.Service {
+// Readers returns the services made of one of the sources. A service with several of them may occur
+// more than once.
+func (c *Catalog) Readers(sources ...catalog.Source) []*catalog.Service {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var readers []*catalog.Service
@@ -401,8 +403,7 @@ func (c *Catalog) namesLocked(kind catalog.Kind) []string {
 	return names
 }
 
-// Keys returns the keys of all objects: projects, then clusters, then repositories, then services, then
-// users, bindings and identity providers, each by name.
+// Keys returns the keys of all objects, kind after kind as catalog.Kinds lists them, each by name.
 func (c *Catalog) Keys() []catalog.Key {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -411,10 +412,7 @@ func (c *Catalog) Keys() []catalog.Key {
 
 func (c *Catalog) keysLocked() []catalog.Key {
 	var keys []catalog.Key
-	for _, kind := range []catalog.Kind{
-		catalog.KindProject, catalog.KindCluster, catalog.KindRepository, catalog.KindService, catalog.KindUser, catalog.KindAccessBinding,
-		catalog.KindIdentityProvider,
-	} {
+	for _, kind := range catalog.Kinds() {
 		for _, name := range c.namesLocked(kind) {
 			keys = append(keys, catalog.Key{Kind: kind, Name: name})
 		}
@@ -433,12 +431,36 @@ type Query struct {
 	After string
 	// Limit bounds the answer.
 	Limit int
-	// Keep selects objects of which it is true; nil selects all. It must not call the view.
+	// Keep selects objects of which it is true; nil selects all. It may call the view.
 	Keep func(catalog.Object) bool
 }
 
+// listBatch bounds the objects that list reads under one lock, before it asks which of them to keep.
+const listBatch = 1000
+
 // list returns objects by name, and whether there are more.
 func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
+	for {
+		batch, last, isEnd := c.batch(q)
+		for _, object := range batch {
+			if q.Keep != nil && !q.Keep(object) {
+				continue
+			}
+			if len(objects) == q.Limit {
+				return objects, true
+			}
+			objects = append(objects, object)
+		}
+		if isEnd {
+			return objects, false
+		}
+		q.After = last
+	}
+}
+
+// batch returns the next objects of a list, kept or not, the name of the last, and whether there are
+// no more.
+func (c *Catalog) batch(q Query) (objects []catalog.Object, last string, isEnd bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var names []string
@@ -451,20 +473,22 @@ func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
 	if exact {
 		first++
 	}
-	for _, name := range names[first:] {
+	size := listBatch
+	if q.Keep == nil {
+		size = q.Limit + 1
+	}
+	names = names[first:]
+	if isEnd = len(names) <= size; !isEnd {
+		names = names[:size]
+	}
+	for _, name := range names {
+		last = name
 		if q.Project != "" && q.Kind.InProject() && objectname.Project(name) != q.Project {
 			continue
 		}
-		object := c.objectLocked(catalog.Key{Kind: q.Kind, Name: name})
-		if q.Keep != nil && !q.Keep(object) {
-			continue
-		}
-		if len(objects) == q.Limit {
-			return objects, true
-		}
-		objects = append(objects, object)
+		objects = append(objects, c.objectLocked(catalog.Key{Kind: q.Kind, Name: name}))
 	}
-	return objects, false
+	return objects, last, isEnd
 }
 
 // Totals counts the objects of each kind.

@@ -27,7 +27,7 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 	if !ok || !hasNewSnapshot && equal(last.Problem, next.Problem) {
 		return
 	}
-	set, readers := newChangeSet(), v.readers(source)
+	set, readers := newChangeSet(), v.Readers(source)
 	for _, service := range readers {
 		switch {
 		case hasNewContent:
@@ -67,7 +67,7 @@ func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
 	// held back are of interest to all services that read it.
 	for _, source := range v.SourcesOf(repository) {
 		if hasOtherRefs || v.Resolution(source).Snapshot == nil {
-			for _, service := range v.readers(source) {
+			for _, service := range v.Readers(source) {
 				v.p.Objects.Publish(service.Key())
 			}
 		}

@@ -200,7 +200,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
 		}
 	}
 	set := v.merge(changes)
-	for _, service := range v.readers(forgotten...) {
+	for _, service := range v.Readers(forgotten...) {
 		set.addService(service)
 	}
 	v.plans.forget(set.endedClusters)
@@ -208,8 +208,8 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
 	v.forgetAgents(set.endedClusters)
 	v.reports.forget(set.endedServices)
 	for _, report := range changes.Reports {
-		service := v.service(report.Service)
-		if service != nil && service.UID == report.ServiceUID && v.reports.put(service, v.sharing.report(service, report)) {
+		service, ok := v.Service(report.Service)
+		if ok && service.UID == report.ServiceUID && v.reports.put(service, v.sharing.report(service, report)) {
 			set.addStatus(service)
 		}
 	}

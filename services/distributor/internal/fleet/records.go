@@ -54,7 +54,7 @@ func (v *View) Describe(object catalog.Object) Record {
 	case *catalog.Service:
 		r.Service = v.serviceStatus(o)
 	case *catalog.AccessBinding:
-		r.Binding = v.bindingStatus(o)
+		r.Binding = bindingStatus(v.Catalog, o)
 	case *catalog.Project:
 		r.Project = v.ProjectTotals(o.Name)
 	case *catalog.IdentityProvider:
@@ -100,4 +100,18 @@ func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
 		}
 	}
 	return s
+}
+
+// CountServices counts those of a cluster's services that keep selects, and the healthy ones of them.
+func (v *View) CountServices(cluster string, keep func(*catalog.Service) bool) (total, healthy int) {
+	_, services := v.servicesOf(cluster)
+	for _, service := range services {
+		if !keep(service) {
+			continue
+		}
+		if total++; v.serviceStatus(service).Phase == catalog.PhaseHealthy {
+			healthy++
+		}
+	}
+	return total, healthy
 }

@@ -143,6 +143,8 @@ func newRow(kind catalog.Kind) row {
 		return new(userRow)
 	case catalog.KindAccessBinding:
 		return new(bindingRow)
+	case catalog.KindRole:
+		return new(roleRow)
 	case catalog.KindProject:
 		return new(projectRow)
 	case catalog.KindIdentityProvider:
@@ -167,6 +169,7 @@ func (r *userRow) object(context.Context, *tx) (catalog.Object, error) { return 
 func (r *bindingRow) object(context.Context, *tx) (catalog.Object, error) { return r.binding(), nil }
 
 func (r *projectRow) object(context.Context, *tx) (catalog.Object, error) { return r.project(), nil }
+func (r *roleRow) object(context.Context, *tx) (catalog.Object, error)    { return r.role(), nil }
 
 // Get implements catalog.Tx.
 func (t *tx) Get(ctx context.Context, key catalog.Key) (object catalog.Object, err error) {
@@ -212,6 +215,8 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		err = t.upsert(ctx, &projectRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	case *catalog.IdentityProvider:
 		err = t.putProvider(ctx, meta, o)
+	case *catalog.Role:
+		err = t.upsert(ctx, &roleRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	}
 	return translate("write object", err)
 }
@@ -295,7 +300,7 @@ func (t *tx) bury(ctx context.Context, key catalog.Key, uid string) error {
 }
 
 // Dependents implements catalog.Tx.
-func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]string, error) {
+func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, error) {
 	query := t.sql.NewSelect().TableExpr("services AS s").Column("s.name").Order("s.name").Limit(maxDependents)
 	switch key.Kind {
 	case catalog.KindCluster:
@@ -305,12 +310,32 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]string, error) 
 			Join("JOIN repositories AS r ON r.uid = ss.repository_uid").Where("r.name = ?", key.Name)
 	case catalog.KindProject:
 		return t.held(ctx, key.Name)
+	case catalog.KindRole:
+		return t.bindingsWith(ctx, catalog.RoleName(key.Name))
 	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindToken, catalog.KindSession:
 		return nil, nil
 	}
 	var names []string
 	err := query.Scan(ctx, &names)
-	return names, translate("list dependents", err)
+	keys := make([]catalog.Key, len(names))
+	for i, name := range names {
+		keys[i] = catalog.Key{Kind: catalog.KindService, Name: name}
+	}
+	return keys, translate("list dependents", err)
+}
+
+// bindingsWith returns the bindings that give a role, at most maxDependents. Their specs are JSON,
+// so it reads all of them; roles are rarely deleted.
+func (t *tx) bindingsWith(ctx context.Context, role catalog.RoleName) ([]catalog.Key, error) {
+	var rows []*bindingRow
+	err := t.sql.NewSelect().Model(&rows).Order("name").Scan(ctx)
+	var keys []catalog.Key
+	for _, row := range rows {
+		if row.Spec.v.Role == role && len(keys) < maxDependents {
+			keys = append(keys, row.binding().Key())
+		}
+	}
+	return keys, translate("list bindings of role", err)
 }
 
 // SpecBytes implements catalog.Tx.

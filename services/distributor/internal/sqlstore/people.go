@@ -22,10 +22,20 @@ type bindingRow struct {
 	Spec column[catalog.AccessBindingSpec] `bun:"spec"`
 }
 
+type roleRow struct {
+	bun.BaseModel `bun:"table:roles,alias:ro"`
+	metaColumns
+	Spec column[catalog.RoleSpec] `bun:"spec"`
+}
+
 func (r *userRow) user() *catalog.User {
 	return &catalog.User{Metadata: r.metadata(), Spec: catalog.UserSpec{Description: r.Description, Groups: r.Groups.v}}
 }
 
 func (r *bindingRow) binding() *catalog.AccessBinding {
 	return &catalog.AccessBinding{Metadata: r.metadata(), Spec: r.Spec.v}
+}
+
+func (r *roleRow) role() *catalog.Role {
+	return &catalog.Role{Metadata: r.metadata(), Spec: r.Spec.v}
 }

@@ -101,6 +101,41 @@ func testUsers(t *testing.T, s subject) {
 	}
 }
 
+func testRoles(t *testing.T, s subject) {
+	editor := catalog.NewEditor(s)
+	role := func(verbs ...string) *catalog.Role {
+		return &catalog.Role{Metadata: catalog.Metadata{Name: "on-call"}, Spec: catalog.RoleSpec{
+			Description: "it's \\ theirs", Permissions: []catalog.Permissible{{Verbs: verbs, Resources: []string{"services"}}}, ClusterRole: catalog.RoleViewer,
+		}}
+	}
+	binding := full("team")
+	binding.Spec.Role, binding.Spec.Services, binding.Spec.Repositories = "on-call", []string{"shop"}, []string{"deploy"}
+	missing, ok := errors.AsType[*catalog.ReferenceError](func() error { _, err := editor.Create(t.Context(), binding); return err }())
+	if !ok || missing.Path != "spec.role" || missing.Key != role().Key() {
+		t.Errorf("got %v, want a missing role", missing)
+	}
+	apply(t, s, binding, role("sync", "get", "sync"))
+	c := changes(t, s, 0)
+	if len(c.Roles) != 1 || cmp.Diff(role("get", "sync").Spec, c.Roles[0].Spec) != "" {
+		t.Fatalf("got %+v, want the role with its verbs in order", c.Roles)
+	}
+	if len(c.Bindings) != 1 || cmp.Diff(binding.Spec, c.Bindings[0].Spec) != "" {
+		t.Errorf("got %+v, want the binding as it was given", c.Bindings)
+	}
+	_, err := editor.Delete(t.Context(), role().Key())
+	if used, ok := errors.AsType[*catalog.InUseError](err); !ok || cmp.Diff(used.Names(), []string{"team"}) != "" {
+		t.Errorf("got %v, want the role to be in use by the binding", err)
+	}
+	for _, key := range []catalog.Key{binding.Key(), role().Key()} {
+		if _, err := editor.Delete(t.Context(), key); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := changes(t, s, c.Revision); len(got.Deleted) != 2 || got.Deleted[1].Key != role().Key() {
+		t.Errorf("got %+v, want tombstones of the binding and the role", got.Deleted)
+	}
+}
+
 func testTokens(t *testing.T, s subject) {
 	ctx := t.Context()
 	apply(t, s, user("ada"), user("bob"))

@@ -5,11 +5,9 @@ package sqlstore
 
 import (
 	"context"
-	"strings"
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -32,8 +30,8 @@ func (t *tx) Count(ctx context.Context, project string, kind catalog.Kind) (int,
 }
 
 // held returns some of the objects of a project.
-func (t *tx) held(ctx context.Context, project string) ([]string, error) {
-	var all []string
+func (t *tx) held(ctx context.Context, project string) ([]catalog.Key, error) {
+	var all []catalog.Key
 	for _, kind := range []catalog.Kind{catalog.KindCluster, catalog.KindRepository, catalog.KindService} {
 		var paths []string
 		query := t.sql.NewSelect().Model(newRow(kind)).Column("name").Where("project = ?", project).Order("name").Limit(maxDependents)
@@ -41,8 +39,7 @@ func (t *tx) held(ctx context.Context, project string) ([]string, error) {
 			return nil, translate("list objects of a project", err)
 		}
 		for _, path := range paths {
-			_, name := objectname.Split(path)
-			all = append(all, strings.ToLower(string(kind))+"/"+name)
+			all = append(all, catalog.Key{Kind: kind, Name: path})
 		}
 	}
 	return all, nil

@@ -95,6 +95,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"users":         testUsers,
 		"tokens":        testTokens,
 		"bindings":      testBindings,
+		"roles":         testRoles,
 		"issuer":        testIssuer,
 		"open at once":  testOpenAtOnce,
 		"closed":        testClosed,
@@ -247,7 +248,7 @@ func testReferences(t *testing.T, s subject) {
 	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
 	for _, key := range []catalog.Key{{Kind: catalog.KindCluster, Name: "one"}, {Kind: catalog.KindRepository, Name: "demo"}} {
 		_, err := editor.Delete(ctx, key)
-		if used, ok := errors.AsType[*catalog.InUseError](err); !ok || cmp.Diff(used.By, []string{"app"}) != "" {
+		if used, ok := errors.AsType[*catalog.InUseError](err); !ok || cmp.Diff(used.Names(), []string{"app"}) != "" {
 			t.Errorf("delete %v: got %v, want in use by app", key, err)
 		}
 	}

@@ -51,6 +51,9 @@ func decisionOf(res *distributorv1.CheckAccessResponse) (policy.Decision, error)
 		Allowed: res.GetAllowed(), User: res.GetUser(), UID: res.GetUid(), Groups: res.GetGroups(), Narrowed: res.GetNarrowed(),
 		ClusterUID: res.GetClusterUid(), MaxAge: res.GetMaxAge().AsDuration(),
 	}
+	for _, p := range res.GetPermissions() {
+		d.Permissions = append(d.Permissions, policy.Permission{Verb: p.GetVerb(), Resource: p.GetResource()})
+	}
 	names := append([]string{d.User}, d.Groups...)
 	for _, extra := range res.GetExtra() {
 		if d.Extra == nil {

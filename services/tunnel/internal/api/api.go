@@ -14,13 +14,11 @@ import (
 	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 	"github.com/leatdev/leat/services/tunnel/internal/recording"
 	"github.com/leatdev/leat/services/tunnel/internal/session"
 )
-
-// AdminGroup is the group whose members may see all connections and recordings.
-const AdminGroup = "leat:admins"
 
 // serviceName is the name under which replicas know one another.
 const serviceName = "tunnel"
@@ -35,7 +33,7 @@ type Deps struct {
 	Replica string
 	// Peers are the other replicas.
 	Peers Peers
-	// Access decides whether a caller is an administrator, in a question without a cluster.
+	// Access decides what a caller may do in the hub, in a question without a cluster.
 	Access policy.Access
 	// Sink receives the audit records of calls that show recordings.
 	Sink audit.Sink
@@ -56,7 +54,7 @@ func New(deps Deps) *Service { return &Service{deps: deps} }
 func (s *Service) ListSessions(ctx context.Context, req *tunnelv1.ListSessionsRequest) (*tunnelv1.ListSessionsResponse, error) {
 	caller, _ := identity.FromContext(ctx)
 	if caller.Kind != identity.KindService {
-		if err := s.authorizeAdmin(ctx, caller); err != nil {
+		if err := s.authorize(ctx, caller, permission.OfCall(ctx)); err != nil {
 			return nil, err
 		}
 	}

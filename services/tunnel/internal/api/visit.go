@@ -5,7 +5,7 @@ package api
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	"connectrpc.com/connect"
@@ -14,6 +14,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
@@ -22,16 +23,19 @@ import (
 // apiGroup is the API group in audit records of the hub's own resources.
 const apiGroup = "leat.tunnel.v1"
 
-// errNoAdmin refuses callers that are not administrators.
-var errNoAdmin = rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
-	"only members of "+AdminGroup+" may see connections and recordings")
+// denied returns the error for a caller who may not make the call.
+func denied(access permission.Access) error {
+	return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED,
+		fmt.Sprintf("you lack the permission %q in the hub; ask an administrator for a binding whose role has it", access.Verb+" "+access.Resource),
+		rpcerr.With("permission", access.Verb+" "+access.Resource))
+}
 
-// authorizeAdmin returns nil if the caller is an administrator now. The groups in a token are as
-// old as the token. A user that was deleted or removed from the group would remain an administrator
-// for up to an hour.
-func (s *Service) authorizeAdmin(ctx context.Context, caller identity.Identity) error {
+// authorize returns nil if the caller has the permission of the call now. The groups in a token are as
+// old as the token. A user that was deleted or removed from a group would keep the permission for up
+// to an hour.
+func (s *Service) authorize(ctx context.Context, caller identity.Identity, access permission.Access) error {
 	if caller.Kind != identity.KindUser {
-		return errNoAdmin
+		return denied(access)
 	}
 	decision, err := s.deps.Access.Check(ctx, policy.Question{
 		Subject: caller.Subject(), SubjectUID: caller.UID, Credential: caller.Credential, Groups: caller.Groups,
@@ -41,9 +45,9 @@ func (s *Service) authorizeAdmin(ctx context.Context, caller identity.Identity) 
 		return ctx.Err()
 	case err != nil:
 		return rpcerr.New(connect.CodeUnavailable, errorsv1.Reason_REASON_DEPENDENCY_UNAVAILABLE,
-			"the distributor does not say whether you are an administrator; retry", rpcerr.With("dependency", "distributor"))
-	case !decision.Allowed:
-		return errNoAdmin
+			"the distributor does not say whether you may make this call; retry", rpcerr.With("dependency", "distributor"))
+	case !decision.Has(policy.Permission{Verb: access.Verb, Resource: access.Resource}):
+		return denied(access)
 	}
 	return nil
 }
@@ -53,20 +57,21 @@ type visit struct {
 	service *Service
 	caller  identity.Identity
 	trail   *audit.Trail
-	checked time.Time // when the caller was last confirmed as an administrator
+	access  permission.Access
+	checked time.Time // when the caller was last confirmed to have the permission
 	bytes   int64     // of recordings, sent to the caller
 	revoked bool
 }
 
-// visit authorizes and records a call. It allows administrators, and other replicas if local is
-// set: only they may see what was on a user's terminal. If visit returns no error, its caller must
+// visit authorizes and records a call. It allows people with the call's permission, and other replicas
+// if local is set: only they may see what was on a user's terminal. If visit returns no error, its caller must
 // call end.
 func (s *Service) visit(ctx context.Context, local bool, asked audit.Request) (*visit, error) {
 	caller, _ := identity.FromContext(ctx)
-	v := &visit{service: s, caller: caller, checked: time.Now()}
+	v := &visit{service: s, caller: caller, access: permission.OfCall(ctx), checked: time.Now()}
 	var refused error
 	if !local || caller.Kind != identity.KindService || caller.Name != serviceName {
-		refused = s.authorizeAdmin(ctx, caller)
+		refused = s.authorize(ctx, caller, v.access)
 	}
 	asked.Subject, asked.SubjectUID, asked.TokenID = caller.Subject(), caller.UID, caller.TokenID
 	asked.ID = audit.NewID()
@@ -92,15 +97,15 @@ func (s *Service) visit(ctx context.Context, local bool, asked audit.Request) (*
 	return v, nil
 }
 
-// sent counts bytes of a recording, and checks from time to time whether the caller is still an
-// administrator. If the distributor does not answer, the call continues.
+// sent counts bytes of a recording, and checks from time to time whether the caller still has the
+// permission. If the distributor does not answer, the call continues.
 func (v *visit) sent(ctx context.Context, n int) error {
 	v.bytes += int64(n)
 	if v.caller.Kind != identity.KindUser || time.Since(v.checked) < v.service.deps.RecheckInterval {
 		return nil
 	}
-	err := v.service.authorizeAdmin(ctx, v.caller)
-	if v.revoked = errors.Is(err, errNoAdmin); v.revoked {
+	err := v.service.authorize(ctx, v.caller, v.access)
+	if v.revoked = connect.CodeOf(err) == connect.CodePermissionDenied; v.revoked {
 		return err
 	}
 	v.checked = time.Now()

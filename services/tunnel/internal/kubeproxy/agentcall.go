@@ -4,44 +4,40 @@
 package kubeproxy
 
 import (
-	"net/http"
+	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
-	"github.com/leatdev/leat/internal/reason"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
+	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
-// Groups that the roles of people in a cluster are bound to.
+// Groups of roles that may reach services in a cluster.
 const (
 	groupAdmins    = "leat:admins"
 	groupOperators = "leat:operators"
-	groupViewers   = "leat:viewers"
 )
 
-// checkGroups refuses callers whose groups may not make a request that is not for the API server.
-// The API server would decide about the others itself.
-func (t target) checkGroups(groups []string) *refusal {
-	switch {
-	case t.isAgentCall():
-		return t.checkAgentCall(groups)
-	case t.isServiceCall():
-		return t.checkServiceCall(groups)
+// permissionOf returns the permission that a call to the agent needs, as its option says. The agent
+// reads and acts with its own rights, so the hub alone decides who may have it do so. ok is false for
+// a call that this version does not know.
+func permissionOf(path string) (needs policy.Permission, ok bool) {
+	method := agentv1.File_leat_agent_v1_agent_proto.Services().ByName("AgentService").Methods().
+		ByName(protoreflect.Name(strings.TrimPrefix(path, agentService)))
+	if method == nil {
+		return policy.Permission{}, false
 	}
-	return nil
+	access, _ := permission.Of(method)
+	return policy.Permission{Verb: access.Verb, Resource: access.Resource}, access.Verb != ""
 }
 
-// checkAgentCall refuses callers that may reach the cluster, but may not make this call to its
-// agent. The agent reads and acts with its own rights. So a call that shows more than names and
-// health, or that changes something, needs an operator.
-func (t target) checkAgentCall(groups []string) *refusal {
-	switch t.path {
-	case agentv1connect.AgentServiceGetInventoryProcedure, agentv1connect.AgentServiceWatchEventsProcedure:
-		return requireGroup(groups, "make this call", groupAdmins, groupOperators, groupViewers)
-	case agentv1connect.AgentServiceDiffProcedure, agentv1connect.AgentServiceReconcileProcedure:
-		return requireGroup(groups, "make this call", groupAdmins, groupOperators)
-	}
-	return refuse(http.StatusNotFound, reason.Unimplemented, "this version of the hub does not know such a call to an agent")
+// refusePermission refuses a caller without the permission.
+func refusePermission(needs policy.Permission) *refusal {
+	return refuseForbidden(fmt.Sprintf("you lack the permission %q for everything in this cluster; ask an administrator for a binding whose role has it",
+		needs.Verb+" "+needs.Resource))
 }
 
 // checkServiceCall refuses callers that may reach the cluster, but no service in it. The agent

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/tunnel/internal/policy"
 )
 
@@ -49,11 +50,8 @@ func (h *Handler) decide(r *request) (policy.Decision, *refusal) {
 	if refused := r.checkUpgrade(); refused != nil {
 		return policy.Decision{}, refused
 	}
-	effective, ok := decision.For(r.rulesRequest())
-	if !ok {
-		return policy.Decision{}, refuseRule(r.rulesRequest())
-	}
-	if refused := r.target.checkGroups(effective.Groups); refused != nil {
+	effective, refused := r.effective(decision)
+	if refused != nil {
 		return policy.Decision{}, refused
 	}
 	if recorder := h.deps.Recorder; recorder != nil && recorder.Evades(r.in.Method, r.target.attributes, isUpgrade(r.in)) {
@@ -77,8 +75,32 @@ func (h *Handler) isStillAllowed(ctx context.Context, r *request) bool {
 	if err != nil {
 		return true
 	}
-	effective, ok := now.For(r.rulesRequest())
-	return ok && effective.Covers(r.decision)
+	effective, refused := r.effective(now)
+	return refused == nil && effective.Covers(r.decision)
+}
+
+// effective returns what a decision gives for this request. Calls to the agent need a permission of
+// the hub's own. All other requests are subject to the rules, and calls to services also to a role.
+func (r *request) effective(decision policy.Decision) (policy.Decision, *refusal) {
+	if r.target.isAgentCall() {
+		needs, ok := permissionOf(r.target.path)
+		if !ok {
+			return policy.Decision{}, refuse(http.StatusNotFound, reason.Unimplemented, "this version of the hub does not know such a call to an agent")
+		}
+		effective, ok := decision.ForCall(needs)
+		if !ok {
+			return policy.Decision{}, refusePermission(needs)
+		}
+		return effective, nil
+	}
+	effective, ok := decision.For(r.rulesRequest())
+	if !ok {
+		return policy.Decision{}, refuseRule(r.rulesRequest())
+	}
+	if r.target.isServiceCall() {
+		return effective, r.target.checkServiceCall(effective.Groups)
+	}
+	return effective, nil
 }
 
 // checkUpgrade refuses requests that can never become an upgraded connection.

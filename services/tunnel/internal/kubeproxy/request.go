@@ -48,11 +48,8 @@ func newRequest(in *http.Request, parent, span trace.SpanContext) request {
 	return r
 }
 
-// rulesRequest returns what access rules look at. A call to the agent is not for a resource.
+// rulesRequest returns what access rules look at, of a request that is not a call to the agent.
 func (r *request) rulesRequest() accessrule.Request {
-	if r.target.isAgentCall() {
-		return accessrule.Request{Verb: strings.ToLower(r.in.Method), Path: r.target.path}
-	}
 	a := r.target.attributes
 	return accessrule.Request{
 		Verb: a.Verb, APIGroup: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource, Namespace: a.Namespace, Path: a.NonResourceURL,

@@ -48,6 +48,21 @@ func (d Decision) For(q accessrule.Request) (effective Decision, ok bool) {
 	return effective, true
 }
 
+// Permission is a verb on a resource of the API group leat.dev.
+type Permission struct{ Verb, Resource string }
+
+// Has reports whether the person has a permission of the hub's own.
+func (d Decision) Has(p Permission) bool { return d.Allowed && slices.Contains(d.Permissions, p) }
+
+// ForCall returns what counts for a call that the permission allows: as whom the agent is to see the
+// person. Their groups are those that count for all requests: rules have already counted where the
+// permission was decided.
+func (d Decision) ForCall(p Permission) (effective Decision, ok bool) {
+	effective = d
+	effective.Grants, effective.Narrowed = nil, false
+	return effective, d.Has(p)
+}
+
 // Covers reports whether everything that the other decision gives is given by this one, too; both
 // are for one request. What was added since takes nothing from a request that is running.
 func (d Decision) Covers(other Decision) bool {

@@ -35,8 +35,8 @@ type Question struct {
 	Credential string
 	// Groups are the person's groups as the token states them.
 	Groups []string
-	// Cluster is the cluster's full name. If it is empty, the question is whether the person is an
-	// administrator of the hub.
+	// Cluster is the cluster's full name. If it is empty, the question is what the person may do in the
+	// hub itself.
 	Cluster string
 	// ConnectedUID is the uid under which the cluster's newest agent is connected, or empty while
 	// none is. It is no part of the question itself: a remembered permission about another uid was
@@ -59,6 +59,9 @@ type Decision struct {
 	Narrowed bool
 	// Grants count for some requests only; see For.
 	Grants []Grant
+	// Permissions are those of the hub's own that the person has for everything in the cluster, or in
+	// the hub.
+	Permissions []Permission
 	// ClusterUID is the cluster that the decision is about, should the name be given to another
 	// one.
 	ClusterUID string

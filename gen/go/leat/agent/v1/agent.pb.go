@@ -13,6 +13,7 @@ package agentv1
 
 import (
 	v1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v11 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -592,7 +593,7 @@ var File_leat_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_leat_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/agent/v1/agent.proto\x12\rleat.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\",\n" +
+	"\x19leat/agent/v1/agent.proto\x12\rleat.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x18leat/type/v1/state.proto\",\n" +
 	"\x10ReconcileRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\"\x13\n" +
 	"\x11ReconcileResponse\"b\n" +
@@ -627,12 +628,20 @@ const file_leat_agent_v1_agent_proto_rawDesc = "" +
 	"\x12DIFF_ACTION_CREATE\x10\x01\x12\x16\n" +
 	"\x12DIFF_ACTION_UPDATE\x10\x02\x12\x16\n" +
 	"\x12DIFF_ACTION_DELETE\x10\x03\x12\x16\n" +
-	"\x12DIFF_ACTION_REFUSE\x10\x042\xdf\x02\n" +
-	"\fAgentService\x12N\n" +
-	"\tReconcile\x12\x1f.leat.agent.v1.ReconcileRequest\x1a .leat.agent.v1.ReconcileResponse\x12D\n" +
-	"\x04Diff\x12\x1a.leat.agent.v1.DiffRequest\x1a\x1b.leat.agent.v1.DiffResponse\"\x03\x90\x02\x01\x12\\\n" +
-	"\fGetInventory\x12\".leat.agent.v1.GetInventoryRequest\x1a#.leat.agent.v1.GetInventoryResponse\"\x03\x90\x02\x01\x12[\n" +
-	"\vWatchEvents\x12!.leat.agent.v1.WatchEventsRequest\x1a\".leat.agent.v1.WatchEventsResponse\"\x03\x90\x02\x010\x01B\xab\x01\n" +
+	"\x12DIFF_ACTION_REFUSE\x10\x042\xda\x03\n" +
+	"\fAgentService\x12i\n" +
+	"\tReconcile\x12\x1f.leat.agent.v1.ReconcileRequest\x1a .leat.agent.v1.ReconcileResponse\"\x19\xa2\x9f\x19\x15\n" +
+	"\x01\x02\x12\x10\n" +
+	"\x04sync\x12\bservices\x12a\n" +
+	"\x04Diff\x12\x1a.leat.agent.v1.DiffRequest\x1a\x1b.leat.agent.v1.DiffResponse\" \xa2\x9f\x19\x19\n" +
+	"\x01\x02\x12\x14\n" +
+	"\x03get\x12\rservices/diff\x90\x02\x01\x12~\n" +
+	"\fGetInventory\x12\".leat.agent.v1.GetInventoryRequest\x1a#.leat.agent.v1.GetInventoryResponse\"%\xa2\x9f\x19\x1e\n" +
+	"\x01\x02\x12\x19\n" +
+	"\x03get\x12\x12services/inventory\x90\x02\x01\x12|\n" +
+	"\vWatchEvents\x12!.leat.agent.v1.WatchEventsRequest\x1a\".leat.agent.v1.WatchEventsResponse\"$\xa2\x9f\x19\x1d\n" +
+	"\x01\x02\x12\x18\n" +
+	"\x05watch\x12\x0fservices/events\x90\x02\x010\x01B\xab\x01\n" +
 	"\x11com.leat.agent.v1B\n" +
 	"AgentProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/agent/v1;agentv1\xa2\x02\x03LAX\xaa\x02\rLeat.Agent.V1\xca\x02\rLeat\\Agent\\V1\xe2\x02\x19Leat\\Agent\\V1\\GPBMetadata\xea\x02\x0fLeat::Agent::V1b\x06proto3"
 

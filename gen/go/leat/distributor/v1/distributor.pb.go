@@ -13,6 +13,7 @@
 package distributorv1
 
 import (
+	v11 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -2505,7 +2506,8 @@ type CheckAccessRequest struct {
 	// Groups of the person's token. They apply to people who are not users of the hub; the hub knows
 	// the groups of its users.
 	Groups []string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
-	// The cluster's name. Empty asks about the hub itself: whether the person is one of its administrators.
+	// The cluster's name. Empty asks about the hub itself, where the answer has no groups, and is
+	// allowed if the person holds any of the permissions.
 	Cluster string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Uid of the person's token. A user of the hub is refused unless it is the uid of the existing
 	// user. Empty for others, and from tunnels that do not send it.
@@ -2602,7 +2604,10 @@ type CheckAccessResponse struct {
 	// Some requests are refused: those that no narrowed grant allows.
 	Narrowed bool `protobuf:"varint,8,opt,name=narrowed,proto3" json:"narrowed,omitempty"`
 	// Grants that apply to some requests only, in addition to the above.
-	Grants        []*NarrowedGrant `protobuf:"bytes,9,rep,name=grants,proto3" json:"grants,omitempty"`
+	Grants []*NarrowedGrant `protobuf:"bytes,9,rep,name=grants,proto3" json:"grants,omitempty"`
+	// What the person may do to everything in the cluster, or in the hub if no cluster was named: those
+	// of the permissions that calls to agents and to the tunnel need.
+	Permissions   []*v11.Permission `protobuf:"bytes,10,rep,name=permissions,proto3" json:"permissions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2696,6 +2701,13 @@ func (x *CheckAccessResponse) GetNarrowed() bool {
 func (x *CheckAccessResponse) GetGrants() []*NarrowedGrant {
 	if x != nil {
 		return x.Grants
+	}
+	return nil
+}
+
+func (x *CheckAccessResponse) GetPermissions() []*v11.Permission {
+	if x != nil {
+		return x.Permissions
 	}
 	return nil
 }
@@ -3118,7 +3130,7 @@ var File_leat_distributor_v1_distributor_proto protoreflect.FileDescriptor
 
 const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\n" +
-	"%leat/distributor/v1/distributor.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/type/v1/access.proto\x1a\x18leat/type/v1/state.proto\"r\n" +
+	"%leat/distributor/v1/distributor.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x1cleat/options/v1/access.proto\x1a\x19leat/type/v1/access.proto\x1a\x18leat/type/v1/state.proto\"r\n" +
 	"\rEnrollRequest\x12\x1d\n" +
 	"\n" +
 	"join_token\x18\x01 \x01(\tR\tjoinToken\x12\x1d\n" +
@@ -3324,7 +3336,7 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"subjectUid\x12\x1e\n" +
 	"\n" +
 	"credential\x18\x05 \x01(\tR\n" +
-	"credential\"\xd5\x02\n" +
+	"credential\"\x94\x03\n" +
 	"\x13CheckAccessResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
@@ -3335,7 +3347,9 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x03uid\x18\x06 \x01(\tR\x03uid\x129\n" +
 	"\x05extra\x18\a \x03(\v2#.leat.distributor.v1.ExtraAttributeR\x05extra\x12\x1a\n" +
 	"\bnarrowed\x18\b \x01(\bR\bnarrowed\x12:\n" +
-	"\x06grants\x18\t \x03(\v2\".leat.distributor.v1.NarrowedGrantR\x06grants\":\n" +
+	"\x06grants\x18\t \x03(\v2\".leat.distributor.v1.NarrowedGrantR\x06grants\x12=\n" +
+	"\vpermissions\x18\n" +
+	" \x03(\v2\x1b.leat.options.v1.PermissionR\vpermissions\":\n" +
 	"\x0eExtraAttribute\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
 	"\x06values\x18\x02 \x03(\tR\x06values\"q\n" +
@@ -3365,20 +3379,37 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x1aDRY_RUN_ACTION_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DRY_RUN_ACTION_CREATE\x10\x01\x12\x19\n" +
 	"\x15DRY_RUN_ACTION_UPDATE\x10\x02\x12\x19\n" +
-	"\x15DRY_RUN_ACTION_DELETE\x10\x032\xcb\x05\n" +
-	"\x12DistributorService\x12Q\n" +
-	"\x06Enroll\x12\".leat.distributor.v1.EnrollRequest\x1a#.leat.distributor.v1.EnrollResponse\x12c\n" +
-	"\fRefreshToken\x12(.leat.distributor.v1.RefreshTokenRequest\x1a).leat.distributor.v1.RefreshTokenResponse\x12Y\n" +
-	"\aGetPlan\x12#.leat.distributor.v1.GetPlanRequest\x1a$.leat.distributor.v1.GetPlanResponse\"\x03\x90\x02\x01\x12_\n" +
-	"\tGetDigest\x12%.leat.distributor.v1.GetDigestRequest\x1a&.leat.distributor.v1.GetDigestResponse\"\x03\x90\x02\x01\x12a\n" +
-	"\tWatchPlan\x12%.leat.distributor.v1.WatchPlanRequest\x1a&.leat.distributor.v1.WatchPlanResponse\"\x03\x90\x02\x010\x01\x12t\n" +
-	"\x10GetServiceConfig\x12,.leat.distributor.v1.GetServiceConfigRequest\x1a-.leat.distributor.v1.GetServiceConfigResponse\"\x03\x90\x02\x01\x12h\n" +
-	"\fReportStatus\x12(.leat.distributor.v1.ReportStatusRequest\x1a).leat.distributor.v1.ReportStatusResponse\"\x03\x90\x02\x022v\n" +
-	"\rAccessService\x12e\n" +
-	"\vCheckAccess\x12'.leat.distributor.v1.CheckAccessRequest\x1a(.leat.distributor.v1.CheckAccessResponse\"\x03\x90\x02\x012\x83\x02\n" +
-	"\x10ReceptionService\x12\x83\x01\n" +
-	"\x15ListReceptiveClusters\x121.leat.distributor.v1.ListReceptiveClustersRequest\x1a2.leat.distributor.v1.ListReceptiveClustersResponse\"\x03\x90\x02\x01\x12i\n" +
-	"\x0eCreateHubToken\x12*.leat.distributor.v1.CreateHubTokenRequest\x1a+.leat.distributor.v1.CreateHubTokenResponseB\xdb\x01\n" +
+	"\x15DRY_RUN_ACTION_DELETE\x10\x032\x80\x06\n" +
+	"\x12DistributorService\x12Z\n" +
+	"\x06Enroll\x12\".leat.distributor.v1.EnrollRequest\x1a#.leat.distributor.v1.EnrollResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x01\x12l\n" +
+	"\fRefreshToken\x12(.leat.distributor.v1.RefreshTokenRequest\x1a).leat.distributor.v1.RefreshTokenResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x01\x12`\n" +
+	"\aGetPlan\x12#.leat.distributor.v1.GetPlanRequest\x1a$.leat.distributor.v1.GetPlanResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x03\x90\x02\x01\x12f\n" +
+	"\tGetDigest\x12%.leat.distributor.v1.GetDigestRequest\x1a&.leat.distributor.v1.GetDigestResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x03\x90\x02\x01\x12h\n" +
+	"\tWatchPlan\x12%.leat.distributor.v1.WatchPlanRequest\x1a&.leat.distributor.v1.WatchPlanResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x03\x90\x02\x010\x01\x12{\n" +
+	"\x10GetServiceConfig\x12,.leat.distributor.v1.GetServiceConfigRequest\x1a-.leat.distributor.v1.GetServiceConfigResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x03\x90\x02\x01\x12o\n" +
+	"\fReportStatus\x12(.leat.distributor.v1.ReportStatusRequest\x1a).leat.distributor.v1.ReportStatusResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x03\x90\x02\x022}\n" +
+	"\rAccessService\x12l\n" +
+	"\vCheckAccess\x12'.leat.distributor.v1.CheckAccessRequest\x1a(.leat.distributor.v1.CheckAccessResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x012\x93\x02\n" +
+	"\x10ReceptionService\x12\x8a\x01\n" +
+	"\x15ListReceptiveClusters\x121.leat.distributor.v1.ListReceptiveClustersRequest\x1a2.leat.distributor.v1.ListReceptiveClustersResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12r\n" +
+	"\x0eCreateHubToken\x12*.leat.distributor.v1.CreateHubTokenRequest\x1a+.leat.distributor.v1.CreateHubTokenResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x04B\xdb\x01\n" +
 	"\x17com.leat.distributor.v1B\x10DistributorProtoP\x01Z@github.com/leatdev/leat/gen/go/leat/distributor/v1;distributorv1\xa2\x02\x03LDX\xaa\x02\x13Leat.Distributor.V1\xca\x02\x13Leat\\Distributor\\V1\xe2\x02\x1fLeat\\Distributor\\V1\\GPBMetadata\xea\x02\x15Leat::Distributor::V1b\x06proto3"
 
 var (
@@ -3448,7 +3479,8 @@ var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*v1.ObjectCounts)(nil),               // 49: leat.type.v1.ObjectCounts
 	(*v1.ObjectStatus)(nil),               // 50: leat.type.v1.ObjectStatus
 	(*v1.ObjectRef)(nil),                  // 51: leat.type.v1.ObjectRef
-	(*v1.AccessRule)(nil),                 // 52: leat.type.v1.AccessRule
+	(*v11.Permission)(nil),                // 52: leat.options.v1.Permission
+	(*v1.AccessRule)(nil),                 // 53: leat.type.v1.AccessRule
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
 	43, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
@@ -3505,33 +3537,34 @@ var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
 	45, // 51: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
 	33, // 52: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
 	34, // 53: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
-	52, // 54: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
-	37, // 55: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
-	1,  // 56: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 57: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 58: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 59: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 60: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 61: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 62: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	31, // 63: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	35, // 64: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
-	38, // 65: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
-	2,  // 66: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 67: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 68: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 69: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 70: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 71: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 72: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	32, // 73: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	36, // 74: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
-	39, // 75: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
-	66, // [66:76] is the sub-list for method output_type
-	56, // [56:66] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	52, // 54: leat.distributor.v1.CheckAccessResponse.permissions:type_name -> leat.options.v1.Permission
+	53, // 55: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
+	37, // 56: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
+	1,  // 57: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 58: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 59: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 60: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 61: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 62: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 63: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	31, // 64: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	35, // 65: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
+	38, // 66: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
+	2,  // 67: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 68: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 69: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 70: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 71: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 72: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 73: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	32, // 74: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	36, // 75: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
+	39, // 76: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
+	67, // [67:77] is the sub-list for method output_type
+	57, // [57:67] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }

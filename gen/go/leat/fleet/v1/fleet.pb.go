@@ -13,6 +13,7 @@ package fleetv1
 
 import (
 	v11 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -209,6 +210,7 @@ type Document struct {
 	//	*Document_User
 	//	*Document_AccessBinding
 	//	*Document_Project
+	//	*Document_Role
 	//	*Document_IdentityProvider
 	Object        isDocument_Object `protobuf_oneof:"object"`
 	unknownFields protoimpl.UnknownFields
@@ -306,6 +308,15 @@ func (x *Document) GetProject() *Project {
 	return nil
 }
 
+func (x *Document) GetRole() *Role {
+	if x != nil {
+		if x, ok := x.Object.(*Document_Role); ok {
+			return x.Role
+		}
+	}
+	return nil
+}
+
 func (x *Document) GetIdentityProvider() *IdentityProvider {
 	if x != nil {
 		if x, ok := x.Object.(*Document_IdentityProvider); ok {
@@ -349,6 +360,11 @@ type Document_Project struct {
 	Project *Project `protobuf:"bytes,6,opt,name=project,proto3,oneof"`
 }
 
+type Document_Role struct {
+	// A role of permissions.
+	Role *Role `protobuf:"bytes,7,opt,name=role,proto3,oneof"`
+}
+
 type Document_IdentityProvider struct {
 	// A provider that people sign in with.
 	IdentityProvider *IdentityProvider `protobuf:"bytes,8,opt,name=identity_provider,json=identityProvider,proto3,oneof"`
@@ -365,6 +381,8 @@ func (*Document_User) isDocument_Object() {}
 func (*Document_AccessBinding) isDocument_Object() {}
 
 func (*Document_Project) isDocument_Object() {}
+
+func (*Document_Role) isDocument_Object() {}
 
 func (*Document_IdentityProvider) isDocument_Object() {}
 
@@ -2952,14 +2970,14 @@ var File_leat_fleet_v1_fleet_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
+	"\x19leat/fleet/v1/fleet.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eleat/distributor/v1/plan.proto\x1a\x19leat/fleet/v1/audit.proto\x1a%leat/fleet/v1/identity_provider.proto\x1a\x1aleat/fleet/v1/people.proto\x1a\x1bleat/fleet/v1/project.proto\x1a\x1dleat/fleet/v1/resources.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/render.proto\x1a\x19leat/type/v1/source.proto\x1a\x18leat/type/v1/state.proto\"\x16\n" +
 	"\x14GetServerInfoRequest\"\x82\x01\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1d\n" +
 	"\n" +
 	"tunnel_url\x18\x02 \x01(\tR\ttunnelUrl\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
-	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xaf\x03\n" +
+	"\x06groups\x18\x04 \x03(\tR\x06groups\"\xda\x03\n" +
 	"\bDocument\x122\n" +
 	"\acluster\x18\x01 \x01(\v2\x16.leat.fleet.v1.ClusterH\x00R\acluster\x12;\n" +
 	"\n" +
@@ -2968,7 +2986,8 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\aservice\x18\x03 \x01(\v2\x16.leat.fleet.v1.ServiceH\x00R\aservice\x12)\n" +
 	"\x04user\x18\x04 \x01(\v2\x13.leat.fleet.v1.UserH\x00R\x04user\x12E\n" +
 	"\x0eaccess_binding\x18\x05 \x01(\v2\x1c.leat.fleet.v1.AccessBindingH\x00R\raccessBinding\x122\n" +
-	"\aproject\x18\x06 \x01(\v2\x16.leat.fleet.v1.ProjectH\x00R\aproject\x12N\n" +
+	"\aproject\x18\x06 \x01(\v2\x16.leat.fleet.v1.ProjectH\x00R\aproject\x12)\n" +
+	"\x04role\x18\a \x01(\v2\x13.leat.fleet.v1.RoleH\x00R\x04role\x12N\n" +
 	"\x11identity_provider\x18\b \x01(\v2\x1f.leat.fleet.v1.IdentityProviderH\x00R\x10identityProviderB\b\n" +
 	"\x06object\"^\n" +
 	"\fApplyRequest\x125\n" +
@@ -3120,67 +3139,189 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xe3&\n" +
-	"\fFleetService\x12_\n" +
-	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\x03\x90\x02\x01\x12G\n" +
-	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x03\x90\x02\x02\x12Z\n" +
-	"\rCreateCluster\x12#.leat.fleet.v1.CreateClusterRequest\x1a$.leat.fleet.v1.CreateClusterResponse\x12V\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xa66\n" +
+	"\fFleetService\x12f\n" +
+	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x02\x90\x02\x01\x12Z\n" +
+	"\x05Apply\x12\x1b.leat.fleet.v1.ApplyRequest\x1a\x1c.leat.fleet.v1.ApplyResponse\"\x16\xa2\x9f\x19\x0f\n" +
+	"\x01\x02\x12\n" +
 	"\n" +
-	"GetCluster\x12 .leat.fleet.v1.GetClusterRequest\x1a!.leat.fleet.v1.GetClusterResponse\"\x03\x90\x02\x01\x12\\\n" +
-	"\fListClusters\x12\".leat.fleet.v1.ListClustersRequest\x1a#.leat.fleet.v1.ListClustersResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\rUpdateCluster\x12#.leat.fleet.v1.UpdateClusterRequest\x1a$.leat.fleet.v1.UpdateClusterResponse\x12Z\n" +
-	"\rDeleteCluster\x12#.leat.fleet.v1.DeleteClusterRequest\x1a$.leat.fleet.v1.DeleteClusterResponse\x12c\n" +
-	"\x10CreateRepository\x12&.leat.fleet.v1.CreateRepositoryRequest\x1a'.leat.fleet.v1.CreateRepositoryResponse\x12_\n" +
-	"\rGetRepository\x12#.leat.fleet.v1.GetRepositoryRequest\x1a$.leat.fleet.v1.GetRepositoryResponse\"\x03\x90\x02\x01\x12h\n" +
-	"\x10ListRepositories\x12&.leat.fleet.v1.ListRepositoriesRequest\x1a'.leat.fleet.v1.ListRepositoriesResponse\"\x03\x90\x02\x01\x12c\n" +
-	"\x10UpdateRepository\x12&.leat.fleet.v1.UpdateRepositoryRequest\x1a'.leat.fleet.v1.UpdateRepositoryResponse\x12c\n" +
-	"\x10DeleteRepository\x12&.leat.fleet.v1.DeleteRepositoryRequest\x1a'.leat.fleet.v1.DeleteRepositoryResponse\x12Z\n" +
-	"\rCreateService\x12#.leat.fleet.v1.CreateServiceRequest\x1a$.leat.fleet.v1.CreateServiceResponse\x12V\n" +
+	"\x05apply\x12\x01*\x90\x02\x02\x12w\n" +
+	"\rCreateCluster\x12#.leat.fleet.v1.CreateClusterRequest\x1a$.leat.fleet.v1.CreateClusterResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06create\x12\bclusters\x12n\n" +
 	"\n" +
-	"GetService\x12 .leat.fleet.v1.GetServiceRequest\x1a!.leat.fleet.v1.GetServiceResponse\"\x03\x90\x02\x01\x12\\\n" +
-	"\fListServices\x12\".leat.fleet.v1.ListServicesRequest\x1a#.leat.fleet.v1.ListServicesResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\rUpdateService\x12#.leat.fleet.v1.UpdateServiceRequest\x1a$.leat.fleet.v1.UpdateServiceResponse\x12Z\n" +
-	"\rDeleteService\x12#.leat.fleet.v1.DeleteServiceRequest\x1a$.leat.fleet.v1.DeleteServiceResponse\x12T\n" +
-	"\vSyncService\x12!.leat.fleet.v1.SyncServiceRequest\x1a\".leat.fleet.v1.SyncServiceResponse\x12]\n" +
-	"\x0ePreviewService\x12$.leat.fleet.v1.PreviewServiceRequest\x1a%.leat.fleet.v1.PreviewServiceResponse\x12b\n" +
-	"\x0eGetServicePlan\x12$.leat.fleet.v1.GetServicePlanRequest\x1a%.leat.fleet.v1.GetServicePlanResponse\"\x03\x90\x02\x01\x12y\n" +
-	"\x15DownloadServiceBundle\x12+.leat.fleet.v1.DownloadServiceBundleRequest\x1a,.leat.fleet.v1.DownloadServiceBundleResponse\"\x03\x90\x02\x010\x01\x12_\n" +
-	"\rListRevisions\x12#.leat.fleet.v1.ListRevisionsRequest\x1a$.leat.fleet.v1.ListRevisionsResponse\"\x03\x90\x02\x01\x12X\n" +
+	"GetCluster\x12 .leat.fleet.v1.GetClusterRequest\x1a!.leat.fleet.v1.GetClusterResponse\"\x1b\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\x0f\n" +
+	"\x03get\x12\bclusters\x90\x02\x01\x12u\n" +
+	"\fListClusters\x12\".leat.fleet.v1.ListClustersRequest\x1a#.leat.fleet.v1.ListClustersResponse\"\x1c\xa2\x9f\x19\x15\n" +
+	"\x01\x02\x12\x10\n" +
+	"\x04list\x12\bclusters\x90\x02\x01\x12w\n" +
+	"\rUpdateCluster\x12#.leat.fleet.v1.UpdateClusterRequest\x1a$.leat.fleet.v1.UpdateClusterResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06update\x12\bclusters\x12w\n" +
+	"\rDeleteCluster\x12#.leat.fleet.v1.DeleteClusterRequest\x1a$.leat.fleet.v1.DeleteClusterResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06delete\x12\bclusters\x12\x84\x01\n" +
+	"\x10CreateRepository\x12&.leat.fleet.v1.CreateRepositoryRequest\x1a'.leat.fleet.v1.CreateRepositoryResponse\"\x1f\xa2\x9f\x19\x1b\n" +
+	"\x01\x02\x12\x16\n" +
+	"\x06create\x12\frepositories\x12{\n" +
+	"\rGetRepository\x12#.leat.fleet.v1.GetRepositoryRequest\x1a$.leat.fleet.v1.GetRepositoryResponse\"\x1f\xa2\x9f\x19\x18\n" +
+	"\x01\x02\x12\x13\n" +
+	"\x03get\x12\frepositories\x90\x02\x01\x12\x85\x01\n" +
+	"\x10ListRepositories\x12&.leat.fleet.v1.ListRepositoriesRequest\x1a'.leat.fleet.v1.ListRepositoriesResponse\" \xa2\x9f\x19\x19\n" +
+	"\x01\x02\x12\x14\n" +
+	"\x04list\x12\frepositories\x90\x02\x01\x12\x84\x01\n" +
+	"\x10UpdateRepository\x12&.leat.fleet.v1.UpdateRepositoryRequest\x1a'.leat.fleet.v1.UpdateRepositoryResponse\"\x1f\xa2\x9f\x19\x1b\n" +
+	"\x01\x02\x12\x16\n" +
+	"\x06update\x12\frepositories\x12\x84\x01\n" +
+	"\x10DeleteRepository\x12&.leat.fleet.v1.DeleteRepositoryRequest\x1a'.leat.fleet.v1.DeleteRepositoryResponse\"\x1f\xa2\x9f\x19\x1b\n" +
+	"\x01\x02\x12\x16\n" +
+	"\x06delete\x12\frepositories\x12w\n" +
+	"\rCreateService\x12#.leat.fleet.v1.CreateServiceRequest\x1a$.leat.fleet.v1.CreateServiceResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06create\x12\bservices\x12n\n" +
 	"\n" +
-	"WatchFleet\x12 .leat.fleet.v1.WatchFleetRequest\x1a!.leat.fleet.v1.WatchFleetResponse\"\x03\x90\x02\x010\x01\x12`\n" +
-	"\x0fCreateJoinToken\x12%.leat.fleet.v1.CreateJoinTokenRequest\x1a&.leat.fleet.v1.CreateJoinTokenResponse\x12Z\n" +
-	"\rRevokeCluster\x12#.leat.fleet.v1.RevokeClusterRequest\x1a$.leat.fleet.v1.RevokeClusterResponse\x12f\n" +
-	"\x11CreateAccessToken\x12'.leat.fleet.v1.CreateAccessTokenRequest\x1a(.leat.fleet.v1.CreateAccessTokenResponse\x12Q\n" +
+	"GetService\x12 .leat.fleet.v1.GetServiceRequest\x1a!.leat.fleet.v1.GetServiceResponse\"\x1b\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\x0f\n" +
+	"\x03get\x12\bservices\x90\x02\x01\x12u\n" +
+	"\fListServices\x12\".leat.fleet.v1.ListServicesRequest\x1a#.leat.fleet.v1.ListServicesResponse\"\x1c\xa2\x9f\x19\x15\n" +
+	"\x01\x02\x12\x10\n" +
+	"\x04list\x12\bservices\x90\x02\x01\x12w\n" +
+	"\rUpdateService\x12#.leat.fleet.v1.UpdateServiceRequest\x1a$.leat.fleet.v1.UpdateServiceResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06update\x12\bservices\x12w\n" +
+	"\rDeleteService\x12#.leat.fleet.v1.DeleteServiceRequest\x1a$.leat.fleet.v1.DeleteServiceResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06delete\x12\bservices\x12o\n" +
+	"\vSyncService\x12!.leat.fleet.v1.SyncServiceRequest\x1a\".leat.fleet.v1.SyncServiceResponse\"\x19\xa2\x9f\x19\x15\n" +
+	"\x01\x02\x12\x10\n" +
+	"\x04sync\x12\bservices\x12{\n" +
+	"\x0ePreviewService\x12$.leat.fleet.v1.PreviewServiceRequest\x1a%.leat.fleet.v1.PreviewServiceResponse\"\x1c\xa2\x9f\x19\x18\n" +
+	"\x01\x02\x12\x13\n" +
+	"\apreview\x12\bservices\x12\x7f\n" +
+	"\x0eGetServicePlan\x12$.leat.fleet.v1.GetServicePlanRequest\x1a%.leat.fleet.v1.GetServicePlanResponse\" \xa2\x9f\x19\x19\n" +
+	"\x01\x02\x12\x14\n" +
+	"\x03get\x12\rservices/plan\x90\x02\x01\x12\x99\x01\n" +
+	"\x15DownloadServiceBundle\x12+.leat.fleet.v1.DownloadServiceBundleRequest\x1a,.leat.fleet.v1.DownloadServiceBundleResponse\"#\xa2\x9f\x19\x1c\n" +
+	"\x01\x02\x12\x17\n" +
+	"\x03get\x12\x10services/bundles\x90\x02\x010\x01\x12y\n" +
+	"\rListRevisions\x12#.leat.fleet.v1.ListRevisionsRequest\x1a$.leat.fleet.v1.ListRevisionsResponse\"\x1d\xa2\x9f\x19\x16\n" +
+	"\x01\x02\x12\x11\n" +
+	"\x04list\x12\trevisions\x90\x02\x01\x12k\n" +
 	"\n" +
-	"CreateUser\x12 .leat.fleet.v1.CreateUserRequest\x1a!.leat.fleet.v1.CreateUserResponse\x12M\n" +
-	"\aGetUser\x12\x1d.leat.fleet.v1.GetUserRequest\x1a\x1e.leat.fleet.v1.GetUserResponse\"\x03\x90\x02\x01\x12S\n" +
-	"\tListUsers\x12\x1f.leat.fleet.v1.ListUsersRequest\x1a .leat.fleet.v1.ListUsersResponse\"\x03\x90\x02\x01\x12Q\n" +
+	"WatchFleet\x12 .leat.fleet.v1.WatchFleetRequest\x1a!.leat.fleet.v1.WatchFleetResponse\"\x16\xa2\x9f\x19\x0f\n" +
+	"\x01\x02\x12\n" +
 	"\n" +
-	"UpdateUser\x12 .leat.fleet.v1.UpdateUserRequest\x1a!.leat.fleet.v1.UpdateUserResponse\x12Q\n" +
+	"\x05watch\x12\x01*\x90\x02\x010\x01\x12\x7f\n" +
+	"\x0fCreateJoinToken\x12%.leat.fleet.v1.CreateJoinTokenRequest\x1a&.leat.fleet.v1.CreateJoinTokenResponse\"\x1d\xa2\x9f\x19\x19\n" +
+	"\x01\x02\x12\x14\n" +
+	"\x06create\x12\n" +
+	"jointokens\x12w\n" +
+	"\rRevokeCluster\x12#.leat.fleet.v1.RevokeClusterRequest\x1a$.leat.fleet.v1.RevokeClusterResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06revoke\x12\bclusters\x12o\n" +
+	"\x11CreateAccessToken\x12'.leat.fleet.v1.CreateAccessTokenRequest\x1a(.leat.fleet.v1.CreateAccessTokenResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x02\x12k\n" +
 	"\n" +
-	"DeleteUser\x12 .leat.fleet.v1.DeleteUserRequest\x1a!.leat.fleet.v1.DeleteUserResponse\x12T\n" +
-	"\vCreateToken\x12!.leat.fleet.v1.CreateTokenRequest\x1a\".leat.fleet.v1.CreateTokenResponse\x12V\n" +
+	"CreateUser\x12 .leat.fleet.v1.CreateUserRequest\x1a!.leat.fleet.v1.CreateUserResponse\"\x18\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\x0f\n" +
+	"\x06create\x12\x05users\x12d\n" +
+	"\aGetUser\x12\x1d.leat.fleet.v1.GetUserRequest\x1a\x1e.leat.fleet.v1.GetUserResponse\"\x1a\xa2\x9f\x19\x13\n" +
+	"\x01\x02\x12\f\n" +
+	"\x03get\x12\x05users\x18\x01\x90\x02\x01\x12k\n" +
+	"\tListUsers\x12\x1f.leat.fleet.v1.ListUsersRequest\x1a .leat.fleet.v1.ListUsersResponse\"\x1b\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\r\n" +
+	"\x04list\x12\x05users\x18\x01\x90\x02\x01\x12k\n" +
 	"\n" +
-	"ListTokens\x12 .leat.fleet.v1.ListTokensRequest\x1a!.leat.fleet.v1.ListTokensResponse\"\x03\x90\x02\x01\x12T\n" +
-	"\vDeleteToken\x12!.leat.fleet.v1.DeleteTokenRequest\x1a\".leat.fleet.v1.DeleteTokenResponse\x12l\n" +
-	"\x13CreateAccessBinding\x12).leat.fleet.v1.CreateAccessBindingRequest\x1a*.leat.fleet.v1.CreateAccessBindingResponse\x12h\n" +
-	"\x10GetAccessBinding\x12&.leat.fleet.v1.GetAccessBindingRequest\x1a'.leat.fleet.v1.GetAccessBindingResponse\"\x03\x90\x02\x01\x12n\n" +
-	"\x12ListAccessBindings\x12(.leat.fleet.v1.ListAccessBindingsRequest\x1a).leat.fleet.v1.ListAccessBindingsResponse\"\x03\x90\x02\x01\x12l\n" +
-	"\x13UpdateAccessBinding\x12).leat.fleet.v1.UpdateAccessBindingRequest\x1a*.leat.fleet.v1.UpdateAccessBindingResponse\x12l\n" +
-	"\x13DeleteAccessBinding\x12).leat.fleet.v1.DeleteAccessBindingRequest\x1a*.leat.fleet.v1.DeleteAccessBindingResponse\x12Z\n" +
-	"\rCreateProject\x12#.leat.fleet.v1.CreateProjectRequest\x1a$.leat.fleet.v1.CreateProjectResponse\x12V\n" +
+	"UpdateUser\x12 .leat.fleet.v1.UpdateUserRequest\x1a!.leat.fleet.v1.UpdateUserResponse\"\x18\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\x0f\n" +
+	"\x06update\x12\x05users\x12k\n" +
 	"\n" +
-	"GetProject\x12 .leat.fleet.v1.GetProjectRequest\x1a!.leat.fleet.v1.GetProjectResponse\"\x03\x90\x02\x01\x12\\\n" +
-	"\fListProjects\x12\".leat.fleet.v1.ListProjectsRequest\x1a#.leat.fleet.v1.ListProjectsResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\rUpdateProject\x12#.leat.fleet.v1.UpdateProjectRequest\x1a$.leat.fleet.v1.UpdateProjectResponse\x12Z\n" +
-	"\rDeleteProject\x12#.leat.fleet.v1.DeleteProjectRequest\x1a$.leat.fleet.v1.DeleteProjectResponse\x12u\n" +
-	"\x16CreateIdentityProvider\x12,.leat.fleet.v1.CreateIdentityProviderRequest\x1a-.leat.fleet.v1.CreateIdentityProviderResponse\x12q\n" +
-	"\x13GetIdentityProvider\x12).leat.fleet.v1.GetIdentityProviderRequest\x1a*.leat.fleet.v1.GetIdentityProviderResponse\"\x03\x90\x02\x01\x12w\n" +
-	"\x15ListIdentityProviders\x12+.leat.fleet.v1.ListIdentityProvidersRequest\x1a,.leat.fleet.v1.ListIdentityProvidersResponse\"\x03\x90\x02\x01\x12u\n" +
-	"\x16UpdateIdentityProvider\x12,.leat.fleet.v1.UpdateIdentityProviderRequest\x1a-.leat.fleet.v1.UpdateIdentityProviderResponse\x12u\n" +
-	"\x16DeleteIdentityProvider\x12,.leat.fleet.v1.DeleteIdentityProviderRequest\x1a-.leat.fleet.v1.DeleteIdentityProviderResponse\x12\\\n" +
-	"\fReviewAccess\x12\".leat.fleet.v1.ReviewAccessRequest\x1a#.leat.fleet.v1.ReviewAccessResponse\"\x03\x90\x02\x01\x12h\n" +
-	"\x10ListAuditRecords\x12&.leat.fleet.v1.ListAuditRecordsRequest\x1a'.leat.fleet.v1.ListAuditRecordsResponse\"\x03\x90\x02\x01B\xab\x01\n" +
+	"DeleteUser\x12 .leat.fleet.v1.DeleteUserRequest\x1a!.leat.fleet.v1.DeleteUserResponse\"\x18\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\x0f\n" +
+	"\x06delete\x12\x05users\x12o\n" +
+	"\vCreateToken\x12!.leat.fleet.v1.CreateTokenRequest\x1a\".leat.fleet.v1.CreateTokenResponse\"\x19\xa2\x9f\x19\x15\n" +
+	"\x01\x02\x12\x10\n" +
+	"\x06create\x12\x06tokens\x12o\n" +
+	"\n" +
+	"ListTokens\x12 .leat.fleet.v1.ListTokensRequest\x1a!.leat.fleet.v1.ListTokensResponse\"\x1c\xa2\x9f\x19\x15\n" +
+	"\x01\x02\x12\x0e\n" +
+	"\x04list\x12\x06tokens\x18\x01\x90\x02\x01\x12o\n" +
+	"\vDeleteToken\x12!.leat.fleet.v1.DeleteTokenRequest\x1a\".leat.fleet.v1.DeleteTokenResponse\"\x19\xa2\x9f\x19\x15\n" +
+	"\x01\x02\x12\x10\n" +
+	"\x06delete\x12\x06tokens\x12\x8f\x01\n" +
+	"\x13CreateAccessBinding\x12).leat.fleet.v1.CreateAccessBindingRequest\x1a*.leat.fleet.v1.CreateAccessBindingResponse\"!\xa2\x9f\x19\x1d\n" +
+	"\x01\x02\x12\x18\n" +
+	"\x06create\x12\x0eaccessbindings\x12\x88\x01\n" +
+	"\x10GetAccessBinding\x12&.leat.fleet.v1.GetAccessBindingRequest\x1a'.leat.fleet.v1.GetAccessBindingResponse\"#\xa2\x9f\x19\x1c\n" +
+	"\x01\x02\x12\x15\n" +
+	"\x03get\x12\x0eaccessbindings\x18\x01\x90\x02\x01\x12\x8f\x01\n" +
+	"\x12ListAccessBindings\x12(.leat.fleet.v1.ListAccessBindingsRequest\x1a).leat.fleet.v1.ListAccessBindingsResponse\"$\xa2\x9f\x19\x1d\n" +
+	"\x01\x02\x12\x16\n" +
+	"\x04list\x12\x0eaccessbindings\x18\x01\x90\x02\x01\x12\x8f\x01\n" +
+	"\x13UpdateAccessBinding\x12).leat.fleet.v1.UpdateAccessBindingRequest\x1a*.leat.fleet.v1.UpdateAccessBindingResponse\"!\xa2\x9f\x19\x1d\n" +
+	"\x01\x02\x12\x18\n" +
+	"\x06update\x12\x0eaccessbindings\x12\x8f\x01\n" +
+	"\x13DeleteAccessBinding\x12).leat.fleet.v1.DeleteAccessBindingRequest\x1a*.leat.fleet.v1.DeleteAccessBindingResponse\"!\xa2\x9f\x19\x1d\n" +
+	"\x01\x02\x12\x18\n" +
+	"\x06delete\x12\x0eaccessbindings\x12k\n" +
+	"\n" +
+	"CreateRole\x12 .leat.fleet.v1.CreateRoleRequest\x1a!.leat.fleet.v1.CreateRoleResponse\"\x18\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\x0f\n" +
+	"\x06create\x12\x05roles\x12b\n" +
+	"\aGetRole\x12\x1d.leat.fleet.v1.GetRoleRequest\x1a\x1e.leat.fleet.v1.GetRoleResponse\"\x18\xa2\x9f\x19\x11\n" +
+	"\x01\x02\x12\f\n" +
+	"\x03get\x12\x05roles\x90\x02\x01\x12i\n" +
+	"\tListRoles\x12\x1f.leat.fleet.v1.ListRolesRequest\x1a .leat.fleet.v1.ListRolesResponse\"\x19\xa2\x9f\x19\x12\n" +
+	"\x01\x02\x12\r\n" +
+	"\x04list\x12\x05roles\x90\x02\x01\x12k\n" +
+	"\n" +
+	"UpdateRole\x12 .leat.fleet.v1.UpdateRoleRequest\x1a!.leat.fleet.v1.UpdateRoleResponse\"\x18\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\x0f\n" +
+	"\x06update\x12\x05roles\x12k\n" +
+	"\n" +
+	"DeleteRole\x12 .leat.fleet.v1.DeleteRoleRequest\x1a!.leat.fleet.v1.DeleteRoleResponse\"\x18\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\x0f\n" +
+	"\x06delete\x12\x05roles\x12w\n" +
+	"\rCreateProject\x12#.leat.fleet.v1.CreateProjectRequest\x1a$.leat.fleet.v1.CreateProjectResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06create\x12\bprojects\x12n\n" +
+	"\n" +
+	"GetProject\x12 .leat.fleet.v1.GetProjectRequest\x1a!.leat.fleet.v1.GetProjectResponse\"\x1b\xa2\x9f\x19\x14\n" +
+	"\x01\x02\x12\x0f\n" +
+	"\x03get\x12\bprojects\x90\x02\x01\x12u\n" +
+	"\fListProjects\x12\".leat.fleet.v1.ListProjectsRequest\x1a#.leat.fleet.v1.ListProjectsResponse\"\x1c\xa2\x9f\x19\x15\n" +
+	"\x01\x02\x12\x10\n" +
+	"\x04list\x12\bprojects\x90\x02\x01\x12w\n" +
+	"\rUpdateProject\x12#.leat.fleet.v1.UpdateProjectRequest\x1a$.leat.fleet.v1.UpdateProjectResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06update\x12\bprojects\x12w\n" +
+	"\rDeleteProject\x12#.leat.fleet.v1.DeleteProjectRequest\x1a$.leat.fleet.v1.DeleteProjectResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x01\x02\x12\x12\n" +
+	"\x06delete\x12\bprojects\x12\x9b\x01\n" +
+	"\x16CreateIdentityProvider\x12,.leat.fleet.v1.CreateIdentityProviderRequest\x1a-.leat.fleet.v1.CreateIdentityProviderResponse\"$\xa2\x9f\x19 \n" +
+	"\x01\x02\x12\x1b\n" +
+	"\x06create\x12\x11identityproviders\x12\x92\x01\n" +
+	"\x13GetIdentityProvider\x12).leat.fleet.v1.GetIdentityProviderRequest\x1a*.leat.fleet.v1.GetIdentityProviderResponse\"$\xa2\x9f\x19\x1d\n" +
+	"\x01\x02\x12\x18\n" +
+	"\x03get\x12\x11identityproviders\x90\x02\x01\x12\x99\x01\n" +
+	"\x15ListIdentityProviders\x12+.leat.fleet.v1.ListIdentityProvidersRequest\x1a,.leat.fleet.v1.ListIdentityProvidersResponse\"%\xa2\x9f\x19\x1e\n" +
+	"\x01\x02\x12\x19\n" +
+	"\x04list\x12\x11identityproviders\x90\x02\x01\x12\x9b\x01\n" +
+	"\x16UpdateIdentityProvider\x12,.leat.fleet.v1.UpdateIdentityProviderRequest\x1a-.leat.fleet.v1.UpdateIdentityProviderResponse\"$\xa2\x9f\x19 \n" +
+	"\x01\x02\x12\x1b\n" +
+	"\x06update\x12\x11identityproviders\x12\x9b\x01\n" +
+	"\x16DeleteIdentityProvider\x12,.leat.fleet.v1.DeleteIdentityProviderRequest\x1a-.leat.fleet.v1.DeleteIdentityProviderResponse\"$\xa2\x9f\x19 \n" +
+	"\x01\x02\x12\x1b\n" +
+	"\x06delete\x12\x11identityproviders\x12{\n" +
+	"\fReviewAccess\x12\".leat.fleet.v1.ReviewAccessRequest\x1a#.leat.fleet.v1.ReviewAccessResponse\"\"\xa2\x9f\x19\x1b\n" +
+	"\x01\x02\x12\x14\n" +
+	"\vimpersonate\x12\x05users\x18\x01\x90\x02\x01\x12\x85\x01\n" +
+	"\x10ListAuditRecords\x12&.leat.fleet.v1.ListAuditRecordsRequest\x1a'.leat.fleet.v1.ListAuditRecordsResponse\" \xa2\x9f\x19\x19\n" +
+	"\x01\x02\x12\x14\n" +
+	"\x04list\x12\fauditrecords\x90\x02\x01B\xab\x01\n" +
 	"\x11com.leat.fleet.v1B\n" +
 	"FleetProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
 
@@ -3260,65 +3401,76 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*User)(nil),                           // 58: leat.fleet.v1.User
 	(*AccessBinding)(nil),                  // 59: leat.fleet.v1.AccessBinding
 	(*Project)(nil),                        // 60: leat.fleet.v1.Project
-	(*IdentityProvider)(nil),               // 61: leat.fleet.v1.IdentityProvider
-	(*v1.Page)(nil),                        // 62: leat.type.v1.Page
-	(*v1.Problem)(nil),                     // 63: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                      // 64: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),                // 65: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),          // 66: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),                // 67: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                  // 68: leat.fleet.v1.ServiceConfig
-	(*Revision)(nil),                       // 69: leat.fleet.v1.Revision
-	(*CreateUserRequest)(nil),              // 70: leat.fleet.v1.CreateUserRequest
-	(*GetUserRequest)(nil),                 // 71: leat.fleet.v1.GetUserRequest
-	(*ListUsersRequest)(nil),               // 72: leat.fleet.v1.ListUsersRequest
-	(*UpdateUserRequest)(nil),              // 73: leat.fleet.v1.UpdateUserRequest
-	(*DeleteUserRequest)(nil),              // 74: leat.fleet.v1.DeleteUserRequest
-	(*CreateTokenRequest)(nil),             // 75: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),              // 76: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),             // 77: leat.fleet.v1.DeleteTokenRequest
-	(*CreateAccessBindingRequest)(nil),     // 78: leat.fleet.v1.CreateAccessBindingRequest
-	(*GetAccessBindingRequest)(nil),        // 79: leat.fleet.v1.GetAccessBindingRequest
-	(*ListAccessBindingsRequest)(nil),      // 80: leat.fleet.v1.ListAccessBindingsRequest
-	(*UpdateAccessBindingRequest)(nil),     // 81: leat.fleet.v1.UpdateAccessBindingRequest
-	(*DeleteAccessBindingRequest)(nil),     // 82: leat.fleet.v1.DeleteAccessBindingRequest
-	(*CreateProjectRequest)(nil),           // 83: leat.fleet.v1.CreateProjectRequest
-	(*GetProjectRequest)(nil),              // 84: leat.fleet.v1.GetProjectRequest
-	(*ListProjectsRequest)(nil),            // 85: leat.fleet.v1.ListProjectsRequest
-	(*UpdateProjectRequest)(nil),           // 86: leat.fleet.v1.UpdateProjectRequest
-	(*DeleteProjectRequest)(nil),           // 87: leat.fleet.v1.DeleteProjectRequest
-	(*CreateIdentityProviderRequest)(nil),  // 88: leat.fleet.v1.CreateIdentityProviderRequest
-	(*GetIdentityProviderRequest)(nil),     // 89: leat.fleet.v1.GetIdentityProviderRequest
-	(*ListIdentityProvidersRequest)(nil),   // 90: leat.fleet.v1.ListIdentityProvidersRequest
-	(*UpdateIdentityProviderRequest)(nil),  // 91: leat.fleet.v1.UpdateIdentityProviderRequest
-	(*DeleteIdentityProviderRequest)(nil),  // 92: leat.fleet.v1.DeleteIdentityProviderRequest
-	(*ReviewAccessRequest)(nil),            // 93: leat.fleet.v1.ReviewAccessRequest
-	(*ListAuditRecordsRequest)(nil),        // 94: leat.fleet.v1.ListAuditRecordsRequest
-	(*CreateUserResponse)(nil),             // 95: leat.fleet.v1.CreateUserResponse
-	(*GetUserResponse)(nil),                // 96: leat.fleet.v1.GetUserResponse
-	(*ListUsersResponse)(nil),              // 97: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserResponse)(nil),             // 98: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserResponse)(nil),             // 99: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenResponse)(nil),            // 100: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),             // 101: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),            // 102: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingResponse)(nil),    // 103: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingResponse)(nil),       // 104: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsResponse)(nil),     // 105: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingResponse)(nil),    // 106: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingResponse)(nil),    // 107: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateProjectResponse)(nil),          // 108: leat.fleet.v1.CreateProjectResponse
-	(*GetProjectResponse)(nil),             // 109: leat.fleet.v1.GetProjectResponse
-	(*ListProjectsResponse)(nil),           // 110: leat.fleet.v1.ListProjectsResponse
-	(*UpdateProjectResponse)(nil),          // 111: leat.fleet.v1.UpdateProjectResponse
-	(*DeleteProjectResponse)(nil),          // 112: leat.fleet.v1.DeleteProjectResponse
-	(*CreateIdentityProviderResponse)(nil), // 113: leat.fleet.v1.CreateIdentityProviderResponse
-	(*GetIdentityProviderResponse)(nil),    // 114: leat.fleet.v1.GetIdentityProviderResponse
-	(*ListIdentityProvidersResponse)(nil),  // 115: leat.fleet.v1.ListIdentityProvidersResponse
-	(*UpdateIdentityProviderResponse)(nil), // 116: leat.fleet.v1.UpdateIdentityProviderResponse
-	(*DeleteIdentityProviderResponse)(nil), // 117: leat.fleet.v1.DeleteIdentityProviderResponse
-	(*ReviewAccessResponse)(nil),           // 118: leat.fleet.v1.ReviewAccessResponse
-	(*ListAuditRecordsResponse)(nil),       // 119: leat.fleet.v1.ListAuditRecordsResponse
+	(*Role)(nil),                           // 61: leat.fleet.v1.Role
+	(*IdentityProvider)(nil),               // 62: leat.fleet.v1.IdentityProvider
+	(*v1.Page)(nil),                        // 63: leat.type.v1.Page
+	(*v1.Problem)(nil),                     // 64: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                      // 65: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),                // 66: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),          // 67: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),                // 68: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                  // 69: leat.fleet.v1.ServiceConfig
+	(*Revision)(nil),                       // 70: leat.fleet.v1.Revision
+	(*CreateUserRequest)(nil),              // 71: leat.fleet.v1.CreateUserRequest
+	(*GetUserRequest)(nil),                 // 72: leat.fleet.v1.GetUserRequest
+	(*ListUsersRequest)(nil),               // 73: leat.fleet.v1.ListUsersRequest
+	(*UpdateUserRequest)(nil),              // 74: leat.fleet.v1.UpdateUserRequest
+	(*DeleteUserRequest)(nil),              // 75: leat.fleet.v1.DeleteUserRequest
+	(*CreateTokenRequest)(nil),             // 76: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),              // 77: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),             // 78: leat.fleet.v1.DeleteTokenRequest
+	(*CreateAccessBindingRequest)(nil),     // 79: leat.fleet.v1.CreateAccessBindingRequest
+	(*GetAccessBindingRequest)(nil),        // 80: leat.fleet.v1.GetAccessBindingRequest
+	(*ListAccessBindingsRequest)(nil),      // 81: leat.fleet.v1.ListAccessBindingsRequest
+	(*UpdateAccessBindingRequest)(nil),     // 82: leat.fleet.v1.UpdateAccessBindingRequest
+	(*DeleteAccessBindingRequest)(nil),     // 83: leat.fleet.v1.DeleteAccessBindingRequest
+	(*CreateRoleRequest)(nil),              // 84: leat.fleet.v1.CreateRoleRequest
+	(*GetRoleRequest)(nil),                 // 85: leat.fleet.v1.GetRoleRequest
+	(*ListRolesRequest)(nil),               // 86: leat.fleet.v1.ListRolesRequest
+	(*UpdateRoleRequest)(nil),              // 87: leat.fleet.v1.UpdateRoleRequest
+	(*DeleteRoleRequest)(nil),              // 88: leat.fleet.v1.DeleteRoleRequest
+	(*CreateProjectRequest)(nil),           // 89: leat.fleet.v1.CreateProjectRequest
+	(*GetProjectRequest)(nil),              // 90: leat.fleet.v1.GetProjectRequest
+	(*ListProjectsRequest)(nil),            // 91: leat.fleet.v1.ListProjectsRequest
+	(*UpdateProjectRequest)(nil),           // 92: leat.fleet.v1.UpdateProjectRequest
+	(*DeleteProjectRequest)(nil),           // 93: leat.fleet.v1.DeleteProjectRequest
+	(*CreateIdentityProviderRequest)(nil),  // 94: leat.fleet.v1.CreateIdentityProviderRequest
+	(*GetIdentityProviderRequest)(nil),     // 95: leat.fleet.v1.GetIdentityProviderRequest
+	(*ListIdentityProvidersRequest)(nil),   // 96: leat.fleet.v1.ListIdentityProvidersRequest
+	(*UpdateIdentityProviderRequest)(nil),  // 97: leat.fleet.v1.UpdateIdentityProviderRequest
+	(*DeleteIdentityProviderRequest)(nil),  // 98: leat.fleet.v1.DeleteIdentityProviderRequest
+	(*ReviewAccessRequest)(nil),            // 99: leat.fleet.v1.ReviewAccessRequest
+	(*ListAuditRecordsRequest)(nil),        // 100: leat.fleet.v1.ListAuditRecordsRequest
+	(*CreateUserResponse)(nil),             // 101: leat.fleet.v1.CreateUserResponse
+	(*GetUserResponse)(nil),                // 102: leat.fleet.v1.GetUserResponse
+	(*ListUsersResponse)(nil),              // 103: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserResponse)(nil),             // 104: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserResponse)(nil),             // 105: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenResponse)(nil),            // 106: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),             // 107: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),            // 108: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingResponse)(nil),    // 109: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingResponse)(nil),       // 110: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsResponse)(nil),     // 111: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingResponse)(nil),    // 112: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingResponse)(nil),    // 113: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateRoleResponse)(nil),             // 114: leat.fleet.v1.CreateRoleResponse
+	(*GetRoleResponse)(nil),                // 115: leat.fleet.v1.GetRoleResponse
+	(*ListRolesResponse)(nil),              // 116: leat.fleet.v1.ListRolesResponse
+	(*UpdateRoleResponse)(nil),             // 117: leat.fleet.v1.UpdateRoleResponse
+	(*DeleteRoleResponse)(nil),             // 118: leat.fleet.v1.DeleteRoleResponse
+	(*CreateProjectResponse)(nil),          // 119: leat.fleet.v1.CreateProjectResponse
+	(*GetProjectResponse)(nil),             // 120: leat.fleet.v1.GetProjectResponse
+	(*ListProjectsResponse)(nil),           // 121: leat.fleet.v1.ListProjectsResponse
+	(*UpdateProjectResponse)(nil),          // 122: leat.fleet.v1.UpdateProjectResponse
+	(*DeleteProjectResponse)(nil),          // 123: leat.fleet.v1.DeleteProjectResponse
+	(*CreateIdentityProviderResponse)(nil), // 124: leat.fleet.v1.CreateIdentityProviderResponse
+	(*GetIdentityProviderResponse)(nil),    // 125: leat.fleet.v1.GetIdentityProviderResponse
+	(*ListIdentityProvidersResponse)(nil),  // 126: leat.fleet.v1.ListIdentityProvidersResponse
+	(*UpdateIdentityProviderResponse)(nil), // 127: leat.fleet.v1.UpdateIdentityProviderResponse
+	(*DeleteIdentityProviderResponse)(nil), // 128: leat.fleet.v1.DeleteIdentityProviderResponse
+	(*ReviewAccessResponse)(nil),           // 129: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsResponse)(nil),       // 130: leat.fleet.v1.ListAuditRecordsResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	55,  // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
@@ -3327,151 +3479,162 @@ var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	58,  // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
 	59,  // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
 	60,  // 5: leat.fleet.v1.Document.project:type_name -> leat.fleet.v1.Project
-	61,  // 6: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
-	3,   // 7: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
-	6,   // 8: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
-	0,   // 9: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
-	3,   // 10: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	55,  // 11: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	55,  // 12: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	55,  // 13: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	62,  // 14: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	55,  // 15: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	55,  // 16: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	55,  // 17: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	56,  // 18: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	56,  // 19: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	56,  // 20: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	62,  // 21: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	56,  // 22: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	56,  // 23: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	56,  // 24: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	57,  // 25: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	57,  // 26: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	57,  // 27: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	62,  // 28: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	57,  // 29: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	57,  // 30: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	57,  // 31: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	63,  // 32: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	64,  // 33: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	65,  // 34: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	66,  // 35: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	65,  // 36: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	67,  // 37: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	68,  // 38: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	62,  // 39: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	69,  // 40: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
-	3,   // 41: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	66,  // 42: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	66,  // 43: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	1,   // 44: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
-	4,   // 45: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
-	7,   // 46: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
-	9,   // 47: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
-	11,  // 48: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
-	13,  // 49: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
-	15,  // 50: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
-	17,  // 51: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
-	19,  // 52: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
-	21,  // 53: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
-	23,  // 54: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
-	25,  // 55: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
-	27,  // 56: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
-	29,  // 57: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
-	31,  // 58: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
-	33,  // 59: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
-	35,  // 60: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
-	37,  // 61: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
-	39,  // 62: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
-	41,  // 63: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
-	43,  // 64: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
-	45,  // 65: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
-	47,  // 66: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
-	49,  // 67: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
-	51,  // 68: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	53,  // 69: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	70,  // 70: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
-	71,  // 71: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
-	72,  // 72: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
-	73,  // 73: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
-	74,  // 74: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
-	75,  // 75: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	76,  // 76: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	77,  // 77: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	78,  // 78: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
-	79,  // 79: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
-	80,  // 80: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
-	81,  // 81: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
-	82,  // 82: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
-	83,  // 83: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
-	84,  // 84: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
-	85,  // 85: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
-	86,  // 86: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
-	87,  // 87: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
-	88,  // 88: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
-	89,  // 89: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
-	90,  // 90: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
-	91,  // 91: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
-	92,  // 92: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
-	93,  // 93: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	94,  // 94: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
-	2,   // 95: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,   // 96: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,   // 97: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10,  // 98: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12,  // 99: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14,  // 100: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16,  // 101: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18,  // 102: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20,  // 103: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22,  // 104: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24,  // 105: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26,  // 106: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28,  // 107: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30,  // 108: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32,  // 109: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34,  // 110: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36,  // 111: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38,  // 112: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40,  // 113: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42,  // 114: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	44,  // 115: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	46,  // 116: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	48,  // 117: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	50,  // 118: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	52,  // 119: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	54,  // 120: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	95,  // 121: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
-	96,  // 122: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
-	97,  // 123: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
-	98,  // 124: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
-	99,  // 125: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
-	100, // 126: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	101, // 127: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	102, // 128: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	103, // 129: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
-	104, // 130: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
-	105, // 131: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
-	106, // 132: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
-	107, // 133: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
-	108, // 134: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
-	109, // 135: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
-	110, // 136: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
-	111, // 137: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
-	112, // 138: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
-	113, // 139: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
-	114, // 140: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
-	115, // 141: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
-	116, // 142: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
-	117, // 143: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
-	118, // 144: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	119, // 145: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
-	95,  // [95:146] is the sub-list for method output_type
-	44,  // [44:95] is the sub-list for method input_type
-	44,  // [44:44] is the sub-list for extension type_name
-	44,  // [44:44] is the sub-list for extension extendee
-	0,   // [0:44] is the sub-list for field type_name
+	61,  // 6: leat.fleet.v1.Document.role:type_name -> leat.fleet.v1.Role
+	62,  // 7: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
+	3,   // 8: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
+	6,   // 9: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
+	0,   // 10: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
+	3,   // 11: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
+	55,  // 12: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	55,  // 13: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	55,  // 14: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	63,  // 15: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	55,  // 16: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	55,  // 17: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	55,  // 18: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	56,  // 19: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	56,  // 20: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	56,  // 21: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	63,  // 22: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	56,  // 23: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	56,  // 24: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	56,  // 25: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	57,  // 26: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	57,  // 27: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	57,  // 28: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	63,  // 29: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	57,  // 30: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	57,  // 31: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	57,  // 32: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	64,  // 33: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	65,  // 34: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	66,  // 35: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	67,  // 36: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	66,  // 37: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	68,  // 38: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	69,  // 39: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	63,  // 40: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	70,  // 41: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	3,   // 42: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
+	67,  // 43: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	67,  // 44: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	1,   // 45: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
+	4,   // 46: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
+	7,   // 47: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
+	9,   // 48: leat.fleet.v1.FleetService.GetCluster:input_type -> leat.fleet.v1.GetClusterRequest
+	11,  // 49: leat.fleet.v1.FleetService.ListClusters:input_type -> leat.fleet.v1.ListClustersRequest
+	13,  // 50: leat.fleet.v1.FleetService.UpdateCluster:input_type -> leat.fleet.v1.UpdateClusterRequest
+	15,  // 51: leat.fleet.v1.FleetService.DeleteCluster:input_type -> leat.fleet.v1.DeleteClusterRequest
+	17,  // 52: leat.fleet.v1.FleetService.CreateRepository:input_type -> leat.fleet.v1.CreateRepositoryRequest
+	19,  // 53: leat.fleet.v1.FleetService.GetRepository:input_type -> leat.fleet.v1.GetRepositoryRequest
+	21,  // 54: leat.fleet.v1.FleetService.ListRepositories:input_type -> leat.fleet.v1.ListRepositoriesRequest
+	23,  // 55: leat.fleet.v1.FleetService.UpdateRepository:input_type -> leat.fleet.v1.UpdateRepositoryRequest
+	25,  // 56: leat.fleet.v1.FleetService.DeleteRepository:input_type -> leat.fleet.v1.DeleteRepositoryRequest
+	27,  // 57: leat.fleet.v1.FleetService.CreateService:input_type -> leat.fleet.v1.CreateServiceRequest
+	29,  // 58: leat.fleet.v1.FleetService.GetService:input_type -> leat.fleet.v1.GetServiceRequest
+	31,  // 59: leat.fleet.v1.FleetService.ListServices:input_type -> leat.fleet.v1.ListServicesRequest
+	33,  // 60: leat.fleet.v1.FleetService.UpdateService:input_type -> leat.fleet.v1.UpdateServiceRequest
+	35,  // 61: leat.fleet.v1.FleetService.DeleteService:input_type -> leat.fleet.v1.DeleteServiceRequest
+	37,  // 62: leat.fleet.v1.FleetService.SyncService:input_type -> leat.fleet.v1.SyncServiceRequest
+	39,  // 63: leat.fleet.v1.FleetService.PreviewService:input_type -> leat.fleet.v1.PreviewServiceRequest
+	41,  // 64: leat.fleet.v1.FleetService.GetServicePlan:input_type -> leat.fleet.v1.GetServicePlanRequest
+	43,  // 65: leat.fleet.v1.FleetService.DownloadServiceBundle:input_type -> leat.fleet.v1.DownloadServiceBundleRequest
+	45,  // 66: leat.fleet.v1.FleetService.ListRevisions:input_type -> leat.fleet.v1.ListRevisionsRequest
+	47,  // 67: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
+	49,  // 68: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
+	51,  // 69: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
+	53,  // 70: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	71,  // 71: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
+	72,  // 72: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
+	73,  // 73: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
+	74,  // 74: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
+	75,  // 75: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
+	76,  // 76: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	77,  // 77: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	78,  // 78: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	79,  // 79: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
+	80,  // 80: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
+	81,  // 81: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
+	82,  // 82: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
+	83,  // 83: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
+	84,  // 84: leat.fleet.v1.FleetService.CreateRole:input_type -> leat.fleet.v1.CreateRoleRequest
+	85,  // 85: leat.fleet.v1.FleetService.GetRole:input_type -> leat.fleet.v1.GetRoleRequest
+	86,  // 86: leat.fleet.v1.FleetService.ListRoles:input_type -> leat.fleet.v1.ListRolesRequest
+	87,  // 87: leat.fleet.v1.FleetService.UpdateRole:input_type -> leat.fleet.v1.UpdateRoleRequest
+	88,  // 88: leat.fleet.v1.FleetService.DeleteRole:input_type -> leat.fleet.v1.DeleteRoleRequest
+	89,  // 89: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
+	90,  // 90: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
+	91,  // 91: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
+	92,  // 92: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
+	93,  // 93: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
+	94,  // 94: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
+	95,  // 95: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
+	96,  // 96: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
+	97,  // 97: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
+	98,  // 98: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
+	99,  // 99: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	100, // 100: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
+	2,   // 101: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,   // 102: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,   // 103: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10,  // 104: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12,  // 105: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14,  // 106: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16,  // 107: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18,  // 108: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20,  // 109: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22,  // 110: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24,  // 111: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26,  // 112: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28,  // 113: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30,  // 114: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32,  // 115: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34,  // 116: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36,  // 117: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38,  // 118: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40,  // 119: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42,  // 120: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	44,  // 121: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	46,  // 122: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	48,  // 123: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	50,  // 124: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	52,  // 125: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	54,  // 126: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	101, // 127: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
+	102, // 128: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
+	103, // 129: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
+	104, // 130: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
+	105, // 131: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
+	106, // 132: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	107, // 133: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	108, // 134: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	109, // 135: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
+	110, // 136: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
+	111, // 137: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
+	112, // 138: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
+	113, // 139: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
+	114, // 140: leat.fleet.v1.FleetService.CreateRole:output_type -> leat.fleet.v1.CreateRoleResponse
+	115, // 141: leat.fleet.v1.FleetService.GetRole:output_type -> leat.fleet.v1.GetRoleResponse
+	116, // 142: leat.fleet.v1.FleetService.ListRoles:output_type -> leat.fleet.v1.ListRolesResponse
+	117, // 143: leat.fleet.v1.FleetService.UpdateRole:output_type -> leat.fleet.v1.UpdateRoleResponse
+	118, // 144: leat.fleet.v1.FleetService.DeleteRole:output_type -> leat.fleet.v1.DeleteRoleResponse
+	119, // 145: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
+	120, // 146: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
+	121, // 147: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
+	122, // 148: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
+	123, // 149: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
+	124, // 150: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
+	125, // 151: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
+	126, // 152: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
+	127, // 153: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
+	128, // 154: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
+	129, // 155: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	130, // 156: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
+	101, // [101:157] is the sub-list for method output_type
+	45,  // [45:101] is the sub-list for method input_type
+	45,  // [45:45] is the sub-list for extension type_name
+	45,  // [45:45] is the sub-list for extension extendee
+	0,   // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_fleet_proto_init() }
@@ -3491,6 +3654,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 		(*Document_User)(nil),
 		(*Document_AccessBinding)(nil),
 		(*Document_Project)(nil),
+		(*Document_Role)(nil),
 		(*Document_IdentityProvider)(nil),
 	}
 	type x struct{}

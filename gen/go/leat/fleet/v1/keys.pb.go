@@ -10,6 +10,7 @@
 package fleetv1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -478,7 +479,7 @@ var File_leat_fleet_v1_keys_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_keys_proto_rawDesc = "" +
 	"\n" +
-	"\x18leat/fleet/v1/keys.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x10\n" +
+	"\x18leat/fleet/v1/keys.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\"\x10\n" +
 	"\x0eGetKeysRequest\"\xbb\x01\n" +
 	"\x0fGetKeysResponse\x12<\n" +
 	"\fsealing_keys\x18\x01 \x03(\v2\x19.leat.fleet.v1.SealingKeyR\vsealingKeys\x12,\n" +
@@ -509,12 +510,18 @@ const file_leat_fleet_v1_keys_proto_rawDesc = "" +
 	"\vexpected_id\x18\x01 \x01(\tR\n" +
 	"expectedId\"G\n" +
 	"\x18RotateSigningKeyResponse\x12+\n" +
-	"\x03key\x18\x01 \x01(\v2\x19.leat.fleet.v1.SigningKeyR\x03key2\xa5\x02\n" +
+	"\x03key\x18\x01 \x01(\v2\x19.leat.fleet.v1.SigningKeyR\x03key2\xeb\x02\n" +
 	"\n" +
-	"KeyService\x12M\n" +
-	"\aGetKeys\x12\x1d.leat.fleet.v1.GetKeysRequest\x1a\x1e.leat.fleet.v1.GetKeysResponse\"\x03\x90\x02\x01\x12c\n" +
-	"\x10RotateSealingKey\x12&.leat.fleet.v1.RotateSealingKeyRequest\x1a'.leat.fleet.v1.RotateSealingKeyResponse\x12c\n" +
-	"\x10RotateSigningKey\x12&.leat.fleet.v1.RotateSigningKeyRequest\x1a'.leat.fleet.v1.RotateSigningKeyResponseB\xaa\x01\n" +
+	"KeyService\x12a\n" +
+	"\aGetKeys\x12\x1d.leat.fleet.v1.GetKeysRequest\x1a\x1e.leat.fleet.v1.GetKeysResponse\"\x17\xa2\x9f\x19\x10\n" +
+	"\x01\x02\x12\v\n" +
+	"\x03get\x12\x04keys\x90\x02\x01\x12|\n" +
+	"\x10RotateSealingKey\x12&.leat.fleet.v1.RotateSealingKeyRequest\x1a'.leat.fleet.v1.RotateSealingKeyResponse\"\x17\xa2\x9f\x19\x13\n" +
+	"\x01\x02\x12\x0e\n" +
+	"\x06rotate\x12\x04keys\x12|\n" +
+	"\x10RotateSigningKey\x12&.leat.fleet.v1.RotateSigningKeyRequest\x1a'.leat.fleet.v1.RotateSigningKeyResponse\"\x17\xa2\x9f\x19\x13\n" +
+	"\x01\x02\x12\x0e\n" +
+	"\x06rotate\x12\x04keysB\xaa\x01\n" +
 	"\x11com.leat.fleet.v1B\tKeysProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
 
 var (

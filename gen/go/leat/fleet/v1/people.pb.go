@@ -10,6 +10,7 @@
 package fleetv1
 
 import (
+	v11 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -261,8 +262,9 @@ func (x *AccessBinding) GetStatus() *AccessBindingStatus {
 	return nil
 }
 
-// AccessBindingSpec is who may do what in which clusters. Several bindings add up; none takes
-// access away.
+// AccessBindingSpec is who may do what to which objects. Several bindings add up; none takes
+// access away. Its scope is everything that hub, clusters, services and repositories select together:
+// at least one of them is needed.
 type AccessBindingSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A sentence for people. Empty means none.
@@ -271,19 +273,30 @@ type AccessBindingSpec struct {
 	Users []string `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
 	// Names of groups. At most 256.
 	Groups []string `protobuf:"bytes,3,rep,name=groups,proto3" json:"groups,omitempty"`
-	// The clusters. Required.
+	// The clusters, with their services. Unset means none.
 	Clusters *ClusterSelection `protobuf:"bytes,4,opt,name=clusters,proto3" json:"clusters,omitempty"`
-	// What they may do there. Required, unless there are cluster groups.
+	// What they may do there: a built-in role. Required, unless there is a role_name or there are
+	// cluster groups.
 	Role v1.AccessRole `protobuf:"varint,5,opt,name=role,proto3,enum=leat.type.v1.AccessRole" json:"role,omitempty"`
-	// Narrows the binding: the role applies to requests that one of these rules selects. Empty
-	// narrows nothing. At most 64.
+	// Narrows the binding: the role applies to requests that one of these rules selects, in the
+	// clusters and, as resources of the API group leat.dev, in the hub. Empty narrows nothing. At most
+	// 64.
 	Rules []*v1.AccessRule `protobuf:"bytes,6,rep,name=rules,proto3" json:"rules,omitempty"`
 	// Further groups of these people in the cluster: each name is prefixed with "leat:group:". The
 	// cluster decides what these may do, and its agent needs the right to impersonate each. At most
 	// 16.
 	ClusterGroups []string `protobuf:"bytes,7,rep,name=cluster_groups,json=clusterGroups,proto3" json:"cluster_groups,omitempty"`
 	// When it ends. Unset means never.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Everything: all clusters, and what belongs to none, such as repositories, users and bindings.
+	// Excludes the other scopes.
+	Hub bool `protobuf:"varint,9,opt,name=hub,proto3" json:"hub,omitempty"`
+	// Names of single services. They let nobody reach their clusters. At most 256.
+	Services []string `protobuf:"bytes,10,rep,name=services,proto3" json:"services,omitempty"`
+	// Names of repositories. At most 256.
+	Repositories []string `protobuf:"bytes,11,rep,name=repositories,proto3" json:"repositories,omitempty"`
+	// Name of a Role, in place of a built-in one. Excludes role.
+	RoleName      string `protobuf:"bytes,12,opt,name=role_name,json=roleName,proto3" json:"role_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -374,6 +387,212 @@ func (x *AccessBindingSpec) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *AccessBindingSpec) GetHub() bool {
+	if x != nil {
+		return x.Hub
+	}
+	return false
+}
+
+func (x *AccessBindingSpec) GetServices() []string {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *AccessBindingSpec) GetRepositories() []string {
+	if x != nil {
+		return x.Repositories
+	}
+	return nil
+}
+
+func (x *AccessBindingSpec) GetRoleName() string {
+	if x != nil {
+		return x.RoleName
+	}
+	return ""
+}
+
+// Role is a set of permissions that bindings give, beside the built-in roles viewer, operator,
+// editor and admin.
+type Role struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, labels and so on.
+	Metadata *v1.Metadata `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	// The desired state.
+	Spec          *RoleSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Role) Reset() {
+	*x = Role{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Role) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Role) ProtoMessage() {}
+
+func (x *Role) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Role.ProtoReflect.Descriptor instead.
+func (*Role) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Role) GetMetadata() *v1.Metadata {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *Role) GetSpec() *RoleSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+// RoleSpec is the desired state of a role.
+type RoleSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A sentence for people. Empty means none.
+	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
+	// What its holders may do in the hub. At least one, unless there is a cluster role. At most 64.
+	Permissions []*RolePermission `protobuf:"bytes,2,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	// The role whose group its holders have in clusters, such as ACCESS_ROLE_VIEWER for leat:viewers.
+	// ACCESS_ROLE_EDITOR has the group of operators. Unset means that the role lets nobody reach a
+	// cluster.
+	ClusterRole   v1.AccessRole `protobuf:"varint,3,opt,name=cluster_role,json=clusterRole,proto3,enum=leat.type.v1.AccessRole" json:"cluster_role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoleSpec) Reset() {
+	*x = RoleSpec{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoleSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoleSpec) ProtoMessage() {}
+
+func (x *RoleSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoleSpec.ProtoReflect.Descriptor instead.
+func (*RoleSpec) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RoleSpec) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *RoleSpec) GetPermissions() []*RolePermission {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *RoleSpec) GetClusterRole() v1.AccessRole {
+	if x != nil {
+		return x.ClusterRole
+	}
+	return v1.AccessRole(0)
+}
+
+// RolePermission allows every one of its verbs on every one of its resources.
+type RolePermission struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Verbs, such as get, sync or pause; * means all. At least one.
+	Verbs []string `protobuf:"bytes,1,rep,name=verbs,proto3" json:"verbs,omitempty"`
+	// Resources of the API group leat.dev, such as services or services/plan; * means all. At least
+	// one.
+	Resources     []string `protobuf:"bytes,2,rep,name=resources,proto3" json:"resources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RolePermission) Reset() {
+	*x = RolePermission{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RolePermission) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RolePermission) ProtoMessage() {}
+
+func (x *RolePermission) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RolePermission.ProtoReflect.Descriptor instead.
+func (*RolePermission) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RolePermission) GetVerbs() []string {
+	if x != nil {
+		return x.Verbs
+	}
+	return nil
+}
+
+func (x *RolePermission) GetResources() []string {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
 // ClusterSelection selects clusters: the union of names and labels. It must not be empty, so that
 // omitting a field never selects all clusters.
 type ClusterSelection struct {
@@ -390,7 +609,7 @@ type ClusterSelection struct {
 
 func (x *ClusterSelection) Reset() {
 	*x = ClusterSelection{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +621,7 @@ func (x *ClusterSelection) String() string {
 func (*ClusterSelection) ProtoMessage() {}
 
 func (x *ClusterSelection) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +634,7 @@ func (x *ClusterSelection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterSelection.ProtoReflect.Descriptor instead.
 func (*ClusterSelection) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{4}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ClusterSelection) GetAll() bool {
@@ -453,7 +672,7 @@ type LabelSelector struct {
 
 func (x *LabelSelector) Reset() {
 	*x = LabelSelector{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +684,7 @@ func (x *LabelSelector) String() string {
 func (*LabelSelector) ProtoMessage() {}
 
 func (x *LabelSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +697,7 @@ func (x *LabelSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelSelector.ProtoReflect.Descriptor instead.
 func (*LabelSelector) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{5}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LabelSelector) GetMatchLabels() map[string]string {
@@ -510,7 +729,7 @@ type LabelRequirement struct {
 
 func (x *LabelRequirement) Reset() {
 	*x = LabelRequirement{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +741,7 @@ func (x *LabelRequirement) String() string {
 func (*LabelRequirement) ProtoMessage() {}
 
 func (x *LabelRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +754,7 @@ func (x *LabelRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelRequirement.ProtoReflect.Descriptor instead.
 func (*LabelRequirement) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{6}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LabelRequirement) GetKey() string {
@@ -572,7 +791,7 @@ type AccessBindingStatus struct {
 
 func (x *AccessBindingStatus) Reset() {
 	*x = AccessBindingStatus{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +803,7 @@ func (x *AccessBindingStatus) String() string {
 func (*AccessBindingStatus) ProtoMessage() {}
 
 func (x *AccessBindingStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +816,7 @@ func (x *AccessBindingStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessBindingStatus.ProtoReflect.Descriptor instead.
 func (*AccessBindingStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AccessBindingStatus) GetClusters() int32 {
@@ -635,7 +854,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -647,7 +866,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -660,7 +879,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Token) GetId() string {
@@ -716,7 +935,7 @@ type CreateUserRequest struct {
 
 func (x *CreateUserRequest) Reset() {
 	*x = CreateUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +947,7 @@ func (x *CreateUserRequest) String() string {
 func (*CreateUserRequest) ProtoMessage() {}
 
 func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +960,7 @@ func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserRequest.ProtoReflect.Descriptor instead.
 func (*CreateUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CreateUserRequest) GetUser() *User {
@@ -762,7 +981,7 @@ type CreateUserResponse struct {
 
 func (x *CreateUserResponse) Reset() {
 	*x = CreateUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -774,7 +993,7 @@ func (x *CreateUserResponse) String() string {
 func (*CreateUserResponse) ProtoMessage() {}
 
 func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -787,7 +1006,7 @@ func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserResponse.ProtoReflect.Descriptor instead.
 func (*CreateUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CreateUserResponse) GetUser() *User {
@@ -808,7 +1027,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +1039,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +1052,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetUserRequest) GetName() string {
@@ -854,7 +1073,7 @@ type GetUserResponse struct {
 
 func (x *GetUserResponse) Reset() {
 	*x = GetUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1085,7 @@ func (x *GetUserResponse) String() string {
 func (*GetUserResponse) ProtoMessage() {}
 
 func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1098,7 @@ func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserResponse.ProtoReflect.Descriptor instead.
 func (*GetUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetUserResponse) GetUser() *User {
@@ -900,7 +1119,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1131,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1144,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListUsersRequest) GetPage() *v1.Page {
@@ -948,7 +1167,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1179,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1192,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListUsersResponse) GetUsers() []*User {
@@ -1001,7 +1220,7 @@ type UpdateUserRequest struct {
 
 func (x *UpdateUserRequest) Reset() {
 	*x = UpdateUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1232,7 @@ func (x *UpdateUserRequest) String() string {
 func (*UpdateUserRequest) ProtoMessage() {}
 
 func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1245,7 @@ func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserRequest.ProtoReflect.Descriptor instead.
 func (*UpdateUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UpdateUserRequest) GetUser() *User {
@@ -1047,7 +1266,7 @@ type UpdateUserResponse struct {
 
 func (x *UpdateUserResponse) Reset() {
 	*x = UpdateUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1278,7 @@ func (x *UpdateUserResponse) String() string {
 func (*UpdateUserResponse) ProtoMessage() {}
 
 func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1291,7 @@ func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserResponse.ProtoReflect.Descriptor instead.
 func (*UpdateUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpdateUserResponse) GetUser() *User {
@@ -1093,7 +1312,7 @@ type DeleteUserRequest struct {
 
 func (x *DeleteUserRequest) Reset() {
 	*x = DeleteUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1324,7 @@ func (x *DeleteUserRequest) String() string {
 func (*DeleteUserRequest) ProtoMessage() {}
 
 func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1337,7 @@ func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserRequest.ProtoReflect.Descriptor instead.
 func (*DeleteUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeleteUserRequest) GetName() string {
@@ -1137,7 +1356,7 @@ type DeleteUserResponse struct {
 
 func (x *DeleteUserResponse) Reset() {
 	*x = DeleteUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1368,7 @@ func (x *DeleteUserResponse) String() string {
 func (*DeleteUserResponse) ProtoMessage() {}
 
 func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1381,7 @@ func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserResponse.ProtoReflect.Descriptor instead.
 func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{21}
 }
 
 // CreateTokenRequest describes the token.
@@ -1180,7 +1399,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1192,7 +1411,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1205,7 +1424,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreateTokenRequest) GetUser() string {
@@ -1242,7 +1461,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1473,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1486,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{20}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -1297,7 +1516,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1528,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1541,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{21}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListTokensRequest) GetUser() string {
@@ -1352,7 +1571,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1583,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1596,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{22}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -1405,7 +1624,7 @@ type DeleteTokenRequest struct {
 
 func (x *DeleteTokenRequest) Reset() {
 	*x = DeleteTokenRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1636,7 @@ func (x *DeleteTokenRequest) String() string {
 func (*DeleteTokenRequest) ProtoMessage() {}
 
 func (x *DeleteTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1649,7 @@ func (x *DeleteTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTokenRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{23}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeleteTokenRequest) GetId() string {
@@ -1449,7 +1668,7 @@ type DeleteTokenResponse struct {
 
 func (x *DeleteTokenResponse) Reset() {
 	*x = DeleteTokenResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1680,7 @@ func (x *DeleteTokenResponse) String() string {
 func (*DeleteTokenResponse) ProtoMessage() {}
 
 func (x *DeleteTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1693,7 @@ func (x *DeleteTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTokenResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{24}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{27}
 }
 
 // CreateAccessBindingRequest carries the binding.
@@ -1488,7 +1707,7 @@ type CreateAccessBindingRequest struct {
 
 func (x *CreateAccessBindingRequest) Reset() {
 	*x = CreateAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1719,7 @@ func (x *CreateAccessBindingRequest) String() string {
 func (*CreateAccessBindingRequest) ProtoMessage() {}
 
 func (x *CreateAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1732,7 @@ func (x *CreateAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{25}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CreateAccessBindingRequest) GetAccessBinding() *AccessBinding {
@@ -1534,7 +1753,7 @@ type CreateAccessBindingResponse struct {
 
 func (x *CreateAccessBindingResponse) Reset() {
 	*x = CreateAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1765,7 @@ func (x *CreateAccessBindingResponse) String() string {
 func (*CreateAccessBindingResponse) ProtoMessage() {}
 
 func (x *CreateAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1778,7 @@ func (x *CreateAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{26}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CreateAccessBindingResponse) GetAccessBinding() *AccessBinding {
@@ -1580,7 +1799,7 @@ type GetAccessBindingRequest struct {
 
 func (x *GetAccessBindingRequest) Reset() {
 	*x = GetAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1811,7 @@ func (x *GetAccessBindingRequest) String() string {
 func (*GetAccessBindingRequest) ProtoMessage() {}
 
 func (x *GetAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1824,7 @@ func (x *GetAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*GetAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{27}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetAccessBindingRequest) GetName() string {
@@ -1626,7 +1845,7 @@ type GetAccessBindingResponse struct {
 
 func (x *GetAccessBindingResponse) Reset() {
 	*x = GetAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1857,7 @@ func (x *GetAccessBindingResponse) String() string {
 func (*GetAccessBindingResponse) ProtoMessage() {}
 
 func (x *GetAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1870,7 @@ func (x *GetAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*GetAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{28}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetAccessBindingResponse) GetAccessBinding() *AccessBinding {
@@ -1672,7 +1891,7 @@ type ListAccessBindingsRequest struct {
 
 func (x *ListAccessBindingsRequest) Reset() {
 	*x = ListAccessBindingsRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1903,7 @@ func (x *ListAccessBindingsRequest) String() string {
 func (*ListAccessBindingsRequest) ProtoMessage() {}
 
 func (x *ListAccessBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1916,7 @@ func (x *ListAccessBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{29}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListAccessBindingsRequest) GetPage() *v1.Page {
@@ -1720,7 +1939,7 @@ type ListAccessBindingsResponse struct {
 
 func (x *ListAccessBindingsResponse) Reset() {
 	*x = ListAccessBindingsResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1732,7 +1951,7 @@ func (x *ListAccessBindingsResponse) String() string {
 func (*ListAccessBindingsResponse) ProtoMessage() {}
 
 func (x *ListAccessBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1745,7 +1964,7 @@ func (x *ListAccessBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{30}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListAccessBindingsResponse) GetAccessBindings() []*AccessBinding {
@@ -1773,7 +1992,7 @@ type UpdateAccessBindingRequest struct {
 
 func (x *UpdateAccessBindingRequest) Reset() {
 	*x = UpdateAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +2004,7 @@ func (x *UpdateAccessBindingRequest) String() string {
 func (*UpdateAccessBindingRequest) ProtoMessage() {}
 
 func (x *UpdateAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +2017,7 @@ func (x *UpdateAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{31}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *UpdateAccessBindingRequest) GetAccessBinding() *AccessBinding {
@@ -1819,7 +2038,7 @@ type UpdateAccessBindingResponse struct {
 
 func (x *UpdateAccessBindingResponse) Reset() {
 	*x = UpdateAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +2050,7 @@ func (x *UpdateAccessBindingResponse) String() string {
 func (*UpdateAccessBindingResponse) ProtoMessage() {}
 
 func (x *UpdateAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +2063,7 @@ func (x *UpdateAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*UpdateAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{32}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UpdateAccessBindingResponse) GetAccessBinding() *AccessBinding {
@@ -1865,7 +2084,7 @@ type DeleteAccessBindingRequest struct {
 
 func (x *DeleteAccessBindingRequest) Reset() {
 	*x = DeleteAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +2096,7 @@ func (x *DeleteAccessBindingRequest) String() string {
 func (*DeleteAccessBindingRequest) ProtoMessage() {}
 
 func (x *DeleteAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +2109,7 @@ func (x *DeleteAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{33}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DeleteAccessBindingRequest) GetName() string {
@@ -1909,7 +2128,7 @@ type DeleteAccessBindingResponse struct {
 
 func (x *DeleteAccessBindingResponse) Reset() {
 	*x = DeleteAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2140,7 @@ func (x *DeleteAccessBindingResponse) String() string {
 func (*DeleteAccessBindingResponse) ProtoMessage() {}
 
 func (x *DeleteAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,13 +2153,473 @@ func (x *DeleteAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{34}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{37}
+}
+
+// CreateRoleRequest carries the role.
+type CreateRoleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The role. Required.
+	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateRoleRequest) Reset() {
+	*x = CreateRoleRequest{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateRoleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateRoleRequest) ProtoMessage() {}
+
+func (x *CreateRoleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateRoleRequest.ProtoReflect.Descriptor instead.
+func (*CreateRoleRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *CreateRoleRequest) GetRole() *Role {
+	if x != nil {
+		return x.Role
+	}
+	return nil
+}
+
+// CreateRoleResponse carries the role as stored.
+type CreateRoleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The role.
+	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateRoleResponse) Reset() {
+	*x = CreateRoleResponse{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateRoleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateRoleResponse) ProtoMessage() {}
+
+func (x *CreateRoleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateRoleResponse.ProtoReflect.Descriptor instead.
+func (*CreateRoleResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *CreateRoleResponse) GetRole() *Role {
+	if x != nil {
+		return x.Role
+	}
+	return nil
+}
+
+// GetRoleRequest names the role.
+type GetRoleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name. Required.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRoleRequest) Reset() {
+	*x = GetRoleRequest{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRoleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRoleRequest) ProtoMessage() {}
+
+func (x *GetRoleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRoleRequest.ProtoReflect.Descriptor instead.
+func (*GetRoleRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *GetRoleRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// GetRoleResponse carries the role.
+type GetRoleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The role.
+	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetRoleResponse) Reset() {
+	*x = GetRoleResponse{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetRoleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetRoleResponse) ProtoMessage() {}
+
+func (x *GetRoleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetRoleResponse.ProtoReflect.Descriptor instead.
+func (*GetRoleResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *GetRoleResponse) GetRole() *Role {
+	if x != nil {
+		return x.Role
+	}
+	return nil
+}
+
+// ListRolesRequest asks for a page.
+type ListRolesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which page. Unset means the first.
+	Page          *v1.Page `protobuf:"bytes,1,opt,name=page,proto3" json:"page,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRolesRequest) Reset() {
+	*x = ListRolesRequest{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRolesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRolesRequest) ProtoMessage() {}
+
+func (x *ListRolesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRolesRequest.ProtoReflect.Descriptor instead.
+func (*ListRolesRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ListRolesRequest) GetPage() *v1.Page {
+	if x != nil {
+		return x.Page
+	}
+	return nil
+}
+
+// ListRolesResponse is one page.
+type ListRolesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Roles by name.
+	Roles []*Role `protobuf:"bytes,1,rep,name=roles,proto3" json:"roles,omitempty"`
+	// Token of the next page; empty on the last.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRolesResponse) Reset() {
+	*x = ListRolesResponse{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRolesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRolesResponse) ProtoMessage() {}
+
+func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
+func (*ListRolesResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *ListRolesResponse) GetRoles() []*Role {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *ListRolesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// UpdateRoleRequest carries the new role.
+type UpdateRoleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The role. Required.
+	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateRoleRequest) Reset() {
+	*x = UpdateRoleRequest{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateRoleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateRoleRequest) ProtoMessage() {}
+
+func (x *UpdateRoleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateRoleRequest.ProtoReflect.Descriptor instead.
+func (*UpdateRoleRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *UpdateRoleRequest) GetRole() *Role {
+	if x != nil {
+		return x.Role
+	}
+	return nil
+}
+
+// UpdateRoleResponse carries the role as stored.
+type UpdateRoleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The role.
+	Role          *Role `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateRoleResponse) Reset() {
+	*x = UpdateRoleResponse{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateRoleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateRoleResponse) ProtoMessage() {}
+
+func (x *UpdateRoleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateRoleResponse.ProtoReflect.Descriptor instead.
+func (*UpdateRoleResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *UpdateRoleResponse) GetRole() *Role {
+	if x != nil {
+		return x.Role
+	}
+	return nil
+}
+
+// DeleteRoleRequest names the role.
+type DeleteRoleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name. Required.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteRoleRequest) Reset() {
+	*x = DeleteRoleRequest{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteRoleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteRoleRequest) ProtoMessage() {}
+
+func (x *DeleteRoleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteRoleRequest.ProtoReflect.Descriptor instead.
+func (*DeleteRoleRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *DeleteRoleRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// DeleteRoleResponse is empty.
+type DeleteRoleResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteRoleResponse) Reset() {
+	*x = DeleteRoleResponse{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteRoleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteRoleResponse) ProtoMessage() {}
+
+func (x *DeleteRoleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteRoleResponse.ProtoReflect.Descriptor instead.
+func (*DeleteRoleResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{47}
 }
 
 // ReviewAccessRequest asks what a person may do in a cluster.
 type ReviewAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The cluster's name. Required.
+	// The cluster's name. Empty asks about the hub itself, and what belongs to no cluster.
 	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Name of the user. Empty means the caller.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
@@ -1956,7 +2635,7 @@ type ReviewAccessRequest struct {
 
 func (x *ReviewAccessRequest) Reset() {
 	*x = ReviewAccessRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2647,7 @@ func (x *ReviewAccessRequest) String() string {
 func (*ReviewAccessRequest) ProtoMessage() {}
 
 func (x *ReviewAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2660,7 @@ func (x *ReviewAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewAccessRequest.ProtoReflect.Descriptor instead.
 func (*ReviewAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{35}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReviewAccessRequest) GetCluster() string {
@@ -2019,7 +2698,8 @@ func (x *ReviewAccessRequest) GetEverybody() bool {
 	return false
 }
 
-// AccessAttributes describe a request to a Kubernetes API.
+// AccessAttributes describe a request to a Kubernetes API; with the API group leat.dev, a call to the
+// hub's own API or to the cluster's agent.
 type AccessAttributes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The verb, such as list. Required.
@@ -2038,7 +2718,7 @@ type AccessAttributes struct {
 
 func (x *AccessAttributes) Reset() {
 	*x = AccessAttributes{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2730,7 @@ func (x *AccessAttributes) String() string {
 func (*AccessAttributes) ProtoMessage() {}
 
 func (x *AccessAttributes) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2743,7 @@ func (x *AccessAttributes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessAttributes.ProtoReflect.Descriptor instead.
 func (*AccessAttributes) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{36}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *AccessAttributes) GetVerb() string {
@@ -2114,14 +2794,17 @@ type ReviewAccessResponse struct {
 	// Groups in the cluster, for the request; without attributes: those that apply to all requests.
 	Groups []string `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
 	// The reasons. With attributes: those that allow the request.
-	Reasons       []*AccessReason `protobuf:"bytes,5,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	Reasons []*AccessReason `protobuf:"bytes,5,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	// What the reasons allow in the hub's own API and in calls to the agent. Empty with attributes, and
+	// for everybody.
+	Permissions   []*v11.Permission `protobuf:"bytes,6,rep,name=permissions,proto3" json:"permissions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReviewAccessResponse) Reset() {
 	*x = ReviewAccessResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2816,7 @@ func (x *ReviewAccessResponse) String() string {
 func (*ReviewAccessResponse) ProtoMessage() {}
 
 func (x *ReviewAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2829,7 @@ func (x *ReviewAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewAccessResponse.ProtoReflect.Descriptor instead.
 func (*ReviewAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{37}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReviewAccessResponse) GetAllowed() bool {
@@ -2184,6 +2867,13 @@ func (x *ReviewAccessResponse) GetReasons() []*AccessReason {
 	return nil
 }
 
+func (x *ReviewAccessResponse) GetPermissions() []*v11.Permission {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
 // AccessReason is one reason why a person may reach a cluster.
 type AccessReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2198,14 +2888,16 @@ type AccessReason struct {
 	// The rules that narrow it. Empty narrows nothing.
 	Rules []*v1.AccessRule `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
 	// When it ends. Unset means never.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// Name of the role: a built-in one or a Role.
+	RoleName      string `protobuf:"bytes,7,opt,name=role_name,json=roleName,proto3" json:"role_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AccessReason) Reset() {
 	*x = AccessReason{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2909,7 @@ func (x *AccessReason) String() string {
 func (*AccessReason) ProtoMessage() {}
 
 func (x *AccessReason) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2922,7 @@ func (x *AccessReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessReason.ProtoReflect.Descriptor instead.
 func (*AccessReason) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{38}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AccessReason) GetBinding() string {
@@ -2275,11 +2967,18 @@ func (x *AccessReason) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *AccessReason) GetRoleName() string {
+	if x != nil {
+		return x.RoleName
+	}
+	return ""
+}
+
 var File_leat_fleet_v1_people_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\n" +
-	"\x1aleat/fleet/v1/people.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\"g\n" +
+	"\x1aleat/fleet/v1/people.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x19leat/type/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\"g\n" +
 	"\x04User\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12+\n" +
 	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.UserSpecR\x04spec\"D\n" +
@@ -2289,7 +2988,7 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\rAccessBinding\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.AccessBindingSpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.AccessBindingStatusR\x06status\"\xe2\x02\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.AccessBindingStatusR\x06status\"\xd1\x03\n" +
 	"\x11AccessBindingSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x16\n" +
@@ -2299,7 +2998,22 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x05rules\x18\x06 \x03(\v2\x18.leat.type.v1.AccessRuleR\x05rules\x12%\n" +
 	"\x0ecluster_groups\x18\a \x03(\tR\rclusterGroups\x12;\n" +
 	"\vexpire_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"p\n" +
+	"expireTime\x12\x10\n" +
+	"\x03hub\x18\t \x01(\bR\x03hub\x12\x1a\n" +
+	"\bservices\x18\n" +
+	" \x03(\tR\bservices\x12\"\n" +
+	"\frepositories\x18\v \x03(\tR\frepositories\x12\x1b\n" +
+	"\trole_name\x18\f \x01(\tR\broleName\"g\n" +
+	"\x04Role\x122\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12+\n" +
+	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.RoleSpecR\x04spec\"\xaa\x01\n" +
+	"\bRoleSpec\x12 \n" +
+	"\vdescription\x18\x01 \x01(\tR\vdescription\x12?\n" +
+	"\vpermissions\x18\x02 \x03(\v2\x1d.leat.fleet.v1.RolePermissionR\vpermissions\x12;\n" +
+	"\fcluster_role\x18\x03 \x01(\x0e2\x18.leat.type.v1.AccessRoleR\vclusterRole\"D\n" +
+	"\x0eRolePermission\x12\x14\n" +
+	"\x05verbs\x18\x01 \x03(\tR\x05verbs\x12\x1c\n" +
+	"\tresources\x18\x02 \x03(\tR\tresources\"p\n" +
 	"\x10ClusterSelection\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x14\n" +
 	"\x05names\x18\x02 \x03(\tR\x05names\x124\n" +
@@ -2382,7 +3096,27 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x0eaccess_binding\x18\x01 \x01(\v2\x1c.leat.fleet.v1.AccessBindingR\raccessBinding\"0\n" +
 	"\x1aDeleteAccessBindingRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x1d\n" +
-	"\x1bDeleteAccessBindingResponse\"\xba\x01\n" +
+	"\x1bDeleteAccessBindingResponse\"<\n" +
+	"\x11CreateRoleRequest\x12'\n" +
+	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\"=\n" +
+	"\x12CreateRoleResponse\x12'\n" +
+	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\"$\n" +
+	"\x0eGetRoleRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\":\n" +
+	"\x0fGetRoleResponse\x12'\n" +
+	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\":\n" +
+	"\x10ListRolesRequest\x12&\n" +
+	"\x04page\x18\x01 \x01(\v2\x12.leat.type.v1.PageR\x04page\"f\n" +
+	"\x11ListRolesResponse\x12)\n" +
+	"\x05roles\x18\x01 \x03(\v2\x13.leat.fleet.v1.RoleR\x05roles\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"<\n" +
+	"\x11UpdateRoleRequest\x12'\n" +
+	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\"=\n" +
+	"\x12UpdateRoleResponse\x12'\n" +
+	"\x04role\x18\x01 \x01(\v2\x13.leat.fleet.v1.RoleR\x04role\"'\n" +
+	"\x11DeleteRoleRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
+	"\x12DeleteRoleResponse\"\xba\x01\n" +
 	"\x13ReviewAccessRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x16\n" +
@@ -2396,13 +3130,14 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\tapi_group\x18\x02 \x01(\tR\bapiGroup\x12\x1a\n" +
 	"\bresource\x18\x03 \x01(\tR\bresource\x12\x1c\n" +
 	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12*\n" +
-	"\x11non_resource_path\x18\x05 \x01(\tR\x0fnonResourcePath\"\xab\x01\n" +
+	"\x11non_resource_path\x18\x05 \x01(\tR\x0fnonResourcePath\"\xea\x01\n" +
 	"\x14ReviewAccessResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04user\x18\x03 \x01(\tR\x04user\x12\x16\n" +
 	"\x06groups\x18\x04 \x03(\tR\x06groups\x125\n" +
-	"\areasons\x18\x05 \x03(\v2\x1b.leat.fleet.v1.AccessReasonR\areasons\"\xf7\x01\n" +
+	"\areasons\x18\x05 \x03(\v2\x1b.leat.fleet.v1.AccessReasonR\areasons\x12=\n" +
+	"\vpermissions\x18\x06 \x03(\v2\x1b.leat.options.v1.PermissionR\vpermissions\"\x94\x02\n" +
 	"\fAccessReason\x12\x18\n" +
 	"\abinding\x18\x01 \x01(\tR\abinding\x12\x1a\n" +
 	"\bsubjects\x18\x02 \x03(\tR\bsubjects\x12,\n" +
@@ -2410,7 +3145,8 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x06groups\x18\x04 \x03(\tR\x06groups\x12.\n" +
 	"\x05rules\x18\x05 \x03(\v2\x18.leat.type.v1.AccessRuleR\x05rules\x12;\n" +
 	"\vexpire_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime*\x9f\x01\n" +
+	"expireTime\x12\x1b\n" +
+	"\trole_name\x18\a \x01(\tR\broleName*\x9f\x01\n" +
 	"\rLabelOperator\x12\x1e\n" +
 	"\x1aLABEL_OPERATOR_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11LABEL_OPERATOR_IN\x10\x01\x12\x19\n" +
@@ -2432,100 +3168,126 @@ func file_leat_fleet_v1_people_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_people_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_leat_fleet_v1_people_proto_goTypes = []any{
 	(LabelOperator)(0),                  // 0: leat.fleet.v1.LabelOperator
 	(*User)(nil),                        // 1: leat.fleet.v1.User
 	(*UserSpec)(nil),                    // 2: leat.fleet.v1.UserSpec
 	(*AccessBinding)(nil),               // 3: leat.fleet.v1.AccessBinding
 	(*AccessBindingSpec)(nil),           // 4: leat.fleet.v1.AccessBindingSpec
-	(*ClusterSelection)(nil),            // 5: leat.fleet.v1.ClusterSelection
-	(*LabelSelector)(nil),               // 6: leat.fleet.v1.LabelSelector
-	(*LabelRequirement)(nil),            // 7: leat.fleet.v1.LabelRequirement
-	(*AccessBindingStatus)(nil),         // 8: leat.fleet.v1.AccessBindingStatus
-	(*Token)(nil),                       // 9: leat.fleet.v1.Token
-	(*CreateUserRequest)(nil),           // 10: leat.fleet.v1.CreateUserRequest
-	(*CreateUserResponse)(nil),          // 11: leat.fleet.v1.CreateUserResponse
-	(*GetUserRequest)(nil),              // 12: leat.fleet.v1.GetUserRequest
-	(*GetUserResponse)(nil),             // 13: leat.fleet.v1.GetUserResponse
-	(*ListUsersRequest)(nil),            // 14: leat.fleet.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),           // 15: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserRequest)(nil),           // 16: leat.fleet.v1.UpdateUserRequest
-	(*UpdateUserResponse)(nil),          // 17: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserRequest)(nil),           // 18: leat.fleet.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),          // 19: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenRequest)(nil),          // 20: leat.fleet.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),         // 21: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),           // 22: leat.fleet.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),          // 23: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenRequest)(nil),          // 24: leat.fleet.v1.DeleteTokenRequest
-	(*DeleteTokenResponse)(nil),         // 25: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingRequest)(nil),  // 26: leat.fleet.v1.CreateAccessBindingRequest
-	(*CreateAccessBindingResponse)(nil), // 27: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingRequest)(nil),     // 28: leat.fleet.v1.GetAccessBindingRequest
-	(*GetAccessBindingResponse)(nil),    // 29: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsRequest)(nil),   // 30: leat.fleet.v1.ListAccessBindingsRequest
-	(*ListAccessBindingsResponse)(nil),  // 31: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingRequest)(nil),  // 32: leat.fleet.v1.UpdateAccessBindingRequest
-	(*UpdateAccessBindingResponse)(nil), // 33: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingRequest)(nil),  // 34: leat.fleet.v1.DeleteAccessBindingRequest
-	(*DeleteAccessBindingResponse)(nil), // 35: leat.fleet.v1.DeleteAccessBindingResponse
-	(*ReviewAccessRequest)(nil),         // 36: leat.fleet.v1.ReviewAccessRequest
-	(*AccessAttributes)(nil),            // 37: leat.fleet.v1.AccessAttributes
-	(*ReviewAccessResponse)(nil),        // 38: leat.fleet.v1.ReviewAccessResponse
-	(*AccessReason)(nil),                // 39: leat.fleet.v1.AccessReason
-	nil,                                 // 40: leat.fleet.v1.LabelSelector.MatchLabelsEntry
-	(*v1.Metadata)(nil),                 // 41: leat.type.v1.Metadata
-	(v1.AccessRole)(0),                  // 42: leat.type.v1.AccessRole
-	(*v1.AccessRule)(nil),               // 43: leat.type.v1.AccessRule
-	(*timestamppb.Timestamp)(nil),       // 44: google.protobuf.Timestamp
-	(*v1.Page)(nil),                     // 45: leat.type.v1.Page
+	(*Role)(nil),                        // 5: leat.fleet.v1.Role
+	(*RoleSpec)(nil),                    // 6: leat.fleet.v1.RoleSpec
+	(*RolePermission)(nil),              // 7: leat.fleet.v1.RolePermission
+	(*ClusterSelection)(nil),            // 8: leat.fleet.v1.ClusterSelection
+	(*LabelSelector)(nil),               // 9: leat.fleet.v1.LabelSelector
+	(*LabelRequirement)(nil),            // 10: leat.fleet.v1.LabelRequirement
+	(*AccessBindingStatus)(nil),         // 11: leat.fleet.v1.AccessBindingStatus
+	(*Token)(nil),                       // 12: leat.fleet.v1.Token
+	(*CreateUserRequest)(nil),           // 13: leat.fleet.v1.CreateUserRequest
+	(*CreateUserResponse)(nil),          // 14: leat.fleet.v1.CreateUserResponse
+	(*GetUserRequest)(nil),              // 15: leat.fleet.v1.GetUserRequest
+	(*GetUserResponse)(nil),             // 16: leat.fleet.v1.GetUserResponse
+	(*ListUsersRequest)(nil),            // 17: leat.fleet.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),           // 18: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserRequest)(nil),           // 19: leat.fleet.v1.UpdateUserRequest
+	(*UpdateUserResponse)(nil),          // 20: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserRequest)(nil),           // 21: leat.fleet.v1.DeleteUserRequest
+	(*DeleteUserResponse)(nil),          // 22: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenRequest)(nil),          // 23: leat.fleet.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),         // 24: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),           // 25: leat.fleet.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),          // 26: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenRequest)(nil),          // 27: leat.fleet.v1.DeleteTokenRequest
+	(*DeleteTokenResponse)(nil),         // 28: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingRequest)(nil),  // 29: leat.fleet.v1.CreateAccessBindingRequest
+	(*CreateAccessBindingResponse)(nil), // 30: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingRequest)(nil),     // 31: leat.fleet.v1.GetAccessBindingRequest
+	(*GetAccessBindingResponse)(nil),    // 32: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsRequest)(nil),   // 33: leat.fleet.v1.ListAccessBindingsRequest
+	(*ListAccessBindingsResponse)(nil),  // 34: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingRequest)(nil),  // 35: leat.fleet.v1.UpdateAccessBindingRequest
+	(*UpdateAccessBindingResponse)(nil), // 36: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingRequest)(nil),  // 37: leat.fleet.v1.DeleteAccessBindingRequest
+	(*DeleteAccessBindingResponse)(nil), // 38: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateRoleRequest)(nil),           // 39: leat.fleet.v1.CreateRoleRequest
+	(*CreateRoleResponse)(nil),          // 40: leat.fleet.v1.CreateRoleResponse
+	(*GetRoleRequest)(nil),              // 41: leat.fleet.v1.GetRoleRequest
+	(*GetRoleResponse)(nil),             // 42: leat.fleet.v1.GetRoleResponse
+	(*ListRolesRequest)(nil),            // 43: leat.fleet.v1.ListRolesRequest
+	(*ListRolesResponse)(nil),           // 44: leat.fleet.v1.ListRolesResponse
+	(*UpdateRoleRequest)(nil),           // 45: leat.fleet.v1.UpdateRoleRequest
+	(*UpdateRoleResponse)(nil),          // 46: leat.fleet.v1.UpdateRoleResponse
+	(*DeleteRoleRequest)(nil),           // 47: leat.fleet.v1.DeleteRoleRequest
+	(*DeleteRoleResponse)(nil),          // 48: leat.fleet.v1.DeleteRoleResponse
+	(*ReviewAccessRequest)(nil),         // 49: leat.fleet.v1.ReviewAccessRequest
+	(*AccessAttributes)(nil),            // 50: leat.fleet.v1.AccessAttributes
+	(*ReviewAccessResponse)(nil),        // 51: leat.fleet.v1.ReviewAccessResponse
+	(*AccessReason)(nil),                // 52: leat.fleet.v1.AccessReason
+	nil,                                 // 53: leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	(*v1.Metadata)(nil),                 // 54: leat.type.v1.Metadata
+	(v1.AccessRole)(0),                  // 55: leat.type.v1.AccessRole
+	(*v1.AccessRule)(nil),               // 56: leat.type.v1.AccessRule
+	(*timestamppb.Timestamp)(nil),       // 57: google.protobuf.Timestamp
+	(*v1.Page)(nil),                     // 58: leat.type.v1.Page
+	(*v11.Permission)(nil),              // 59: leat.options.v1.Permission
 }
 var file_leat_fleet_v1_people_proto_depIdxs = []int32{
-	41, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
+	54, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.User.spec:type_name -> leat.fleet.v1.UserSpec
-	41, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
+	54, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
 	4,  // 3: leat.fleet.v1.AccessBinding.spec:type_name -> leat.fleet.v1.AccessBindingSpec
-	8,  // 4: leat.fleet.v1.AccessBinding.status:type_name -> leat.fleet.v1.AccessBindingStatus
-	5,  // 5: leat.fleet.v1.AccessBindingSpec.clusters:type_name -> leat.fleet.v1.ClusterSelection
-	42, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
-	43, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
-	44, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
-	6,  // 9: leat.fleet.v1.ClusterSelection.labels:type_name -> leat.fleet.v1.LabelSelector
-	40, // 10: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
-	7,  // 11: leat.fleet.v1.LabelSelector.match_expressions:type_name -> leat.fleet.v1.LabelRequirement
-	0,  // 12: leat.fleet.v1.LabelRequirement.operator:type_name -> leat.fleet.v1.LabelOperator
-	44, // 13: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
-	44, // 14: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
-	44, // 15: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
-	1,  // 16: leat.fleet.v1.CreateUserRequest.user:type_name -> leat.fleet.v1.User
-	1,  // 17: leat.fleet.v1.CreateUserResponse.user:type_name -> leat.fleet.v1.User
-	1,  // 18: leat.fleet.v1.GetUserResponse.user:type_name -> leat.fleet.v1.User
-	45, // 19: leat.fleet.v1.ListUsersRequest.page:type_name -> leat.type.v1.Page
-	1,  // 20: leat.fleet.v1.ListUsersResponse.users:type_name -> leat.fleet.v1.User
-	1,  // 21: leat.fleet.v1.UpdateUserRequest.user:type_name -> leat.fleet.v1.User
-	1,  // 22: leat.fleet.v1.UpdateUserResponse.user:type_name -> leat.fleet.v1.User
-	44, // 23: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	9,  // 24: leat.fleet.v1.CreateTokenResponse.token:type_name -> leat.fleet.v1.Token
-	45, // 25: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
-	9,  // 26: leat.fleet.v1.ListTokensResponse.tokens:type_name -> leat.fleet.v1.Token
-	3,  // 27: leat.fleet.v1.CreateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 28: leat.fleet.v1.CreateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 29: leat.fleet.v1.GetAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	45, // 30: leat.fleet.v1.ListAccessBindingsRequest.page:type_name -> leat.type.v1.Page
-	3,  // 31: leat.fleet.v1.ListAccessBindingsResponse.access_bindings:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 32: leat.fleet.v1.UpdateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 33: leat.fleet.v1.UpdateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	37, // 34: leat.fleet.v1.ReviewAccessRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
-	39, // 35: leat.fleet.v1.ReviewAccessResponse.reasons:type_name -> leat.fleet.v1.AccessReason
-	42, // 36: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
-	43, // 37: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
-	44, // 38: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	11, // 4: leat.fleet.v1.AccessBinding.status:type_name -> leat.fleet.v1.AccessBindingStatus
+	8,  // 5: leat.fleet.v1.AccessBindingSpec.clusters:type_name -> leat.fleet.v1.ClusterSelection
+	55, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
+	56, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
+	57, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
+	54, // 9: leat.fleet.v1.Role.metadata:type_name -> leat.type.v1.Metadata
+	6,  // 10: leat.fleet.v1.Role.spec:type_name -> leat.fleet.v1.RoleSpec
+	7,  // 11: leat.fleet.v1.RoleSpec.permissions:type_name -> leat.fleet.v1.RolePermission
+	55, // 12: leat.fleet.v1.RoleSpec.cluster_role:type_name -> leat.type.v1.AccessRole
+	9,  // 13: leat.fleet.v1.ClusterSelection.labels:type_name -> leat.fleet.v1.LabelSelector
+	53, // 14: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	10, // 15: leat.fleet.v1.LabelSelector.match_expressions:type_name -> leat.fleet.v1.LabelRequirement
+	0,  // 16: leat.fleet.v1.LabelRequirement.operator:type_name -> leat.fleet.v1.LabelOperator
+	57, // 17: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
+	57, // 18: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
+	57, // 19: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
+	1,  // 20: leat.fleet.v1.CreateUserRequest.user:type_name -> leat.fleet.v1.User
+	1,  // 21: leat.fleet.v1.CreateUserResponse.user:type_name -> leat.fleet.v1.User
+	1,  // 22: leat.fleet.v1.GetUserResponse.user:type_name -> leat.fleet.v1.User
+	58, // 23: leat.fleet.v1.ListUsersRequest.page:type_name -> leat.type.v1.Page
+	1,  // 24: leat.fleet.v1.ListUsersResponse.users:type_name -> leat.fleet.v1.User
+	1,  // 25: leat.fleet.v1.UpdateUserRequest.user:type_name -> leat.fleet.v1.User
+	1,  // 26: leat.fleet.v1.UpdateUserResponse.user:type_name -> leat.fleet.v1.User
+	57, // 27: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	12, // 28: leat.fleet.v1.CreateTokenResponse.token:type_name -> leat.fleet.v1.Token
+	58, // 29: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
+	12, // 30: leat.fleet.v1.ListTokensResponse.tokens:type_name -> leat.fleet.v1.Token
+	3,  // 31: leat.fleet.v1.CreateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 32: leat.fleet.v1.CreateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 33: leat.fleet.v1.GetAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	58, // 34: leat.fleet.v1.ListAccessBindingsRequest.page:type_name -> leat.type.v1.Page
+	3,  // 35: leat.fleet.v1.ListAccessBindingsResponse.access_bindings:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 36: leat.fleet.v1.UpdateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 37: leat.fleet.v1.UpdateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	5,  // 38: leat.fleet.v1.CreateRoleRequest.role:type_name -> leat.fleet.v1.Role
+	5,  // 39: leat.fleet.v1.CreateRoleResponse.role:type_name -> leat.fleet.v1.Role
+	5,  // 40: leat.fleet.v1.GetRoleResponse.role:type_name -> leat.fleet.v1.Role
+	58, // 41: leat.fleet.v1.ListRolesRequest.page:type_name -> leat.type.v1.Page
+	5,  // 42: leat.fleet.v1.ListRolesResponse.roles:type_name -> leat.fleet.v1.Role
+	5,  // 43: leat.fleet.v1.UpdateRoleRequest.role:type_name -> leat.fleet.v1.Role
+	5,  // 44: leat.fleet.v1.UpdateRoleResponse.role:type_name -> leat.fleet.v1.Role
+	50, // 45: leat.fleet.v1.ReviewAccessRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
+	52, // 46: leat.fleet.v1.ReviewAccessResponse.reasons:type_name -> leat.fleet.v1.AccessReason
+	59, // 47: leat.fleet.v1.ReviewAccessResponse.permissions:type_name -> leat.options.v1.Permission
+	55, // 48: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
+	56, // 49: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
+	57, // 50: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_people_proto_init() }
@@ -2539,7 +3301,7 @@ func file_leat_fleet_v1_people_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_people_proto_rawDesc), len(file_leat_fleet_v1_people_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

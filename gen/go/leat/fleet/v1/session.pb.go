@@ -12,6 +12,7 @@
 package fleetv1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1040,7 +1041,7 @@ var File_leat_fleet_v1_session_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/fleet/v1/session.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/type/v1/metadata.proto\"\x19\n" +
+	"\x1bleat/fleet/v1/session.proto\x12\rleat.fleet.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\"\x19\n" +
 	"\x17GetSignInMethodsRequest\"n\n" +
 	"\x18GetSignInMethodsResponse\x125\n" +
 	"\amethods\x18\x01 \x03(\v2\x1b.leat.fleet.v1.SignInMethodR\amethods\x12\x1b\n" +
@@ -1105,15 +1106,25 @@ const file_leat_fleet_v1_session_proto_rawDesc = "" +
 	"\x1aSESSION_CLIENT_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SESSION_CLIENT_CLI\x10\x01\x12\x19\n" +
 	"\x15SESSION_CLIENT_DEVICE\x10\x02\x12\x1a\n" +
-	"\x16SESSION_CLIENT_BROWSER\x10\x032\xc7\x05\n" +
-	"\x0eSessionService\x12h\n" +
-	"\x10GetSignInMethods\x12&.leat.fleet.v1.GetSignInMethodsRequest\x1a'.leat.fleet.v1.GetSignInMethodsResponse\"\x03\x90\x02\x01\x12f\n" +
-	"\x11StartDeviceSignIn\x12'.leat.fleet.v1.StartDeviceSignInRequest\x1a(.leat.fleet.v1.StartDeviceSignInResponse\x12Z\n" +
-	"\rCreateSession\x12#.leat.fleet.v1.CreateSessionRequest\x1a$.leat.fleet.v1.CreateSessionResponse\x12\x82\x01\n" +
-	"\x11CreateAccessToken\x125.leat.fleet.v1.SessionServiceCreateAccessTokenRequest\x1a6.leat.fleet.v1.SessionServiceCreateAccessTokenResponse\x12H\n" +
-	"\aSignOut\x12\x1d.leat.fleet.v1.SignOutRequest\x1a\x1e.leat.fleet.v1.SignOutResponse\x12\\\n" +
-	"\fListSessions\x12\".leat.fleet.v1.ListSessionsRequest\x1a#.leat.fleet.v1.ListSessionsResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\rRevokeSession\x12#.leat.fleet.v1.RevokeSessionRequest\x1a$.leat.fleet.v1.RevokeSessionResponseB\xad\x01\n" +
+	"\x16SESSION_CLIENT_BROWSER\x10\x032\xb6\x06\n" +
+	"\x0eSessionService\x12o\n" +
+	"\x10GetSignInMethods\x12&.leat.fleet.v1.GetSignInMethodsRequest\x1a'.leat.fleet.v1.GetSignInMethodsResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x01\x90\x02\x01\x12o\n" +
+	"\x11StartDeviceSignIn\x12'.leat.fleet.v1.StartDeviceSignInRequest\x1a(.leat.fleet.v1.StartDeviceSignInResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x01\x12c\n" +
+	"\rCreateSession\x12#.leat.fleet.v1.CreateSessionRequest\x1a$.leat.fleet.v1.CreateSessionResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x01\x12\x8b\x01\n" +
+	"\x11CreateAccessToken\x125.leat.fleet.v1.SessionServiceCreateAccessTokenRequest\x1a6.leat.fleet.v1.SessionServiceCreateAccessTokenResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x01\x12Q\n" +
+	"\aSignOut\x12\x1d.leat.fleet.v1.SignOutRequest\x1a\x1e.leat.fleet.v1.SignOutResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x01\x12|\n" +
+	"\fListSessions\x12\".leat.fleet.v1.ListSessionsRequest\x1a#.leat.fleet.v1.ListSessionsResponse\"#\xa2\x9f\x19\x1c\n" +
+	"\x01\x02\x12\x15\n" +
+	"\x04list\x12\rloginsessions\x18\x01\x90\x02\x01\x12~\n" +
+	"\rRevokeSession\x12#.leat.fleet.v1.RevokeSessionRequest\x1a$.leat.fleet.v1.RevokeSessionResponse\"\"\xa2\x9f\x19\x1e\n" +
+	"\x01\x02\x12\x17\n" +
+	"\x06delete\x12\rloginsessions\x18\x01B\xad\x01\n" +
 	"\x11com.leat.fleet.v1B\fSessionProtoP\x01Z4github.com/leatdev/leat/gen/go/leat/fleet/v1;fleetv1\xa2\x02\x03LFX\xaa\x02\rLeat.Fleet.V1\xca\x02\rLeat\\Fleet\\V1\xe2\x02\x19Leat\\Fleet\\V1\\GPBMetadata\xea\x02\x0fLeat::Fleet::V1b\x06proto3"
 
 var (

@@ -13,6 +13,7 @@
 package gitcachev1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1924,7 +1925,7 @@ var File_leat_gitcache_v1_gitcache_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\n" +
-	"\x1fleat/gitcache/v1/gitcache.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\"^\n" +
+	"\x1fleat/gitcache/v1/gitcache.proto\x12\x10leat.gitcache.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!leat/gitcache/v1/repository.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\x1a\x19leat/type/v1/source.proto\"^\n" +
 	"\x14PutRepositoryRequest\x12F\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\v2&.leat.gitcache.v1.RepositoryDefinitionR\n" +
@@ -2059,22 +2060,46 @@ const file_leat_gitcache_v1_gitcache_proto_rawDesc = "" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x18\n" +
 	"\x14CHANGE_KIND_MODIFIED\x10\x02\x12\x17\n" +
-	"\x13CHANGE_KIND_DELETED\x10\x032\xef\n" +
-	"\n" +
-	"\x0fGitCacheService\x12e\n" +
-	"\rPutRepository\x12&.leat.gitcache.v1.PutRepositoryRequest\x1a'.leat.gitcache.v1.PutRepositoryResponse\"\x03\x90\x02\x02\x12n\n" +
-	"\x10DeleteRepository\x12).leat.gitcache.v1.DeleteRepositoryRequest\x1a*.leat.gitcache.v1.DeleteRepositoryResponse\"\x03\x90\x02\x02\x12e\n" +
-	"\rGetRepository\x12&.leat.gitcache.v1.GetRepositoryRequest\x1a'.leat.gitcache.v1.GetRepositoryResponse\"\x03\x90\x02\x01\x12n\n" +
-	"\x10ListRepositories\x12).leat.gitcache.v1.ListRepositoriesRequest\x1a*.leat.gitcache.v1.ListRepositoriesResponse\"\x03\x90\x02\x01\x12w\n" +
-	"\x13GetRepositoryStates\x12,.leat.gitcache.v1.GetRepositoryStatesRequest\x1a-.leat.gitcache.v1.GetRepositoryStatesResponse\"\x03\x90\x02\x01\x12l\n" +
-	"\x11RefreshRepository\x12*.leat.gitcache.v1.RefreshRepositoryRequest\x1a+.leat.gitcache.v1.RefreshRepositoryResponse\x12k\n" +
-	"\x0fResolveSnapshot\x12(.leat.gitcache.v1.ResolveSnapshotRequest\x1a).leat.gitcache.v1.ResolveSnapshotResponse\"\x03\x90\x02\x01\x12j\n" +
-	"\x0eDownloadBundle\x12'.leat.gitcache.v1.DownloadBundleRequest\x1a(.leat.gitcache.v1.DownloadBundleResponse\"\x03\x90\x02\x010\x01\x12V\n" +
-	"\bListRefs\x12!.leat.gitcache.v1.ListRefsRequest\x1a\".leat.gitcache.v1.ListRefsResponse\"\x03\x90\x02\x01\x12_\n" +
-	"\vListCommits\x12$.leat.gitcache.v1.ListCommitsRequest\x1a%.leat.gitcache.v1.ListCommitsResponse\"\x03\x90\x02\x01\x12V\n" +
-	"\bReadFile\x12!.leat.gitcache.v1.ReadFileRequest\x1a\".leat.gitcache.v1.ReadFileResponse\"\x03\x90\x02\x01\x12h\n" +
-	"\x0eCompareCommits\x12'.leat.gitcache.v1.CompareCommitsRequest\x1a(.leat.gitcache.v1.CompareCommitsResponse\"\x03\x90\x02\x01\x12s\n" +
-	"\x11WatchRepositories\x12*.leat.gitcache.v1.WatchRepositoriesRequest\x1a+.leat.gitcache.v1.WatchRepositoriesResponse\"\x03\x90\x02\x010\x01B\xc3\x01\n" +
+	"\x13CHANGE_KIND_DELETED\x10\x032\xcc\v\n" +
+	"\x0fGitCacheService\x12l\n" +
+	"\rPutRepository\x12&.leat.gitcache.v1.PutRepositoryRequest\x1a'.leat.gitcache.v1.PutRepositoryResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x02\x12u\n" +
+	"\x10DeleteRepository\x12).leat.gitcache.v1.DeleteRepositoryRequest\x1a*.leat.gitcache.v1.DeleteRepositoryResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x02\x12l\n" +
+	"\rGetRepository\x12&.leat.gitcache.v1.GetRepositoryRequest\x1a'.leat.gitcache.v1.GetRepositoryResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12u\n" +
+	"\x10ListRepositories\x12).leat.gitcache.v1.ListRepositoriesRequest\x1a*.leat.gitcache.v1.ListRepositoriesResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12~\n" +
+	"\x13GetRepositoryStates\x12,.leat.gitcache.v1.GetRepositoryStatesRequest\x1a-.leat.gitcache.v1.GetRepositoryStatesResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12u\n" +
+	"\x11RefreshRepository\x12*.leat.gitcache.v1.RefreshRepositoryRequest\x1a+.leat.gitcache.v1.RefreshRepositoryResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x12r\n" +
+	"\x0fResolveSnapshot\x12(.leat.gitcache.v1.ResolveSnapshotRequest\x1a).leat.gitcache.v1.ResolveSnapshotResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12q\n" +
+	"\x0eDownloadBundle\x12'.leat.gitcache.v1.DownloadBundleRequest\x1a(.leat.gitcache.v1.DownloadBundleResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x010\x01\x12]\n" +
+	"\bListRefs\x12!.leat.gitcache.v1.ListRefsRequest\x1a\".leat.gitcache.v1.ListRefsResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12f\n" +
+	"\vListCommits\x12$.leat.gitcache.v1.ListCommitsRequest\x1a%.leat.gitcache.v1.ListCommitsResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12]\n" +
+	"\bReadFile\x12!.leat.gitcache.v1.ReadFileRequest\x1a\".leat.gitcache.v1.ReadFileResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12o\n" +
+	"\x0eCompareCommits\x12'.leat.gitcache.v1.CompareCommitsRequest\x1a(.leat.gitcache.v1.CompareCommitsResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12z\n" +
+	"\x11WatchRepositories\x12*.leat.gitcache.v1.WatchRepositoriesRequest\x1a+.leat.gitcache.v1.WatchRepositoriesResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x010\x01B\xc3\x01\n" +
 	"\x14com.leat.gitcache.v1B\rGitcacheProtoP\x01Z:github.com/leatdev/leat/gen/go/leat/gitcache/v1;gitcachev1\xa2\x02\x03LGX\xaa\x02\x10Leat.Gitcache.V1\xca\x02\x10Leat\\Gitcache\\V1\xe2\x02\x1cLeat\\Gitcache\\V1\\GPBMetadata\xea\x02\x12Leat::Gitcache::V1b\x06proto3"
 
 var (

@@ -13,6 +13,7 @@
 package gitcachev1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -1033,7 +1034,7 @@ var File_leat_gitcache_v1_replica_proto protoreflect.FileDescriptor
 
 const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x1eleat/gitcache/v1/replica.proto\x12\x10leat.gitcache.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"q\n" +
+	"\x1eleat/gitcache/v1/replica.proto\x12\x10leat.gitcache.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\"q\n" +
 	"\x10GetMirrorRequest\x12\x1e\n" +
 	"\n" +
 	"repository\x18\x01 \x01(\tR\n" +
@@ -1118,15 +1119,27 @@ const file_leat_gitcache_v1_replica_proto_rawDesc = "" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12\x17\n" +
 	"\alfs_url\x18\x05 \x01(\tR\x06lfsUrl\"-\n" +
 	"\x15ReadLFSObjectResponse\x12\x14\n" +
-	"\x05chunk\x18\x01 \x01(\fR\x05chunk2\xe0\x04\n" +
-	"\x0eReplicaService\x12Y\n" +
-	"\tGetMirror\x12\".leat.gitcache.v1.GetMirrorRequest\x1a#.leat.gitcache.v1.GetMirrorResponse\"\x03\x90\x02\x01\x12j\n" +
-	"\x0eReadMirrorFile\x12'.leat.gitcache.v1.ReadMirrorFileRequest\x1a(.leat.gitcache.v1.ReadMirrorFileResponse\"\x03\x90\x02\x010\x01\x12V\n" +
-	"\bTakeOver\x12!.leat.gitcache.v1.TakeOverRequest\x1a\".leat.gitcache.v1.TakeOverResponse\"\x03\x90\x02\x02\x12h\n" +
-	"\x0eListLFSObjects\x12'.leat.gitcache.v1.ListLFSObjectsRequest\x1a(.leat.gitcache.v1.ListLFSObjectsResponse\"\x03\x90\x02\x01\x12g\n" +
-	"\rReadLFSObject\x12&.leat.gitcache.v1.ReadLFSObjectRequest\x1a'.leat.gitcache.v1.ReadLFSObjectResponse\"\x03\x90\x02\x010\x01\x12\\\n" +
+	"\x05chunk\x18\x01 \x01(\fR\x05chunk2\x8a\x05\n" +
+	"\x0eReplicaService\x12`\n" +
+	"\tGetMirror\x12\".leat.gitcache.v1.GetMirrorRequest\x1a#.leat.gitcache.v1.GetMirrorResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12q\n" +
+	"\x0eReadMirrorFile\x12'.leat.gitcache.v1.ReadMirrorFileRequest\x1a(.leat.gitcache.v1.ReadMirrorFileResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x010\x01\x12]\n" +
+	"\bTakeOver\x12!.leat.gitcache.v1.TakeOverRequest\x1a\".leat.gitcache.v1.TakeOverResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x02\x12o\n" +
+	"\x0eListLFSObjects\x12'.leat.gitcache.v1.ListLFSObjectsRequest\x1a(.leat.gitcache.v1.ListLFSObjectsResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x01\x12n\n" +
+	"\rReadLFSObject\x12&.leat.gitcache.v1.ReadLFSObjectRequest\x1a'.leat.gitcache.v1.ReadLFSObjectResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x010\x01\x12c\n" +
 	"\n" +
-	"FetchBlobs\x12#.leat.gitcache.v1.FetchBlobsRequest\x1a$.leat.gitcache.v1.FetchBlobsResponse\"\x03\x90\x02\x02B\xc2\x01\n" +
+	"FetchBlobs\x12#.leat.gitcache.v1.FetchBlobsRequest\x1a$.leat.gitcache.v1.FetchBlobsResponse\"\n" +
+	"\xa2\x9f\x19\x03\n" +
+	"\x01\x04\x90\x02\x02B\xc2\x01\n" +
 	"\x14com.leat.gitcache.v1B\fReplicaProtoP\x01Z:github.com/leatdev/leat/gen/go/leat/gitcache/v1;gitcachev1\xa2\x02\x03LGX\xaa\x02\x10Leat.Gitcache.V1\xca\x02\x10Leat\\Gitcache\\V1\xe2\x02\x1cLeat\\Gitcache\\V1\\GPBMetadata\xea\x02\x12Leat::Gitcache::V1b\x06proto3"
 
 var (

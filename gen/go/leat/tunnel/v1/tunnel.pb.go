@@ -13,6 +13,7 @@
 package tunnelv1
 
 import (
+	_ "github.com/leatdev/leat/gen/go/leat/options/v1"
 	v1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1045,7 +1046,7 @@ var File_leat_tunnel_v1_tunnel_proto protoreflect.FileDescriptor
 
 const file_leat_tunnel_v1_tunnel_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/tunnel/v1/tunnel.proto\x12\x0eleat.tunnel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleat/type/v1/metadata.proto\"$\n" +
+	"\x1bleat/tunnel/v1/tunnel.proto\x12\x0eleat.tunnel.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cleat/options/v1/access.proto\x1a\x1bleat/type/v1/metadata.proto\"$\n" +
 	"\x0eConnectRequest\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"%\n" +
 	"\x0fConnectResponse\x12\x12\n" +
@@ -1121,15 +1122,26 @@ const file_leat_tunnel_v1_tunnel_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\bR\x05local\"*\n" +
 	"\x14GetRecordingResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data2\x82\x03\n" +
-	"\rTunnelService\x12N\n" +
-	"\aConnect\x12\x1e.leat.tunnel.v1.ConnectRequest\x1a\x1f.leat.tunnel.v1.ConnectResponse(\x010\x01\x12^\n" +
-	"\fListSessions\x12#.leat.tunnel.v1.ListSessionsRequest\x1a$.leat.tunnel.v1.ListSessionsResponse\"\x03\x90\x02\x01\x12d\n" +
-	"\x0eListRecordings\x12%.leat.tunnel.v1.ListRecordingsRequest\x1a&.leat.tunnel.v1.ListRecordingsResponse\"\x03\x90\x02\x01\x12[\n" +
-	"\fGetRecording\x12#.leat.tunnel.v1.GetRecordingRequest\x1a$.leat.tunnel.v1.GetRecordingResponse0\x012\xa8\x01\n" +
-	"\vLinkService\x12G\n" +
-	"\x06Attach\x12\x1d.leat.tunnel.v1.AttachRequest\x1a\x1e.leat.tunnel.v1.AttachResponse\x12P\n" +
-	"\tHeartbeat\x12 .leat.tunnel.v1.HeartbeatRequest\x1a!.leat.tunnel.v1.HeartbeatResponseB\xb3\x01\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data2\xdf\x03\n" +
+	"\rTunnelService\x12W\n" +
+	"\aConnect\x12\x1e.leat.tunnel.v1.ConnectRequest\x1a\x1f.leat.tunnel.v1.ConnectResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x03(\x010\x01\x12x\n" +
+	"\fListSessions\x12#.leat.tunnel.v1.ListSessionsRequest\x1a$.leat.tunnel.v1.ListSessionsResponse\"\x1d\xa2\x9f\x19\x16\n" +
+	"\x02\x04\x02\x12\x10\n" +
+	"\x04list\x12\bsessions\x90\x02\x01\x12\x80\x01\n" +
+	"\x0eListRecordings\x12%.leat.tunnel.v1.ListRecordingsRequest\x1a&.leat.tunnel.v1.ListRecordingsResponse\"\x1f\xa2\x9f\x19\x18\n" +
+	"\x02\x04\x02\x12\x12\n" +
+	"\x04list\x12\n" +
+	"recordings\x90\x02\x01\x12x\n" +
+	"\fGetRecording\x12#.leat.tunnel.v1.GetRecordingRequest\x1a$.leat.tunnel.v1.GetRecordingResponse\"\x1b\xa2\x9f\x19\x17\n" +
+	"\x02\x04\x02\x12\x11\n" +
+	"\x03get\x12\n" +
+	"recordings0\x012\xba\x01\n" +
+	"\vLinkService\x12P\n" +
+	"\x06Attach\x12\x1d.leat.tunnel.v1.AttachRequest\x1a\x1e.leat.tunnel.v1.AttachResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x05\x12Y\n" +
+	"\tHeartbeat\x12 .leat.tunnel.v1.HeartbeatRequest\x1a!.leat.tunnel.v1.HeartbeatResponse\"\a\xa2\x9f\x19\x03\n" +
+	"\x01\x05B\xb3\x01\n" +
 	"\x12com.leat.tunnel.v1B\vTunnelProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/tunnel/v1;tunnelv1\xa2\x02\x03LTX\xaa\x02\x0eLeat.Tunnel.V1\xca\x02\x0eLeat\\Tunnel\\V1\xe2\x02\x1aLeat\\Tunnel\\V1\\GPBMetadata\xea\x02\x10Leat::Tunnel::V1b\x06proto3"
 
 var (

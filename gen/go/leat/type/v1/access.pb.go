@@ -24,19 +24,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AccessRole is what a person may do in a cluster: each role stands for a group that the cluster's
-// own RBAC binds.
+// AccessRole is what a person may do in the hub and in a cluster. In a cluster each role stands for a
+// group that the cluster's own RBAC binds.
 type AccessRole int32
 
 const (
 	// None.
 	AccessRole_ACCESS_ROLE_UNSPECIFIED AccessRole = 0
-	// Read: the group leat:viewers.
+	// See clusters, services and their history: the group leat:viewers.
 	AccessRole_ACCESS_ROLE_VIEWER AccessRole = 1
-	// Change workloads: the group leat:operators.
+	// Also sync, pause, compare and roll back services: the group leat:operators.
 	AccessRole_ACCESS_ROLE_OPERATOR AccessRole = 2
 	// Everything: the group leat:admins.
 	AccessRole_ACCESS_ROLE_ADMIN AccessRole = 3
+	// Also create, change and delete services and repositories: the group leat:operators.
+	AccessRole_ACCESS_ROLE_EDITOR AccessRole = 4
 )
 
 // Enum value maps for AccessRole.
@@ -46,12 +48,14 @@ var (
 		1: "ACCESS_ROLE_VIEWER",
 		2: "ACCESS_ROLE_OPERATOR",
 		3: "ACCESS_ROLE_ADMIN",
+		4: "ACCESS_ROLE_EDITOR",
 	}
 	AccessRole_value = map[string]int32{
 		"ACCESS_ROLE_UNSPECIFIED": 0,
 		"ACCESS_ROLE_VIEWER":      1,
 		"ACCESS_ROLE_OPERATOR":    2,
 		"ACCESS_ROLE_ADMIN":       3,
+		"ACCESS_ROLE_EDITOR":      4,
 	}
 )
 
@@ -186,13 +190,14 @@ const file_leat_type_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"namespaces\x18\x04 \x03(\tR\n" +
 	"namespaces\x12,\n" +
-	"\x12non_resource_paths\x18\x05 \x03(\tR\x10nonResourcePaths*r\n" +
+	"\x12non_resource_paths\x18\x05 \x03(\tR\x10nonResourcePaths*\x8a\x01\n" +
 	"\n" +
 	"AccessRole\x12\x1b\n" +
 	"\x17ACCESS_ROLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ACCESS_ROLE_VIEWER\x10\x01\x12\x18\n" +
 	"\x14ACCESS_ROLE_OPERATOR\x10\x02\x12\x15\n" +
-	"\x11ACCESS_ROLE_ADMIN\x10\x03B\xa5\x01\n" +
+	"\x11ACCESS_ROLE_ADMIN\x10\x03\x12\x16\n" +
+	"\x12ACCESS_ROLE_EDITOR\x10\x04B\xa5\x01\n" +
 	"\x10com.leat.type.v1B\vAccessProtoP\x01Z2github.com/leatdev/leat/gen/go/leat/type/v1;typev1\xa2\x02\x03LTX\xaa\x02\fLeat.Type.V1\xca\x02\fLeat\\Type\\V1\xe2\x02\x18Leat\\Type\\V1\\GPBMetadata\xea\x02\x0eLeat::Type::V1b\x06proto3"
 
 var (

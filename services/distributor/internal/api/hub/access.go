@@ -6,16 +6,21 @@ package hub
 import (
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	agentv1 "github.com/leatdev/leat/gen/go/leat/agent/v1"
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
+	tunnelv1 "github.com/leatdev/leat/gen/go/leat/tunnel/v1"
 	"github.com/leatdev/leat/internal/accessrule/rulewire"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
@@ -40,17 +45,40 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 		return &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}, nil
 	}
 	if req.GetCluster() == "" {
-		return administrator(id), nil
+		return atHub(id, s.view.Rights(id.Name, id.Groups)), nil
 	}
-	access, _ := s.view.Access(id.Name, id.Groups, req.GetCluster())
-	return decision(id, access), nil
+	access, ok := s.view.Access(id.Name, id.Groups, req.GetCluster())
+	res := decision(id, access)
+	if ok {
+		res.Permissions = permissions(access.Rights, authz.Object{Cluster: access.Cluster}, agentv1.File_leat_agent_v1_agent_proto)
+	}
+	return res, nil
 }
 
-// administrator returns the decision about a person's access to the hub itself.
-func administrator(id identity.Identity) *distributorv1.CheckAccessResponse {
-	res := &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}
-	if slices.Contains(id.Groups, catalog.AdminGroup) {
-		res.Allowed, res.User, res.Uid, res.Groups = true, id.Name, id.UID, []string{catalog.AdminGroup}
+// permissions returns those of the permissions that calls of the services in a file need that the
+// person has for everything in the object.
+func permissions(rights *authz.Rights, object authz.Object, file protoreflect.FileDescriptor) []*optionsv1.Permission {
+	var held []*optionsv1.Permission
+	for i := range file.Services().Len() {
+		methods := file.Services().Get(i).Methods()
+		for j := range methods.Len() {
+			access, _ := permission.Of(methods.Get(j))
+			p := catalog.Permission{Verb: access.Verb, Resource: access.Resource}
+			if p.Verb != "" && rights.Allows(p, object) {
+				held = append(held, &optionsv1.Permission{Verb: p.Verb, Resource: p.Resource})
+			}
+		}
+	}
+	return held
+}
+
+// atHub returns the decision about a person's access to the tunnel's own calls.
+func atHub(id identity.Identity, rights *authz.Rights) *distributorv1.CheckAccessResponse {
+	res := &distributorv1.CheckAccessResponse{
+		MaxAge: durationpb.New(accessMaxAge), Permissions: permissions(rights, authz.Object{}, tunnelv1.File_leat_tunnel_v1_tunnel_proto),
+	}
+	if len(res.GetPermissions()) > 0 {
+		res.Allowed, res.User, res.Uid = true, id.Name, id.UID
 	}
 	return res
 }
@@ -69,21 +97,21 @@ func decision(id identity.Identity, access fleet.Access) *distributorv1.CheckAcc
 	if !access.Until.IsZero() {
 		res.MaxAge = durationpb.New(min(accessMaxAge, max(time.Until(access.Until), time.Millisecond)))
 	}
-	if len(access.Reasons) == 0 {
+	if len(access.Grants) == 0 {
 		return res
 	}
 	res.Allowed, res.User, res.Uid = true, id.Name, id.UID
-	res.Groups = access.Groups(fleet.AccessReason.IsUnconditional)
+	res.Groups = access.Groups(authz.Grant.IsUnconditional)
 	// The same uid as in the agent's token: a tunnel that was opened before a revocation is not the
 	// cluster's any more.
 	res.ClusterUid = admission.IdentityUID(access.Cluster.UID, access.Cluster.Agent.KeyGeneration)
 	res.Narrowed = true
 	var bindings []string
-	for _, reason := range access.Reasons {
+	for _, reason := range access.Grants {
 		switch {
-		case len(reason.Rules) > 0:
+		case len(reason.Rules()) > 0:
 			res.Grants = append(res.Grants, &distributorv1.NarrowedGrant{
-				Binding: reason.Name(), Groups: reason.Groups, Rules: rulewire.Messages(reason.Rules),
+				Binding: reason.Name(), Groups: reason.Groups(), Rules: rulewire.Messages(reason.Rules()),
 			})
 			continue
 		case reason.Binding != nil:

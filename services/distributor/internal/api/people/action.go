@@ -28,7 +28,7 @@ import (
 // SyncService implements FleetService. An upstream that does not answer does not stand in its way:
 // the agent then reconciles what was last known, and the answer tells so.
 func (s *Service) SyncService(ctx context.Context, req *fleetv1.SyncServiceRequest) (*fleetv1.SyncServiceResponse, error) {
-	record, err := s.get(ctx, catalog.KindService, req.GetName())
+	record, err := s.permitted(ctx, catalog.KindService, "name", req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +76,14 @@ func (s *Service) fetchNow(ctx context.Context, sources []catalog.Source) *typev
 
 // CreateJoinToken implements FleetService.
 func (s *Service) CreateJoinToken(ctx context.Context, req *fleetv1.CreateJoinTokenRequest) (*fleetv1.CreateJoinTokenResponse, error) {
-	cluster, err := s.clusterOfAdmin(ctx, req.GetCluster())
+	cluster, err := s.permitted(ctx, catalog.KindCluster, "cluster", req.GetCluster())
 	if err != nil {
 		return nil, err
 	}
 	token := admission.NewJoinToken()
 	expires := time.Now().Add(admission.JoinTokenLife)
 	hash := admission.Hash(token)
-	if err := s.d.Enrolments.CreateJoinToken(ctx, cluster, hash, expires); err != nil {
+	if err := s.d.Enrolments.CreateJoinToken(ctx, cluster.Object.Key().Name, hash, expires); err != nil {
 		return nil, wire.Error(err)
 	}
 	s.d.JoinTokens.Created(hash)
@@ -94,24 +94,15 @@ func (s *Service) CreateJoinToken(ctx context.Context, req *fleetv1.CreateJoinTo
 
 // RevokeCluster implements FleetService.
 func (s *Service) RevokeCluster(ctx context.Context, req *fleetv1.RevokeClusterRequest) (*fleetv1.RevokeClusterResponse, error) {
-	cluster, err := s.clusterOfAdmin(ctx, req.GetCluster())
+	cluster, err := s.permitted(ctx, catalog.KindCluster, "cluster", req.GetCluster())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.d.Enrolments.Revoke(ctx, cluster); err != nil {
+	if err := s.d.Enrolments.Revoke(ctx, cluster.Object.Key().Name); err != nil {
 		return nil, wire.Error(err)
 	}
 	s.follow(ctx)
 	return &fleetv1.RevokeClusterResponse{}, nil
-}
-
-// clusterOfAdmin returns the name of the cluster that an administrator's request is about.
-func (s *Service) clusterOfAdmin(ctx context.Context, name string) (string, error) {
-	if _, err := s.admin(ctx); err != nil {
-		return "", err
-	}
-	key, err := keyOf(catalog.KindCluster, "cluster", name)
-	return key.Name, wire.Error(err)
 }
 
 // CreateAccessToken implements FleetService. An access token does not buy another one: it would
@@ -132,7 +123,7 @@ func (s *Service) CreateAccessToken(ctx context.Context, req *fleetv1.CreateAcce
 	if !id.Expires.IsZero() {
 		life = min(life, time.Until(id.Expires))
 	}
-	token, expires, err := s.d.Issuer.Issue(id, audience, life)
+	token, expires, err := s.d.Issuer.Issue(id.Identity, audience, life)
 	if err != nil {
 		return nil, err
 	}

@@ -89,8 +89,13 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 		return projectOf(object.Project)
 	case *fleetv1.Document_IdentityProvider:
 		return providerOf(object.IdentityProvider)
+	case *fleetv1.Document_Role:
+		return roleObjectOf(object.Role)
 	}
-	return nil, &fielderr.Error{Path: "object", Message: "is required: a cluster, a repository, a service, a user, an access binding, a project or an identity provider"}
+	return nil, &fielderr.Error{
+		Path:    "object",
+		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project or an identity provider",
+	}
 }
 
 func configOf(m *fleetv1.ServiceConfig) *catalog.Config {

@@ -4,6 +4,8 @@
 package people
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -45,8 +47,10 @@ func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 		return nil, err
 	}
 	spec := m.GetSpec()
-	clusters, err := parseNames("spec.clusters.names", spec.GetClusters().GetNames(), objectname.Default)
-	if err != nil {
+	clusters, err1 := parseNames("spec.clusters.names", spec.GetClusters().GetNames(), objectname.Default)
+	services, err2 := parseNames("spec.services", spec.GetServices(), objectname.Default)
+	repositories, err3 := parseNames("spec.repositories", spec.GetRepositories(), objectname.Default)
+	if err := cmp.Or(err1, err2, err3); err != nil {
 		return nil, err
 	}
 	rules, err := rulewire.Rules(spec.GetRules())
@@ -56,6 +60,16 @@ func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 	if spec.GetExpireTime() != nil && spec.GetExpireTime().CheckValid() != nil {
 		return nil, &fielderr.Error{Path: "spec.expire_time", Message: "is not a valid time"}
 	}
+	role := roleOf(spec.GetRole())
+	if _, isBuiltin := catalog.BuiltinRole(role); !isBuiltin {
+		return nil, &fielderr.Error{Path: "spec.role", Message: fmt.Sprintf("%q is not a built-in role", string(role))}
+	}
+	if name := spec.GetRoleName(); name != "" {
+		if role != catalog.RoleNone {
+			return nil, &fielderr.Error{Path: "spec.role_name", Message: "excludes role; leave one of them out"}
+		}
+		role = catalog.RoleName(name)
+	}
 	return &catalog.AccessBinding{
 		Metadata: metadata,
 		Spec: catalog.AccessBindingSpec{
@@ -63,7 +77,8 @@ func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 			Clusters: catalog.ClusterSelection{
 				All: spec.GetClusters().GetAll(), Names: clusters, Labels: selectorOf(spec.GetClusters().GetLabels()),
 			},
-			Role: roleOf(spec.GetRole()), Rules: rules, ClusterGroups: spec.GetClusterGroups(), ExpiresAt: catalogwire.TimeOf(spec.GetExpireTime()),
+			Hub: spec.GetHub(), Services: services, Repositories: repositories,
+			Role: role, Rules: rules, ClusterGroups: spec.GetClusterGroups(), ExpiresAt: catalogwire.TimeOf(spec.GetExpireTime()),
 		},
 	}, nil
 }
@@ -100,10 +115,24 @@ func operatorMessage(operator catalog.LabelOperator) fleetv1.LabelOperator {
 
 // roleOf returns the role of a message. An unknown value passes by its number, for validation to
 // refuse.
-func roleOf(r typev1.AccessRole) catalog.Role { return catalog.Role(strings.ToLower(enumname.Of(r))) }
+func roleOf(r typev1.AccessRole) catalog.RoleName {
+	return catalog.RoleName(strings.ToLower(enumname.Of(r)))
+}
 
-func roleMessage(r catalog.Role) typev1.AccessRole {
+// roleMessage returns the message of a built-in role. Any other role has none: see roleNameMessage.
+func roleMessage(r catalog.RoleName) typev1.AccessRole {
+	if _, isBuiltin := catalog.BuiltinRole(r); !isBuiltin {
+		return typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED
+	}
 	return enumname.Value[typev1.AccessRole](string(r))
+}
+
+// roleNameMessage returns the name of a role that is not built in.
+func roleNameMessage(r catalog.RoleName) string {
+	if _, isBuiltin := catalog.BuiltinRole(r); isBuiltin {
+		return ""
+	}
+	return string(r)
 }
 
 func bindingMessage(b *catalog.AccessBinding, status fleet.BindingStatus) *fleetv1.AccessBinding {
@@ -112,11 +141,20 @@ func bindingMessage(b *catalog.AccessBinding, status fleet.BindingStatus) *fleet
 		Metadata: metadataMessage(&b.Metadata),
 		Spec: &fleetv1.AccessBindingSpec{
 			Description: spec.Description, Users: spec.Users, Groups: spec.Groups,
-			Clusters: &fleetv1.ClusterSelection{All: spec.Clusters.All, Names: formatNames(spec.Clusters.Names, objectname.Default), Labels: selectorMessage(spec.Clusters.Labels)},
-			Role:     roleMessage(spec.Role), Rules: rulewire.Messages(spec.Rules), ClusterGroups: spec.ClusterGroups, ExpireTime: catalogwire.Timestamp(spec.ExpiresAt),
+			Hub: spec.Hub, Clusters: clustersMessage(spec.Clusters),
+			Services: formatNames(spec.Services, objectname.Default), Repositories: formatNames(spec.Repositories, objectname.Default),
+			Role: roleMessage(spec.Role), RoleName: roleNameMessage(spec.Role), Rules: rulewire.Messages(spec.Rules),
+			ClusterGroups: spec.ClusterGroups, ExpireTime: catalogwire.Timestamp(spec.ExpiresAt),
 		},
 		Status: &fleetv1.AccessBindingStatus{Clusters: int32(status.Clusters), Expired: status.Expired},
 	}
+}
+
+func clustersMessage(s catalog.ClusterSelection) *fleetv1.ClusterSelection {
+	if s.IsEmpty() {
+		return nil
+	}
+	return &fleetv1.ClusterSelection{All: s.All, Names: formatNames(s.Names, objectname.Default), Labels: selectorMessage(s.Labels)}
 }
 
 func selectorMessage(s *catalog.LabelSelector) *fleetv1.LabelSelector {

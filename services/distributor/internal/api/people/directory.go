@@ -13,6 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -20,25 +21,25 @@ import (
 
 // CreateUser implements FleetService.
 func (s *Service) CreateUser(ctx context.Context, req *fleetv1.CreateUserRequest) (*fleetv1.CreateUserResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Create)(userOf(req.GetUser()))
+	record, err := s.create(ctx)(userOf(req.GetUser()))
 	return &fleetv1.CreateUserResponse{User: messageOf[*fleetv1.User](record)}, err
 }
 
 // GetUser implements FleetService.
 func (s *Service) GetUser(ctx context.Context, req *fleetv1.GetUserRequest) (*fleetv1.GetUserResponse, error) {
-	record, err := s.getOwn(ctx, catalog.KindUser, req.GetName())
+	record, err := s.get(ctx, catalog.KindUser, req.GetName())
 	return &fleetv1.GetUserResponse{User: messageOf[*fleetv1.User](record)}, err
 }
 
 // ListUsers implements FleetService.
 func (s *Service) ListUsers(ctx context.Context, req *fleetv1.ListUsersRequest) (*fleetv1.ListUsersResponse, error) {
-	records, next, err := s.listOwn(ctx, fleet.Query{Kind: catalog.KindUser}, req.GetPage())
+	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindUser}, req.GetPage())
 	return &fleetv1.ListUsersResponse{Users: wire.Each(records, messageOf[*fleetv1.User]), NextPageToken: next}, err
 }
 
 // UpdateUser implements FleetService.
 func (s *Service) UpdateUser(ctx context.Context, req *fleetv1.UpdateUserRequest) (*fleetv1.UpdateUserResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Update)(userOf(req.GetUser()))
+	record, err := s.update(ctx)(userOf(req.GetUser()))
 	return &fleetv1.UpdateUserResponse{User: messageOf[*fleetv1.User](record)}, err
 }
 
@@ -49,25 +50,25 @@ func (s *Service) DeleteUser(ctx context.Context, req *fleetv1.DeleteUserRequest
 
 // CreateAccessBinding implements FleetService.
 func (s *Service) CreateAccessBinding(ctx context.Context, req *fleetv1.CreateAccessBindingRequest) (*fleetv1.CreateAccessBindingResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Create)(bindingOf(req.GetAccessBinding()))
+	record, err := s.create(ctx)(bindingOf(req.GetAccessBinding()))
 	return &fleetv1.CreateAccessBindingResponse{AccessBinding: messageOf[*fleetv1.AccessBinding](record)}, err
 }
 
 // GetAccessBinding implements FleetService.
 func (s *Service) GetAccessBinding(ctx context.Context, req *fleetv1.GetAccessBindingRequest) (*fleetv1.GetAccessBindingResponse, error) {
-	record, err := s.getOwn(ctx, catalog.KindAccessBinding, req.GetName())
+	record, err := s.get(ctx, catalog.KindAccessBinding, req.GetName())
 	return &fleetv1.GetAccessBindingResponse{AccessBinding: messageOf[*fleetv1.AccessBinding](record)}, err
 }
 
 // ListAccessBindings implements FleetService.
 func (s *Service) ListAccessBindings(ctx context.Context, req *fleetv1.ListAccessBindingsRequest) (*fleetv1.ListAccessBindingsResponse, error) {
-	records, next, err := s.listOwn(ctx, fleet.Query{Kind: catalog.KindAccessBinding}, req.GetPage())
+	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindAccessBinding}, req.GetPage())
 	return &fleetv1.ListAccessBindingsResponse{AccessBindings: wire.Each(records, messageOf[*fleetv1.AccessBinding]), NextPageToken: next}, err
 }
 
 // UpdateAccessBinding implements FleetService.
 func (s *Service) UpdateAccessBinding(ctx context.Context, req *fleetv1.UpdateAccessBindingRequest) (*fleetv1.UpdateAccessBindingResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Update)(bindingOf(req.GetAccessBinding()))
+	record, err := s.update(ctx)(bindingOf(req.GetAccessBinding()))
 	return &fleetv1.UpdateAccessBindingResponse{AccessBinding: messageOf[*fleetv1.AccessBinding](record)}, err
 }
 
@@ -78,11 +79,18 @@ func (s *Service) DeleteAccessBinding(ctx context.Context, req *fleetv1.DeleteAc
 
 // CreateToken implements FleetService.
 func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenRequest) (*fleetv1.CreateTokenResponse, error) {
-	if _, err := s.admin(ctx); err != nil {
+	c, err := s.atHub(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if err := catalog.ValidateName("user", req.GetUser()); err != nil {
 		return nil, wire.Error(err)
+	}
+	// Who holds a token of somebody can do all that they can.
+	if user, ok := s.d.View.User(req.GetUser()); ok && user.Name != c.Name {
+		if err := c.rights.MayBecome(s.d.View.Rights(user.Name, user.Spec.Groups)); err != nil {
+			return nil, wire.Error(err)
+		}
 	}
 	if err := catalog.ValidateTokenLabel(req.GetLabel()); err != nil {
 		return nil, wire.Error(err)
@@ -102,16 +110,16 @@ func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenReque
 
 // ListTokens implements FleetService. A page's token is the place of its last item in the order.
 func (s *Service) ListTokens(ctx context.Context, req *fleetv1.ListTokensRequest) (*fleetv1.ListTokensResponse, error) {
-	id, err := s.person(ctx)
+	c, err := s.person(ctx)
 	if err != nil {
 		return nil, err
 	}
 	user := req.GetUser()
-	if !isAdmin(id) {
-		if user != "" && user != id.Name {
-			return nil, errNotAdmin()
+	if !c.rights.Allows(c.needs(), authz.Object{}) {
+		if user != "" && user != c.Name {
+			return nil, wire.Error(&authz.DeniedError{Permission: c.needs()})
 		}
-		user = id.Name
+		user = c.Name
 	}
 	after, limit, err := pageOf(req.GetPage())
 	if err != nil {
@@ -136,7 +144,7 @@ func placeOf(t catalog.Token) string { return t.User + "\x00" + t.Label + "\x00"
 
 // DeleteToken implements FleetService.
 func (s *Service) DeleteToken(ctx context.Context, req *fleetv1.DeleteTokenRequest) (*fleetv1.DeleteTokenResponse, error) {
-	if _, err := s.admin(ctx); err != nil {
+	if _, err := s.atHub(ctx); err != nil {
 		return nil, err
 	}
 	if req.GetId() == "" {

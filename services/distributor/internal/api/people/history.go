@@ -18,13 +18,7 @@ import (
 
 // ListRevisions implements FleetService. A page's token is the number of its last revision.
 func (s *Service) ListRevisions(ctx context.Context, req *fleetv1.ListRevisionsRequest) (*fleetv1.ListRevisionsResponse, error) {
-	if _, err := s.admin(ctx); err != nil {
-		return nil, err
-	}
-	if _, err := keyOf(catalog.KindService, "service", req.GetService()); err != nil {
-		return nil, wire.Error(err)
-	}
-	record, err := s.get(ctx, catalog.KindService, req.GetService())
+	record, err := s.permitted(ctx, catalog.KindService, "service", req.GetService())
 	if err != nil {
 		return nil, err
 	}

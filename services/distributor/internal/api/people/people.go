@@ -4,20 +4,19 @@
 // Package people answers the calls of people: FleetService. It reads from the view, and writes
 // through the catalog's editor, which the view then follows.
 //
-// Every call begins with the caller: administrators may do everything, and other people see what
-// concerns themselves. Secrets go in and never come out. The package translates and decides who may
-// call; what an edit may contain is decided by package catalog.
+// Every call begins with the caller and their rights. The option beside the RPC names the permission
+// that the call needs; package authz decides whether the caller has it for the object, once the object
+// is found. What the caller may not see does not exist for them. Secrets go in and never come out.
+// What an edit may contain is decided by package catalog.
 package people
 
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
-	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -81,35 +80,3 @@ type Service struct{ d Deps }
 
 // New returns the service for people.
 func New(d Deps) *Service { return &Service{d: d} }
-
-// person returns the caller if it is a person, with the groups that it has now: a token may be an
-// hour old.
-func (s *Service) person(ctx context.Context) (identity.Identity, error) {
-	id, _ := identity.FromContext(ctx)
-	if id.Kind != identity.KindUser {
-		return id, wire.Denied("only people may call this")
-	}
-	id, ok := s.d.View.AdmitPerson(ctx, id)
-	if !ok {
-		return id, wire.TokenInvalid("the user, or the API token behind this one, has ended; obtain a new token")
-	}
-	return id, nil
-}
-
-// admin returns the caller if it is a person who may do everything.
-func (s *Service) admin(ctx context.Context) (identity.Identity, error) {
-	id, err := s.person(ctx)
-	if err != nil {
-		return id, err
-	}
-	if !isAdmin(id) {
-		return id, errNotAdmin()
-	}
-	return id, nil
-}
-
-func errNotAdmin() error {
-	return wire.Denied("you may not do this; ask an administrator for a binding")
-}
-
-func isAdmin(id identity.Identity) bool { return slices.Contains(id.Groups, catalog.AdminGroup) }

@@ -111,7 +111,7 @@ func clusterOfService(record fleet.Record) string {
 
 // planned returns a service and its entry in the plan of its cluster.
 func (s *Service) planned(ctx context.Context, name string) (fleet.Record, plan.Entry, error) {
-	record, err := s.get(ctx, catalog.KindService, name)
+	record, err := s.permitted(ctx, catalog.KindService, "service", name)
 	if err != nil {
 		return fleet.Record{}, plan.Entry{}, err
 	}

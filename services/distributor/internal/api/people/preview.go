@@ -33,7 +33,7 @@ const previewTimeout = 30 * time.Second
 // PreviewService implements FleetService. What the sources hold is asked of the mirror, which
 // refuses what nobody signed where signatures are demanded, as it does for plans.
 func (s *Service) PreviewService(ctx context.Context, req *fleetv1.PreviewServiceRequest) (*fleetv1.PreviewServiceResponse, error) {
-	record, err := s.get(ctx, catalog.KindService, req.GetName())
+	record, err := s.permitted(ctx, catalog.KindService, "name", req.GetName())
 	if err != nil {
 		return nil, err
 	}

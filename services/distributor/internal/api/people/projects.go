@@ -16,7 +16,7 @@ import (
 
 // CreateProject implements FleetService.
 func (s *Service) CreateProject(ctx context.Context, req *fleetv1.CreateProjectRequest) (*fleetv1.CreateProjectResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Create)(projectOf(req.GetProject()))
+	record, err := s.create(ctx)(projectOf(req.GetProject()))
 	return &fleetv1.CreateProjectResponse{Project: messageOf[*fleetv1.Project](record)}, err
 }
 
@@ -34,7 +34,7 @@ func (s *Service) ListProjects(ctx context.Context, req *fleetv1.ListProjectsReq
 
 // UpdateProject implements FleetService.
 func (s *Service) UpdateProject(ctx context.Context, req *fleetv1.UpdateProjectRequest) (*fleetv1.UpdateProjectResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Update)(projectOf(req.GetProject()))
+	record, err := s.update(ctx)(projectOf(req.GetProject()))
 	return &fleetv1.UpdateProjectResponse{Project: messageOf[*fleetv1.Project](record)}, err
 }
 

@@ -16,7 +16,7 @@ import (
 func (s *Service) CreateIdentityProvider(
 	ctx context.Context, req *fleetv1.CreateIdentityProviderRequest,
 ) (*fleetv1.CreateIdentityProviderResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Create)(providerOf(req.GetIdentityProvider()))
+	record, err := s.create(ctx)(providerOf(req.GetIdentityProvider()))
 	return &fleetv1.CreateIdentityProviderResponse{IdentityProvider: s.providerShown(record)}, err
 }
 
@@ -40,7 +40,7 @@ func (s *Service) ListIdentityProviders(
 func (s *Service) UpdateIdentityProvider(
 	ctx context.Context, req *fleetv1.UpdateIdentityProviderRequest,
 ) (*fleetv1.UpdateIdentityProviderResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Update)(providerOf(req.GetIdentityProvider()))
+	record, err := s.update(ctx)(providerOf(req.GetIdentityProvider()))
 	return &fleetv1.UpdateIdentityProviderResponse{IdentityProvider: s.providerShown(record)}, err
 }
 

@@ -8,16 +8,12 @@ import (
 	"context"
 	"encoding/base64"
 	"log/slog"
-	"slices"
 
-	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
-	"github.com/leatdev/leat/internal/accessrule"
-	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
-	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
@@ -40,7 +36,7 @@ func (s *Service) GetServerInfo(ctx context.Context, _ *fleetv1.GetServerInfoReq
 
 // GetCluster implements FleetService.
 func (s *Service) GetCluster(ctx context.Context, req *fleetv1.GetClusterRequest) (*fleetv1.GetClusterResponse, error) {
-	record, err := s.getOwn(ctx, catalog.KindCluster, req.GetName())
+	record, err := s.get(ctx, catalog.KindCluster, req.GetName())
 	return &fleetv1.GetClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
 }
 
@@ -57,33 +53,55 @@ func (s *Service) GetRepository(ctx context.Context, req *fleetv1.GetRepositoryR
 
 // GetService implements FleetService.
 func (s *Service) GetService(ctx context.Context, req *fleetv1.GetServiceRequest) (*fleetv1.GetServiceResponse, error) {
-	record, err := s.getOwn(ctx, catalog.KindService, req.GetName())
+	record, err := s.get(ctx, catalog.KindService, req.GetName())
 	return &fleetv1.GetServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
 }
 
+// get returns an object that the caller may see, as they see it.
 func (s *Service) get(ctx context.Context, kind catalog.Kind, name string) (fleet.Record, error) {
-	if _, err := s.admin(ctx); err != nil {
+	c, record, err := s.seen(ctx, kind, "name", name)
+	if err != nil {
 		return fleet.Record{}, err
 	}
-	return s.find(ctx, kind, name)
+	return c.shown(record), nil
 }
 
-// find returns the object that a request names.
-func (s *Service) find(ctx context.Context, kind catalog.Kind, name string) (fleet.Record, error) {
-	key, err := keyOf(kind, "name", name)
+// permitted returns an object for which the caller has the call's permission. The object is named by
+// the field of the request.
+func (s *Service) permitted(ctx context.Context, kind catalog.Kind, field, reference string) (fleet.Record, error) {
+	c, record, err := s.seen(ctx, kind, field, reference)
+	if err == nil && !c.allows(record.Object) {
+		err = wire.Error(&authz.DeniedError{Permission: c.needs(), Key: record.Object.Key()})
+	}
+	return record, err
+}
+
+// seen returns an object that the caller may see. Any other object does not exist for them, and the
+// search for it takes the same course: it looks twice, because another replica may just have stored
+// the object or a binding.
+func (s *Service) seen(ctx context.Context, kind catalog.Kind, field, reference string) (*caller, fleet.Record, error) {
+	c, err := s.person(ctx)
 	if err != nil {
-		return fleet.Record{}, wire.Error(err)
+		return nil, fleet.Record{}, err
 	}
-	record, ok := fleet.LookTwice(ctx, s.d.View, func() (fleet.Record, bool) { return s.d.View.Get(key) })
+	key, err := keyOf(kind, field, reference)
+	if err != nil {
+		return nil, fleet.Record{}, wire.Error(err)
+	}
+	record, ok := fleet.LookTwice(ctx, s.d.View, func() (fleet.Record, bool) {
+		record, ok := s.d.View.Get(key)
+		c.rights = s.d.View.Rights(c.Name, c.Groups)
+		return record, ok && (c.allows(record.Object) || c.sees(record.Object))
+	})
 	if !ok {
-		return fleet.Record{}, wire.NotFound(key)
+		return nil, fleet.Record{}, wire.NotFound(key)
 	}
-	return record, nil
+	return c, record, nil
 }
 
 // ListClusters implements FleetService.
 func (s *Service) ListClusters(ctx context.Context, req *fleetv1.ListClustersRequest) (*fleetv1.ListClustersResponse, error) {
-	records, next, err := s.listOwn(ctx, fleet.Query{Kind: catalog.KindCluster, Project: req.GetProject()}, req.GetPage())
+	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindCluster, Project: req.GetProject()}, req.GetPage())
 	return &fleetv1.ListClustersResponse{Clusters: wire.Each(records, messageOf[*fleetv1.Cluster]), NextPageToken: next}, err
 }
 
@@ -121,9 +139,6 @@ func (s *Service) updateMirrors(ctx context.Context, records []fleet.Record) {
 
 // ListServices implements FleetService.
 func (s *Service) ListServices(ctx context.Context, req *fleetv1.ListServicesRequest) (*fleetv1.ListServicesResponse, error) {
-	if _, err := s.admin(ctx); err != nil {
-		return nil, err
-	}
 	cluster, err := optionalPath("cluster", req.GetCluster())
 	if err != nil {
 		return nil, wire.Error(err)
@@ -132,124 +147,21 @@ func (s *Service) ListServices(ctx context.Context, req *fleetv1.ListServicesReq
 	return &fleetv1.ListServicesResponse{Services: wire.Each(records, messageOf[*fleetv1.Service]), NextPageToken: next}, err
 }
 
-// concerns returns a function that reports whether a person who is not an administrator may see an
-// object: clusters that they may reach, services of whose objects the cluster's agent tells them,
-// bindings that name them, and themselves. Queries may use the function for all kinds but services,
-// for which it calls the view.
-func (s *Service) concerns(id identity.Identity) func(catalog.Object) bool {
-	reachable := s.d.View.Reachable(id.Name, id.Groups)
-	return func(object catalog.Object) bool {
-		switch o := object.(type) {
-		case *catalog.Cluster:
-			return reachable(o)
-		case *catalog.Service:
-			return s.mayInspect(id, o.Spec.Cluster)
-		case *catalog.User:
-			return o.Name == id.Name
-		case *catalog.AccessBinding:
-			return means(o, id)
-		}
-		return false
-	}
-}
-
-// mayInspect reports whether the tunnel lets the person ask the cluster's agent for the inventories
-// of its services, which is what every role may do there.
-func (s *Service) mayInspect(id identity.Identity, cluster string) bool {
-	access, _ := s.d.View.Access(id.Name, id.Groups, cluster)
-	return slices.ContainsFunc(access.Reasons, func(r fleet.AccessReason) bool {
-		return r.Allows(accessrule.Request{Verb: "post", Path: agentv1connect.AgentServiceGetInventoryProcedure})
-	})
-}
-
-// means reports whether the binding names the person or one of its groups.
-func means(binding *catalog.AccessBinding, id identity.Identity) bool {
-	return slices.Contains(binding.Spec.Users, id.Name) ||
-		slices.ContainsFunc(binding.Spec.Groups, func(group string) bool { return slices.Contains(id.Groups, group) })
-}
-
-// getOwn returns an object that concerns the caller. Other callers learn nothing about it, not even
-// that it exists.
-func (s *Service) getOwn(ctx context.Context, kind catalog.Kind, name string) (fleet.Record, error) {
-	id, err := s.person(ctx)
-	if err != nil {
-		return fleet.Record{}, err
-	}
-	if isAdmin(id) {
-		return s.find(ctx, kind, name)
-	}
-	record, err := s.find(ctx, kind, name)
-	if err != nil || !s.concerns(id)(record.Object) {
-		return fleet.Record{}, errNotAdmin()
-	}
-	return onlyOwn(record, id), nil
-}
-
-// listOwn returns a page of the objects that concern the caller.
-func (s *Service) listOwn(ctx context.Context, q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
-	id, err := s.person(ctx)
+// list returns a page of the objects that the caller may see, as they see them.
+func (s *Service) list(ctx context.Context, q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
+	c, err := s.person(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	if isAdmin(id) {
-		return s.page(q, page)
+	if err := optionalProject(q.Project); err != nil {
+		return nil, "", wire.Error(err)
 	}
-	q.Keep = s.concerns(id)
+	q.Keep = c.visible(c.needs().Verb)
 	records, next, err := s.page(q, page)
 	for i := range records {
-		records[i] = onlyOwn(records[i], id)
+		records[i] = c.shown(records[i])
 	}
 	return records, next, err
-}
-
-// onlyOwn removes what is not for the caller to see: who made and changed an object, of a binding
-// other people, and of a service how it is made, its configuration included. Where it runs and how
-// it fares remains.
-func onlyOwn(record fleet.Record, id identity.Identity) fleet.Record {
-	switch o := record.Object.(type) {
-	case *catalog.Cluster:
-		shown := *o
-		shown.Metadata = withoutAuthors(o.Metadata)
-		record.Object = &shown
-	case *catalog.User:
-		shown := *o
-		shown.Metadata = withoutAuthors(o.Metadata)
-		record.Object = &shown
-	}
-	if service, ok := record.Object.(*catalog.Service); ok {
-		wanted := service.Spec.Wanted()
-		record.Object = &catalog.Service{
-			Metadata: withoutAuthors(service.Metadata),
-			Spec: catalog.ServiceSpec{
-				Cluster: service.Spec.Cluster,
-				Options: &syncpolicy.Options{Namespace: wanted.Namespace, Paused: wanted.Paused},
-			},
-		}
-	}
-	binding, ok := record.Object.(*catalog.AccessBinding)
-	if !ok {
-		return record
-	}
-	shown := *binding
-	shown.Metadata = withoutAuthors(binding.Metadata)
-	shown.Spec.Users = slices.DeleteFunc(slices.Clone(binding.Spec.Users), func(user string) bool { return user != id.Name })
-	shown.Spec.Groups = slices.DeleteFunc(slices.Clone(binding.Spec.Groups),
-		func(group string) bool { return !slices.Contains(id.Groups, group) })
-	record.Object = &shown
-	return record
-}
-
-// withoutAuthors returns metadata without who made and changed the object, and why.
-func withoutAuthors(m catalog.Metadata) catalog.Metadata {
-	m.CreatedBy, m.UpdatedBy, m.Reason = "", "", ""
-	return m
-}
-
-func (s *Service) list(ctx context.Context, q fleet.Query, page *typev1.Page) ([]fleet.Record, string, error) {
-	if _, err := s.admin(ctx); err != nil {
-		return nil, "", err
-	}
-	return s.page(q, page)
 }
 
 // page returns a page of the objects, and the token of the next page, which is the name of this

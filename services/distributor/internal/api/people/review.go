@@ -10,11 +10,13 @@ import (
 	"strings"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/accessrule/rulewire"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -22,27 +24,31 @@ import (
 
 // ReviewAccess implements FleetService.
 func (s *Service) ReviewAccess(ctx context.Context, req *fleetv1.ReviewAccessRequest) (*fleetv1.ReviewAccessResponse, error) {
-	id, err := s.person(ctx)
+	c, err := s.person(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !isAdmin(id) && (req.GetEverybody() || req.GetUser() != "" && req.GetUser() != id.Name) {
-		return nil, errNotAdmin()
+	mayAsk := c.rights.Allows(c.needs(), authz.Object{})
+	if !mayAsk && (req.GetEverybody() || req.GetUser() != "" && req.GetUser() != c.Name) {
+		return nil, wire.Error(&authz.DeniedError{Permission: c.needs()})
 	}
-	cluster, err := keyOf(catalog.KindCluster, "cluster", req.GetCluster())
+	cluster, err := optionalPath("cluster", req.GetCluster())
 	if err != nil {
 		return nil, wire.Error(err)
 	}
 	if req.GetEverybody() {
 		return s.reviewAll(req, cluster)
 	}
-	who, err := s.reviewed(id, req)
+	who, err := s.reviewed(c.Identity, req)
 	if err != nil {
 		return nil, err
 	}
-	access, ok := s.d.View.Access(who.Name, who.Groups, cluster.Name)
-	if !ok && isAdmin(id) {
-		return nil, wire.NotFound(cluster)
+	if cluster == "" {
+		return s.reviewHub(who, req.GetAttributes())
+	}
+	access, ok := s.d.View.Access(who.Name, who.Groups, cluster)
+	if !ok && mayAsk {
+		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: cluster})
 	}
 	if req.GetAttributes() == nil {
 		return reviewInGeneral(who.Name, access), nil
@@ -51,7 +57,75 @@ func (s *Service) ReviewAccess(ctx context.Context, req *fleetv1.ReviewAccessReq
 	if err != nil {
 		return nil, err
 	}
+	if q.APIGroup == authz.Group {
+		object := authz.Object{Cluster: access.Cluster, Namespace: q.Namespace}
+		if !ok {
+			return reviewPermission(who.Name, nil, q), nil
+		}
+		return reviewPermission(who.Name, access.Rights.Why(permissionOf(q), object), q), nil
+	}
 	return reviewRequest(who.Name, access, q), nil
+}
+
+// reviewHub returns what a person may do in the hub itself.
+func (s *Service) reviewHub(who identity.Identity, attributes *fleetv1.AccessAttributes) (*fleetv1.ReviewAccessResponse, error) {
+	rights := s.d.View.Rights(who.Name, who.Groups)
+	if attributes == nil {
+		held := rights.Permissions(catalog.Permissions(), authz.Object{})
+		res := &fleetv1.ReviewAccessResponse{
+			Allowed: len(held) > 0, User: who.Name, Reasons: reasonMessages(rights.Grants()), Permissions: permissionMessages(held),
+			Reason: "no binding gives " + who.Name + " the hub as a whole",
+		}
+		if res.GetAllowed() {
+			res.Reason = "has permissions in the hub by " + namesOf(hubGrants(rights))
+		}
+		return res, nil
+	}
+	q, err := attributesOf(attributes)
+	if err != nil {
+		return nil, err
+	}
+	if q.APIGroup != authz.Group {
+		return nil, rpcerr.Field("attributes.api_group", "must be "+authz.Group+" without a cluster: the hub has no other resources")
+	}
+	return reviewPermission(who.Name, rights.Why(permissionOf(q), authz.Object{}), q), nil
+}
+
+// hubGrants returns the grants that give anything in the hub as a whole.
+func hubGrants(rights *authz.Rights) []authz.Grant {
+	return slices.DeleteFunc(slices.Clone(rights.Grants()), func(g authz.Grant) bool {
+		return !slices.ContainsFunc(catalog.Permissions(), func(p catalog.Permission) bool { return g.Allows(p, authz.Object{}) })
+	})
+}
+
+// permissionOf returns the permission that a request for a resource of the hub needs.
+func permissionOf(q accessrule.Request) catalog.Permission {
+	p := catalog.Permission{Verb: q.Verb, Resource: q.Resource}
+	if q.Subresource != "" {
+		p.Resource += "/" + q.Subresource
+	}
+	return p
+}
+
+// reviewPermission returns whether grants give a permission of the hub's own.
+func reviewPermission(user string, why []authz.Grant, q accessrule.Request) *fleetv1.ReviewAccessResponse {
+	res := &fleetv1.ReviewAccessResponse{Allowed: len(why) > 0, User: user, Reasons: reasonMessages(why)}
+	p := permissionOf(q)
+	switch {
+	case res.GetAllowed():
+		res.Reason = fmt.Sprintf("%s is allowed by %s", q, namesOf(why))
+	case !slices.Contains(catalog.Permissions(), p):
+		res.Reason = fmt.Sprintf("%s is not a permission; docs/access.md lists them", q)
+	default:
+		res.Reason = fmt.Sprintf("no binding gives %s the permission %q there", user, p)
+	}
+	return res
+}
+
+func permissionMessages(held []catalog.Permission) []*optionsv1.Permission {
+	return wire.Each(held, func(p catalog.Permission) *optionsv1.Permission {
+		return &optionsv1.Permission{Verb: p.Verb, Resource: p.Resource}
+	})
 }
 
 // reviewed is the person whom the question is about.
@@ -68,45 +142,51 @@ func (s *Service) reviewed(caller identity.Identity, req *fleetv1.ReviewAccessRe
 	return identity.Identity{Name: req.GetUser(), Groups: req.GetGroups()}, nil
 }
 
-func (s *Service) reviewAll(req *fleetv1.ReviewAccessRequest, cluster catalog.Key) (*fleetv1.ReviewAccessResponse, error) {
+func (s *Service) reviewAll(req *fleetv1.ReviewAccessRequest, cluster string) (*fleetv1.ReviewAccessResponse, error) {
 	if req.GetUser() != "" || req.GetAttributes() != nil {
 		return nil, rpcerr.Field("everybody", "excludes user and attributes")
 	}
-	access, ok := s.d.View.AccessOfAll(cluster.Name)
-	if !ok {
-		return nil, wire.NotFound(cluster)
+	if cluster == "" {
+		return nil, rpcerr.Field("cluster", "is required for everybody")
 	}
-	return &fleetv1.ReviewAccessResponse{Allowed: true, Reason: "these reach the cluster", Reasons: reasonMessages(access.Reasons)}, nil
+	access, ok := s.d.View.AccessOfAll(cluster)
+	if !ok {
+		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: cluster})
+	}
+	return &fleetv1.ReviewAccessResponse{Allowed: true, Reason: "these reach the cluster", Reasons: reasonMessages(access.Grants)}, nil
 }
 
 func reviewInGeneral(user string, access fleet.Access) *fleetv1.ReviewAccessResponse {
 	res := &fleetv1.ReviewAccessResponse{
-		Allowed: len(access.Reasons) > 0, User: user, Groups: access.Groups(fleet.AccessReason.IsUnconditional), Reasons: reasonMessages(access.Reasons),
+		Allowed: len(access.Grants) > 0, User: user, Groups: access.Groups(authz.Grant.IsUnconditional), Reasons: reasonMessages(access.Grants),
+	}
+	if access.Cluster != nil {
+		res.Permissions = permissionMessages(access.Rights.Permissions(catalog.Permissions(), authz.Object{Cluster: access.Cluster}))
 	}
 	if res.Reason = "no binding lets " + user + " reach the cluster"; res.GetAllowed() {
-		res.Reason = "reaches the cluster by " + namesOf(access.Reasons)
+		res.Reason = "reaches the cluster by " + namesOf(access.Grants)
 	}
 	return res
 }
 
 func reviewRequest(user string, access fleet.Access, q accessrule.Request) *fleetv1.ReviewAccessResponse {
-	allows := func(r fleet.AccessReason) bool { return r.Allows(q) }
-	matching := slices.DeleteFunc(slices.Clone(access.Reasons), func(r fleet.AccessReason) bool { return !allows(r) })
+	allows := func(r authz.Grant) bool { return r.Selects(q) }
+	matching := slices.DeleteFunc(slices.Clone(access.Grants), func(r authz.Grant) bool { return !allows(r) })
 	res := &fleetv1.ReviewAccessResponse{User: user, Groups: access.Groups(allows), Reasons: reasonMessages(matching)}
 	switch {
 	case len(matching) > 0:
 		res.Allowed, res.Reason = true, fmt.Sprintf("%s is let through by %s", q, namesOf(matching))
-	case len(access.Reasons) == 0:
+	case len(access.Grants) == 0:
 		res.Reason = "no binding lets " + user + " reach the cluster"
 	case q.Open():
 		res.Allowed, res.Reason = true, fmt.Sprintf("%s is let through for everybody who reaches the cluster", q)
 	default:
-		res.Reason = fmt.Sprintf("no rule of %s chooses %s", namesOf(access.Reasons), q)
+		res.Reason = fmt.Sprintf("no rule of %s chooses %s", namesOf(access.Grants), q)
 	}
 	return res
 }
 
-func namesOf(reasons []fleet.AccessReason) string {
+func namesOf(reasons []authz.Grant) string {
 	names := make([]string, len(reasons))
 	for i, r := range reasons {
 		if names[i] = "binding " + r.Name(); r.Binding == nil {
@@ -132,14 +212,12 @@ func attributesOf(m *fleetv1.AccessAttributes) (accessrule.Request, error) {
 	return q, nil
 }
 
-func reasonMessages(reasons []fleet.AccessReason) []*fleetv1.AccessReason {
+func reasonMessages(reasons []authz.Grant) []*fleetv1.AccessReason {
 	var messages []*fleetv1.AccessReason
 	for _, r := range reasons {
 		m := &fleetv1.AccessReason{
-			Binding: r.Name(), Subjects: r.Subjects, Role: roleMessage(r.Role), Groups: r.Groups, Rules: rulewire.Messages(r.Rules),
-		}
-		if r.Binding != nil {
-			m.ExpireTime = catalogwire.Timestamp(r.Binding.Spec.ExpiresAt)
+			Binding: r.Name(), Subjects: r.Subjects, Role: roleMessage(r.Role()), RoleName: string(r.Role()), Groups: r.Groups(),
+			Rules: rulewire.Messages(r.Rules()), ExpireTime: catalogwire.Timestamp(r.Ends()),
 		}
 		messages = append(messages, m)
 	}

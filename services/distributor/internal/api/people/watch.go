@@ -5,6 +5,7 @@ package people
 
 import (
 	"context"
+	"slices"
 
 	"connectrpc.com/connect"
 
@@ -16,11 +17,13 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
-// WatchFleet implements FleetService.
+// WatchFleet implements FleetService. What the caller may see can change while they watch: an object
+// that they may no longer see is deleted for them.
 func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest, stream *connect.ServerStream[fleetv1.WatchFleetResponse]) error {
-	id, err := s.admin(ctx)
+	c, err := s.person(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,28 +40,26 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 		watcher = func() *fanout.Watcher[catalog.Key] { return s.d.Objects.Watch(key) }
 		keys = func() []catalog.Key { return []catalog.Key{key} }
 	}
-	w := watcher()
-	defer w.Close()
-	isWanted := inProject(req.GetProject())
-	for _, key := range keys() {
-		if !isWanted(key) {
-			continue
-		}
-		if record, ok := s.d.View.Get(key); ok {
-			if err := stream.Send(&fleetv1.WatchFleetResponse{Document: fleetdoc.Of(objectMessage(record))}); err != nil {
-				return err
-			}
-		}
+	watch := &fleetWatch{
+		service: s, caller: c, watcher: watcher(), keys: keys, isWanted: inProject(req.GetProject()), send: stream.Send, shown: map[catalog.Key]struct{}{},
+	}
+	defer watch.watcher.Close()
+	if watch.seesAll() {
+		watch.shown = nil
+	}
+	watch.look()
+	if err := watch.sendEach(keys()); err != nil {
+		return err
 	}
 	if err := stream.Send(&fleetv1.WatchFleetResponse{Synced: true}); err != nil {
 		return err
 	}
 	return wire.Stream{
-		Expires: id.Expires,
-		Ready:   w.Ready(),
-		Changed: func() error { return s.sendChanges(w, stream, isWanted) },
+		Expires: c.Expires,
+		Ready:   watch.watcher.Ready(),
+		Changed: watch.changed,
 		Beat: func() error {
-			if _, err := s.admin(ctx); err != nil { // who was may not be any more
+			if err := watch.renew(ctx); err != nil {
 				return err
 			}
 			return stream.Send(&fleetv1.WatchFleetResponse{})
@@ -75,24 +76,120 @@ func inProject(project string) func(catalog.Key) bool {
 	}
 }
 
-func (s *Service) sendChanges(
-	w *fanout.Watcher[catalog.Key], stream *connect.ServerStream[fleetv1.WatchFleetResponse], isWanted func(catalog.Key) bool,
-) error {
-	keys, lagged := w.Take()
+// fleetWatch is one stream of WatchFleet. It is for one goroutine.
+type fleetWatch struct {
+	service *Service
+	caller  *caller
+	watcher *fanout.Watcher[catalog.Key]
+	// keys returns the keys that are watched.
+	keys func() []catalog.Key
+	// isWanted reports whether the request selects an object.
+	isWanted func(catalog.Key) bool
+	send     func(*fleetv1.WatchFleetResponse) error
+	// visible reports whether the caller may watch an object; look sets it.
+	visible func(catalog.Object) bool
+	// shown are the objects that the caller has been sent and that were not deleted for them since. It
+	// is nil while the caller may see everything, so that it costs nothing then.
+	shown map[catalog.Key]struct{}
+}
+
+// seesAll reports whether the caller may watch everything that there is.
+func (w *fleetWatch) seesAll() bool {
+	return !slices.ContainsFunc(catalog.Kinds(), func(kind catalog.Kind) bool {
+		return !w.caller.rights.HoldsEverywhere(catalog.Permission{Verb: catalog.VerbWatch, Resource: catalog.ResourceOf(kind)})
+	})
+}
+
+// look prepares the decisions about a batch of objects. They count as long as no cluster has other
+// labels.
+func (w *fleetWatch) look() { w.visible = w.caller.visible(catalog.VerbWatch) }
+
+// changed sends what the watcher has noticed.
+func (w *fleetWatch) changed() error {
+	keys, lagged := w.watcher.Take()
 	if lagged {
 		return rpcerr.New(connect.CodeOutOfRange, errorsv1.Reason_REASON_RESUME_EXPIRED, "the watcher fell too far behind; watch again from the beginning")
 	}
+	rights := w.service.d.View.Rights(w.caller.Name, w.caller.Groups)
+	isMoved := rights.DependsOnLabels() && slices.ContainsFunc(keys, func(key catalog.Key) bool { return key.Kind == catalog.KindCluster })
+	if isMoved || !rights.Equal(w.caller.rights) {
+		w.caller.rights = rights
+		if err := w.reconsider(); err != nil {
+			return err
+		}
+	}
+	w.look()
+	return w.sendEach(keys)
+}
+
+// renew looks at the caller again: they may have left, be in other groups, or hold other bindings,
+// some of which may have ended.
+func (w *fleetWatch) renew(ctx context.Context) error {
+	c, err := w.service.person(ctx)
+	if err != nil {
+		return err
+	}
+	isSame := c.rights.Equal(w.caller.rights) && slices.Equal(c.Groups, w.caller.Groups)
+	if w.caller = c; isSame {
+		return nil
+	}
+	return w.reconsider()
+}
+
+// reconsider sends the objects that the caller may see now and could not see before, and deletes the
+// others for them.
+func (w *fleetWatch) reconsider() error {
+	keys := w.keys()
+	if w.shown == nil {
+		w.shown = make(map[catalog.Key]struct{}, len(keys))
+		for _, key := range keys {
+			w.shown[key] = struct{}{}
+		}
+	}
+	w.look()
 	for _, key := range keys {
-		if !isWanted(key) {
+		if !w.isWanted(key) {
 			continue
 		}
-		change := &fleetv1.WatchFleetResponse{Document: fleetdoc.Named(string(key.Kind), metadataMessage(&catalog.Metadata{Name: key.Name})), Deleted: true}
-		if record, ok := s.d.View.Get(key); ok {
-			change = &fleetv1.WatchFleetResponse{Document: fleetdoc.Of(objectMessage(record))}
+		record, ok := w.service.d.View.Get(key)
+		_, isShown := w.shown[key]
+		if isVisible := ok && w.visible(record.Object); isVisible == isShown {
+			continue
 		}
-		if err := stream.Send(change); err != nil {
+		if err := w.sendOne(key, record, ok); err != nil {
+			return err
+		}
+	}
+	if w.seesAll() {
+		w.shown = nil
+	}
+	return nil
+}
+
+func (w *fleetWatch) sendEach(keys []catalog.Key) error {
+	for _, key := range keys {
+		if !w.isWanted(key) {
+			continue
+		}
+		record, ok := w.service.d.View.Get(key)
+		if err := w.sendOne(key, record, ok); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sendOne sends an object as the caller sees it, or that it is gone if they have seen it.
+func (w *fleetWatch) sendOne(key catalog.Key, record fleet.Record, exists bool) error {
+	if exists && w.visible(record.Object) {
+		if w.shown != nil {
+			w.shown[key] = struct{}{}
+		}
+		return w.send(&fleetv1.WatchFleetResponse{Document: fleetdoc.Of(objectMessage(w.caller.shown(record)))})
+	}
+	if _, isShown := w.shown[key]; !isShown && w.shown != nil {
+		return nil
+	}
+	delete(w.shown, key)
+	return w.send(&fleetv1.WatchFleetResponse{Document: fleetdoc.Named(string(key.Kind), metadataMessage(&catalog.Metadata{Name: key.Name})), Deleted: true})
 }

@@ -5,7 +5,9 @@ package people
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
@@ -17,7 +19,8 @@ import (
 
 // Apply implements FleetService.
 func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv1.ApplyResponse, error) {
-	if _, err := s.admin(ctx); err != nil {
+	c, err := s.person(ctx)
+	if err != nil {
 		return nil, err
 	}
 	objects := make([]catalog.Object, len(req.GetDocuments()))
@@ -28,7 +31,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 		}
 		objects[i] = object
 	}
-	outcomes, err := s.d.Editor.Apply(ctx, objects, req.GetDryRun())
+	outcomes, err := s.d.Editor.Under(guard{c}).Apply(ctx, objects, req.GetDryRun())
 	if err != nil {
 		return nil, wire.Error(err)
 	}
@@ -39,7 +42,7 @@ func (s *Service) Apply(ctx context.Context, req *fleetv1.ApplyRequest) (*fleetv
 	for i, outcome := range outcomes {
 		res.Outcomes[i] = &fleetv1.ApplyOutcome{
 			Action:   actionMessage(outcome.Action),
-			Document: fleetdoc.Of(objectMessage(s.d.View.Describe(outcome.Object))),
+			Document: fleetdoc.Of(objectMessage(c.shown(s.d.View.Describe(outcome.Object)))),
 		}
 	}
 	return res, nil
@@ -69,32 +72,43 @@ func (s *Service) follow(ctx context.Context) {
 // edit returns a function that carries out one edit, and returns what was stored. The function is
 // called with the object of the request, or with the error that the request is wrong. Beside an
 // error it returns a record of nothing, whose message is nil.
-func (s *Service) edit(ctx context.Context, do func(context.Context, catalog.Object) (catalog.Object, error)) func(catalog.Object, error) (fleet.Record, error) {
+func (s *Service) edit(
+	ctx context.Context, do func(*catalog.Editor, context.Context, catalog.Object) (catalog.Object, error),
+) func(catalog.Object, error) (fleet.Record, error) {
 	return func(object catalog.Object, err error) (fleet.Record, error) {
-		if _, err := s.admin(ctx); err != nil {
-			return fleet.Record{}, err // before what is wrong with the request, which others are not told
+		c, notPerson := s.person(ctx)
+		if notPerson != nil {
+			return fleet.Record{}, notPerson // before what is wrong with the request
 		}
 		if err != nil {
 			return fleet.Record{}, wire.Error(err)
 		}
-		stored, err := do(ctx, object)
+		stored, err := do(s.d.Editor.Under(guard{c}), ctx, object)
 		if err != nil {
 			return fleet.Record{}, wire.Error(err)
 		}
 		s.follow(ctx)
-		return s.d.View.Describe(stored), nil
+		return c.shown(s.d.View.Describe(stored)), nil
 	}
+}
+
+func (s *Service) create(ctx context.Context) func(catalog.Object, error) (fleet.Record, error) {
+	return s.edit(ctx, (*catalog.Editor).Create)
+}
+
+func (s *Service) update(ctx context.Context) func(catalog.Object, error) (fleet.Record, error) {
+	return s.edit(ctx, (*catalog.Editor).Update)
 }
 
 // CreateCluster implements FleetService.
 func (s *Service) CreateCluster(ctx context.Context, req *fleetv1.CreateClusterRequest) (*fleetv1.CreateClusterResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Create)(clusterOf(req.GetCluster()))
+	record, err := s.create(ctx)(clusterOf(req.GetCluster()))
 	return &fleetv1.CreateClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
 }
 
 // UpdateCluster implements FleetService.
 func (s *Service) UpdateCluster(ctx context.Context, req *fleetv1.UpdateClusterRequest) (*fleetv1.UpdateClusterResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Update)(clusterOf(req.GetCluster()))
+	record, err := s.update(ctx)(clusterOf(req.GetCluster()))
 	return &fleetv1.UpdateClusterResponse{Cluster: messageOf[*fleetv1.Cluster](record)}, err
 }
 
@@ -105,13 +119,13 @@ func (s *Service) DeleteCluster(ctx context.Context, req *fleetv1.DeleteClusterR
 
 // CreateRepository implements FleetService.
 func (s *Service) CreateRepository(ctx context.Context, req *fleetv1.CreateRepositoryRequest) (*fleetv1.CreateRepositoryResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Create)(repositoryOf(req.GetRepository()))
+	record, err := s.create(ctx)(repositoryOf(req.GetRepository()))
 	return &fleetv1.CreateRepositoryResponse{Repository: messageOf[*fleetv1.Repository](record)}, err
 }
 
 // UpdateRepository implements FleetService.
 func (s *Service) UpdateRepository(ctx context.Context, req *fleetv1.UpdateRepositoryRequest) (*fleetv1.UpdateRepositoryResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Update)(repositoryOf(req.GetRepository()))
+	record, err := s.update(ctx)(repositoryOf(req.GetRepository()))
 	return &fleetv1.UpdateRepositoryResponse{Repository: messageOf[*fleetv1.Repository](record)}, err
 }
 
@@ -122,13 +136,13 @@ func (s *Service) DeleteRepository(ctx context.Context, req *fleetv1.DeleteRepos
 
 // CreateService implements FleetService.
 func (s *Service) CreateService(ctx context.Context, req *fleetv1.CreateServiceRequest) (*fleetv1.CreateServiceResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Create)(serviceOf(req.GetService()))
+	record, err := s.create(ctx)(serviceOf(req.GetService()))
 	return &fleetv1.CreateServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
 }
 
 // UpdateService implements FleetService.
 func (s *Service) UpdateService(ctx context.Context, req *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
-	record, err := s.edit(ctx, s.d.Editor.Update)(serviceOf(req.GetService()))
+	record, err := s.update(ctx)(serviceOf(req.GetService()))
 	return &fleetv1.UpdateServiceResponse{Service: messageOf[*fleetv1.Service](record)}, err
 }
 
@@ -138,16 +152,30 @@ func (s *Service) DeleteService(ctx context.Context, req *fleetv1.DeleteServiceR
 }
 
 func (s *Service) delete(ctx context.Context, kind catalog.Kind, name string) error {
-	if _, err := s.admin(ctx); err != nil {
+	c, err := s.person(ctx)
+	if err != nil {
 		return err
 	}
 	key, err := keyOf(kind, "name", name)
 	if err != nil {
 		return wire.Error(err)
 	}
-	if _, err := s.d.Editor.Delete(ctx, key); err != nil {
-		return wire.Error(err)
+	if _, err := s.d.Editor.Under(guard{c}).Delete(ctx, key); err != nil {
+		return wire.Error(c.withoutUnseen(err))
 	}
 	s.follow(ctx)
 	return nil
+}
+
+// withoutUnseen returns the error that an object is in use with the names that the caller may know.
+func (c *caller) withoutUnseen(err error) error {
+	used, ok := errors.AsType[*catalog.InUseError](err)
+	if !ok {
+		return err
+	}
+	seen := slices.DeleteFunc(slices.Clone(used.By), func(key catalog.Key) bool {
+		record, ok := c.view.Get(key)
+		return !ok || !c.sees(record.Object)
+	})
+	return &catalog.InUseError{Key: used.Key, By: seen}
 }

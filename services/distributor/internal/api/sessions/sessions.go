@@ -29,9 +29,11 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -198,9 +200,9 @@ func (s *Service) ListSessions(ctx context.Context, req *fleetv1.ListSessionsReq
 		return nil, err
 	}
 	person := req.GetPerson()
-	if !isAdmin(caller) {
+	if !s.isPermitted(ctx, caller) {
 		if person != "" && person != caller.Name {
-			return nil, wire.Denied("you may see your own sessions only")
+			return nil, denied(ctx)
 		}
 		person = caller.Name
 	}
@@ -241,8 +243,8 @@ func placeOf(s catalog.Session) string {
 	return s.CreatedAt.UTC().Format("20060102T150405.000000") + "." + s.ID
 }
 
-// RevokeSession implements SessionService. A session of another person does not exist for somebody
-// who is no administrator.
+// RevokeSession implements SessionService. A session of another person does not exist for callers
+// who may end only their own.
 func (s *Service) RevokeSession(ctx context.Context, req *fleetv1.RevokeSessionRequest) (*fleetv1.RevokeSessionResponse, error) {
 	caller, err := s.person(ctx)
 	if err != nil {
@@ -252,14 +254,14 @@ func (s *Service) RevokeSession(ctx context.Context, req *fleetv1.RevokeSessionR
 	case (id == "") == (person == ""):
 		return nil, rpcerr.Field("id", "is required, or person, and not both")
 	case person != "":
-		if person != caller.Name && !isAdmin(caller) {
-			return nil, wire.Denied("you may end your own sessions only")
+		if person != caller.Name && !s.isPermitted(ctx, caller) {
+			return nil, denied(ctx)
 		}
 		n, err := s.d.Desk.RevokePerson(ctx, person)
 		return &fleetv1.RevokeSessionResponse{Revoked: int32(n)}, wire.Error(err)
 	default:
 		known, ok := fleet.LookTwice(ctx, s.d.View, func() (catalog.Session, bool) { return s.d.View.Session(id) })
-		if !ok || known.Expired(time.Now()) || known.Person != caller.Name && !isAdmin(caller) {
+		if !ok || known.Expired(time.Now()) || known.Person != caller.Name && !s.isPermitted(ctx, caller) {
 			return nil, wire.NotFound(catalog.Key{Kind: catalog.KindSession, Name: id})
 		}
 		return &fleetv1.RevokeSessionResponse{Revoked: 1}, wire.Error(s.d.Desk.Revoke(ctx, id))
@@ -279,7 +281,19 @@ func (s *Service) person(ctx context.Context) (identity.Identity, error) {
 	return id, nil
 }
 
-func isAdmin(id identity.Identity) bool { return slices.Contains(id.Groups, catalog.AdminGroup) }
+// isPermitted reports whether the caller has the call's permission, which is for the sessions of
+// everybody.
+func (s *Service) isPermitted(ctx context.Context, caller identity.Identity) bool {
+	return s.d.View.Rights(caller.Name, caller.Groups).Allows(needs(ctx), authz.Object{})
+}
+
+// needs returns the permission that the call's option names.
+func needs(ctx context.Context) catalog.Permission {
+	access := permission.OfCall(ctx)
+	return catalog.Permission{Verb: access.Verb, Resource: access.Resource}
+}
+
+func denied(ctx context.Context) error { return wire.Error(&authz.DeniedError{Permission: needs(ctx)}) }
 
 // present returns the session that the caller presents: in the request as ID.TOKEN, or in the
 // cookie of the hub's own pages.

@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -29,13 +30,20 @@ func Error(err error) error {
 	if e, ok := errors.AsType[*fielderr.Error](err); ok {
 		return rpcerr.Field(e.Path, e.Message)
 	}
+	if e, ok := errors.AsType[*authz.DeniedError](err); ok {
+		return rpcerr.New(connect.CodePermissionDenied, errorsv1.Reason_REASON_ACCESS_DENIED, err.Error(),
+			rpcerr.With("permission", e.Permission.String()))
+	}
+	if _, ok := errors.AsType[*authz.EscalationError](err); ok {
+		return Denied(err.Error())
+	}
 	if e, ok := errors.AsType[*catalog.ReferenceError](err); ok {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_REFERENCE_NOT_FOUND, err.Error()+"; create it first",
 			kindOf(e.Key), nameOf(e.Key), rpcerr.With(rpcerr.MetadataField, e.Path))
 	}
 	if e, ok := errors.AsType[*catalog.InUseError](err); ok {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_IN_USE, e.Error()+"; remove those references first",
-			kindOf(e.Key), nameOf(e.Key), rpcerr.With("by", strings.Join(shown(e.By), ",")))
+			kindOf(e.Key), nameOf(e.Key), rpcerr.With("by", strings.Join(e.Names(), ",")))
 	}
 	if e, ok := errors.AsType[*catalog.NotFoundError](err); ok {
 		return rpcerr.NotFound(strings.ToLower(string(e.Key.Kind)), objectname.Display(e.Key.Name))

@@ -144,6 +144,16 @@ const (
 	// FleetServiceDeleteAccessBindingProcedure is the fully-qualified name of the FleetService's
 	// DeleteAccessBinding RPC.
 	FleetServiceDeleteAccessBindingProcedure = "/leat.fleet.v1.FleetService/DeleteAccessBinding"
+	// FleetServiceCreateRoleProcedure is the fully-qualified name of the FleetService's CreateRole RPC.
+	FleetServiceCreateRoleProcedure = "/leat.fleet.v1.FleetService/CreateRole"
+	// FleetServiceGetRoleProcedure is the fully-qualified name of the FleetService's GetRole RPC.
+	FleetServiceGetRoleProcedure = "/leat.fleet.v1.FleetService/GetRole"
+	// FleetServiceListRolesProcedure is the fully-qualified name of the FleetService's ListRoles RPC.
+	FleetServiceListRolesProcedure = "/leat.fleet.v1.FleetService/ListRoles"
+	// FleetServiceUpdateRoleProcedure is the fully-qualified name of the FleetService's UpdateRole RPC.
+	FleetServiceUpdateRoleProcedure = "/leat.fleet.v1.FleetService/UpdateRole"
+	// FleetServiceDeleteRoleProcedure is the fully-qualified name of the FleetService's DeleteRole RPC.
+	FleetServiceDeleteRoleProcedure = "/leat.fleet.v1.FleetService/DeleteRole"
 	// FleetServiceCreateProjectProcedure is the fully-qualified name of the FleetService's
 	// CreateProject RPC.
 	FleetServiceCreateProjectProcedure = "/leat.fleet.v1.FleetService/CreateProject"
@@ -190,9 +200,9 @@ type FleetServiceClient interface {
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
 	// CreateCluster adds a cluster.
 	CreateCluster(context.Context, *v1.CreateClusterRequest) (*v1.CreateClusterResponse, error)
-	// GetCluster returns one cluster. Everybody may call it for clusters that they may reach.
+	// GetCluster returns one cluster.
 	GetCluster(context.Context, *v1.GetClusterRequest) (*v1.GetClusterResponse, error)
-	// ListClusters returns clusters by name, in pages. Everybody may call it, and sees the clusters that they may reach.
+	// ListClusters returns clusters by name, in pages.
 	ListClusters(context.Context, *v1.ListClustersRequest) (*v1.ListClustersResponse, error)
 	// UpdateCluster replaces labels, annotations and spec.
 	UpdateCluster(context.Context, *v1.UpdateClusterRequest) (*v1.UpdateClusterResponse, error)
@@ -200,7 +210,8 @@ type FleetServiceClient interface {
 	DeleteCluster(context.Context, *v1.DeleteClusterRequest) (*v1.DeleteClusterResponse, error)
 	// CreateRepository adds a repository.
 	CreateRepository(context.Context, *v1.CreateRepositoryRequest) (*v1.CreateRepositoryResponse, error)
-	// GetRepository returns one repository, without credentials.
+	// GetRepository returns one repository, without credentials. People who may get a service that
+	// names it get its name, state, type and URL.
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns repositories by name, in pages, without credentials.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
@@ -211,12 +222,13 @@ type FleetServiceClient interface {
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
 	// CreateService adds a service.
 	CreateService(context.Context, *v1.CreateServiceRequest) (*v1.CreateServiceResponse, error)
-	// GetService returns one service. Everybody may call it for services of clusters whose agents they may ask for inventories, and
-	// gets name, cluster, namespace, whether it is paused, and status.
+	// GetService returns one service.
 	GetService(context.Context, *v1.GetServiceRequest) (*v1.GetServiceResponse, error)
 	// ListServices returns services by name, in pages.
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
-	// UpdateService replaces labels, annotations and spec.
+	// UpdateService replaces labels, annotations and spec. A change of nothing but paused needs the
+	// permission to pause services, one of nothing but sync.prune_confirmation that to confirm, and one
+	// of nothing but refs that to rollback.
 	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
 	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
 	// service prunes.
@@ -279,6 +291,17 @@ type FleetServiceClient interface {
 	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
 	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
 	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
+	// CreateRole adds a role.
+	CreateRole(context.Context, *v1.CreateRoleRequest) (*v1.CreateRoleResponse, error)
+	// GetRole returns one role.
+	GetRole(context.Context, *v1.GetRoleRequest) (*v1.GetRoleResponse, error)
+	// ListRoles returns roles by name, in pages, without the built-in ones.
+	ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error)
+	// UpdateRole replaces labels, annotations and spec. It changes what every binding with this role
+	// gives, as soon as UpdateAccessBinding would.
+	UpdateRole(context.Context, *v1.UpdateRoleRequest) (*v1.UpdateRoleResponse, error)
+	// DeleteRole removes a role that no binding names.
+	DeleteRole(context.Context, *v1.DeleteRoleRequest) (*v1.DeleteRoleResponse, error)
 	// CreateProject adds a project.
 	CreateProject(context.Context, *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error)
 	// GetProject returns one project.
@@ -300,8 +323,8 @@ type FleetServiceClient interface {
 	UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error)
 	// DeleteIdentityProvider removes a provider and ends all sessions that began with it.
 	DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error)
-	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
-	// themselves.
+	// ReviewAccess returns what a person may do in a cluster or in the hub itself, and why. Everybody
+	// may ask for themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
 	// ListAuditRecords returns the records of changes and of refused calls, the newest first, in pages.
 	// Every other call that is not a read leaves such records. Its header Leat-Reason holds why the
@@ -571,6 +594,38 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("DeleteAccessBinding")),
 			connect.WithClientOptions(opts...),
 		),
+		createRole: connect.NewClient[v1.CreateRoleRequest, v1.CreateRoleResponse](
+			httpClient,
+			baseURL+FleetServiceCreateRoleProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("CreateRole")),
+			connect.WithClientOptions(opts...),
+		),
+		getRole: connect.NewClient[v1.GetRoleRequest, v1.GetRoleResponse](
+			httpClient,
+			baseURL+FleetServiceGetRoleProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("GetRole")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listRoles: connect.NewClient[v1.ListRolesRequest, v1.ListRolesResponse](
+			httpClient,
+			baseURL+FleetServiceListRolesProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListRoles")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		updateRole: connect.NewClient[v1.UpdateRoleRequest, v1.UpdateRoleResponse](
+			httpClient,
+			baseURL+FleetServiceUpdateRoleProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("UpdateRole")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteRole: connect.NewClient[v1.DeleteRoleRequest, v1.DeleteRoleResponse](
+			httpClient,
+			baseURL+FleetServiceDeleteRoleProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("DeleteRole")),
+			connect.WithClientOptions(opts...),
+		),
 		createProject: connect.NewClient[v1.CreateProjectRequest, v1.CreateProjectResponse](
 			httpClient,
 			baseURL+FleetServiceCreateProjectProcedure,
@@ -693,6 +748,11 @@ type fleetServiceClient struct {
 	listAccessBindings     *connect.Client[v1.ListAccessBindingsRequest, v1.ListAccessBindingsResponse]
 	updateAccessBinding    *connect.Client[v1.UpdateAccessBindingRequest, v1.UpdateAccessBindingResponse]
 	deleteAccessBinding    *connect.Client[v1.DeleteAccessBindingRequest, v1.DeleteAccessBindingResponse]
+	createRole             *connect.Client[v1.CreateRoleRequest, v1.CreateRoleResponse]
+	getRole                *connect.Client[v1.GetRoleRequest, v1.GetRoleResponse]
+	listRoles              *connect.Client[v1.ListRolesRequest, v1.ListRolesResponse]
+	updateRole             *connect.Client[v1.UpdateRoleRequest, v1.UpdateRoleResponse]
+	deleteRole             *connect.Client[v1.DeleteRoleRequest, v1.DeleteRoleResponse]
 	createProject          *connect.Client[v1.CreateProjectRequest, v1.CreateProjectResponse]
 	getProject             *connect.Client[v1.GetProjectRequest, v1.GetProjectResponse]
 	listProjects           *connect.Client[v1.ListProjectsRequest, v1.ListProjectsResponse]
@@ -1050,6 +1110,51 @@ func (c *fleetServiceClient) DeleteAccessBinding(ctx context.Context, req *v1.De
 	return nil, err
 }
 
+// CreateRole calls leat.fleet.v1.FleetService.CreateRole.
+func (c *fleetServiceClient) CreateRole(ctx context.Context, req *v1.CreateRoleRequest) (*v1.CreateRoleResponse, error) {
+	response, err := c.createRole.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetRole calls leat.fleet.v1.FleetService.GetRole.
+func (c *fleetServiceClient) GetRole(ctx context.Context, req *v1.GetRoleRequest) (*v1.GetRoleResponse, error) {
+	response, err := c.getRole.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListRoles calls leat.fleet.v1.FleetService.ListRoles.
+func (c *fleetServiceClient) ListRoles(ctx context.Context, req *v1.ListRolesRequest) (*v1.ListRolesResponse, error) {
+	response, err := c.listRoles.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateRole calls leat.fleet.v1.FleetService.UpdateRole.
+func (c *fleetServiceClient) UpdateRole(ctx context.Context, req *v1.UpdateRoleRequest) (*v1.UpdateRoleResponse, error) {
+	response, err := c.updateRole.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteRole calls leat.fleet.v1.FleetService.DeleteRole.
+func (c *fleetServiceClient) DeleteRole(ctx context.Context, req *v1.DeleteRoleRequest) (*v1.DeleteRoleResponse, error) {
+	response, err := c.deleteRole.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // CreateProject calls leat.fleet.v1.FleetService.CreateProject.
 func (c *fleetServiceClient) CreateProject(ctx context.Context, req *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error) {
 	response, err := c.createProject.CallUnary(ctx, connect.NewRequest(req))
@@ -1167,9 +1272,9 @@ type FleetServiceHandler interface {
 	Apply(context.Context, *v1.ApplyRequest) (*v1.ApplyResponse, error)
 	// CreateCluster adds a cluster.
 	CreateCluster(context.Context, *v1.CreateClusterRequest) (*v1.CreateClusterResponse, error)
-	// GetCluster returns one cluster. Everybody may call it for clusters that they may reach.
+	// GetCluster returns one cluster.
 	GetCluster(context.Context, *v1.GetClusterRequest) (*v1.GetClusterResponse, error)
-	// ListClusters returns clusters by name, in pages. Everybody may call it, and sees the clusters that they may reach.
+	// ListClusters returns clusters by name, in pages.
 	ListClusters(context.Context, *v1.ListClustersRequest) (*v1.ListClustersResponse, error)
 	// UpdateCluster replaces labels, annotations and spec.
 	UpdateCluster(context.Context, *v1.UpdateClusterRequest) (*v1.UpdateClusterResponse, error)
@@ -1177,7 +1282,8 @@ type FleetServiceHandler interface {
 	DeleteCluster(context.Context, *v1.DeleteClusterRequest) (*v1.DeleteClusterResponse, error)
 	// CreateRepository adds a repository.
 	CreateRepository(context.Context, *v1.CreateRepositoryRequest) (*v1.CreateRepositoryResponse, error)
-	// GetRepository returns one repository, without credentials.
+	// GetRepository returns one repository, without credentials. People who may get a service that
+	// names it get its name, state, type and URL.
 	GetRepository(context.Context, *v1.GetRepositoryRequest) (*v1.GetRepositoryResponse, error)
 	// ListRepositories returns repositories by name, in pages, without credentials.
 	ListRepositories(context.Context, *v1.ListRepositoriesRequest) (*v1.ListRepositoriesResponse, error)
@@ -1188,12 +1294,13 @@ type FleetServiceHandler interface {
 	DeleteRepository(context.Context, *v1.DeleteRepositoryRequest) (*v1.DeleteRepositoryResponse, error)
 	// CreateService adds a service.
 	CreateService(context.Context, *v1.CreateServiceRequest) (*v1.CreateServiceResponse, error)
-	// GetService returns one service. Everybody may call it for services of clusters whose agents they may ask for inventories, and
-	// gets name, cluster, namespace, whether it is paused, and status.
+	// GetService returns one service.
 	GetService(context.Context, *v1.GetServiceRequest) (*v1.GetServiceResponse, error)
 	// ListServices returns services by name, in pages.
 	ListServices(context.Context, *v1.ListServicesRequest) (*v1.ListServicesResponse, error)
-	// UpdateService replaces labels, annotations and spec.
+	// UpdateService replaces labels, annotations and spec. A change of nothing but paused needs the
+	// permission to pause services, one of nothing but sync.prune_confirmation that to confirm, and one
+	// of nothing but refs that to rollback.
 	UpdateService(context.Context, *v1.UpdateServiceRequest) (*v1.UpdateServiceResponse, error)
 	// DeleteService removes a service from its cluster's plan; the agent deletes its objects if the
 	// service prunes.
@@ -1256,6 +1363,17 @@ type FleetServiceHandler interface {
 	UpdateAccessBinding(context.Context, *v1.UpdateAccessBindingRequest) (*v1.UpdateAccessBindingResponse, error)
 	// DeleteAccessBinding removes a binding, with the effect of an update that withdraws everything.
 	DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error)
+	// CreateRole adds a role.
+	CreateRole(context.Context, *v1.CreateRoleRequest) (*v1.CreateRoleResponse, error)
+	// GetRole returns one role.
+	GetRole(context.Context, *v1.GetRoleRequest) (*v1.GetRoleResponse, error)
+	// ListRoles returns roles by name, in pages, without the built-in ones.
+	ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error)
+	// UpdateRole replaces labels, annotations and spec. It changes what every binding with this role
+	// gives, as soon as UpdateAccessBinding would.
+	UpdateRole(context.Context, *v1.UpdateRoleRequest) (*v1.UpdateRoleResponse, error)
+	// DeleteRole removes a role that no binding names.
+	DeleteRole(context.Context, *v1.DeleteRoleRequest) (*v1.DeleteRoleResponse, error)
 	// CreateProject adds a project.
 	CreateProject(context.Context, *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error)
 	// GetProject returns one project.
@@ -1277,8 +1395,8 @@ type FleetServiceHandler interface {
 	UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error)
 	// DeleteIdentityProvider removes a provider and ends all sessions that began with it.
 	DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error)
-	// ReviewAccess returns what a person may do in a cluster, and why. Everybody may ask for
-	// themselves.
+	// ReviewAccess returns what a person may do in a cluster or in the hub itself, and why. Everybody
+	// may ask for themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
 	// ListAuditRecords returns the records of changes and of refused calls, the newest first, in pages.
 	// Every other call that is not a read leaves such records. Its header Leat-Reason holds why the
@@ -1544,6 +1662,38 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("DeleteAccessBinding")),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceCreateRoleHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceCreateRoleProcedure,
+		svc.CreateRole,
+		connect.WithSchema(fleetServiceMethods.ByName("CreateRole")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceGetRoleHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceGetRoleProcedure,
+		svc.GetRole,
+		connect.WithSchema(fleetServiceMethods.ByName("GetRole")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceListRolesHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListRolesProcedure,
+		svc.ListRoles,
+		connect.WithSchema(fleetServiceMethods.ByName("ListRoles")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceUpdateRoleHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceUpdateRoleProcedure,
+		svc.UpdateRole,
+		connect.WithSchema(fleetServiceMethods.ByName("UpdateRole")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceDeleteRoleHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceDeleteRoleProcedure,
+		svc.DeleteRole,
+		connect.WithSchema(fleetServiceMethods.ByName("DeleteRole")),
+		connect.WithHandlerOptions(opts...),
+	)
 	fleetServiceCreateProjectHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceCreateProjectProcedure,
 		svc.CreateProject,
@@ -1702,6 +1852,16 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceUpdateAccessBindingHandler.ServeHTTP(w, r)
 		case FleetServiceDeleteAccessBindingProcedure:
 			fleetServiceDeleteAccessBindingHandler.ServeHTTP(w, r)
+		case FleetServiceCreateRoleProcedure:
+			fleetServiceCreateRoleHandler.ServeHTTP(w, r)
+		case FleetServiceGetRoleProcedure:
+			fleetServiceGetRoleHandler.ServeHTTP(w, r)
+		case FleetServiceListRolesProcedure:
+			fleetServiceListRolesHandler.ServeHTTP(w, r)
+		case FleetServiceUpdateRoleProcedure:
+			fleetServiceUpdateRoleHandler.ServeHTTP(w, r)
+		case FleetServiceDeleteRoleProcedure:
+			fleetServiceDeleteRoleHandler.ServeHTTP(w, r)
 		case FleetServiceCreateProjectProcedure:
 			fleetServiceCreateProjectHandler.ServeHTTP(w, r)
 		case FleetServiceGetProjectProcedure:
@@ -1889,6 +2049,26 @@ func (UnimplementedFleetServiceHandler) UpdateAccessBinding(context.Context, *v1
 
 func (UnimplementedFleetServiceHandler) DeleteAccessBinding(context.Context, *v1.DeleteAccessBindingRequest) (*v1.DeleteAccessBindingResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteAccessBinding is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) CreateRole(context.Context, *v1.CreateRoleRequest) (*v1.CreateRoleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateRole is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) GetRole(context.Context, *v1.GetRoleRequest) (*v1.GetRoleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetRole is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListRoles(context.Context, *v1.ListRolesRequest) (*v1.ListRolesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListRoles is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) UpdateRole(context.Context, *v1.UpdateRoleRequest) (*v1.UpdateRoleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateRole is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) DeleteRole(context.Context, *v1.DeleteRoleRequest) (*v1.DeleteRoleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteRole is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) CreateProject(context.Context, *v1.CreateProjectRequest) (*v1.CreateProjectResponse, error) {

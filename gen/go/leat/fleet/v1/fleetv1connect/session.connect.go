@@ -74,7 +74,7 @@ type SessionServiceClient interface {
 	CreateAccessToken(context.Context, *v1.SessionServiceCreateAccessTokenRequest) (*v1.SessionServiceCreateAccessTokenResponse, error)
 	// SignOut ends a session. The session's token authenticates the call, or the cookie.
 	SignOut(context.Context, *v1.SignOutRequest) (*v1.SignOutResponse, error)
-	// ListSessions returns sessions by person and time. Everybody may call it, and sees their own; members of leat:admins see all.
+	// ListSessions returns sessions by person and time. Everybody may call it, and sees their own; with the permission, all.
 	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
 	// RevokeSession ends one session, or all sessions of a person, and the access tokens that were issued for them: within a second
 	// for calls to the hub, within 30 s for new requests to clusters, and within about 90 s for running ones. Everybody may call
@@ -229,7 +229,7 @@ type SessionServiceHandler interface {
 	CreateAccessToken(context.Context, *v1.SessionServiceCreateAccessTokenRequest) (*v1.SessionServiceCreateAccessTokenResponse, error)
 	// SignOut ends a session. The session's token authenticates the call, or the cookie.
 	SignOut(context.Context, *v1.SignOutRequest) (*v1.SignOutResponse, error)
-	// ListSessions returns sessions by person and time. Everybody may call it, and sees their own; members of leat:admins see all.
+	// ListSessions returns sessions by person and time. Everybody may call it, and sees their own; with the permission, all.
 	ListSessions(context.Context, *v1.ListSessionsRequest) (*v1.ListSessionsResponse, error)
 	// RevokeSession ends one session, or all sessions of a person, and the access tokens that were issued for them: within a second
 	// for calls to the hub, within 30 s for new requests to clusters, and within about 90 s for running ones. Everybody may call

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"slices"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/permission"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// caller is a person who makes a call, with what they may do now. It is for one goroutine.
+type caller struct {
+	identity.Identity
+	view   *fleet.View
+	rights *authz.Rights
+	// access is who may make the call, as its option says.
+	access permission.Access
+}
+
+// person returns the caller, with the groups and the rights that they have now: a token may be an
+// hour old. The server admits nobody but people to these calls.
+func (s *Service) person(ctx context.Context) (*caller, error) {
+	id, _ := identity.FromContext(ctx)
+	if id.Kind != identity.KindUser {
+		return nil, wire.Denied("only people may make this call")
+	}
+	id, ok := s.d.View.AdmitPerson(ctx, id)
+	if !ok {
+		return nil, wire.TokenInvalid("the user, or the API token behind this one, has ended; obtain a new token")
+	}
+	return &caller{Identity: id, view: s.d.View, rights: s.d.View.Rights(id.Name, id.Groups), access: permission.OfCall(ctx)}, nil
+}
+
+// atHub returns the caller if they have the call's permission for the hub as a whole.
+func (s *Service) atHub(ctx context.Context) (*caller, error) {
+	c, err := s.person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !c.rights.Allows(c.needs(), authz.Object{}) {
+		return nil, wire.Error(&authz.DeniedError{Permission: c.needs()})
+	}
+	return c, nil
+}
+
+// needs returns the permission that the call's option names.
+func (c *caller) needs() catalog.Permission {
+	return catalog.Permission{Verb: c.access.Verb, Resource: c.access.Resource}
+}
+
+// may reports whether the caller may do something to an object.
+func (c *caller) may(verb string, object catalog.Object) bool {
+	p := catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(object.Key().Kind)}
+	return c.rights.Allows(p, authz.ObjectOf(c.view, object))
+}
+
+// sees reports whether the caller may know of an object. Any other object does not exist for them.
+func (c *caller) sees(object catalog.Object) bool { return c.visible(catalog.VerbGet)(object) }
+
+// visible returns a function that reports whether the caller may get, list or watch an object: by
+// their bindings, because it is about themselves, or because a service that they may see is made of
+// it. The function decides once for each cluster and namespace. It is for one goroutine.
+func (c *caller) visible(verb string) func(catalog.Object) bool {
+	filters := map[catalog.Kind]func(authz.Object) bool{}
+	allows := func(object catalog.Object) bool {
+		kind := object.Key().Kind
+		if filters[kind] == nil {
+			filters[kind] = c.rights.Filter(catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(kind)})
+		}
+		return filters[kind](authz.ObjectOf(c.view, object))
+	}
+	return func(object catalog.Object) bool {
+		if allows(object) {
+			return true
+		}
+		switch o := object.(type) {
+		case *catalog.User:
+			return o.Name == c.Name
+		case *catalog.AccessBinding:
+			return names(o, c.Identity)
+		case *catalog.Repository:
+			return slices.ContainsFunc(c.view.Readers(c.view.SourcesOf(o.Name)...), func(reader *catalog.Service) bool { return allows(reader) })
+		}
+		return false
+	}
+}
+
+// names reports whether the binding names the person or one of its groups.
+func names(binding *catalog.AccessBinding, id identity.Identity) bool {
+	return slices.Contains(binding.Spec.Users, id.Name) ||
+		slices.ContainsFunc(binding.Spec.Groups, func(group string) bool { return slices.Contains(id.Groups, group) })
+}
+
+// allows reports whether the caller has the call's permission for an object.
+func (c *caller) allows(object catalog.Object) bool {
+	return c.rights.Allows(c.needs(), authz.ObjectOf(c.view, object))
+}
+
+// shown returns what the caller sees of a record. Who made and changed an object, and why, is for
+// people who may change it. Of a binding that only names them, they do not see
+// other people; of a repository that only a service of theirs is made of, not how it is reached; and
+// clusters count the services that they may see.
+func (c *caller) shown(record fleet.Record) fleet.Record {
+	if record.Object != nil && !c.may(catalog.VerbUpdate, record.Object) {
+		record.Object = catalog.WithoutAuthors(record.Object)
+	}
+	switch o := record.Object.(type) {
+	case *catalog.AccessBinding:
+		if c.may(catalog.VerbGet, o) {
+			return record
+		}
+		own := *o
+		own.Spec.Users = slices.DeleteFunc(slices.Clone(o.Spec.Users), func(user string) bool { return user != c.Name })
+		own.Spec.Groups = slices.DeleteFunc(slices.Clone(o.Spec.Groups), func(group string) bool { return !slices.Contains(c.Groups, group) })
+		record.Object = &own
+	case *catalog.Repository:
+		if c.may(catalog.VerbGet, o) {
+			return record
+		}
+		public := &catalog.Repository{Metadata: o.Metadata}
+		public.Spec.Type, public.Spec.URL = o.Spec.Type, o.Spec.URL
+		record.Object = public
+	case *catalog.Cluster:
+		whole := authz.Object{Cluster: o}
+		if c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceServices}, whole) {
+			return record
+		}
+		sees := c.visible(catalog.VerbGet)
+		record.Cluster.Services, record.Cluster.ServicesHealthy = c.view.CountServices(o.Name, func(s *catalog.Service) bool { return sees(s) })
+	}
+	return record
+}

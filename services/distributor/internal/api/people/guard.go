@@ -1,0 +1,184 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// guard decides which edits a caller may make.
+type guard struct{ *caller }
+
+var _ catalog.Guard = guard{}
+
+// Sees implements catalog.Guard.
+func (g guard) Sees(object catalog.Object) bool { return g.sees(object) }
+
+// MayCreate implements catalog.Guard.
+func (g guard) MayCreate(ctx context.Context, find catalog.Finder, next catalog.Object) error {
+	edit := g.editing(ctx, find)
+	if !edit.allows(catalog.VerbCreate, next) {
+		if err := edit.checkPlace(next); err != nil {
+			return err
+		}
+		return denied(catalog.VerbCreate, next)
+	}
+	return edit.checkContent(nil, next)
+}
+
+// MayUpdate implements catalog.Guard. An edit that moves an object to another scope needs the
+// permission in both.
+func (g guard) MayUpdate(ctx context.Context, find catalog.Finder, current, next catalog.Object) error {
+	edit := g.editing(ctx, find)
+	for _, verb := range catalog.VerbsOf(current, next) {
+		if !edit.allows(verb, current) || !edit.allows(verb, next) {
+			return denied(verb, current)
+		}
+	}
+	return edit.checkContent(current, next)
+}
+
+// MayDelete implements catalog.Guard.
+func (g guard) MayDelete(ctx context.Context, find catalog.Finder, current catalog.Object) error {
+	if !g.editing(ctx, find).allows(catalog.VerbDelete, current) {
+		return denied(catalog.VerbDelete, current)
+	}
+	return nil
+}
+
+func denied(verb string, object catalog.Object) error {
+	key := object.Key()
+	return &authz.DeniedError{Permission: catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(key.Kind)}, Key: key}
+}
+
+// editing returns the guard's view of one edit, which has made objects that nobody else sees yet.
+func (g guard) editing(ctx context.Context, find catalog.Finder) editing {
+	return editing{caller: g.caller, directory: editDirectory{Directory: g.view, ctx: ctx, find: find}}
+}
+
+// editing decides about the objects of one edit.
+type editing struct {
+	*caller
+	directory authz.Directory
+}
+
+func (e editing) allows(verb string, object catalog.Object) bool {
+	p := catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(object.Key().Kind)}
+	return e.rights.Allows(p, authz.ObjectOf(e.directory, object))
+}
+
+// checkPlace returns, for a service that the caller may not create, that there is no such cluster if
+// they may not see it.
+func (e editing) checkPlace(next catalog.Object) error {
+	service, ok := next.(*catalog.Service)
+	if !ok {
+		return nil
+	}
+	if cluster, ok := e.directory.Cluster(service.Spec.Cluster); ok && e.allows(catalog.VerbGet, cluster) {
+		return nil
+	}
+	return &catalog.ReferenceError{Key: catalog.Key{Kind: catalog.KindCluster, Name: service.Spec.Cluster}, Path: "spec.cluster"}
+}
+
+// checkContent returns an error for an edit by which the caller would obtain or give what they do not
+// hold. current is nil for a new object.
+func (e editing) checkContent(current, next catalog.Object) error {
+	switch o := next.(type) {
+	case *catalog.Service:
+		return e.checkSources(current, o)
+	case *catalog.Cluster:
+		return e.checkCluster(current, o)
+	case *catalog.AccessBinding:
+		role, _ := e.directory.Role(o.Spec.Role)
+		return e.rights.MayGive(o.Spec, role)
+	case *catalog.Role:
+		return e.rights.MayDefine(o.Spec)
+	case *catalog.IdentityProvider:
+		// A provider decides who signs in as whom, so its editor could become anybody.
+		admin, _ := catalog.BuiltinRole(catalog.RoleAdmin)
+		return e.rights.MayDefine(admin)
+	case *catalog.User:
+		return e.rights.MayBecome(e.view.Rights(o.Name, o.Spec.Groups))
+	}
+	return nil
+}
+
+// checkSources returns an error if a service is to read a repository that the caller may not use. It
+// may continue to read those that it reads already.
+func (e editing) checkSources(current catalog.Object, next *catalog.Service) error {
+	var known []catalog.Source
+	if service, ok := current.(*catalog.Service); ok {
+		known = service.Spec.Sources
+	}
+	use := catalog.Permission{Verb: catalog.VerbUse, Resource: catalog.ResourceRepositories}
+	for i, source := range next.Spec.Sources {
+		isKnown := slices.ContainsFunc(known, func(s catalog.Source) bool { return s.Repository == source.Repository })
+		if isKnown || e.rights.Allows(use, authz.Object{Repository: source.Repository}) {
+			continue
+		}
+		key := catalog.Key{Kind: catalog.KindRepository, Name: source.Repository}
+		if record, ok := e.view.Get(key); ok && e.sees(record.Object) {
+			return &authz.DeniedError{Permission: use, Key: key}
+		}
+		return &catalog.ReferenceError{Key: key, Path: fielderr.Indexed("spec.sources", i) + ".repository"}
+	}
+	return nil
+}
+
+// checkCluster returns an error if a cluster gets another address to dial from somebody who may not
+// update all clusters, because the hub dials it from its own network; or other labels from somebody
+// who does not hold everything in the cluster, because by labels bindings of others cover it, or no
+// longer do.
+func (e editing) checkCluster(current catalog.Object, next *catalog.Cluster) error {
+	last, ok := current.(*catalog.Cluster)
+	if !ok {
+		last = &catalog.Cluster{}
+	}
+	all := catalog.Permission{Verb: catalog.VerbUpdate, Resource: catalog.ResourceClusters}
+	if last.Spec.AgentEndpoint != next.Spec.AgentEndpoint && !e.rights.Allows(all, authz.Object{}) {
+		return &authz.EscalationError{Missing: fmt.Sprintf("the permission %q for the hub, which agent_endpoint needs", all)}
+	}
+	if maps.Equal(last.Labels, next.Labels) {
+		return nil
+	}
+	admin, _ := catalog.BuiltinRole(catalog.RoleAdmin)
+	return e.rights.MayGive(catalog.AccessBindingSpec{Clusters: catalog.ClusterSelection{Names: []string{next.Name}}}, admin)
+}
+
+// editDirectory also finds the objects that the edit has made.
+type editDirectory struct {
+	authz.Directory
+	ctx  context.Context //nolint:containedctx // lives as long as the edit
+	find catalog.Finder
+}
+
+// Cluster implements authz.Directory.
+func (d editDirectory) Cluster(name string) (*catalog.Cluster, bool) {
+	if cluster, ok := d.Directory.Cluster(name); ok {
+		return cluster, true
+	}
+	object, err := d.find(d.ctx, catalog.Key{Kind: catalog.KindCluster, Name: name})
+	cluster, ok := object.(*catalog.Cluster)
+	return cluster, ok && err == nil
+}
+
+// Role implements authz.Directory. The edit may have changed the role, so its own state comes first.
+func (d editDirectory) Role(name catalog.RoleName) (catalog.RoleSpec, bool) {
+	if spec, ok := catalog.BuiltinRole(name); ok {
+		return spec, true
+	}
+	object, err := d.find(d.ctx, catalog.Key{Kind: catalog.KindRole, Name: string(name)})
+	role, ok := object.(*catalog.Role)
+	if !ok || err != nil {
+		return catalog.RoleSpec{}, false
+	}
+	return role.Spec, true
+}

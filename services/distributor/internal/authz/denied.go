@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package authz
+
+import (
+	"fmt"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// DeniedError means that a person may see an object, or that there is no object to see, but that they
+// lack a permission.
+type DeniedError struct {
+	Permission catalog.Permission
+	// Key names the object; it is zero where there is none.
+	Key catalog.Key
+}
+
+// Error implements error. It says what to do.
+func (e *DeniedError) Error() string {
+	about := ""
+	if e.Key.Name != "" {
+		about = fmt.Sprintf(" for %s", e.Key)
+	}
+	return fmt.Sprintf("you lack the permission %q%s; ask an administrator for a binding whose role has it", e.Permission, about)
+}

@@ -1,0 +1,175 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package authz
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// Object is what a decision is about, as scopes know it. The zero Object belongs to the hub as a
+// whole, such as a user.
+type Object struct {
+	// Cluster is the cluster itself, or the one that the object belongs to. Nil: none.
+	Cluster *catalog.Cluster
+	// Service is the name of the service that the object is or belongs to.
+	Service string
+	// Namespace is the service's.
+	Namespace string
+	// Repository is the name of the repository.
+	Repository string
+	// binding is the binding itself. It is in a scope that contains its own.
+	binding *catalog.AccessBindingSpec
+	// directory finds what the binding names.
+	directory Directory
+}
+
+// ObjectOf returns what a decision about an object of the catalog is about.
+func ObjectOf(directory Directory, object catalog.Object) Object {
+	switch o := object.(type) {
+	case *catalog.Cluster:
+		return Object{Cluster: o}
+	case *catalog.Repository:
+		return Object{Repository: o.Name}
+	case *catalog.Service:
+		return ofService(directory, o)
+	case *catalog.AccessBinding:
+		return Object{binding: &o.Spec, directory: directory}
+	}
+	return Object{}
+}
+
+// ofService returns a service's. A cluster that does not exist can still be in a scope by its name.
+func ofService(directory Directory, service *catalog.Service) Object {
+	cluster, ok := directory.Cluster(service.Spec.Cluster)
+	if !ok {
+		cluster = &catalog.Cluster{Metadata: catalog.Metadata{Name: service.Spec.Cluster}}
+	}
+	return Object{Cluster: cluster, Service: service.Name, Namespace: service.Spec.Wanted().NamespaceOrDefault()}
+}
+
+// isHub reports whether the grant's scope is everything.
+func (g Grant) isHub() bool { return g.Binding == nil || g.Binding.Spec.Hub }
+
+// contains reports whether the object is in the grant's scope.
+func (g Grant) contains(o Object) bool {
+	if g.isHub() {
+		return true
+	}
+	spec := &g.Binding.Spec
+	switch {
+	case o.binding != nil:
+		return !slices.ContainsFunc(partsOf(*o.binding), func(part scopePart) bool { return !part.isIn(o.directory, spec) })
+	case o.Service != "" && slices.Contains(spec.Services, o.Service):
+		return true
+	case o.Cluster != nil:
+		return spec.Clusters.Covers(o.Cluster)
+	case o.Repository != "":
+		return slices.Contains(spec.Repositories, o.Repository)
+	}
+	return false
+}
+
+// scopePart is one piece of a binding's scope. One field is set.
+type scopePart struct {
+	isHub       bool
+	allClusters bool
+	cluster     string
+	labels      *catalog.LabelSelector
+	service     string
+	repository  string
+}
+
+func partsOf(spec catalog.AccessBindingSpec) []scopePart {
+	if spec.Hub {
+		return []scopePart{{isHub: true}}
+	}
+	var parts []scopePart
+	if spec.Clusters.All {
+		parts = append(parts, scopePart{allClusters: true})
+	}
+	for _, name := range spec.Clusters.Names {
+		parts = append(parts, scopePart{cluster: name})
+	}
+	if spec.Clusters.Labels != nil {
+		parts = append(parts, scopePart{labels: spec.Clusters.Labels})
+	}
+	for _, name := range spec.Services {
+		parts = append(parts, scopePart{service: name})
+	}
+	for _, name := range spec.Repositories {
+		parts = append(parts, scopePart{repository: name})
+	}
+	return parts
+}
+
+// givesClusters reports whether the part lets people reach clusters.
+func (p scopePart) givesClusters() bool {
+	return p.isHub || p.allClusters || p.cluster != "" || p.labels != nil
+}
+
+// String names the part for people.
+func (p scopePart) String() string {
+	switch {
+	case p.isHub:
+		return "the hub"
+	case p.allClusters:
+		return "all clusters"
+	case p.cluster != "":
+		return "cluster " + p.cluster
+	case p.labels != nil:
+		return "clusters with these labels"
+	case p.service != "":
+		return "service " + p.service
+	}
+	return "repository " + p.repository
+}
+
+// isIn reports whether everything that the part can ever select is in the other scope. Where only the
+// labels that clusters have now could tell, a name is enough, and a selector is not.
+func (p scopePart) isIn(directory Directory, scope *catalog.AccessBindingSpec) bool {
+	clusters := scope.Clusters
+	switch {
+	case scope.Hub:
+		return true
+	case p.isHub:
+		return false
+	case p.allClusters:
+		return clusters.All
+	case p.cluster != "":
+		return clusters.All || slices.Contains(clusters.Names, p.cluster) || coversNow(directory, clusters, p.cluster)
+	case p.labels != nil:
+		return clusters.All || clusters.Labels != nil && implies(p.labels, clusters.Labels)
+	case p.service != "":
+		service, ok := directory.Service(p.service)
+		return slices.Contains(scope.Services, p.service) ||
+			ok && (clusters.All || slices.Contains(clusters.Names, service.Spec.Cluster) || coversNow(directory, clusters, service.Spec.Cluster))
+	}
+	return slices.Contains(scope.Repositories, p.repository)
+}
+
+func coversNow(directory Directory, clusters catalog.ClusterSelection, name string) bool {
+	cluster, ok := directory.Cluster(name)
+	return ok && clusters.Covers(cluster)
+}
+
+// implies reports whether every object that the first selector matches is matched by the second one,
+// because the first asks for all that the second asks for.
+func implies(first, second *catalog.LabelSelector) bool {
+	if len(second.MatchLabels)+len(second.MatchExpressions) == 0 {
+		return false // matches nothing
+	}
+	for key, value := range maps.All(second.MatchLabels) {
+		if got, ok := first.MatchLabels[key]; !ok || got != value {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(second.MatchExpressions, func(want catalog.LabelRequirement) bool {
+		return !slices.ContainsFunc(first.MatchExpressions, func(got catalog.LabelRequirement) bool {
+			return got.Key == want.Key && got.Operator == want.Operator && slices.Equal(got.Values, want.Values)
+		})
+	})
+}
