@@ -4,6 +4,7 @@
 package distributor_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,4 +57,64 @@ func TestSecScopesNameTheObjectsOfOneProject(t *testing.T) {
 	wantReason(t, err, "NOT_FOUND")
 	_, err = ada.GetProject(t.Context(), &fleetv1.GetProjectRequest{Name: "shop"})
 	wantReason(t, err, "NOT_FOUND")
+}
+
+// TestSecRolesInAProject has an editor of a project, and an editor of a cluster that it shares, try what
+// is and what is not theirs.
+func TestSecRolesInAProject(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	c.apply(t, projectDocuments("shop", "stall")...)
+	c.apply(t, clusterDocument("one"), repositoryDocument("demo"), serviceDocument("app", "one", "demo", "a"),
+		in("shop", serviceDocument("app", "default/one", "default/demo", "a")), in("shop", repositoryDocument("own")),
+		in("shop", clusterDocument("own")), in("stall", repositoryDocument("secret")))
+	ada, _ := c.join(t, "ada")
+	eve, _ := c.join(t, "eve")
+	c.bind(t, "shops", &fleetv1.AccessBindingSpec{
+		Users: []string{"ada"}, Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Projects: &fleetv1.ProjectSelection{Names: []string{"shop"}},
+	})
+	c.bind(t, "ones", &fleetv1.AccessBindingSpec{
+		Users: []string{"eve"}, Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Clusters: named("one"), Repositories: []string{"demo"},
+	})
+	lent := in("shop", serviceDocument("web", "default/one", "default/demo", "a"))
+	for _, attempt := range []struct {
+		what, token string
+		document    *fleetv1.Document
+		reason      string
+	}{
+		{"a service of what others lend", ada, lent, ""},
+		{"a service of their own", ada, in("shop", serviceDocument("web", "own", "own", "a")), ""},
+		{"a change of their service", ada, in("shop", serviceDocument("app", "default/one", "default/demo", "b")), ""},
+		{"a repository", ada, in("shop", repositoryDocument("more")), ""},
+		{"a repository elsewhere", ada, in("stall", repositoryDocument("more")), "ACCESS_DENIED"},
+		{"a service elsewhere", ada, in("stall", serviceDocument("web", "default/one", "default/demo", "a")), "REFERENCE_NOT_FOUND"},
+		{"what nobody lends", ada, in("shop", serviceDocument("web", "own", "stall/secret", "a")), "REFERENCE_NOT_FOUND"},
+		{"a cluster as an editor", ada, in("shop", clusterDocument("more")), "ACCESS_DENIED"},
+		{"the limits of the project", ada, projectDocument("shop", &fleetv1.ProjectSpec{Description: "mine"}), "ACCESS_DENIED"},
+		{"a service of the cluster's project", eve, serviceDocument("web", "one", "demo", "a"), ""},
+		{"a service of another project", eve, lent, "ACCESS_DENIED"},
+		{"a change of one in their cluster", eve, in("shop", serviceDocument("app", "default/one", "default/demo", "b")), ""},
+	} {
+		_, err := c.fleet(t, attempt.token).Apply(t.Context(), &fleetv1.ApplyRequest{DryRun: true, Documents: []*fleetv1.Document{attempt.document}})
+		switch {
+		case attempt.reason == "" && err != nil:
+			t.Errorf("%s: %v", attempt.what, err)
+		case attempt.reason != "" && err == nil:
+			t.Errorf("%s: it was allowed", attempt.what)
+		case attempt.reason != "":
+			wantReason(t, err, attempt.reason)
+		}
+	}
+	services, err := c.fleet(t, ada).ListServices(t.Context(), &fleetv1.ListServicesRequest{})
+	if got := services.GetServices(); err != nil || len(got) != 1 || got[0].GetMetadata().GetProject() != "shop" {
+		t.Errorf("got services %v, %v, want that of shop", got, err)
+	}
+	projects, err := c.fleet(t, ada).ListProjects(t.Context(), &fleetv1.ListProjectsRequest{})
+	if got := projects.GetProjects(); err != nil || len(got) != 1 || got[0].GetMetadata().GetName() != "shop" {
+		t.Errorf("got projects %v, %v, want shop", got, err)
+	}
+	stored, err := c.admin.GetAccessBinding(t.Context(), &fleetv1.GetAccessBindingRequest{Name: "shops"})
+	if err != nil || !slices.Equal(stored.GetAccessBinding().GetSpec().GetProjects().GetNames(), []string{"shop"}) || stored.GetAccessBinding().GetStatus().GetClusters() != 1 {
+		t.Errorf("got %v, %v, want a binding of one project, which covers one cluster", stored, err)
+	}
 }

@@ -54,6 +54,12 @@ func scope(spec *fleetv1.AccessBindingSpec) string {
 		return "hub"
 	}
 	var parts []string
+	switch names := spec.GetProjects().GetNames(); {
+	case spec.GetProjects().GetAll():
+		parts = append(parts, "all projects")
+	case len(names) > 0:
+		parts = append(parts, "projects "+list(names).text)
+	}
 	if clusters := selection(spec.GetClusters()); clusters != "" {
 		parts = append(parts, clusters)
 	}

@@ -106,13 +106,14 @@ func createBinding(s *session.Session) *cobra.Command {
 		Use:   "accessbinding NAME",
 		Short: "Give users and groups a role in a scope",
 		Long: `Give users and groups a role: viewer, operator, editor, admin, or a role of your own (--role-name, see leat get roles). The scope
-is clusters with their services, single services, single repositories, or the whole hub. --verb, --resource, --api-group and
+is projects with all that is in them, clusters with their services, single services, single repositories, or the whole hub. --verb, --resource, --api-group and
 --namespace narrow it to requests that match all of them; the hub's own resources have the API group leat.dev. Bindings add up.
 Nobody may give what they do not hold themselves.`,
 		Example: `  leat create accessbinding ada-berlin --for-user ada --role admin --cluster berlin
   leat create accessbinding dev --for-group dev --role viewer --all-clusters
   leat create accessbinding shop --for-group shop --role operator --cluster-label stage=prod --namespace shop --expires 8h
   leat create accessbinding shop-owners --for-group shop --role editor --service shop --repository shop-deploy
+  leat create accessbinding team-shop --for-group shop --role editor --in-project shop
   leat create accessbinding auditors --for-group audit --role viewer --hub`,
 		Args: oneName("binding"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -139,11 +140,11 @@ Nobody may give what they do not hold themselves.`,
 // binding holds the flags of an access binding.
 type binding struct {
 	users, groups, clusters                 []string
-	services, repositories                  []string
+	services, repositories, projects        []string
 	verbs, apiGroups, resources, namespaces []string
 	labels                                  map[string]string
 	role, roleName, description             string
-	all, hub                                bool
+	all, hub, allProjects                   bool
 	life                                    time.Duration
 }
 
@@ -158,6 +159,8 @@ func (b *binding) bind(cmd *cobra.Command) {
 	flags.BoolVar(&b.all, "all-clusters", false, "all clusters, including future ones")
 	flags.StringArrayVar(&b.services, "service", nil, "a single service; may be given more than once")
 	flags.StringArrayVar(&b.repositories, "repository", nil, "a repository; may be given more than once")
+	flags.StringArrayVar(&b.projects, "in-project", nil, "a project with its clusters, services and repositories; may be given more than once")
+	flags.BoolVar(&b.allProjects, "all-projects", false, "all projects, including future ones")
 	flags.BoolVar(&b.hub, "hub", false, "everything: all clusters, and repositories, users and bindings")
 	flags.StringSliceVar(&b.verbs, "verb", nil, "only these verbs, such as get,list,watch")
 	flags.StringSliceVar(&b.apiGroups, "api-group", nil, `only these API groups; "core" is the one without a name`)
@@ -184,6 +187,9 @@ func (b *binding) spec() (*fleetv1.AccessBindingSpec, error) {
 	}
 	if b.all || len(b.clusters)+len(b.labels) > 0 {
 		spec.Clusters = &fleetv1.ClusterSelection{All: b.all, Names: b.clusters}
+	}
+	if b.allProjects || len(b.projects) > 0 {
+		spec.Projects = &fleetv1.ProjectSelection{All: b.allProjects, Names: b.projects}
 	}
 	if len(b.labels) > 0 {
 		spec.Clusters.Labels = &fleetv1.LabelSelector{MatchLabels: b.labels}

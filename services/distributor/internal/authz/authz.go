@@ -127,7 +127,7 @@ func (g Grant) Selects(q accessrule.Request) bool {
 
 // Reaches reports whether it lets people reach a cluster's API.
 func (g Grant) Reaches(cluster *catalog.Cluster) bool {
-	return g.contains(Object{Cluster: cluster}) && len(g.Groups()) > 0
+	return g.contains(OfCluster(cluster)) && len(g.Groups()) > 0
 }
 
 // Allows reports whether it gives the permission about the object.
@@ -235,7 +235,7 @@ func (r *Rights) Permissions(some []catalog.Permission, o Object) []catalog.Perm
 }
 
 // Filter returns a function like Allows for one permission and many objects. It decides once for
-// each cluster and namespace, so a service costs a look into a map. The function is for one
+// each project, cluster and namespace, so a service costs a look into a map. The function is for one
 // goroutine, and for as long as clusters keep their labels.
 func (r *Rights) Filter(p catalog.Permission) func(Object) bool {
 	if r.HoldsEverywhere(p) {
@@ -254,13 +254,13 @@ func (r *Rights) Filter(p catalog.Permission) func(Object) bool {
 			named[service] = true
 		}
 	}
-	type place struct{ cluster, namespace string }
+	type place struct{ project, cluster, namespace string }
 	decided := map[place]bool{}
 	return func(o Object) bool {
 		if o.Service == "" || o.Cluster == nil {
 			return allows(o)
 		}
-		at := place{o.Cluster.Name, o.Namespace}
+		at := place{o.Project, o.Cluster.Name, o.Namespace}
 		isAllowed, ok := decided[at]
 		if !ok {
 			unnamed := o

@@ -46,7 +46,8 @@ func (b book) Role(name catalog.RoleName) (catalog.RoleSpec, bool) {
 }
 
 // fleet has the clusters one (stage=dev) and two (stage=prod), and on each the services shop and web,
-// in namespaces of their names.
+// in namespaces of their names. The project stall has a cluster one of its own with a service app, and
+// services of the projects stall and guest run in each other's clusters and in the first one.
 func fleet() book {
 	b := book{clusters: map[string]*catalog.Cluster{}, services: map[string]*catalog.Service{}, roles: map[catalog.RoleName]catalog.RoleSpec{
 		"syncer": {Permissions: []catalog.Permissible{{Verbs: []string{"get", "sync"}, Resources: []string{"services"}}}},
@@ -60,6 +61,12 @@ func fleet() book {
 			b.services[service.Name] = service
 		}
 	}
+	b.clusters["stall.one"] = &catalog.Cluster{Metadata: catalog.Metadata{Name: "stall.one", Labels: map[string]string{"stage": "dev"}}}
+	for name, cluster := range map[string]string{"stall.app": "stall.one", "stall.far": "one", "guest.app": "stall.one"} {
+		b.services[name] = &catalog.Service{Metadata: catalog.Metadata{Name: name}, Spec: catalog.ServiceSpec{
+			Cluster: cluster, Options: &syncpolicy.Options{Namespace: "shop"},
+		}}
+	}
 	return b
 }
 
@@ -69,6 +76,10 @@ func (b book) object(text string) authz.Object {
 	switch kind {
 	case "cluster":
 		return authz.ObjectOf(b, b.clusters[name])
+	case "project":
+		return authz.OfProject(name)
+	case "everything":
+		return authz.OfEveryService(b.clusters[name])
 	case "service":
 		return authz.ObjectOf(b, b.services[name])
 	case "repository":
@@ -95,6 +106,7 @@ var (
 	one    = catalog.ClusterSelection{Names: []string{"one"}}
 	prod   = catalog.ClusterSelection{Labels: &catalog.LabelSelector{MatchLabels: map[string]string{"stage": "prod"}}}
 	inShop = []accessrule.Rule{{Namespaces: []string{"shop"}}}
+	stall  = catalog.ProjectScope{Names: []string{"stall"}}
 )
 
 func TestDecisions(t *testing.T) {
@@ -152,6 +164,27 @@ func TestDecisions(t *testing.T) {
 			catalog.AccessBindingSpec{Clusters: one, Role: "syncer"},
 			[]string{"sync services: service web-one", "get clusters: cluster one"},
 			[]string{"list services: service web-one", "pause services: service web-one"},
+		},
+		"admin of a project": {
+			catalog.AccessBindingSpec{Projects: stall, Role: catalog.RoleAdmin},
+			[]string{
+				"update clusters: cluster stall.one", "delete services: service stall.app", "delete services: service stall.far",
+				"use repositories: repository stall.deploy", "create services: project stall",
+			},
+			[]string{
+				"get services: service guest.app", "get services: everything stall.one", "get clusters: cluster one", "get services: service shop-one",
+				"get repositories: repository deploy", "get users: hub", "update projects: hub", "create services: project guest",
+			},
+		},
+		"viewer of all projects": {
+			catalog.AccessBindingSpec{Projects: catalog.ProjectScope{All: true}, Role: catalog.RoleViewer},
+			[]string{"get services: service guest.app", "get services: everything one", "get clusters: cluster one", "get repositories: repository deploy"},
+			[]string{"get projects: hub", "get roles: hub", "sync services: service guest.app"},
+		},
+		"editor of the project default": {
+			catalog.AccessBindingSpec{Projects: catalog.ProjectScope{Names: []string{"default"}}, Role: catalog.RoleEditor},
+			[]string{"update services: service shop-one", "update repositories: repository deploy"},
+			[]string{"get services: service stall.far", "get services: everything one", "get clusters: cluster stall.one"},
 		},
 		"a role that does not exist": {catalog.AccessBindingSpec{Clusters: one, Role: "gone"}, nil, []string{"get services: service web-one"}},
 		"ended":                      {catalog.AccessBindingSpec{Hub: true, Role: catalog.RoleAdmin, ExpiresAt: time.Now().Add(-time.Second)}, nil, []string{"get clusters: cluster one", "get users: hub"}},
@@ -215,6 +248,13 @@ func TestSecNobodyGivesWhatTheyLack(t *testing.T) {
 		gives catalog.AccessBindingSpec
 		want  bool
 	}{
+		"a project of theirs":               {[]catalog.AccessBindingSpec{{Projects: stall, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Projects: stall, Role: catalog.RoleEditor}, true},
+		"what is in a project of theirs":    {[]catalog.AccessBindingSpec{{Projects: stall, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Services: []string{"stall.far", "stall.new"}, Repositories: []string{"stall.x"}, Role: catalog.RoleEditor}, true},
+		"everything in all projects":        {[]catalog.AccessBindingSpec{{Projects: catalog.ProjectScope{All: true}, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Clusters: catalog.ClusterSelection{All: true}, Role: catalog.RoleAdmin}, true},
+		"guests in a cluster of theirs":     {[]catalog.AccessBindingSpec{{Projects: stall, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Clusters: catalog.ClusterSelection{Names: []string{"stall.one"}}, Role: catalog.RoleViewer}, false},
+		"another project":                   {[]catalog.AccessBindingSpec{{Projects: stall, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Projects: catalog.ProjectScope{Names: []string{"guest"}}, Role: catalog.RoleViewer}, false},
+		"a project for its clusters":        {[]catalog.AccessBindingSpec{{Clusters: catalog.ClusterSelection{All: true}, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Projects: stall, Role: catalog.RoleViewer}, false},
+		"the hub for all projects":          {[]catalog.AccessBindingSpec{{Projects: catalog.ProjectScope{All: true}, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Hub: true, Role: catalog.RoleViewer}, false},
 		"the same":                          {[]catalog.AccessBindingSpec{admin}, admin, true},
 		"less":                              {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleViewer}, true},
 		"narrower":                          {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleAdmin, Rules: inShop}, true},
@@ -258,7 +298,8 @@ func TestSecNobodyGivesWhatTheyLack(t *testing.T) {
 func TestSecGivingNeverAddsAnything(t *testing.T) {
 	t.Parallel()
 	b := fleet()
-	objects := []string{"hub", "cluster one", "cluster two", "service shop-one", "service web-one", "service shop-two", "service web-two", "repository deploy", "repository other"}
+	objects := []string{"hub", "cluster one", "cluster two", "service shop-one", "service web-one", "service shop-two", "service web-two", "repository deploy", "repository other",
+		"cluster stall.one", "service stall.app", "service stall.far", "service guest.app", "repository stall.deploy", "project stall", "project guest"}
 	spec := rapid.Custom(drawSpec)
 	rapid.Check(t, func(t *rapid.T) {
 		held := rapid.SliceOfN(spec, 0, 3).Draw(t, "held")
@@ -314,7 +355,7 @@ func drawSpec(t *rapid.T) catalog.AccessBindingSpec {
 	spec := catalog.AccessBindingSpec{
 		Role: rapid.SampledFrom([]catalog.RoleName{"viewer", "operator", "editor", "admin", "syncer", ""}).Draw(t, "role"),
 	}
-	switch rapid.IntRange(0, 5).Draw(t, "scope") {
+	switch rapid.IntRange(0, 7).Draw(t, "scope") {
 	case 0:
 		spec.Hub = true
 	case 1:
@@ -322,10 +363,14 @@ func drawSpec(t *rapid.T) catalog.AccessBindingSpec {
 	case 2:
 		spec.Clusters.Labels = &catalog.LabelSelector{MatchLabels: map[string]string{"stage": rapid.SampledFrom([]string{"dev", "prod"}).Draw(t, "stage")}}
 	case 3:
-		spec.Services = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"shop-one", "web-one", "shop-two"}), 1, 2, rapid.ID[string]).Draw(t, "services")
+		spec.Services = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"shop-one", "web-one", "shop-two", "stall.app", "guest.app"}), 1, 2, rapid.ID[string]).Draw(t, "services")
 		spec.Repositories = rapid.SliceOfN(rapid.SampledFrom([]string{"deploy"}), 0, 1).Draw(t, "repositories")
+	case 4:
+		spec.Projects.All = true
+	case 5:
+		spec.Projects.Names = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"default", "stall", "guest"}), 1, 2, rapid.ID[string]).Draw(t, "projects")
 	default:
-		spec.Clusters.Names = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"one", "two"}), 1, 2, rapid.ID[string]).Draw(t, "names")
+		spec.Clusters.Names = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"one", "two", "stall.one"}), 1, 2, rapid.ID[string]).Draw(t, "names")
 	}
 	if rapid.Bool().Draw(t, "narrowed") {
 		spec.Rules = []accessrule.Rule{rapid.SampledFrom([]accessrule.Rule{

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -15,6 +16,9 @@ import (
 type Object struct {
 	// Cluster is the cluster itself, or the one that the object belongs to. Nil: none.
 	Cluster *catalog.Cluster
+	// Project is the project that the object is in, or that it is itself. Empty: it is in none, or in
+	// one that only a binding for all projects covers.
+	Project string
 	// Service is the name of the service that the object is or belongs to.
 	Service string
 	// Namespace is the service's.
@@ -31,9 +35,9 @@ type Object struct {
 func ObjectOf(directory Directory, object catalog.Object) Object {
 	switch o := object.(type) {
 	case *catalog.Cluster:
-		return Object{Cluster: o}
+		return OfCluster(o)
 	case *catalog.Repository:
-		return Object{Repository: o.Name}
+		return OfRepository(o.Name)
 	case *catalog.Service:
 		return ofService(directory, o)
 	case *catalog.AccessBinding:
@@ -42,13 +46,31 @@ func ObjectOf(directory Directory, object catalog.Object) Object {
 	return Object{}
 }
 
+// OfProject returns a project as a whole: what anything in it needs.
+func OfProject(name string) Object { return Object{Project: name} }
+
+// OfCluster returns a cluster's.
+func OfCluster(cluster *catalog.Cluster) Object {
+	return Object{Project: objectname.Project(cluster.Name), Cluster: cluster}
+}
+
+// OfRepository returns a repository's.
+func OfRepository(name string) Object {
+	return Object{Project: objectname.Project(name), Repository: name}
+}
+
+// OfEveryService returns the services of a cluster together, whatever their projects are.
+func OfEveryService(cluster *catalog.Cluster) Object {
+	return Object{Cluster: cluster, Service: anyService}
+}
+
 // ofService returns a service's. A cluster that does not exist can still be in a scope by its name.
 func ofService(directory Directory, service *catalog.Service) Object {
 	cluster, ok := directory.Cluster(service.Spec.Cluster)
 	if !ok {
 		cluster = &catalog.Cluster{Metadata: catalog.Metadata{Name: service.Spec.Cluster}}
 	}
-	return Object{Cluster: cluster, Service: service.Name, Namespace: service.Spec.Wanted().NamespaceOrDefault()}
+	return Object{Project: objectname.Project(service.Name), Cluster: cluster, Service: service.Name, Namespace: service.Spec.Wanted().NamespaceOrDefault()}
 }
 
 // isHub reports whether the grant's scope is everything.
@@ -63,6 +85,10 @@ func (g Grant) contains(o Object) bool {
 	switch {
 	case o.binding != nil:
 		return !slices.ContainsFunc(partsOf(*o.binding), func(part scopePart) bool { return !part.isIn(o.directory, spec) })
+	case o.Cluster == nil && o.Repository == "" && o.Project == "":
+		return false // of the hub
+	case spec.Projects.Covers(o.Project):
+		return true
 	case o.Service != "" && slices.Contains(spec.Services, o.Service):
 		return true
 	case o.Cluster != nil:
@@ -76,6 +102,8 @@ func (g Grant) contains(o Object) bool {
 // scopePart is one piece of a binding's scope. One field is set.
 type scopePart struct {
 	isHub       bool
+	allProjects bool
+	project     string
 	allClusters bool
 	cluster     string
 	labels      *catalog.LabelSelector
@@ -88,6 +116,12 @@ func partsOf(spec catalog.AccessBindingSpec) []scopePart {
 		return []scopePart{{isHub: true}}
 	}
 	var parts []scopePart
+	if spec.Projects.All {
+		parts = append(parts, scopePart{allProjects: true})
+	}
+	for _, name := range spec.Projects.Names {
+		parts = append(parts, scopePart{project: name})
+	}
 	if spec.Clusters.All {
 		parts = append(parts, scopePart{allClusters: true})
 	}
@@ -108,7 +142,7 @@ func partsOf(spec catalog.AccessBindingSpec) []scopePart {
 
 // givesClusters reports whether the part lets people reach clusters.
 func (p scopePart) givesClusters() bool {
-	return p.isHub || p.allClusters || p.cluster != "" || p.labels != nil
+	return p.isHub || p.allProjects || p.project != "" || p.allClusters || p.cluster != "" || p.labels != nil
 }
 
 // String names the part for people.
@@ -116,27 +150,38 @@ func (p scopePart) String() string {
 	switch {
 	case p.isHub:
 		return "the hub"
+	case p.allProjects:
+		return "all projects"
+	case p.project != "":
+		return "project " + p.project
 	case p.allClusters:
 		return "all clusters"
 	case p.cluster != "":
-		return "cluster " + p.cluster
+		return "cluster " + objectname.Display(p.cluster)
 	case p.labels != nil:
 		return "clusters with these labels"
 	case p.service != "":
-		return "service " + p.service
+		return "service " + objectname.Display(p.service)
 	}
-	return "repository " + p.repository
+	return "repository " + objectname.Display(p.repository)
 }
 
 // isIn reports whether everything that the part can ever select is in the other scope. Where only the
-// labels that clusters have now could tell, a name is enough, and a selector is not.
+// labels that clusters have now could tell, a name is enough, and a selector is not. A cluster runs
+// services of other projects, too, so it is in a scope of all projects and not in that of its own.
 func (p scopePart) isIn(directory Directory, scope *catalog.AccessBindingSpec) bool {
-	clusters := scope.Clusters
+	clusters, projects := scope.Clusters, scope.Projects
 	switch {
 	case scope.Hub:
 		return true
 	case p.isHub:
 		return false
+	case projects.All:
+		return true
+	case p.allProjects:
+		return false
+	case p.project != "":
+		return projects.Covers(p.project)
 	case p.allClusters:
 		return clusters.All
 	case p.cluster != "":
@@ -145,10 +190,10 @@ func (p scopePart) isIn(directory Directory, scope *catalog.AccessBindingSpec) b
 		return clusters.All || clusters.Labels != nil && implies(p.labels, clusters.Labels)
 	case p.service != "":
 		service, ok := directory.Service(p.service)
-		return slices.Contains(scope.Services, p.service) ||
+		return slices.Contains(scope.Services, p.service) || projects.Covers(objectname.Project(p.service)) ||
 			ok && (clusters.All || slices.Contains(clusters.Names, service.Spec.Cluster) || coversNow(directory, clusters, service.Spec.Cluster))
 	}
-	return slices.Contains(scope.Repositories, p.repository)
+	return slices.Contains(scope.Repositories, p.repository) || projects.Covers(objectname.Project(p.repository))
 }
 
 func coversNow(directory Directory, clusters catalog.ClusterSelection, name string) bool {

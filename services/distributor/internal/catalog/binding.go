@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // AccessBinding gives people a role in a scope.
@@ -18,14 +19,16 @@ type AccessBinding struct {
 	Spec AccessBindingSpec
 }
 
-// AccessBindingSpec says who may do what where. Its scope is everything that Hub, Clusters, Services
-// and Repositories select together. Its JSON is its stored form.
+// AccessBindingSpec says who may do what where. Its scope is everything that Hub, Projects, Clusters,
+// Services and Repositories select together. Its JSON is its stored form.
 type AccessBindingSpec struct {
 	Description string   `json:"description,omitempty"`
 	Users       []string `json:"users,omitempty"`
 	Groups      []string `json:"groups,omitempty"`
 	// Hub selects everything, also what belongs to no cluster.
 	Hub bool `json:"hub,omitempty"`
+	// Projects selects clusters, repositories and services by their project.
+	Projects ProjectScope `json:"projects,omitzero"`
 	// Clusters selects clusters with their services.
 	Clusters ClusterSelection `json:"clusters"`
 	// Services are names of single services. They let nobody reach a cluster.
@@ -40,6 +43,21 @@ type AccessBindingSpec struct {
 	ClusterGroups []string `json:"clusterGroups,omitempty"`
 	// ExpiresAt is when it ends; zero: never.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
+}
+
+// ProjectScope chooses projects.
+type ProjectScope struct {
+	All   bool     `json:"all,omitempty"`
+	Names []string `json:"names,omitempty"`
+}
+
+// IsEmpty reports whether the scope chooses no project.
+func (s ProjectScope) IsEmpty() bool { return !s.All && len(s.Names) == 0 }
+
+// Covers reports whether the project is one of those that the scope chooses. No project has the name
+// "", which only All covers.
+func (s ProjectScope) Covers(project string) bool {
+	return s.All || project != "" && slices.Contains(s.Names, project)
 }
 
 // ClusterSelection chooses clusters: those of the names and those of the labels together.
@@ -89,7 +107,9 @@ func (b *AccessBinding) Expired(at time.Time) bool {
 }
 
 // Reaches reports whether the cluster is in the binding's scope, with everything that it runs.
-func (s AccessBindingSpec) Reaches(cluster *Cluster) bool { return s.Hub || s.Clusters.Covers(cluster) }
+func (s AccessBindingSpec) Reaches(cluster *Cluster) bool {
+	return s.Hub || s.Projects.Covers(objectname.Project(cluster.Name)) || s.Clusters.Covers(cluster)
+}
 
 // IsEmpty reports whether the selection chooses no cluster, whatever clusters there are.
 func (s ClusterSelection) IsEmpty() bool { return !s.All && len(s.Names) == 0 && s.Labels == nil }
@@ -133,6 +153,7 @@ func (r LabelRequirement) matches(labels map[string]string) bool {
 func (s *AccessBindingSpec) settle() {
 	s.Users, s.Groups, s.ClusterGroups = asSet(s.Users), asSet(s.Groups), asSet(s.ClusterGroups)
 	s.Clusters.Names, s.Services, s.Repositories = asSet(s.Clusters.Names), asSet(s.Services), asSet(s.Repositories)
+	s.Projects.Names = asSet(s.Projects.Names)
 	if len(s.Rules) == 0 {
 		s.Rules = nil
 	}

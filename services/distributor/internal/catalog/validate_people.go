@@ -80,14 +80,18 @@ func (b *AccessBinding) Validate() error {
 }
 
 func (s AccessBindingSpec) validateScope() error {
-	others := len(s.Services)+len(s.Repositories) > 0
+	others := len(s.Services)+len(s.Repositories) > 0 || !s.Projects.IsEmpty()
 	switch {
 	case s.Hub && (others || !s.Clusters.IsEmpty()):
-		return fielderr.New("spec.hub", "means everything already; leave out clusters, services and repositories, or hub")
+		return fielderr.New("spec.hub", "means everything already; leave out projects, clusters, services and repositories, or hub")
 	case !s.Hub && !others && s.Clusters.IsEmpty():
-		return fielderr.New("spec.clusters", "is required: names, labels, or all: true; or name services or repositories, or write hub: true for everything")
+		return fielderr.New("spec.clusters", "is required: names, labels, or all: true; or name projects, services or repositories, or write hub: true for everything")
+	}
+	if s.Projects.All && len(s.Projects.Names) > 0 {
+		return fielderr.New("spec.projects.all", "means all projects already; leave out names, or all")
 	}
 	return cmp.Or(
+		fielderr.Each("spec.projects.names", "items", s.Projects.Names, maxScopeNames, ValidateName),
 		s.Clusters.validate(),
 		fielderr.Each("spec.services", "items", s.Services, maxScopeNames, ValidatePath),
 		fielderr.Each("spec.repositories", "items", s.Repositories, maxScopeNames, ValidatePath),
@@ -103,7 +107,7 @@ func (s AccessBindingSpec) validateRole() error {
 			return err
 		}
 	}
-	if len(s.ClusterGroups) > 0 && !s.Hub && s.Clusters.IsEmpty() {
+	if len(s.ClusterGroups) > 0 && !s.Hub && s.Projects.IsEmpty() && s.Clusters.IsEmpty() {
 		return fielderr.New("spec.cluster_groups", "need clusters: single services and repositories let nobody reach a cluster")
 	}
 	return fielderr.Each("spec.cluster_groups", "items", s.ClusterGroups, maxClusterGroups, func(field, name string) error {

@@ -296,7 +296,10 @@ type AccessBindingSpec struct {
 	// Names of repositories. At most 256.
 	Repositories []string `protobuf:"bytes,11,rep,name=repositories,proto3" json:"repositories,omitempty"`
 	// Name of a Role, in place of a built-in one. Excludes role.
-	RoleName      string `protobuf:"bytes,12,opt,name=role_name,json=roleName,proto3" json:"role_name,omitempty"`
+	RoleName string `protobuf:"bytes,12,opt,name=role_name,json=roleName,proto3" json:"role_name,omitempty"`
+	// The projects, with their clusters, repositories and services. Their limits, quotas and shares
+	// need the hub. Unset means none.
+	Projects      *ProjectSelection `protobuf:"bytes,13,opt,name=projects,proto3" json:"projects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,6 +418,68 @@ func (x *AccessBindingSpec) GetRoleName() string {
 	return ""
 }
 
+func (x *AccessBindingSpec) GetProjects() *ProjectSelection {
+	if x != nil {
+		return x.Projects
+	}
+	return nil
+}
+
+// ProjectSelection selects projects.
+type ProjectSelection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names of projects. At most 256.
+	Names []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	// All projects, including future ones. Excludes names.
+	All           bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProjectSelection) Reset() {
+	*x = ProjectSelection{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProjectSelection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProjectSelection) ProtoMessage() {}
+
+func (x *ProjectSelection) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProjectSelection.ProtoReflect.Descriptor instead.
+func (*ProjectSelection) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ProjectSelection) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *ProjectSelection) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
 // Role is a set of permissions that bindings give, beside the built-in roles viewer, operator,
 // editor and admin.
 type Role struct {
@@ -429,7 +494,7 @@ type Role struct {
 
 func (x *Role) Reset() {
 	*x = Role{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +506,7 @@ func (x *Role) String() string {
 func (*Role) ProtoMessage() {}
 
 func (x *Role) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[4]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +519,7 @@ func (x *Role) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Role.ProtoReflect.Descriptor instead.
 func (*Role) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{4}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Role) GetMetadata() *v1.Metadata {
@@ -488,7 +553,7 @@ type RoleSpec struct {
 
 func (x *RoleSpec) Reset() {
 	*x = RoleSpec{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +565,7 @@ func (x *RoleSpec) String() string {
 func (*RoleSpec) ProtoMessage() {}
 
 func (x *RoleSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[5]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +578,7 @@ func (x *RoleSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoleSpec.ProtoReflect.Descriptor instead.
 func (*RoleSpec) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{5}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RoleSpec) GetDescription() string {
@@ -551,7 +616,7 @@ type RolePermission struct {
 
 func (x *RolePermission) Reset() {
 	*x = RolePermission{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +628,7 @@ func (x *RolePermission) String() string {
 func (*RolePermission) ProtoMessage() {}
 
 func (x *RolePermission) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[6]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +641,7 @@ func (x *RolePermission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RolePermission.ProtoReflect.Descriptor instead.
 func (*RolePermission) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{6}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RolePermission) GetVerbs() []string {
@@ -609,7 +674,7 @@ type ClusterSelection struct {
 
 func (x *ClusterSelection) Reset() {
 	*x = ClusterSelection{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +686,7 @@ func (x *ClusterSelection) String() string {
 func (*ClusterSelection) ProtoMessage() {}
 
 func (x *ClusterSelection) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +699,7 @@ func (x *ClusterSelection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterSelection.ProtoReflect.Descriptor instead.
 func (*ClusterSelection) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ClusterSelection) GetAll() bool {
@@ -672,7 +737,7 @@ type LabelSelector struct {
 
 func (x *LabelSelector) Reset() {
 	*x = LabelSelector{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +749,7 @@ func (x *LabelSelector) String() string {
 func (*LabelSelector) ProtoMessage() {}
 
 func (x *LabelSelector) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +762,7 @@ func (x *LabelSelector) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelSelector.ProtoReflect.Descriptor instead.
 func (*LabelSelector) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LabelSelector) GetMatchLabels() map[string]string {
@@ -729,7 +794,7 @@ type LabelRequirement struct {
 
 func (x *LabelRequirement) Reset() {
 	*x = LabelRequirement{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +806,7 @@ func (x *LabelRequirement) String() string {
 func (*LabelRequirement) ProtoMessage() {}
 
 func (x *LabelRequirement) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +819,7 @@ func (x *LabelRequirement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelRequirement.ProtoReflect.Descriptor instead.
 func (*LabelRequirement) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LabelRequirement) GetKey() string {
@@ -791,7 +856,7 @@ type AccessBindingStatus struct {
 
 func (x *AccessBindingStatus) Reset() {
 	*x = AccessBindingStatus{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +868,7 @@ func (x *AccessBindingStatus) String() string {
 func (*AccessBindingStatus) ProtoMessage() {}
 
 func (x *AccessBindingStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +881,7 @@ func (x *AccessBindingStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessBindingStatus.ProtoReflect.Descriptor instead.
 func (*AccessBindingStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AccessBindingStatus) GetClusters() int32 {
@@ -854,7 +919,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +931,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +944,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Token) GetId() string {
@@ -935,7 +1000,7 @@ type CreateUserRequest struct {
 
 func (x *CreateUserRequest) Reset() {
 	*x = CreateUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1012,7 @@ func (x *CreateUserRequest) String() string {
 func (*CreateUserRequest) ProtoMessage() {}
 
 func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1025,7 @@ func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserRequest.ProtoReflect.Descriptor instead.
 func (*CreateUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CreateUserRequest) GetUser() *User {
@@ -981,7 +1046,7 @@ type CreateUserResponse struct {
 
 func (x *CreateUserResponse) Reset() {
 	*x = CreateUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -993,7 +1058,7 @@ func (x *CreateUserResponse) String() string {
 func (*CreateUserResponse) ProtoMessage() {}
 
 func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1006,7 +1071,7 @@ func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserResponse.ProtoReflect.Descriptor instead.
 func (*CreateUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreateUserResponse) GetUser() *User {
@@ -1027,7 +1092,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1039,7 +1104,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1052,7 +1117,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetUserRequest) GetName() string {
@@ -1073,7 +1138,7 @@ type GetUserResponse struct {
 
 func (x *GetUserResponse) Reset() {
 	*x = GetUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1150,7 @@ func (x *GetUserResponse) String() string {
 func (*GetUserResponse) ProtoMessage() {}
 
 func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1163,7 @@ func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserResponse.ProtoReflect.Descriptor instead.
 func (*GetUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetUserResponse) GetUser() *User {
@@ -1119,7 +1184,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1196,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1209,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListUsersRequest) GetPage() *v1.Page {
@@ -1167,7 +1232,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1244,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1257,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListUsersResponse) GetUsers() []*User {
@@ -1220,7 +1285,7 @@ type UpdateUserRequest struct {
 
 func (x *UpdateUserRequest) Reset() {
 	*x = UpdateUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +1297,7 @@ func (x *UpdateUserRequest) String() string {
 func (*UpdateUserRequest) ProtoMessage() {}
 
 func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +1310,7 @@ func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserRequest.ProtoReflect.Descriptor instead.
 func (*UpdateUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpdateUserRequest) GetUser() *User {
@@ -1266,7 +1331,7 @@ type UpdateUserResponse struct {
 
 func (x *UpdateUserResponse) Reset() {
 	*x = UpdateUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1278,7 +1343,7 @@ func (x *UpdateUserResponse) String() string {
 func (*UpdateUserResponse) ProtoMessage() {}
 
 func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1291,7 +1356,7 @@ func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserResponse.ProtoReflect.Descriptor instead.
 func (*UpdateUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdateUserResponse) GetUser() *User {
@@ -1312,7 +1377,7 @@ type DeleteUserRequest struct {
 
 func (x *DeleteUserRequest) Reset() {
 	*x = DeleteUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1389,7 @@ func (x *DeleteUserRequest) String() string {
 func (*DeleteUserRequest) ProtoMessage() {}
 
 func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1402,7 @@ func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserRequest.ProtoReflect.Descriptor instead.
 func (*DeleteUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{20}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteUserRequest) GetName() string {
@@ -1356,7 +1421,7 @@ type DeleteUserResponse struct {
 
 func (x *DeleteUserResponse) Reset() {
 	*x = DeleteUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1433,7 @@ func (x *DeleteUserResponse) String() string {
 func (*DeleteUserResponse) ProtoMessage() {}
 
 func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1446,7 @@ func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserResponse.ProtoReflect.Descriptor instead.
 func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{21}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{22}
 }
 
 // CreateTokenRequest describes the token.
@@ -1399,7 +1464,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1476,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1489,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{22}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateTokenRequest) GetUser() string {
@@ -1461,7 +1526,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1538,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1551,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{23}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -1516,7 +1581,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1528,7 +1593,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1541,7 +1606,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{24}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListTokensRequest) GetUser() string {
@@ -1571,7 +1636,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +1648,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +1661,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{25}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -1624,7 +1689,7 @@ type DeleteTokenRequest struct {
 
 func (x *DeleteTokenRequest) Reset() {
 	*x = DeleteTokenRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1701,7 @@ func (x *DeleteTokenRequest) String() string {
 func (*DeleteTokenRequest) ProtoMessage() {}
 
 func (x *DeleteTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1714,7 @@ func (x *DeleteTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTokenRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{26}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeleteTokenRequest) GetId() string {
@@ -1668,7 +1733,7 @@ type DeleteTokenResponse struct {
 
 func (x *DeleteTokenResponse) Reset() {
 	*x = DeleteTokenResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1680,7 +1745,7 @@ func (x *DeleteTokenResponse) String() string {
 func (*DeleteTokenResponse) ProtoMessage() {}
 
 func (x *DeleteTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1693,7 +1758,7 @@ func (x *DeleteTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTokenResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{27}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{28}
 }
 
 // CreateAccessBindingRequest carries the binding.
@@ -1707,7 +1772,7 @@ type CreateAccessBindingRequest struct {
 
 func (x *CreateAccessBindingRequest) Reset() {
 	*x = CreateAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1784,7 @@ func (x *CreateAccessBindingRequest) String() string {
 func (*CreateAccessBindingRequest) ProtoMessage() {}
 
 func (x *CreateAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1797,7 @@ func (x *CreateAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{28}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CreateAccessBindingRequest) GetAccessBinding() *AccessBinding {
@@ -1753,7 +1818,7 @@ type CreateAccessBindingResponse struct {
 
 func (x *CreateAccessBindingResponse) Reset() {
 	*x = CreateAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +1830,7 @@ func (x *CreateAccessBindingResponse) String() string {
 func (*CreateAccessBindingResponse) ProtoMessage() {}
 
 func (x *CreateAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +1843,7 @@ func (x *CreateAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{29}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateAccessBindingResponse) GetAccessBinding() *AccessBinding {
@@ -1799,7 +1864,7 @@ type GetAccessBindingRequest struct {
 
 func (x *GetAccessBindingRequest) Reset() {
 	*x = GetAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +1876,7 @@ func (x *GetAccessBindingRequest) String() string {
 func (*GetAccessBindingRequest) ProtoMessage() {}
 
 func (x *GetAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +1889,7 @@ func (x *GetAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*GetAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{30}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetAccessBindingRequest) GetName() string {
@@ -1845,7 +1910,7 @@ type GetAccessBindingResponse struct {
 
 func (x *GetAccessBindingResponse) Reset() {
 	*x = GetAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +1922,7 @@ func (x *GetAccessBindingResponse) String() string {
 func (*GetAccessBindingResponse) ProtoMessage() {}
 
 func (x *GetAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +1935,7 @@ func (x *GetAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*GetAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{31}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetAccessBindingResponse) GetAccessBinding() *AccessBinding {
@@ -1891,7 +1956,7 @@ type ListAccessBindingsRequest struct {
 
 func (x *ListAccessBindingsRequest) Reset() {
 	*x = ListAccessBindingsRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +1968,7 @@ func (x *ListAccessBindingsRequest) String() string {
 func (*ListAccessBindingsRequest) ProtoMessage() {}
 
 func (x *ListAccessBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +1981,7 @@ func (x *ListAccessBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{32}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListAccessBindingsRequest) GetPage() *v1.Page {
@@ -1939,7 +2004,7 @@ type ListAccessBindingsResponse struct {
 
 func (x *ListAccessBindingsResponse) Reset() {
 	*x = ListAccessBindingsResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2016,7 @@ func (x *ListAccessBindingsResponse) String() string {
 func (*ListAccessBindingsResponse) ProtoMessage() {}
 
 func (x *ListAccessBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2029,7 @@ func (x *ListAccessBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{33}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListAccessBindingsResponse) GetAccessBindings() []*AccessBinding {
@@ -1992,7 +2057,7 @@ type UpdateAccessBindingRequest struct {
 
 func (x *UpdateAccessBindingRequest) Reset() {
 	*x = UpdateAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2069,7 @@ func (x *UpdateAccessBindingRequest) String() string {
 func (*UpdateAccessBindingRequest) ProtoMessage() {}
 
 func (x *UpdateAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2082,7 @@ func (x *UpdateAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{34}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UpdateAccessBindingRequest) GetAccessBinding() *AccessBinding {
@@ -2038,7 +2103,7 @@ type UpdateAccessBindingResponse struct {
 
 func (x *UpdateAccessBindingResponse) Reset() {
 	*x = UpdateAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2115,7 @@ func (x *UpdateAccessBindingResponse) String() string {
 func (*UpdateAccessBindingResponse) ProtoMessage() {}
 
 func (x *UpdateAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2128,7 @@ func (x *UpdateAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*UpdateAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{35}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UpdateAccessBindingResponse) GetAccessBinding() *AccessBinding {
@@ -2084,7 +2149,7 @@ type DeleteAccessBindingRequest struct {
 
 func (x *DeleteAccessBindingRequest) Reset() {
 	*x = DeleteAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2161,7 @@ func (x *DeleteAccessBindingRequest) String() string {
 func (*DeleteAccessBindingRequest) ProtoMessage() {}
 
 func (x *DeleteAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2174,7 @@ func (x *DeleteAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{36}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DeleteAccessBindingRequest) GetName() string {
@@ -2128,7 +2193,7 @@ type DeleteAccessBindingResponse struct {
 
 func (x *DeleteAccessBindingResponse) Reset() {
 	*x = DeleteAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2205,7 @@ func (x *DeleteAccessBindingResponse) String() string {
 func (*DeleteAccessBindingResponse) ProtoMessage() {}
 
 func (x *DeleteAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2218,7 @@ func (x *DeleteAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{37}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{38}
 }
 
 // CreateRoleRequest carries the role.
@@ -2167,7 +2232,7 @@ type CreateRoleRequest struct {
 
 func (x *CreateRoleRequest) Reset() {
 	*x = CreateRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2179,7 +2244,7 @@ func (x *CreateRoleRequest) String() string {
 func (*CreateRoleRequest) ProtoMessage() {}
 
 func (x *CreateRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2192,7 +2257,7 @@ func (x *CreateRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRoleRequest.ProtoReflect.Descriptor instead.
 func (*CreateRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{38}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateRoleRequest) GetRole() *Role {
@@ -2213,7 +2278,7 @@ type CreateRoleResponse struct {
 
 func (x *CreateRoleResponse) Reset() {
 	*x = CreateRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2290,7 @@ func (x *CreateRoleResponse) String() string {
 func (*CreateRoleResponse) ProtoMessage() {}
 
 func (x *CreateRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2303,7 @@ func (x *CreateRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRoleResponse.ProtoReflect.Descriptor instead.
 func (*CreateRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{39}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CreateRoleResponse) GetRole() *Role {
@@ -2259,7 +2324,7 @@ type GetRoleRequest struct {
 
 func (x *GetRoleRequest) Reset() {
 	*x = GetRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2336,7 @@ func (x *GetRoleRequest) String() string {
 func (*GetRoleRequest) ProtoMessage() {}
 
 func (x *GetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2349,7 @@ func (x *GetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRoleRequest.ProtoReflect.Descriptor instead.
 func (*GetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{40}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetRoleRequest) GetName() string {
@@ -2305,7 +2370,7 @@ type GetRoleResponse struct {
 
 func (x *GetRoleResponse) Reset() {
 	*x = GetRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2382,7 @@ func (x *GetRoleResponse) String() string {
 func (*GetRoleResponse) ProtoMessage() {}
 
 func (x *GetRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2395,7 @@ func (x *GetRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRoleResponse.ProtoReflect.Descriptor instead.
 func (*GetRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{41}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetRoleResponse) GetRole() *Role {
@@ -2351,7 +2416,7 @@ type ListRolesRequest struct {
 
 func (x *ListRolesRequest) Reset() {
 	*x = ListRolesRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2428,7 @@ func (x *ListRolesRequest) String() string {
 func (*ListRolesRequest) ProtoMessage() {}
 
 func (x *ListRolesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2441,7 @@ func (x *ListRolesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesRequest.ProtoReflect.Descriptor instead.
 func (*ListRolesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{42}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListRolesRequest) GetPage() *v1.Page {
@@ -2399,7 +2464,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2476,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2489,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{43}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListRolesResponse) GetRoles() []*Role {
@@ -2452,7 +2517,7 @@ type UpdateRoleRequest struct {
 
 func (x *UpdateRoleRequest) Reset() {
 	*x = UpdateRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2464,7 +2529,7 @@ func (x *UpdateRoleRequest) String() string {
 func (*UpdateRoleRequest) ProtoMessage() {}
 
 func (x *UpdateRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2477,7 +2542,7 @@ func (x *UpdateRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRoleRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{44}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UpdateRoleRequest) GetRole() *Role {
@@ -2498,7 +2563,7 @@ type UpdateRoleResponse struct {
 
 func (x *UpdateRoleResponse) Reset() {
 	*x = UpdateRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2510,7 +2575,7 @@ func (x *UpdateRoleResponse) String() string {
 func (*UpdateRoleResponse) ProtoMessage() {}
 
 func (x *UpdateRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2523,7 +2588,7 @@ func (x *UpdateRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRoleResponse.ProtoReflect.Descriptor instead.
 func (*UpdateRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{45}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *UpdateRoleResponse) GetRole() *Role {
@@ -2544,7 +2609,7 @@ type DeleteRoleRequest struct {
 
 func (x *DeleteRoleRequest) Reset() {
 	*x = DeleteRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2556,7 +2621,7 @@ func (x *DeleteRoleRequest) String() string {
 func (*DeleteRoleRequest) ProtoMessage() {}
 
 func (x *DeleteRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2569,7 +2634,7 @@ func (x *DeleteRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRoleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{46}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DeleteRoleRequest) GetName() string {
@@ -2588,7 +2653,7 @@ type DeleteRoleResponse struct {
 
 func (x *DeleteRoleResponse) Reset() {
 	*x = DeleteRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2665,7 @@ func (x *DeleteRoleResponse) String() string {
 func (*DeleteRoleResponse) ProtoMessage() {}
 
 func (x *DeleteRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2678,7 @@ func (x *DeleteRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRoleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{47}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{48}
 }
 
 // ReviewAccessRequest asks what a person may do in a cluster.
@@ -2635,7 +2700,7 @@ type ReviewAccessRequest struct {
 
 func (x *ReviewAccessRequest) Reset() {
 	*x = ReviewAccessRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2647,7 +2712,7 @@ func (x *ReviewAccessRequest) String() string {
 func (*ReviewAccessRequest) ProtoMessage() {}
 
 func (x *ReviewAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2660,7 +2725,7 @@ func (x *ReviewAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewAccessRequest.ProtoReflect.Descriptor instead.
 func (*ReviewAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{48}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReviewAccessRequest) GetCluster() string {
@@ -2718,7 +2783,7 @@ type AccessAttributes struct {
 
 func (x *AccessAttributes) Reset() {
 	*x = AccessAttributes{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2795,7 @@ func (x *AccessAttributes) String() string {
 func (*AccessAttributes) ProtoMessage() {}
 
 func (x *AccessAttributes) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2808,7 @@ func (x *AccessAttributes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessAttributes.ProtoReflect.Descriptor instead.
 func (*AccessAttributes) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{49}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AccessAttributes) GetVerb() string {
@@ -2804,7 +2869,7 @@ type ReviewAccessResponse struct {
 
 func (x *ReviewAccessResponse) Reset() {
 	*x = ReviewAccessResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2881,7 @@ func (x *ReviewAccessResponse) String() string {
 func (*ReviewAccessResponse) ProtoMessage() {}
 
 func (x *ReviewAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2894,7 @@ func (x *ReviewAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewAccessResponse.ProtoReflect.Descriptor instead.
 func (*ReviewAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{50}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReviewAccessResponse) GetAllowed() bool {
@@ -2897,7 +2962,7 @@ type AccessReason struct {
 
 func (x *AccessReason) Reset() {
 	*x = AccessReason{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +2974,7 @@ func (x *AccessReason) String() string {
 func (*AccessReason) ProtoMessage() {}
 
 func (x *AccessReason) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +2987,7 @@ func (x *AccessReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessReason.ProtoReflect.Descriptor instead.
 func (*AccessReason) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{51}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AccessReason) GetBinding() string {
@@ -2988,7 +3053,7 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\rAccessBinding\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.AccessBindingSpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.AccessBindingStatusR\x06status\"\xd1\x03\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.AccessBindingStatusR\x06status\"\x8e\x04\n" +
 	"\x11AccessBindingSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x12\x14\n" +
 	"\x05users\x18\x02 \x03(\tR\x05users\x12\x16\n" +
@@ -3003,7 +3068,11 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\bservices\x18\n" +
 	" \x03(\tR\bservices\x12\"\n" +
 	"\frepositories\x18\v \x03(\tR\frepositories\x12\x1b\n" +
-	"\trole_name\x18\f \x01(\tR\broleName\"g\n" +
+	"\trole_name\x18\f \x01(\tR\broleName\x12;\n" +
+	"\bprojects\x18\r \x01(\v2\x1f.leat.fleet.v1.ProjectSelectionR\bprojects\":\n" +
+	"\x10ProjectSelection\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\"g\n" +
 	"\x04Role\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x12+\n" +
 	"\x04spec\x18\x02 \x01(\v2\x17.leat.fleet.v1.RoleSpecR\x04spec\"\xaa\x01\n" +
@@ -3168,126 +3237,128 @@ func file_leat_fleet_v1_people_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_people_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_leat_fleet_v1_people_proto_goTypes = []any{
 	(LabelOperator)(0),                  // 0: leat.fleet.v1.LabelOperator
 	(*User)(nil),                        // 1: leat.fleet.v1.User
 	(*UserSpec)(nil),                    // 2: leat.fleet.v1.UserSpec
 	(*AccessBinding)(nil),               // 3: leat.fleet.v1.AccessBinding
 	(*AccessBindingSpec)(nil),           // 4: leat.fleet.v1.AccessBindingSpec
-	(*Role)(nil),                        // 5: leat.fleet.v1.Role
-	(*RoleSpec)(nil),                    // 6: leat.fleet.v1.RoleSpec
-	(*RolePermission)(nil),              // 7: leat.fleet.v1.RolePermission
-	(*ClusterSelection)(nil),            // 8: leat.fleet.v1.ClusterSelection
-	(*LabelSelector)(nil),               // 9: leat.fleet.v1.LabelSelector
-	(*LabelRequirement)(nil),            // 10: leat.fleet.v1.LabelRequirement
-	(*AccessBindingStatus)(nil),         // 11: leat.fleet.v1.AccessBindingStatus
-	(*Token)(nil),                       // 12: leat.fleet.v1.Token
-	(*CreateUserRequest)(nil),           // 13: leat.fleet.v1.CreateUserRequest
-	(*CreateUserResponse)(nil),          // 14: leat.fleet.v1.CreateUserResponse
-	(*GetUserRequest)(nil),              // 15: leat.fleet.v1.GetUserRequest
-	(*GetUserResponse)(nil),             // 16: leat.fleet.v1.GetUserResponse
-	(*ListUsersRequest)(nil),            // 17: leat.fleet.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),           // 18: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserRequest)(nil),           // 19: leat.fleet.v1.UpdateUserRequest
-	(*UpdateUserResponse)(nil),          // 20: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserRequest)(nil),           // 21: leat.fleet.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),          // 22: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenRequest)(nil),          // 23: leat.fleet.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),         // 24: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),           // 25: leat.fleet.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),          // 26: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenRequest)(nil),          // 27: leat.fleet.v1.DeleteTokenRequest
-	(*DeleteTokenResponse)(nil),         // 28: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingRequest)(nil),  // 29: leat.fleet.v1.CreateAccessBindingRequest
-	(*CreateAccessBindingResponse)(nil), // 30: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingRequest)(nil),     // 31: leat.fleet.v1.GetAccessBindingRequest
-	(*GetAccessBindingResponse)(nil),    // 32: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsRequest)(nil),   // 33: leat.fleet.v1.ListAccessBindingsRequest
-	(*ListAccessBindingsResponse)(nil),  // 34: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingRequest)(nil),  // 35: leat.fleet.v1.UpdateAccessBindingRequest
-	(*UpdateAccessBindingResponse)(nil), // 36: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingRequest)(nil),  // 37: leat.fleet.v1.DeleteAccessBindingRequest
-	(*DeleteAccessBindingResponse)(nil), // 38: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateRoleRequest)(nil),           // 39: leat.fleet.v1.CreateRoleRequest
-	(*CreateRoleResponse)(nil),          // 40: leat.fleet.v1.CreateRoleResponse
-	(*GetRoleRequest)(nil),              // 41: leat.fleet.v1.GetRoleRequest
-	(*GetRoleResponse)(nil),             // 42: leat.fleet.v1.GetRoleResponse
-	(*ListRolesRequest)(nil),            // 43: leat.fleet.v1.ListRolesRequest
-	(*ListRolesResponse)(nil),           // 44: leat.fleet.v1.ListRolesResponse
-	(*UpdateRoleRequest)(nil),           // 45: leat.fleet.v1.UpdateRoleRequest
-	(*UpdateRoleResponse)(nil),          // 46: leat.fleet.v1.UpdateRoleResponse
-	(*DeleteRoleRequest)(nil),           // 47: leat.fleet.v1.DeleteRoleRequest
-	(*DeleteRoleResponse)(nil),          // 48: leat.fleet.v1.DeleteRoleResponse
-	(*ReviewAccessRequest)(nil),         // 49: leat.fleet.v1.ReviewAccessRequest
-	(*AccessAttributes)(nil),            // 50: leat.fleet.v1.AccessAttributes
-	(*ReviewAccessResponse)(nil),        // 51: leat.fleet.v1.ReviewAccessResponse
-	(*AccessReason)(nil),                // 52: leat.fleet.v1.AccessReason
-	nil,                                 // 53: leat.fleet.v1.LabelSelector.MatchLabelsEntry
-	(*v1.Metadata)(nil),                 // 54: leat.type.v1.Metadata
-	(v1.AccessRole)(0),                  // 55: leat.type.v1.AccessRole
-	(*v1.AccessRule)(nil),               // 56: leat.type.v1.AccessRule
-	(*timestamppb.Timestamp)(nil),       // 57: google.protobuf.Timestamp
-	(*v1.Page)(nil),                     // 58: leat.type.v1.Page
-	(*v11.Permission)(nil),              // 59: leat.options.v1.Permission
+	(*ProjectSelection)(nil),            // 5: leat.fleet.v1.ProjectSelection
+	(*Role)(nil),                        // 6: leat.fleet.v1.Role
+	(*RoleSpec)(nil),                    // 7: leat.fleet.v1.RoleSpec
+	(*RolePermission)(nil),              // 8: leat.fleet.v1.RolePermission
+	(*ClusterSelection)(nil),            // 9: leat.fleet.v1.ClusterSelection
+	(*LabelSelector)(nil),               // 10: leat.fleet.v1.LabelSelector
+	(*LabelRequirement)(nil),            // 11: leat.fleet.v1.LabelRequirement
+	(*AccessBindingStatus)(nil),         // 12: leat.fleet.v1.AccessBindingStatus
+	(*Token)(nil),                       // 13: leat.fleet.v1.Token
+	(*CreateUserRequest)(nil),           // 14: leat.fleet.v1.CreateUserRequest
+	(*CreateUserResponse)(nil),          // 15: leat.fleet.v1.CreateUserResponse
+	(*GetUserRequest)(nil),              // 16: leat.fleet.v1.GetUserRequest
+	(*GetUserResponse)(nil),             // 17: leat.fleet.v1.GetUserResponse
+	(*ListUsersRequest)(nil),            // 18: leat.fleet.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),           // 19: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserRequest)(nil),           // 20: leat.fleet.v1.UpdateUserRequest
+	(*UpdateUserResponse)(nil),          // 21: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserRequest)(nil),           // 22: leat.fleet.v1.DeleteUserRequest
+	(*DeleteUserResponse)(nil),          // 23: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenRequest)(nil),          // 24: leat.fleet.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),         // 25: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),           // 26: leat.fleet.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),          // 27: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenRequest)(nil),          // 28: leat.fleet.v1.DeleteTokenRequest
+	(*DeleteTokenResponse)(nil),         // 29: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingRequest)(nil),  // 30: leat.fleet.v1.CreateAccessBindingRequest
+	(*CreateAccessBindingResponse)(nil), // 31: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingRequest)(nil),     // 32: leat.fleet.v1.GetAccessBindingRequest
+	(*GetAccessBindingResponse)(nil),    // 33: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsRequest)(nil),   // 34: leat.fleet.v1.ListAccessBindingsRequest
+	(*ListAccessBindingsResponse)(nil),  // 35: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingRequest)(nil),  // 36: leat.fleet.v1.UpdateAccessBindingRequest
+	(*UpdateAccessBindingResponse)(nil), // 37: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingRequest)(nil),  // 38: leat.fleet.v1.DeleteAccessBindingRequest
+	(*DeleteAccessBindingResponse)(nil), // 39: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateRoleRequest)(nil),           // 40: leat.fleet.v1.CreateRoleRequest
+	(*CreateRoleResponse)(nil),          // 41: leat.fleet.v1.CreateRoleResponse
+	(*GetRoleRequest)(nil),              // 42: leat.fleet.v1.GetRoleRequest
+	(*GetRoleResponse)(nil),             // 43: leat.fleet.v1.GetRoleResponse
+	(*ListRolesRequest)(nil),            // 44: leat.fleet.v1.ListRolesRequest
+	(*ListRolesResponse)(nil),           // 45: leat.fleet.v1.ListRolesResponse
+	(*UpdateRoleRequest)(nil),           // 46: leat.fleet.v1.UpdateRoleRequest
+	(*UpdateRoleResponse)(nil),          // 47: leat.fleet.v1.UpdateRoleResponse
+	(*DeleteRoleRequest)(nil),           // 48: leat.fleet.v1.DeleteRoleRequest
+	(*DeleteRoleResponse)(nil),          // 49: leat.fleet.v1.DeleteRoleResponse
+	(*ReviewAccessRequest)(nil),         // 50: leat.fleet.v1.ReviewAccessRequest
+	(*AccessAttributes)(nil),            // 51: leat.fleet.v1.AccessAttributes
+	(*ReviewAccessResponse)(nil),        // 52: leat.fleet.v1.ReviewAccessResponse
+	(*AccessReason)(nil),                // 53: leat.fleet.v1.AccessReason
+	nil,                                 // 54: leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	(*v1.Metadata)(nil),                 // 55: leat.type.v1.Metadata
+	(v1.AccessRole)(0),                  // 56: leat.type.v1.AccessRole
+	(*v1.AccessRule)(nil),               // 57: leat.type.v1.AccessRule
+	(*timestamppb.Timestamp)(nil),       // 58: google.protobuf.Timestamp
+	(*v1.Page)(nil),                     // 59: leat.type.v1.Page
+	(*v11.Permission)(nil),              // 60: leat.options.v1.Permission
 }
 var file_leat_fleet_v1_people_proto_depIdxs = []int32{
-	54, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
+	55, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.User.spec:type_name -> leat.fleet.v1.UserSpec
-	54, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
+	55, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
 	4,  // 3: leat.fleet.v1.AccessBinding.spec:type_name -> leat.fleet.v1.AccessBindingSpec
-	11, // 4: leat.fleet.v1.AccessBinding.status:type_name -> leat.fleet.v1.AccessBindingStatus
-	8,  // 5: leat.fleet.v1.AccessBindingSpec.clusters:type_name -> leat.fleet.v1.ClusterSelection
-	55, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
-	56, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
-	57, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
-	54, // 9: leat.fleet.v1.Role.metadata:type_name -> leat.type.v1.Metadata
-	6,  // 10: leat.fleet.v1.Role.spec:type_name -> leat.fleet.v1.RoleSpec
-	7,  // 11: leat.fleet.v1.RoleSpec.permissions:type_name -> leat.fleet.v1.RolePermission
-	55, // 12: leat.fleet.v1.RoleSpec.cluster_role:type_name -> leat.type.v1.AccessRole
-	9,  // 13: leat.fleet.v1.ClusterSelection.labels:type_name -> leat.fleet.v1.LabelSelector
-	53, // 14: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
-	10, // 15: leat.fleet.v1.LabelSelector.match_expressions:type_name -> leat.fleet.v1.LabelRequirement
-	0,  // 16: leat.fleet.v1.LabelRequirement.operator:type_name -> leat.fleet.v1.LabelOperator
-	57, // 17: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
-	57, // 18: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
-	57, // 19: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
-	1,  // 20: leat.fleet.v1.CreateUserRequest.user:type_name -> leat.fleet.v1.User
-	1,  // 21: leat.fleet.v1.CreateUserResponse.user:type_name -> leat.fleet.v1.User
-	1,  // 22: leat.fleet.v1.GetUserResponse.user:type_name -> leat.fleet.v1.User
-	58, // 23: leat.fleet.v1.ListUsersRequest.page:type_name -> leat.type.v1.Page
-	1,  // 24: leat.fleet.v1.ListUsersResponse.users:type_name -> leat.fleet.v1.User
-	1,  // 25: leat.fleet.v1.UpdateUserRequest.user:type_name -> leat.fleet.v1.User
-	1,  // 26: leat.fleet.v1.UpdateUserResponse.user:type_name -> leat.fleet.v1.User
-	57, // 27: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	12, // 28: leat.fleet.v1.CreateTokenResponse.token:type_name -> leat.fleet.v1.Token
-	58, // 29: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
-	12, // 30: leat.fleet.v1.ListTokensResponse.tokens:type_name -> leat.fleet.v1.Token
-	3,  // 31: leat.fleet.v1.CreateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 32: leat.fleet.v1.CreateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 33: leat.fleet.v1.GetAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	58, // 34: leat.fleet.v1.ListAccessBindingsRequest.page:type_name -> leat.type.v1.Page
-	3,  // 35: leat.fleet.v1.ListAccessBindingsResponse.access_bindings:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 36: leat.fleet.v1.UpdateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 37: leat.fleet.v1.UpdateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	5,  // 38: leat.fleet.v1.CreateRoleRequest.role:type_name -> leat.fleet.v1.Role
-	5,  // 39: leat.fleet.v1.CreateRoleResponse.role:type_name -> leat.fleet.v1.Role
-	5,  // 40: leat.fleet.v1.GetRoleResponse.role:type_name -> leat.fleet.v1.Role
-	58, // 41: leat.fleet.v1.ListRolesRequest.page:type_name -> leat.type.v1.Page
-	5,  // 42: leat.fleet.v1.ListRolesResponse.roles:type_name -> leat.fleet.v1.Role
-	5,  // 43: leat.fleet.v1.UpdateRoleRequest.role:type_name -> leat.fleet.v1.Role
-	5,  // 44: leat.fleet.v1.UpdateRoleResponse.role:type_name -> leat.fleet.v1.Role
-	50, // 45: leat.fleet.v1.ReviewAccessRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
-	52, // 46: leat.fleet.v1.ReviewAccessResponse.reasons:type_name -> leat.fleet.v1.AccessReason
-	59, // 47: leat.fleet.v1.ReviewAccessResponse.permissions:type_name -> leat.options.v1.Permission
-	55, // 48: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
-	56, // 49: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
-	57, // 50: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
-	51, // [51:51] is the sub-list for method output_type
-	51, // [51:51] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	12, // 4: leat.fleet.v1.AccessBinding.status:type_name -> leat.fleet.v1.AccessBindingStatus
+	9,  // 5: leat.fleet.v1.AccessBindingSpec.clusters:type_name -> leat.fleet.v1.ClusterSelection
+	56, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
+	57, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
+	58, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
+	5,  // 9: leat.fleet.v1.AccessBindingSpec.projects:type_name -> leat.fleet.v1.ProjectSelection
+	55, // 10: leat.fleet.v1.Role.metadata:type_name -> leat.type.v1.Metadata
+	7,  // 11: leat.fleet.v1.Role.spec:type_name -> leat.fleet.v1.RoleSpec
+	8,  // 12: leat.fleet.v1.RoleSpec.permissions:type_name -> leat.fleet.v1.RolePermission
+	56, // 13: leat.fleet.v1.RoleSpec.cluster_role:type_name -> leat.type.v1.AccessRole
+	10, // 14: leat.fleet.v1.ClusterSelection.labels:type_name -> leat.fleet.v1.LabelSelector
+	54, // 15: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	11, // 16: leat.fleet.v1.LabelSelector.match_expressions:type_name -> leat.fleet.v1.LabelRequirement
+	0,  // 17: leat.fleet.v1.LabelRequirement.operator:type_name -> leat.fleet.v1.LabelOperator
+	58, // 18: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
+	58, // 19: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
+	58, // 20: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
+	1,  // 21: leat.fleet.v1.CreateUserRequest.user:type_name -> leat.fleet.v1.User
+	1,  // 22: leat.fleet.v1.CreateUserResponse.user:type_name -> leat.fleet.v1.User
+	1,  // 23: leat.fleet.v1.GetUserResponse.user:type_name -> leat.fleet.v1.User
+	59, // 24: leat.fleet.v1.ListUsersRequest.page:type_name -> leat.type.v1.Page
+	1,  // 25: leat.fleet.v1.ListUsersResponse.users:type_name -> leat.fleet.v1.User
+	1,  // 26: leat.fleet.v1.UpdateUserRequest.user:type_name -> leat.fleet.v1.User
+	1,  // 27: leat.fleet.v1.UpdateUserResponse.user:type_name -> leat.fleet.v1.User
+	58, // 28: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	13, // 29: leat.fleet.v1.CreateTokenResponse.token:type_name -> leat.fleet.v1.Token
+	59, // 30: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
+	13, // 31: leat.fleet.v1.ListTokensResponse.tokens:type_name -> leat.fleet.v1.Token
+	3,  // 32: leat.fleet.v1.CreateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 33: leat.fleet.v1.CreateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 34: leat.fleet.v1.GetAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	59, // 35: leat.fleet.v1.ListAccessBindingsRequest.page:type_name -> leat.type.v1.Page
+	3,  // 36: leat.fleet.v1.ListAccessBindingsResponse.access_bindings:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 37: leat.fleet.v1.UpdateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 38: leat.fleet.v1.UpdateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	6,  // 39: leat.fleet.v1.CreateRoleRequest.role:type_name -> leat.fleet.v1.Role
+	6,  // 40: leat.fleet.v1.CreateRoleResponse.role:type_name -> leat.fleet.v1.Role
+	6,  // 41: leat.fleet.v1.GetRoleResponse.role:type_name -> leat.fleet.v1.Role
+	59, // 42: leat.fleet.v1.ListRolesRequest.page:type_name -> leat.type.v1.Page
+	6,  // 43: leat.fleet.v1.ListRolesResponse.roles:type_name -> leat.fleet.v1.Role
+	6,  // 44: leat.fleet.v1.UpdateRoleRequest.role:type_name -> leat.fleet.v1.Role
+	6,  // 45: leat.fleet.v1.UpdateRoleResponse.role:type_name -> leat.fleet.v1.Role
+	51, // 46: leat.fleet.v1.ReviewAccessRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
+	53, // 47: leat.fleet.v1.ReviewAccessResponse.reasons:type_name -> leat.fleet.v1.AccessReason
+	60, // 48: leat.fleet.v1.ReviewAccessResponse.permissions:type_name -> leat.options.v1.Permission
+	56, // 49: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
+	57, // 50: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
+	58, // 51: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_people_proto_init() }
@@ -3301,7 +3372,7 @@ func file_leat_fleet_v1_people_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_people_proto_rawDesc), len(file_leat_fleet_v1_people_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   53,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

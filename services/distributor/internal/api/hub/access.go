@@ -50,7 +50,7 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	access, ok := s.view.Access(id.Name, id.Groups, req.GetCluster())
 	res := decision(id, access)
 	if ok {
-		res.Permissions = permissions(access.Rights, authz.Object{Cluster: access.Cluster}, agentv1.File_leat_agent_v1_agent_proto)
+		res.Permissions = permissions(access.Rights, authz.OfCluster(access.Cluster), agentv1.File_leat_agent_v1_agent_proto)
 	}
 	return res, nil
 }

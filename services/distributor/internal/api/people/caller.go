@@ -76,6 +76,10 @@ func (c *caller) visible(verb string) func(catalog.Object) bool {
 		}
 		return filters[kind](authz.ObjectOf(c.view, object))
 	}
+	// People who hold a permission in a project may read what the project is.
+	allowsIn := func(project *catalog.Project) bool {
+		return c.rights.Allows(catalog.Permission{Verb: verb, Resource: catalog.ResourceProjects}, authz.OfProject(project.Name))
+	}
 	return func(object catalog.Object) bool {
 		if allows(object) {
 			return true
@@ -85,6 +89,8 @@ func (c *caller) visible(verb string) func(catalog.Object) bool {
 			return o.Name == c.Name
 		case *catalog.AccessBinding:
 			return names(o, c.Identity)
+		case *catalog.Project:
+			return allowsIn(o)
 		case *catalog.Repository:
 			return slices.ContainsFunc(c.view.Readers(c.view.SourcesOf(o.Name)...), func(reader *catalog.Service) bool { return allows(reader) })
 		}
@@ -128,8 +134,7 @@ func (c *caller) shown(record fleet.Record) fleet.Record {
 		public.Spec.Type, public.Spec.URL = o.Spec.Type, o.Spec.URL
 		record.Object = public
 	case *catalog.Cluster:
-		whole := authz.Object{Cluster: o}
-		if c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceServices}, whole) {
+		if c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceServices}, authz.OfEveryService(o)) {
 			return record
 		}
 		sees := c.visible(catalog.VerbGet)

@@ -78,7 +78,8 @@ func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 				All: spec.GetClusters().GetAll(), Names: clusters, Labels: selectorOf(spec.GetClusters().GetLabels()),
 			},
 			Hub: spec.GetHub(), Services: services, Repositories: repositories,
-			Role: role, Rules: rules, ClusterGroups: spec.GetClusterGroups(), ExpiresAt: catalogwire.TimeOf(spec.GetExpireTime()),
+			Projects: catalog.ProjectScope{All: spec.GetProjects().GetAll(), Names: spec.GetProjects().GetNames()},
+			Role:     role, Rules: rules, ClusterGroups: spec.GetClusterGroups(), ExpiresAt: catalogwire.TimeOf(spec.GetExpireTime()),
 		},
 	}, nil
 }
@@ -141,13 +142,21 @@ func bindingMessage(b *catalog.AccessBinding, status fleet.BindingStatus) *fleet
 		Metadata: metadataMessage(&b.Metadata),
 		Spec: &fleetv1.AccessBindingSpec{
 			Description: spec.Description, Users: spec.Users, Groups: spec.Groups,
-			Hub: spec.Hub, Clusters: clustersMessage(spec.Clusters),
+			Hub: spec.Hub, Projects: projectsMessage(spec.Projects), Clusters: clustersMessage(spec.Clusters),
 			Services: formatNames(spec.Services, objectname.Default), Repositories: formatNames(spec.Repositories, objectname.Default),
 			Role: roleMessage(spec.Role), RoleName: roleNameMessage(spec.Role), Rules: rulewire.Messages(spec.Rules),
 			ClusterGroups: spec.ClusterGroups, ExpireTime: catalogwire.Timestamp(spec.ExpiresAt),
 		},
 		Status: &fleetv1.AccessBindingStatus{Clusters: int32(status.Clusters), Expired: status.Expired},
 	}
+}
+
+// projectsMessage returns nil for a selection of nothing.
+func projectsMessage(s catalog.ProjectScope) *fleetv1.ProjectSelection {
+	if s.IsEmpty() {
+		return nil
+	}
+	return &fleetv1.ProjectSelection{All: s.All, Names: s.Names}
 }
 
 func clustersMessage(s catalog.ClusterSelection) *fleetv1.ClusterSelection {

@@ -4,12 +4,14 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -93,7 +95,7 @@ func (e editing) checkPlace(next catalog.Object) error {
 func (e editing) checkContent(current, next catalog.Object) error {
 	switch o := next.(type) {
 	case *catalog.Service:
-		return e.checkSources(current, o)
+		return cmp.Or(e.checkProject(current, o), e.checkSources(current, o))
 	case *catalog.Cluster:
 		return e.checkCluster(current, o)
 	case *catalog.AccessBinding:
@@ -121,7 +123,7 @@ func (e editing) checkSources(current catalog.Object, next *catalog.Service) err
 	use := catalog.Permission{Verb: catalog.VerbUse, Resource: catalog.ResourceRepositories}
 	for i, source := range next.Spec.Sources {
 		isKnown := slices.ContainsFunc(known, func(s catalog.Source) bool { return s.Repository == source.Repository })
-		if isKnown || e.rights.Allows(use, authz.Object{Repository: source.Repository}) {
+		if isKnown || e.rights.Allows(use, authz.OfRepository(source.Repository)) || e.mayUseShared(next, source.Repository) {
 			continue
 		}
 		key := catalog.Key{Kind: catalog.KindRepository, Name: source.Repository}
@@ -131,6 +133,27 @@ func (e editing) checkSources(current catalog.Object, next *catalog.Service) err
 		return &catalog.ReferenceError{Key: key, Path: fielderr.Indexed("spec.sources", i) + ".repository"}
 	}
 	return nil
+}
+
+// mayUseShared reports whether the caller may use what other projects share with the service's. The
+// catalog then checks that they share the repository.
+func (e editing) mayUseShared(service *catalog.Service, repository string) bool {
+	project := objectname.Project(service.Name)
+	use := catalog.Permission{Verb: catalog.VerbUse, Resource: catalog.ResourceRepositories}
+	return objectname.Project(repository) != project && e.rights.Allows(use, authz.OfProject(project))
+}
+
+// checkProject returns an error if somebody who may not create services in the project creates one there
+// because they may do so in its cluster, which belongs to another project: the limits of the one would
+// not hold for the people of the other.
+func (e editing) checkProject(current catalog.Object, next *catalog.Service) error {
+	project := objectname.Project(next.Name)
+	create := catalog.Permission{Verb: catalog.VerbCreate, Resource: catalog.ResourceServices}
+	inProject := authz.Object{Project: project, Service: next.Name, Namespace: next.Spec.Wanted().NamespaceOrDefault()}
+	if current != nil || objectname.Project(next.Spec.Cluster) == project || e.rights.Allows(create, inProject) {
+		return nil
+	}
+	return denied(catalog.VerbCreate, next)
 }
 
 // checkCluster returns an error if a cluster gets another address to dial from somebody who may not

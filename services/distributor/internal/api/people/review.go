@@ -58,10 +58,11 @@ func (s *Service) ReviewAccess(ctx context.Context, req *fleetv1.ReviewAccessReq
 		return nil, err
 	}
 	if q.APIGroup == authz.Group {
-		object := authz.Object{Cluster: access.Cluster, Namespace: q.Namespace}
 		if !ok {
 			return reviewPermission(who.Name, nil, q), nil
 		}
+		object := authz.OfCluster(access.Cluster)
+		object.Namespace = q.Namespace
 		return reviewPermission(who.Name, access.Rights.Why(permissionOf(q), object), q), nil
 	}
 	return reviewRequest(who.Name, access, q), nil
@@ -161,7 +162,7 @@ func reviewInGeneral(user string, access fleet.Access) *fleetv1.ReviewAccessResp
 		Allowed: len(access.Grants) > 0, User: user, Groups: access.Groups(authz.Grant.IsUnconditional), Reasons: reasonMessages(access.Grants),
 	}
 	if access.Cluster != nil {
-		res.Permissions = permissionMessages(access.Rights.Permissions(catalog.Permissions(), authz.Object{Cluster: access.Cluster}))
+		res.Permissions = permissionMessages(access.Rights.Permissions(catalog.Permissions(), authz.OfCluster(access.Cluster)))
 	}
 	if res.Reason = "no binding lets " + user + " reach the cluster"; res.GetAllowed() {
 		res.Reason = "reaches the cluster by " + namesOf(access.Grants)
