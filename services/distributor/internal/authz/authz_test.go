@@ -298,8 +298,10 @@ func TestSecNobodyGivesWhatTheyLack(t *testing.T) {
 func TestSecGivingNeverAddsAnything(t *testing.T) {
 	t.Parallel()
 	b := fleet()
-	objects := []string{"hub", "cluster one", "cluster two", "service shop-one", "service web-one", "service shop-two", "service web-two", "repository deploy", "repository other",
-		"cluster stall.one", "service stall.app", "service stall.far", "service guest.app", "repository stall.deploy", "project stall", "project guest"}
+	objects := []string{
+		"hub", "cluster one", "cluster two", "service shop-one", "service web-one", "service shop-two", "service web-two", "repository deploy", "repository other",
+		"cluster stall.one", "service stall.app", "service stall.far", "service guest.app", "repository stall.deploy", "project stall", "project guest",
+	}
 	spec := rapid.Custom(drawSpec)
 	rapid.Check(t, func(t *rapid.T) {
 		held := rapid.SliceOfN(spec, 0, 3).Draw(t, "held")

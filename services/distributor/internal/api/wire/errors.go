@@ -82,8 +82,6 @@ func nameOf(key catalog.Key) rpcerr.Option {
 	return rpcerr.With(rpcerr.MetadataName, objectname.Display(key.Name))
 }
 
-func shown(paths []string) []string { return Each(paths, objectname.Display) }
-
 // NotFound says that there is no such object.
 func NotFound(key catalog.Key) error { return Error(&catalog.NotFoundError{Key: key}) }
 
