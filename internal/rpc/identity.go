@@ -55,15 +55,14 @@ func authenticate(verifier identity.Verifier, public map[string]bool) Before {
 		if public[spec.Procedure] {
 			return ctx, nil
 		}
-		id, known := identity.FromContext(ctx)
-		if !known {
-			var err error
-			if id, err = identity.FromHeader(ctx, verifier, header); err != nil {
-				return nil, err
-			}
-			ctx = identity.NewContext(ctx, id)
+		if _, known := identity.FromContext(ctx); known {
+			return ctx, nil
 		}
-		return ctx, nil
+		id, err := identity.FromHeader(ctx, verifier, header)
+		if err != nil {
+			return nil, err
+		}
+		return identity.NewContext(ctx, id), nil
 	}
 }
 
