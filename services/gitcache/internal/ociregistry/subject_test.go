@@ -53,6 +53,16 @@ func newFront(t *testing.T, addr string, isTLS bool) *front {
 	f := &front{}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: addr})
 	proxy.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	// The end of any test's server closes the idle connections of the transport that all would share.
+	own := &http.Transport{}
+	t.Cleanup(own.CloseIdleConnections)
+	proxy.Transport = own
+	proxy.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
+		if r.Context().Err() == nil {
+			t.Logf("the front could not pass %s %s on: %v", r.Method, r.URL.Path, err)
+		}
+		w.WriteHeader(http.StatusBadGateway)
+	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		f.requests = append(f.requests, r.Method+" "+r.URL.Path)
