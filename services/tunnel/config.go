@@ -111,8 +111,8 @@ type Config struct {
 	// Load bounds the load on clusters and the bytes that people move.
 	Load Load
 
-	// ClusterDomain gives each cluster a host of its own, {name}.ClusterDomain. Empty means that
-	// there are paths only.
+	// ClusterDomain gives each cluster a host of its own, which is one label below it (see
+	// [objectname.HostLabel]). Empty means that there are paths only.
 	ClusterDomain string
 
 	// Audit says where audit records go.
@@ -214,7 +214,7 @@ func (c *Config) Bind(s *config.Set) {
 		"let the hub dial agents and identity providers at loopback and link-local addresses; for tests and development only")
 	c.Load.Bind(s)
 	s.String(&c.ClusterDomain, "tunnel-cluster-domain", "",
-		"domain below which each cluster has a host of its own, {name}.{domain}, beside /clusters/{name}/")
+		"domain below which each cluster has a host of its own beside its path: {name}.{domain}, and {project}--{name}.{domain} outside the project default")
 	s.Check(c.check)
 }
 

@@ -4,8 +4,10 @@
 package tunnel_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/leatdev/leat/services/tunnel"
@@ -15,23 +17,25 @@ import (
 // OpenAPI.
 func TestF34HostPerClusterAndPathPrefix(t *testing.T) {
 	h := startHub(t, func(c *tunnel.Config) { c.ClusterDomain = "clusters.example" })
-	for _, cluster := range []string{"demo", "prod.eu"} {
+	for _, cluster := range []string{"demo", "prod.eu", "prod--eu"} {
 		h.access.grant("ada", cluster)
-		h.agent(cluster, echo)
+		h.agent(cluster, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = fmt.Fprintf(w, "GET %s of %s", r.RequestURI, cluster)
+		})
 	}
 	for host, want := range map[string]struct {
 		path string
 		code int
 		body string
 	}{
-		"hub":                           {"/clusters/demo/openapi/v3/api/v1?hash=A%2f", http.StatusOK, "GET /openapi/v3/api/v1?hash=A%2f "},
-		"demo.clusters.example":         {"/openapi/v3/api/v1?hash=A%2f", http.StatusOK, "GET /openapi/v3/api/v1?hash=A%2f "},
-		"DEMO.Clusters.Example.:8443":   {"/api/v1/namespaces/a%2Fb", http.StatusOK, "GET /api/v1/namespaces/a%2Fb "},
-		"prod.eu.clusters.example:6443": {"/version", http.StatusOK, "GET /version "},
-		"other.clusters.example":        {"/version", http.StatusForbidden, ""},
-		"-.clusters.example":            {"/version", http.StatusForbidden, ""},
-		"clusters.example":              {"/version", http.StatusNotFound, ""},
-		"demo.clusters.example.org":     {"/version", http.StatusNotFound, ""},
+		"hub":                             {"/clusters/demo/openapi/v3/api/v1?hash=A%2f", http.StatusOK, "GET /openapi/v3/api/v1?hash=A%2f of demo"},
+		"demo.clusters.example":           {"/openapi/v3/api/v1?hash=A%2f", http.StatusOK, "GET /openapi/v3/api/v1?hash=A%2f of demo"},
+		"DEMO.Clusters.Example.:8443":     {"/api/v1/namespaces/a%2Fb", http.StatusOK, "GET /api/v1/namespaces/a%2Fb of demo"},
+		"prod--eu.clusters.example:6443":  {"/version", http.StatusOK, "GET /version of prod.eu"},
+		"prod---eu.clusters.example:6443": {"/version", http.StatusOK, "GET /version of prod--eu"},
+		"other.clusters.example":          {"/version", http.StatusForbidden, ""},
+		"clusters.example":                {"/version", http.StatusNotFound, ""},
+		"demo.clusters.example.org":       {"/version", http.StatusNotFound, ""},
 	} {
 		req := h.request(t.Context(), http.MethodGet, "ada", "demo", "", nil)
 		req.Host = host
@@ -42,6 +46,32 @@ func TestF34HostPerClusterAndPathPrefix(t *testing.T) {
 		res, body := h.do(client(t, false), req)
 		if res.StatusCode != want.code || want.body != "" && body != want.body {
 			t.Errorf("%s%s: got %d %q, want %d %q", host, want.path, res.StatusCode, body, want.code, want.body)
+		}
+	}
+}
+
+// TestSecNoHostBelowAnother asks at hosts that lie below those of clusters, and at others that look
+// like one: a page at such a host would share the cookies of the host above it, and a wildcard
+// certificate would not cover it.
+func TestSecNoHostBelowAnother(t *testing.T) {
+	h := startHub(t, func(c *tunnel.Config) { c.ClusterDomain = "clusters.example" })
+	for _, cluster := range []string{"demo", "prod.eu", "prod.demo", "-"} {
+		h.access.grant("ada", cluster)
+		h.agent(cluster, echo)
+	}
+	for _, host := range []string{
+		"prod.eu.clusters.example", "prod.demo.clusters.example", "demo.demo.clusters.example", "prod--eu.demo.clusters.example",
+		"demo..clusters.example", ".clusters.example", "-.clusters.example", "prod----eu.clusters.example", "default--demo.clusters.example",
+		"prod%2eeu.clusters.example", "prod--eu--x.clusters.example", "xn--demo.clusters.example", "demo_.clusters.example",
+	} {
+		req := h.request(t.Context(), http.MethodGet, "ada", "demo", "/version", nil)
+		req.URL.Path, req.Host = "/version", host
+		res, body := h.do(client(t, false), req)
+		if res.StatusCode == http.StatusOK || strings.HasPrefix(body, "GET") {
+			t.Errorf("%s: got %d %q, want no cluster", host, res.StatusCode, body)
+		}
+		if res.StatusCode == http.StatusForbidden && !strings.Contains(body, "PROJECT--NAME.clusters.example") {
+			t.Errorf("%s: got %q, want the form of hosts", host, body)
 		}
 	}
 }

@@ -34,6 +34,9 @@ func (h *Handler) authenticate(r *request) *refusal {
 // decide sets the target of a request, and returns what the request may do there.
 func (h *Handler) decide(r *request) (policy.Decision, *refusal) {
 	r.target = parseTarget(r.in)
+	if r.target.cluster == "" && isBelow(r.in.Host, h.hostSuffix) {
+		return policy.Decision{}, refuseHost(h.hostSuffix)
+	}
 	if r.caller.Kind != identity.KindUser || !ValidName(r.target.cluster) {
 		return policy.Decision{}, refuseAccess(r.target.cluster)
 	}

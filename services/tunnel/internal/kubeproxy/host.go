@@ -7,23 +7,27 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/leatdev/leat/internal/objectname"
 )
 
-// ByHost gives each cluster a host of its own, {name}.{domain}, at whose root its API is: some
+// ByHost gives each cluster a host of its own, {label}.{domain}, at whose root its API is: some
 // clients lose the path of a server's URL. It passes such a request on as one below [Prefix], and
-// leaves all others as they are. Everything before the domain is the name, dots included, so that
-// no two clusters share a host. An empty domain changes nothing.
+// leaves those to other hosts as they are. Each cluster has one label, as [objectname.HostLabel]
+// returns it, so that no cluster's host is the parent domain of another's. All other hosts below the
+// domain are those of a cluster without a name, which does not exist. An empty domain changes
+// nothing.
 func ByHost(domain string, next http.Handler) http.Handler {
 	suffix := hostSuffix(domain)
 	if suffix == "" {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := clusterAt(r.Host, suffix)
-		if name == "" {
+		if !isBelow(r.Host, suffix) {
 			next.ServeHTTP(w, r)
 			return
 		}
+		name := clusterAt(r.Host, suffix) // empty for a host that no cluster can have, which Handler refuses
 		_, query, found := strings.Cut(r.RequestURI, "?")
 		below := r.WithContext(r.Context())
 		below.RequestURI = strings.TrimSuffix(Prefix, "/") + "/" + name + absolute(rawPath(r))
@@ -42,16 +46,18 @@ func hostSuffix(domain string) string {
 	return "." + strings.ToLower(domain)
 }
 
+// isBelow reports whether a host is below the clusters' domain.
+func isBelow(host, suffix string) bool {
+	return suffix != "" && strings.HasSuffix(hostname(host), suffix)
+}
+
 // clusterAt returns the name of the cluster whose own host this is. It is empty for all other
 // hosts.
 func clusterAt(host, suffix string) string {
-	if suffix == "" {
+	if !isBelow(host, suffix) {
 		return ""
 	}
-	name, found := strings.CutSuffix(hostname(host), suffix)
-	if !found {
-		return ""
-	}
+	name, _ := objectname.ParseHostLabel(strings.TrimSuffix(hostname(host), suffix)) // empty if it is not one
 	return name
 }
 

@@ -44,6 +44,12 @@ func refuseAccess(cluster string) *refusal {
 	return refuseForbidden(fmt.Sprintf("cluster %q does not exist or you may not reach it; ask an administrator for a binding", cluster))
 }
 
+// refuseHost answers a request to a host below the clusters' domain that no cluster can have.
+func refuseHost(suffix string) *refusal {
+	return refuseForbidden(fmt.Sprintf("no cluster has this host; use NAME%[1]s for a cluster of the project default, and "+
+		"PROJECT--NAME%[1]s for any other", suffix))
+}
+
 // refuseRule answers a caller that may reach the cluster, but not with this request.
 func refuseRule(q accessrule.Request) *refusal {
 	return refuseForbidden(fmt.Sprintf("your bindings do not let you %s; ask an administrator for one that does", q))
