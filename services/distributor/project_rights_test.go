@@ -118,3 +118,57 @@ func TestSecRolesInAProject(t *testing.T) {
 		t.Errorf("got %v, %v, want a binding of one project, which covers one cluster", stored, err)
 	}
 }
+
+// TestSecProjectsGiveNothing has somebody who may change all projects, and is an editor in one of them,
+// try to reach with it what others have.
+func TestSecProjectsGiveNothing(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	limits := &fleetv1.ProjectLimits{Namespaces: &typev1.AllowList{Allow: []string{"shop"}}}
+	c.apply(t, roleDocument("planner", []string{"*"}, []string{"projects"}),
+		projectDocument("shop", &fleetv1.ProjectSpec{Limits: limits}), projectDocument("platform", nil), projectDocument("empty", &fleetv1.ProjectSpec{Limits: limits}),
+		in("platform", clusterDocument("one")), in("platform", repositoryDocument("charts")), in("shop", repositoryDocument("own")))
+	secret, _ := c.join(t, "ada")
+	c.bind(t, "plans", &fleetv1.AccessBindingSpec{Users: []string{"ada"}, RoleName: "planner", Hub: true})
+	c.bind(t, "shops", &fleetv1.AccessBindingSpec{
+		Users: []string{"ada"}, Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Projects: &fleetv1.ProjectSelection{Names: []string{"shop", "empty"}},
+	})
+	ada := c.fleet(t, secret)
+	share := func(share *fleetv1.ProjectShare) *fleetv1.ProjectSpec {
+		share.Projects = &fleetv1.Selection{Names: []string{"shop"}}
+		return &fleetv1.ProjectSpec{Shares: []*fleetv1.ProjectShare{share}}
+	}
+	labelled := projectDocument("shop", &fleetv1.ProjectSpec{Limits: limits})
+	labelled.GetProject().Metadata.Labels = map[string]string{"tier": "trusted"}
+	for what, document := range map[string]*fleetv1.Document{
+		"a foreign cluster":      projectDocument("platform", share(&fleetv1.ProjectShare{Clusters: &fleetv1.Selection{Names: []string{"one"}}})),
+		"a foreign repository":   projectDocument("platform", share(&fleetv1.ProjectShare{Repositories: &fleetv1.Selection{All: true}})),
+		"a namespace":            projectDocument("shop", &fleetv1.ProjectSpec{Limits: &fleetv1.ProjectLimits{Namespaces: &typev1.AllowList{Allow: []string{"shop", "kube-system"}}}}),
+		"no limits":              projectDocument("shop", nil),
+		"labels":                 labelled,
+		"a share of a new one":   projectDocument("more", share(&fleetv1.ProjectShare{Clusters: &fleetv1.Selection{All: true}})),
+		"a share of the default": projectDocument("default", share(&fleetv1.ProjectShare{Clusters: &fleetv1.Selection{All: true}})),
+	} {
+		_, err := ada.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
+		if err == nil {
+			t.Errorf("%s: it was allowed", what)
+			continue
+		}
+		wantReason(t, err, "ACCESS_DENIED")
+	}
+	if _, err := ada.DeleteProject(t.Context(), &fleetv1.DeleteProjectRequest{Name: "empty"}); err == nil {
+		t.Error("a project was removed with its limits, and could be made again without")
+	} else {
+		wantReason(t, err, "ACCESS_DENIED")
+	}
+	for what, document := range map[string]*fleetv1.Document{
+		"what they may use":   projectDocument("shop", &fleetv1.ProjectSpec{Limits: limits, Shares: []*fleetv1.ProjectShare{{Projects: &fleetv1.Selection{All: true}, Repositories: &fleetv1.Selection{Names: []string{"own"}}}}}),
+		"a description":       projectDocument("platform", &fleetv1.ProjectSpec{Description: "clusters"}),
+		"a new project":       projectDocument("new", nil),
+		"limits for somebody": projectDocument("default", &fleetv1.ProjectSpec{Limits: limits}),
+	} {
+		if _, err := ada.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}}); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -53,6 +53,9 @@ func (g guard) MayDelete(ctx context.Context, find catalog.Finder, current catal
 	if !g.editing(ctx, find).allows(catalog.VerbDelete, current) {
 		return denied(catalog.VerbDelete, current)
 	}
+	if project, ok := current.(*catalog.Project); ok {
+		return g.rights.MayChangeProject(project, nil)
+	}
 	return nil
 }
 
@@ -101,6 +104,9 @@ func (e editing) checkContent(current, next catalog.Object) error {
 	case *catalog.AccessBinding:
 		role, _ := e.directory.Role(o.Spec.Role)
 		return e.rights.MayGive(o.Spec, role)
+	case *catalog.Project:
+		last, _ := current.(*catalog.Project)
+		return e.rights.MayChangeProject(last, o)
 	case *catalog.Role:
 		return e.rights.MayDefine(o.Spec)
 	case *catalog.IdentityProvider:
