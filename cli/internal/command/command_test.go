@@ -103,6 +103,7 @@ func TestScripts(t *testing.T) {
 
 			"provider": setProvider,
 		},
+		Condition:           onHub(false),
 		RequireExplicitExec: true,
 	})
 }
@@ -255,7 +256,9 @@ func putService(ts *testscript.TestScript, _ bool, args []string) {
 	default:
 		ts.Fatalf("unknown state %q", args[1])
 	}
-	ts.Value(hubKey{}).(*fleettest.Hub).Put(fleetdoc.Of(service))
+	hub := ts.Value(hubKey{}).(*fleettest.Hub)
+	hub.Put(fleetdoc.Of(service))
+	hub.PutIfAbsent(fleetdoc.Of(&fleetv1.Cluster{Metadata: &typev1.Metadata{Name: service.GetSpec().GetCluster()}}))
 }
 
 // putCluster stores a cluster in a state that its agent reported: cluster NAME

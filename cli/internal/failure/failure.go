@@ -87,6 +87,17 @@ func fromRemote(err *connect.Error, server string) *Failure {
 	return f
 }
 
+// FromTunnel adds to an error of the network that it was the hub's tunnel, at that address, that did not
+// answer. It returns any other error unchanged. The code of the result is that of err.
+func FromTunnel(err error, address string) error {
+	remote, ok := errors.AsType[*connect.Error](err)
+	if !ok || rpcerr.HasReason(remote) || remote.Code() != connect.CodeUnavailable || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return errors.Join(New("cannot reach the tunnel at "+address+": "+plainCause(remote),
+		"The hub says that its tunnel is there. Is it running, and is this address reachable from here?"), err)
+}
+
 // fromTransport returns the failure of a call that no Leat server answered.
 func fromTransport(err *connect.Error, server string) *Failure {
 	switch {

@@ -137,6 +137,16 @@ func (h *Hub) Put(object *fleetv1.Document) {
 	h.put(object)
 }
 
+// PutIfAbsent stores an object unless there is one of its kind and name.
+func (h *Hub) PutIfAbsent(object *fleetv1.Document) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kind, name := document.Identify(object)
+	if _, ok := h.objects[strings.ToLower(kind)+"/"+name]; !ok {
+		h.put(object)
+	}
+}
+
 func (h *Hub) put(object *fleetv1.Document) {
 	kind, name := document.Identify(object)
 	h.objects[strings.ToLower(kind)+"/"+name] = proto.CloneOf(object)
@@ -233,7 +243,7 @@ func (h *Hub) Apply(_ context.Context, request *fleetv1.ApplyRequest) (*fleetv1.
 			return nil, rpcerr.Field(fmt.Sprintf("documents[%d].spec.url", i), "is required")
 		}
 		if d := object.GetRepository().GetSpec().GetPollInterval(); d != nil && d.AsDuration() < 5*time.Second {
-			return nil, rpcerr.Field(fmt.Sprintf("documents[%d].spec.poll_interval", i), "must be at least 5s")
+			return nil, rpcerr.Field(fmt.Sprintf("documents[%d].spec.poll_interval", i), "is "+d.AsDuration().String()+"; it must be between 5s and 24h0m0s")
 		}
 	}
 	response := &fleetv1.ApplyResponse{}
@@ -272,7 +282,7 @@ func Healthy() *fleetv1.ServiceStatus {
 func (h *Hub) CreateCluster(_ context.Context, request *fleetv1.CreateClusterRequest) (*fleetv1.CreateClusterResponse, error) {
 	name := document.Reference(request.GetCluster().GetMetadata())
 	if _, err := h.get("cluster", name); err == nil {
-		return nil, rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, "cluster "+name+" exists already")
+		return nil, rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("cluster %q already exists; update it, or choose another name", name))
 	}
 	h.Put(fleetdoc.Of(request.GetCluster()))
 	return &fleetv1.CreateClusterResponse{Cluster: request.GetCluster()}, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"connectrpc.com/connect"
 	"k8s.io/client-go/rest"
 
 	"github.com/leatdev/leat/cli/internal/client"
@@ -23,14 +24,35 @@ import (
 )
 
 // AgentOf connects to the agent of a service's cluster, as Agent does. It also returns how the agent
-// names the service.
+// names the service. Somebody whose bindings give the service, and not its cluster, gets an error that
+// says so: the tunnel would answer that the cluster does not exist.
 func (s *Session) AgentOf(ctx context.Context, service *fleetv1.Service) (agent agentv1connect.AgentServiceClient, name string, err error) {
 	cluster, err := ClusterOf(service)
 	if err != nil {
 		return nil, "", err
 	}
+	name = objectname.Join(service.GetMetadata().GetProject(), service.GetMetadata().GetName())
+	if err := s.checkReach(ctx, cluster, name); err != nil {
+		return nil, "", err
+	}
 	agent, err = s.Agent(ctx, cluster)
-	return agent, objectname.Join(service.GetMetadata().GetProject(), service.GetMetadata().GetName()), err
+	return agent, name, err
+}
+
+// checkReach returns an error if no binding lets the person into the cluster of a service that they
+// may see.
+func (s *Session) checkReach(ctx context.Context, cluster, service string) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	reference := objectname.Display(cluster)
+	_, err = c.GetCluster(ctx, &fleetv1.GetClusterRequest{Name: reference})
+	if connect.CodeOf(err) != connect.CodeNotFound {
+		return err
+	}
+	return failure.New(fmt.Sprintf("no binding lets you reach cluster %s, where service/%s runs", reference, objectname.Display(service)),
+		"Its agent has to be asked. A binding of the service, or of its project, is not enough: ask for a binding of the cluster.")
 }
 
 // Agent connects to a cluster's agent, through the hub's tunnel. It wants the cluster's path: see
@@ -114,5 +136,40 @@ func (s *Session) dialTunnel(ctx context.Context, path string) (rpc.Client, erro
 	if err != nil {
 		return rpc.Client{}, fmt.Errorf("connect to the tunnel at %q: %w", tunnel, err)
 	}
+	base.Options = append(base.Options, connect.WithInterceptors(tunnelErrors{tunnel}))
 	return base, nil
+}
+
+// tunnelErrors adds to errors of the network that it was the tunnel, at this address, that did not
+// answer: commands report them as errors of the hub otherwise.
+type tunnelErrors struct{ address string }
+
+// WrapUnary implements connect.Interceptor.
+func (e tunnelErrors) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		response, err := next(ctx, request)
+		return response, failure.FromTunnel(err, e.address)
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (e tunnelErrors) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
+		return tunnelStream{next(ctx, spec), e}
+	}
+}
+
+// WrapStreamingHandler implements connect.Interceptor. There is no handler here.
+func (tunnelErrors) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return next
+}
+
+type tunnelStream struct {
+	connect.StreamingClientConn
+	errors tunnelErrors
+}
+
+// Receive implements connect.StreamingClientConn.
+func (s tunnelStream) Receive(message any) error {
+	return failure.FromTunnel(s.StreamingClientConn.Receive(message), s.errors.address)
 }

@@ -92,9 +92,12 @@ func (a *apply) run(ctx context.Context) error {
 	})
 }
 
-// located adds to the error the file position of the field that the hub refused.
+// located adds to the error the file position of the field, or of the document, that the hub refused.
 func located(err error, documents []*document.Document) error {
 	path := rpcerr.Metadata(err)[rpcerr.MetadataField]
+	if path == "" {
+		path, _, _ = strings.Cut(rpcerr.Message(err), ": ")
+	}
 	at, field, ok := document.Locate(documents, path)
 	if !ok {
 		return err
