@@ -55,7 +55,7 @@ func (c *Catalog) AccessOfAll(cluster string) (access Access, ok bool) {
 	c.mu.RLock()
 	access.Cluster, ok = c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
 	var bindings []*catalog.AccessBinding
-	for _, name := range c.namesLocked(catalog.KindAccessBinding) {
+	for _, name := range c.names[catalog.KindAccessBinding].all() {
 		if binding, isBinding := c.objects[catalog.KindAccessBinding][name].(*catalog.AccessBinding); isBinding {
 			bindings = append(bindings, binding)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
@@ -33,21 +34,25 @@ type Catalog struct {
 	tokens map[string]catalog.Token
 	// sessions are by id. They are no objects. Some may have ended.
 	sessions map[string]catalog.Session
-	// sorted caches the sorted names of each kind, because listings read them page by page. Readers
-	// fill it.
-	sorted sync.Map
+	// names are those of each kind, in the order of listings.
+	names map[catalog.Kind]*nameSet
 }
 
 func newCatalog() *Catalog {
 	standing := catalog.DefaultProject()
-	return &Catalog{
+	c := &Catalog{
 		objects: map[catalog.Kind]map[string]catalog.Object{
 			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {}, catalog.KindRole: {},
 			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {},
 		},
 		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
-		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{},
+		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, names: map[catalog.Kind]*nameSet{},
 	}
+	for _, kind := range catalog.Kinds() {
+		c.names[kind] = &nameSet{}
+	}
+	c.names[catalog.KindProject].add(standing.Name)
+	return c
 }
 
 // Revision returns the revision of the catalog that the copy shows.
@@ -96,7 +101,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 		return
 	}
 	delete(c.objects[stone.Key.Kind], stone.Key.Name)
-	c.sorted.Delete(stone.Key.Kind)
+	c.names[stone.Key.Kind].remove(stone.Key.Name)
 	s.addObject(stone.Key)
 	c.countLocked(stone.Key, -1, s)
 	switch o := object.(type) {
@@ -116,6 +121,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 		// A project goes after everything in it, but for a store that lost its memory.
 		if standing := catalog.DefaultProject(); standing.Name == o.Name {
 			c.objects[stone.Key.Kind][o.Name] = standing
+			c.names[stone.Key.Kind].add(o.Name)
 		}
 		c.addServicesOfLocked(o.Name, s)
 	case *catalog.IdentityProvider:
@@ -139,10 +145,8 @@ func (c *Catalog) countLocked(key catalog.Key, n int, s *changeSet) {
 
 // addServicesOfLocked adds the services of a project, whose plans say what its limits are.
 func (c *Catalog) addServicesOfLocked(project string, s *changeSet) {
-	for _, name := range c.namesLocked(catalog.KindService) {
-		if objectname.Project(name) == project {
-			s.addService(c.services.Service(name))
-		}
+	for name := range c.names[catalog.KindService].inProject(project, "") {
+		s.addService(c.services.Service(name))
 	}
 }
 
@@ -151,7 +155,7 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 		key := next.Key()
 		last := c.objectLocked(key)
 		if last == nil {
-			c.sorted.Delete(key.Kind)
+			c.names[key.Kind].add(key.Name)
 			c.countLocked(key, 1, s)
 		}
 		if shouldNotify(last, next) {
@@ -241,8 +245,11 @@ func (c *Catalog) tombstones() []catalog.Tombstone {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var all []catalog.Tombstone
-	for _, key := range c.keysLocked() {
-		all = append(all, catalog.Tombstone{Key: key, UID: c.objectLocked(key).Meta().UID})
+	for _, kind := range catalog.Kinds() {
+		for _, name := range c.names[kind].all() {
+			key := catalog.Key{Kind: kind, Name: name}
+			all = append(all, catalog.Tombstone{Key: key, UID: c.objectLocked(key).Meta().UID})
+		}
 	}
 	for id := range c.tokens {
 		all = append(all, catalog.Tombstone{Key: catalog.Key{Kind: catalog.KindToken, Name: id}})
@@ -258,6 +265,12 @@ func (c *Catalog) find(key catalog.Key) catalog.Object {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.objectLocked(key)
+}
+
+// Object returns the object of a key.
+func (c *Catalog) Object(key catalog.Key) (catalog.Object, bool) {
+	object := c.find(key)
+	return object, object != nil
 }
 
 // Cluster returns a cluster by its name.
@@ -389,37 +402,6 @@ func (c *Catalog) Receptive() []*catalog.Cluster {
 	return receptive
 }
 
-// namesLocked returns the names of a kind, sorted.
-func (c *Catalog) namesLocked(kind catalog.Kind) []string {
-	if cached, ok := c.sorted.Load(kind); ok {
-		names, _ := cached.([]string)
-		return names
-	}
-	names := slices.Sorted(maps.Keys(c.objects[kind]))
-	if kind == catalog.KindService {
-		names = c.services.Names()
-	}
-	c.sorted.Store(kind, names)
-	return names
-}
-
-// Keys returns the keys of all objects, kind after kind as catalog.Kinds lists them, each by name.
-func (c *Catalog) Keys() []catalog.Key {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.keysLocked()
-}
-
-func (c *Catalog) keysLocked() []catalog.Key {
-	var keys []catalog.Key
-	for _, kind := range catalog.Kinds() {
-		for _, name := range c.namesLocked(kind) {
-			keys = append(keys, catalog.Key{Kind: kind, Name: name})
-		}
-	}
-	return keys
-}
-
 // Query selects objects of one kind.
 type Query struct {
 	Kind catalog.Kind
@@ -427,6 +409,8 @@ type Query struct {
 	Cluster string
 	// Project selects objects of this project, if the kind's belong to projects; empty selects all.
 	Project string
+	// Within selects services of this scope, and perhaps others, which Keep then refuses. Nil selects all.
+	Within *authz.Scope
 	// After selects names that sort after it.
 	After string
 	// Limit bounds the answer.
@@ -438,10 +422,13 @@ type Query struct {
 // listBatch bounds the objects that list reads under one lock, before it asks which of them to keep.
 const listBatch = 1000
 
-// list returns objects by name, and whether there are more.
+// list returns objects by name, and whether there are more. Every batch is of one revision.
 func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
+	c.mu.RLock()
+	from := c.candidatesLocked(q)
+	c.mu.RUnlock()
 	for {
-		batch, last, isEnd := c.batch(q)
+		batch, last, isEnd := c.batch(q, from)
 		for _, object := range batch {
 			if q.Keep != nil && !q.Keep(object) {
 				continue
@@ -460,35 +447,28 @@ func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
 
 // batch returns the next objects of a list, kept or not, the name of the last, and whether there are
 // no more.
-func (c *Catalog) batch(q Query) (objects []catalog.Object, last string, isEnd bool) {
+func (c *Catalog) batch(q Query, from *candidates) (objects []catalog.Object, last string, isEnd bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	var names []string
-	if q.Kind == catalog.KindService && q.Cluster != "" {
-		names = c.services.Services(q.Cluster)
-	} else {
-		names = c.namesLocked(q.Kind)
-	}
-	first, exact := slices.BinarySearch(names, q.After)
-	if exact {
-		first++
-	}
-	size := listBatch
+	size, looked := listBatch, 0
 	if q.Keep == nil {
 		size = q.Limit + 1
 	}
-	names = names[first:]
-	if isEnd = len(names) <= size; !isEnd {
-		names = names[:size]
-	}
-	for _, name := range names {
+	for name := range from.seq(q.After) {
+		if looked == size {
+			return objects, last, false
+		}
 		last = name
+		looked++
 		if q.Project != "" && q.Kind.InProject() && objectname.Project(name) != q.Project {
 			continue
 		}
-		objects = append(objects, c.objectLocked(catalog.Key{Kind: q.Kind, Name: name}))
+		// A name of a scope may belong to no object.
+		if object := c.objectLocked(catalog.Key{Kind: q.Kind, Name: name}); object != nil {
+			objects = append(objects, object)
+		}
 	}
-	return objects, last, isEnd
+	return objects, last, true
 }
 
 // Totals counts the objects of each kind.

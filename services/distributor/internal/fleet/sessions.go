@@ -55,7 +55,7 @@ func (c *Catalog) Providers() []*catalog.IdentityProvider {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var open []*catalog.IdentityProvider
-	for _, name := range c.namesLocked(catalog.KindIdentityProvider) {
+	for _, name := range c.names[catalog.KindIdentityProvider].all() {
 		if p, ok := c.objects[catalog.KindIdentityProvider][name].(*catalog.IdentityProvider); ok && !p.Spec.Suspended {
 			open = append(open, p)
 		}

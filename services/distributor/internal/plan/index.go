@@ -68,6 +68,11 @@ func (x *Index) Services(cluster string) []string {
 	return slices.Sorted(maps.Keys(x.byCluster[cluster]))
 }
 
+// AddServices adds the names of a cluster's services to a set.
+func (x *Index) AddServices(cluster string, names map[string]struct{}) {
+	maps.Copy(names, x.byCluster[cluster])
+}
+
 // Sources returns every source that a service names, in its normal spelling, in no order.
 func (x *Index) Sources() []catalog.Source { return slices.Collect(maps.Keys(x.bySource)) }
 
@@ -86,9 +91,6 @@ func (x *Index) SourcesOf(repository string) []catalog.Source {
 func (x *Index) Readers(source catalog.Source) []string {
 	return slices.Collect(maps.Keys(x.bySource[source]))
 }
-
-// Names returns the names of all services, sorted.
-func (x *Index) Names() []string { return slices.Sorted(maps.Keys(x.services)) }
 
 // Len returns the number of services.
 func (x *Index) Len() int { return len(x.services) }

@@ -80,6 +80,7 @@ func (c *caller) visible(verb string) func(catalog.Object) bool {
 	allowsIn := func(project *catalog.Project) bool {
 		return c.rights.Allows(catalog.Permission{Verb: verb, Resource: catalog.ResourceProjects}, authz.OfProject(project.Name))
 	}
+	isRead := c.reader(verb, func(service *catalog.Service) bool { return allows(service) })
 	return func(object catalog.Object) bool {
 		if allows(object) {
 			return true
@@ -92,10 +93,55 @@ func (c *caller) visible(verb string) func(catalog.Object) bool {
 		case *catalog.Project:
 			return allowsIn(o)
 		case *catalog.Repository:
-			return slices.ContainsFunc(c.view.Readers(c.view.SourcesOf(o.Name)...), func(reader *catalog.Service) bool { return allows(reader) })
+			return isRead(o.Name)
 		}
 		return false
 	}
+}
+
+// manyReaders is how many readers of repositories are looked at one by one, before a caller's own
+// services are.
+const manyReaders = 1000
+
+// reader returns a function that reports whether a service that keep selects is made of a repository.
+// People who may see few services often look at many repositories, or at one that all services are
+// made of; beyond manyReaders it therefore looks at their services once. It is for one goroutine.
+func (c *caller) reader(verb string, keep func(*catalog.Service) bool) func(repository string) bool {
+	looked := 0
+	var own map[string]struct{}
+	return func(repository string) bool {
+		if own == nil && looked > manyReaders {
+			if scope := c.scope(verb); !scope.Everything {
+				own = c.repositoriesOf(*scope, keep)
+			}
+		}
+		if own != nil {
+			_, ok := own[repository]
+			return ok
+		}
+		readers := c.view.Readers(c.view.SourcesOf(repository)...)
+		looked += len(readers)
+		return slices.ContainsFunc(readers, keep)
+	}
+}
+
+// repositoriesOf returns the repositories that the services of a scope are made of which keep selects.
+func (c *caller) repositoriesOf(scope authz.Scope, keep func(*catalog.Service) bool) map[string]struct{} {
+	own := map[string]struct{}{}
+	for _, service := range c.view.ServicesWithin(scope) {
+		if !keep(service) {
+			continue
+		}
+		for _, source := range service.Spec.Sources {
+			own[source.Repository] = struct{}{}
+		}
+	}
+	return own
+}
+
+// scope bounds the services that the caller may get, list or watch.
+func (c *caller) scope(verb string) *authz.Scope {
+	return new(c.rights.ScopeOf(catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(catalog.KindService)}))
 }
 
 // names reports whether the binding names the person or one of its groups.

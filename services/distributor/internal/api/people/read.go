@@ -156,7 +156,7 @@ func (s *Service) list(ctx context.Context, q fleet.Query, page *typev1.Page) ([
 	if err := optionalProject(q.Project); err != nil {
 		return nil, "", wire.Error(err)
 	}
-	q.Keep = c.visible(c.needs().Verb)
+	q.Keep, q.Within = c.visible(c.needs().Verb), c.scope(c.needs().Verb)
 	records, next, err := s.page(q, page)
 	for i := range records {
 		records[i] = c.shown(records[i])

@@ -15,9 +15,9 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
-	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // WatchFleet implements FleetService. What the caller may see can change while they watch: an object
@@ -31,14 +31,15 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 		return wire.Error(err)
 	}
 	// The watcher comes first, so that no change falls between what is there and what follows.
-	watcher, keys := s.d.Objects.WatchAll, s.d.View.Keys
+	watcher := s.d.Objects.WatchAll
+	keys := func(scope *authz.Scope) []catalog.Key { return s.d.View.Keys(req.GetProject(), scope) }
 	if name := req.GetService(); name != "" {
 		key, err := keyOf(catalog.KindService, "service", name)
 		if err != nil {
 			return wire.Error(err)
 		}
 		watcher = func() *fanout.Watcher[catalog.Key] { return s.d.Objects.Watch(key) }
-		keys = func() []catalog.Key { return []catalog.Key{key} }
+		keys = func(*authz.Scope) []catalog.Key { return []catalog.Key{key} }
 	}
 	watch := &fleetWatch{
 		service: s, caller: c, watcher: watcher(), keys: keys, isWanted: inProject(req.GetProject()), send: stream.Send, shown: map[catalog.Key]struct{}{},
@@ -48,7 +49,7 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 		watch.shown = nil
 	}
 	watch.look()
-	if err := watch.sendEach(keys()); err != nil {
+	if err := watch.sendEach(keys(c.scope(catalog.VerbWatch))); err != nil {
 		return err
 	}
 	if err := stream.Send(&fleetv1.WatchFleetResponse{Synced: true}); err != nil {
@@ -81,8 +82,8 @@ type fleetWatch struct {
 	service *Service
 	caller  *caller
 	watcher *fanout.Watcher[catalog.Key]
-	// keys returns the keys that are watched.
-	keys func() []catalog.Key
+	// keys returns the keys that are watched: those of services in a scope, and of all other objects.
+	keys func(*authz.Scope) []catalog.Key
 	// isWanted reports whether the request selects an object.
 	isWanted func(catalog.Key) bool
 	send     func(*fleetv1.WatchFleetResponse) error
@@ -139,24 +140,17 @@ func (w *fleetWatch) renew(ctx context.Context) error {
 // reconsider sends the objects that the caller may see now and could not see before, and deletes the
 // others for them.
 func (w *fleetWatch) reconsider() error {
-	keys := w.keys()
-	if w.shown == nil {
-		w.shown = make(map[catalog.Key]struct{}, len(keys))
-		for _, key := range keys {
-			w.shown[key] = struct{}{}
-		}
-	}
 	w.look()
-	for _, key := range keys {
+	for _, key := range w.concerned() {
 		if !w.isWanted(key) {
 			continue
 		}
-		record, ok := w.service.d.View.Get(key)
+		object, ok := w.service.d.View.Object(key)
 		_, isShown := w.shown[key]
-		if isVisible := ok && w.visible(record.Object); isVisible == isShown {
+		if isVisible := ok && w.visible(object); isVisible == isShown {
 			continue
 		}
-		if err := w.sendOne(key, record, ok); err != nil {
+		if err := w.sendOne(key); err != nil {
 			return err
 		}
 	}
@@ -166,26 +160,49 @@ func (w *fleetWatch) reconsider() error {
 	return nil
 }
 
+// concerned returns the keys of what the caller has been sent, and of what they may see now.
+func (w *fleetWatch) concerned() []catalog.Key {
+	if w.shown == nil { // everything so far
+		keys := w.keys(nil)
+		w.shown = make(map[catalog.Key]struct{}, len(keys))
+		for _, key := range keys {
+			w.shown[key] = struct{}{}
+		}
+		return keys
+	}
+	keys := w.keys(w.caller.scope(catalog.VerbWatch))
+	isListed := make(map[catalog.Key]struct{}, len(keys))
+	for _, key := range keys {
+		isListed[key] = struct{}{}
+	}
+	for key := range w.shown {
+		if _, ok := isListed[key]; !ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 func (w *fleetWatch) sendEach(keys []catalog.Key) error {
 	for _, key := range keys {
 		if !w.isWanted(key) {
 			continue
 		}
-		record, ok := w.service.d.View.Get(key)
-		if err := w.sendOne(key, record, ok); err != nil {
+		if err := w.sendOne(key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sendOne sends an object as the caller sees it, or that it is gone if they have seen it.
-func (w *fleetWatch) sendOne(key catalog.Key, record fleet.Record, exists bool) error {
-	if exists && w.visible(record.Object) {
+// sendOne sends an object as the caller sees it, or that it is gone if they have seen it. What the
+// caller may not see costs no more than that decision.
+func (w *fleetWatch) sendOne(key catalog.Key) error {
+	if object, ok := w.service.d.View.Object(key); ok && w.visible(object) {
 		if w.shown != nil {
 			w.shown[key] = struct{}{}
 		}
-		return w.send(&fleetv1.WatchFleetResponse{Document: fleetdoc.Of(objectMessage(w.caller.shown(record)))})
+		return w.send(&fleetv1.WatchFleetResponse{Document: fleetdoc.Of(objectMessage(w.caller.shown(w.service.d.View.Describe(object))))})
 	}
 	if _, isShown := w.shown[key]; !isShown && w.shown != nil {
 		return nil

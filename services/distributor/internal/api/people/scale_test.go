@@ -1,0 +1,301 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/internal/testkit/rpctest"
+	"github.com/leatdev/leat/services/distributor/internal/api/people"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// The size of the hub of the benchmarks: as many projects with one cluster, ten repositories and 200
+// services each.
+const (
+	benchProjects = 500
+	benchServices = 200
+)
+
+// feed is a store that hands out one batch of changes.
+type feed struct {
+	fleet.Store
+	next catalog.Changes
+}
+
+func (f *feed) Changes(context.Context, int64) (catalog.Changes, error) { return f.next, nil }
+
+// hub is the API of people over a view that tests feed.
+type hub struct {
+	feed    *feed
+	view    *fleet.View
+	objects *fanout.Hub[catalog.Key]
+	client  *http.Client
+}
+
+// as is the header in which the tests' callers name themselves; its values are user and group.
+const as = "Test-Person"
+
+func newHub(tb testing.TB) *hub {
+	tb.Helper()
+	h := &hub{feed: &feed{}, objects: fanout.NewHub[catalog.Key](0)}
+	h.view = fleet.New(fleet.Params{
+		Store: h.feed, Logger: slog.New(slog.DiscardHandler), Tracer: noop.NewTracerProvider().Tracer(""),
+		Plans: fanout.NewHub[string](0), Objects: h.objects, PollInterval: time.Second,
+	})
+	service := people.New(people.Deps{View: h.view, Objects: h.objects, Mirrors: noMirrors{}, Logger: slog.New(slog.DiscardHandler)})
+	path, handler := fleetv1connect.NewFleetServiceHandler(service)
+	mux := http.NewServeMux()
+	mux.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		person := identity.Identity{Kind: identity.KindUser, Name: r.Header.Get(as), Groups: r.Header.Values(as), Expires: time.Now().Add(time.Hour)}
+		handler.ServeHTTP(w, r.WithContext(identity.NewContext(r.Context(), person)))
+	}))
+	_, h.client = rpctest.Serve(tb, mux)
+	return h
+}
+
+// noMirrors knows no more of mirrors than the view does.
+type noMirrors struct{ people.Mirrors }
+
+func (noMirrors) States(context.Context, []string) (map[string]catalog.Mirror, error) {
+	return nil, nil
+}
+
+// person returns a client that calls as a member of the given groups.
+func (h *hub) person(name string, groups ...string) fleetv1connect.FleetServiceClient {
+	return fleetv1connect.NewFleetServiceClient(&http.Client{Transport: signed{h.client.Transport, append([]string{name}, groups...)}}, rpctest.BaseURL)
+}
+
+type signed struct {
+	http.RoundTripper
+	person []string
+}
+
+func (s signed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header[as] = s.person
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// apply has the view follow a batch of changes.
+func (h *hub) apply(tb testing.TB, changes catalog.Changes) {
+	tb.Helper()
+	changes.Revision = h.view.Revision() + 1
+	h.feed.next = changes
+	if err := h.view.Refresh(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func project(i int) string { return fmt.Sprintf("team-%03d", i) }
+
+func benchService(project, i, generation int) *catalog.Service {
+	owner := fmt.Sprintf("team-%03d", project)
+	name := objectname.Join(owner, fmt.Sprintf("service-%03d", i))
+	return &catalog.Service{
+		Metadata: catalog.Metadata{Name: name, UID: "uid-" + name, Generation: int64(generation)},
+		Spec: catalog.ServiceSpec{
+			Cluster: objectname.Join(owner, "main"),
+			Sources: []catalog.Source{{Repository: objectname.Join(owner, fmt.Sprintf("repository-%d", i%10)), Path: fmt.Sprintf("app-%02d", i%20)}},
+		},
+	}
+}
+
+// viewers lets ada see three of the projects.
+func viewers() *catalog.AccessBinding {
+	return &catalog.AccessBinding{Metadata: catalog.Metadata{Name: "viewers", UID: "uid-viewers"}, Spec: catalog.AccessBindingSpec{
+		Users: []string{"ada"}, Role: catalog.RoleViewer,
+		Projects: catalog.ProjectScope{Names: []string{project(7), project(benchProjects / 2), project(benchProjects - 1)}},
+	}}
+}
+
+// newLargeHub returns a hub with benchProjects projects.
+func newLargeHub(tb testing.TB) *hub {
+	tb.Helper()
+	h := newHub(tb)
+	all := catalog.Changes{Bindings: []*catalog.AccessBinding{viewers()}}
+	for p := range benchProjects {
+		owner := project(p)
+		all.Projects = append(all.Projects, &catalog.Project{Metadata: catalog.Metadata{Name: owner, UID: "uid-" + owner}})
+		cluster := objectname.Join(owner, "main")
+		all.Clusters = append(all.Clusters, &catalog.Cluster{Metadata: catalog.Metadata{Name: cluster, UID: "uid-" + cluster}})
+		for r := range 10 {
+			name := objectname.Join(owner, fmt.Sprintf("repository-%d", r))
+			all.Repositories = append(all.Repositories, &catalog.Repository{Metadata: catalog.Metadata{Name: name, UID: "uid-" + name}})
+		}
+		for i := range benchServices {
+			all.Services = append(all.Services, benchService(p, i, 1))
+		}
+	}
+	h.apply(tb, all)
+	return h
+}
+
+// BenchmarkList reads the first page of listings, through the handler, as a person who may see three
+// projects of 500, and as an administrator.
+func BenchmarkList(b *testing.B) {
+	h := newLargeHub(b)
+	list := func(b *testing.B, client fleetv1connect.FleetServiceClient, req *fleetv1.ListServicesRequest, want int) {
+		b.Helper()
+		res, err := client.ListServices(b.Context(), req)
+		if err != nil || len(res.GetServices()) != want {
+			b.Fatalf("got %d services, %v, want %d", len(res.GetServices()), err, want)
+		}
+	}
+	ada, admin := h.person("ada"), h.person("root", catalog.AdminGroup)
+	b.Run("caller=three-projects", func(b *testing.B) {
+		for b.Loop() {
+			list(b, ada, &fleetv1.ListServicesRequest{}, 500)
+		}
+	})
+	b.Run("caller=three-projects,filter=project", func(b *testing.B) {
+		for b.Loop() {
+			list(b, ada, &fleetv1.ListServicesRequest{Project: project(benchProjects - 1)}, benchServices)
+		}
+	})
+	b.Run("caller=three-projects,filter=foreign-project", func(b *testing.B) {
+		for b.Loop() {
+			list(b, ada, &fleetv1.ListServicesRequest{Project: project(benchProjects - 2)}, 0)
+		}
+	})
+	b.Run("caller=admin,filter=project", func(b *testing.B) {
+		for b.Loop() {
+			list(b, admin, &fleetv1.ListServicesRequest{Project: project(benchProjects - 1)}, benchServices)
+		}
+	})
+	b.Run("caller=three-projects,after=new-service", func(b *testing.B) {
+		n := 0
+		for b.Loop() {
+			n++
+			b.StopTimer()
+			h.apply(b, catalog.Changes{Services: []*catalog.Service{benchService(0, benchServices+n, 1)}})
+			b.StartTimer()
+			list(b, ada, &fleetv1.ListServicesRequest{}, 500)
+		}
+	})
+	b.Run("caller=three-projects,kind=repositories", func(b *testing.B) {
+		for b.Loop() {
+			res, err := ada.ListRepositories(b.Context(), &fleetv1.ListRepositoriesRequest{})
+			if err != nil || len(res.GetRepositories()) != 30 {
+				b.Fatalf("got %d repositories, %v", len(res.GetRepositories()), err)
+			}
+		}
+	})
+	b.Run("caller=three-projects,kind=clusters", func(b *testing.B) {
+		for b.Loop() {
+			res, err := ada.ListClusters(b.Context(), &fleetv1.ListClustersRequest{})
+			if err != nil || len(res.GetClusters()) != 3 {
+				b.Fatalf("got %d clusters, %v", len(res.GetClusters()), err)
+			}
+		}
+	})
+}
+
+// BenchmarkLimits changes what agents check of a project, among 100,000 services of others. It
+// reports how long that takes with the notification of everybody.
+func BenchmarkLimits(b *testing.B) {
+	h := newLargeHub(b)
+	n := 0
+	for b.Loop() {
+		n++
+		limited := &catalog.Project{Metadata: catalog.Metadata{Name: project(3), UID: "uid-" + project(3)}}
+		limited.Spec.Limits.Namespaces = []string{fmt.Sprint("shop-", n)}
+		h.apply(b, catalog.Changes{Projects: []*catalog.Project{limited}})
+	}
+}
+
+// BenchmarkWatch has 100 people watch, each of whom may see three projects. Then 1,000 services
+// change in 50 edits, a tenth of them in projects that each viewer sees. It reports the time until
+// each viewer has the last, and what the edits cost together.
+func BenchmarkWatch(b *testing.B) {
+	const viewing, edits, size = 100, 50, 20
+	h := newLargeHub(b)
+	seen := []int{7, benchProjects / 2, benchProjects - 1}
+	ctx, cancel := context.WithCancel(b.Context())
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	defer cancel()
+	var got, bytes atomic.Int64
+	synced := make(chan struct{}, viewing)
+	last := make(chan struct{}, viewing)
+	generation := atomic.Int64{}
+	generation.Store(1)
+	for range viewing {
+		stream, err := h.person("ada").WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		ended.Go(func() { follow(stream, synced, last, &generation, &got, &bytes) })
+	}
+	for range viewing {
+		<-synced
+	}
+	got.Store(0)
+	bytes.Store(0)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for b.Loop() {
+		n := int(generation.Add(1))
+		for edit := range edits {
+			var changed []*catalog.Service
+			for i := range size {
+				p := (edit*size + i) % benchProjects
+				if i < size/10 {
+					p = seen[(edit+i)%len(seen)]
+				}
+				changed = append(changed, benchService(p, edit+1, n))
+			}
+			h.apply(b, catalog.Changes{Services: changed})
+		}
+		h.apply(b, catalog.Changes{Services: []*catalog.Service{benchService(7, 0, n)}})
+		for range viewing {
+			<-last
+		}
+	}
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/(1<<20), "MiB-allocated/op")
+	b.ReportMetric(float64(got.Load())/float64(b.N), "messages/op")
+	b.ReportMetric(float64(bytes.Load())/float64(b.N)/1024, "KiB-sent/op")
+}
+
+// follow reads a stream to its end. It sends to synced when the stream has caught up, and to last when
+// the service that changes last has the present generation.
+func follow(
+	stream *connect.ServerStreamForClient[fleetv1.WatchFleetResponse], synced, last chan<- struct{}, generation, got, bytes *atomic.Int64,
+) {
+	final := benchService(7, 0, 1)
+	_, name := objectname.Split(final.Name)
+	for stream.Receive() {
+		m := stream.Msg()
+		got.Add(1)
+		if s := m.GetDocument().GetService(); s != nil {
+			bytes.Add(int64(len(s.String())))
+			if s.GetMetadata().GetName() == name && s.GetMetadata().GetProject() == project(7) && s.GetMetadata().GetGeneration() == generation.Load() {
+				if generation.Load() > 1 {
+					last <- struct{}{}
+				}
+			}
+		}
+		if m.GetSynced() {
+			synced <- struct{}{}
+		}
+	}
+}
