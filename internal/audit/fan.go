@@ -107,6 +107,18 @@ func (f Fan) withdraw(p *pending) {
 	}
 }
 
+// Failing returns why an output that fails closed did not write its last record, or nil. It waits for
+// nothing. The output is tried again with the next record.
+func (f Fan) Failing() error {
+	var failing error
+	for _, q := range f {
+		if !q.params.FailOpen {
+			failing = errors.Join(failing, q.lastFailure())
+		}
+	}
+	return failing
+}
+
 // Withdraw records that a change was not made although its record is written: the commit failed.
 func (f Fan) Withdraw(records []*Record) {
 	for _, record := range records {

@@ -124,6 +124,26 @@ func TestEditsDoNotWaitForEachRecord(t *testing.T) {
 	})
 }
 
+// TestFailingUntilARecordIsWritten asks an output that is full, then has room again.
+func TestFailingUntilARecordIsWritten(t *testing.T) {
+	t.Parallel()
+	out := &memory{}
+	closed, _ := start(t, audit.QueueParams{Output: out})
+	open, _ := start(t, audit.QueueParams{Output: &memory{full: true}, FailOpen: true})
+	fan := audit.Fan{closed, open}
+	if err := fan.Failing(); err != nil {
+		t.Errorf("before the first record: %v", err)
+	}
+	out.setRoom(true, 0)
+	if err := fan.WriteAll(t.Context(), changes(1, 1)); !errors.Is(err, errFull) || !errors.Is(fan.Failing(), errFull) {
+		t.Errorf("got %v, then %v, want %v", err, fan.Failing(), errFull)
+	}
+	out.setRoom(false, 0)
+	if err := fan.WriteAll(t.Context(), changes(2, 1)); err != nil || fan.Failing() != nil {
+		t.Errorf("with room again: got %v, then %v", err, fan.Failing())
+	}
+}
+
 // TestWithdraw records that a commit failed.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()

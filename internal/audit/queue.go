@@ -99,7 +99,8 @@ type Queue struct {
 	entries []*entry
 	bytes   int64
 	closed  bool
-	failing bool
+	// failing is why the last record was not written. Nil: the output works, as far as is known.
+	failing error
 	// lingering is whether the writer will be told soon.
 	lingering bool
 	lost      int64 // since the output began to fail
@@ -171,7 +172,7 @@ func (q *Queue) add(ctx context.Context, record *Record) (*entry, error) {
 // isPrompt reports whether everything in the queue can be written at once. The caller holds the
 // lock.
 func (q *Queue) isPrompt() bool {
-	return q.prompt != nil && q.running && !q.writing && !q.failing && len(q.entries) <= maxBatch && q.prompt.Prompt(q.bytes)
+	return q.prompt != nil && q.running && !q.writing && q.failing == nil && len(q.entries) <= maxBatch && q.prompt.Prompt(q.bytes)
 }
 
 // rouseSoon is for records that nobody waits for: they are written with the next decision, or
@@ -266,22 +267,30 @@ func (q *Queue) lose(ctx context.Context, reason string, cause error) error {
 // fail logs the first failure, so that an output that is down does not fill the log. The caller
 // holds the lock.
 func (q *Queue) fail(ctx context.Context, cause error) {
-	if q.failing {
+	isKnown := q.failing != nil
+	q.failing = fmt.Errorf("audit output %s: %w", q.params.Name, cause)
+	if isKnown {
 		return
 	}
-	q.failing = true
 	q.params.Logger.ErrorContext(ctx, "audit records are not written",
 		slog.String("output", q.params.Name), slog.String("error", cause.Error()), slog.Bool("requests_refused", !q.params.FailOpen))
 }
 
 // recover logs the end of a failure. The caller holds the lock.
 func (q *Queue) recover(ctx context.Context) {
-	if !q.failing {
+	if q.failing == nil {
 		return
 	}
 	q.params.Logger.InfoContext(ctx, "audit records are written again",
 		slog.String("output", q.params.Name), slog.Int64("lost", q.lost))
-	q.failing, q.lost = false, 0
+	q.failing, q.lost = nil, 0
+}
+
+// lastFailure returns why the last record was not written, or nil.
+func (q *Queue) lastFailure() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failing
 }
 
 func (q *Queue) waiting() int64 {

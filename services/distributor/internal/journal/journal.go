@@ -9,7 +9,8 @@
 // A change and its record are stored in one transaction, so that neither exists without the other.
 // Before the transaction is committed, the record is written to the outputs of the audit log. If
 // they fail closed and do not take it, nothing is changed. If the commit then fails, an outcome
-// in the audit log says so.
+// in the audit log says so. Edits follow one another, so an output that hangs holds them up once: those
+// that come later find that it has failed, and wait for it before they begin.
 //
 // Refused calls, and API tokens that are exchanged for access tokens, have records outside of a
 // transaction. If one cannot be written, the log of the service reports it, and the caller's answer
@@ -99,6 +100,8 @@ type Outputs interface {
 	audit.Sink
 	// WriteAll writes records of which each must be written before anything is done.
 	WriteAll(ctx context.Context, records []*audit.Record) error
+	// Failing returns why an output did not write its last record although it fails closed, or nil.
+	Failing() error
 	// Withdraw notes that written records stand for changes that were not made.
 	Withdraw(records []*audit.Record)
 }
@@ -187,8 +190,29 @@ func (j *Journal) describe(object any) ([]byte, error) {
 	return j.params.Describe(object)
 }
 
-// Write hands the records of an edit to the audit log. The error matches catalog.ErrUnrecorded.
+// Ready blocks until the outputs of the audit log take records, as far as is known. While they work it
+// returns at once. After a failure it writes the decision that the call of ctx may be carried out, and
+// waits for that, so that the edit need not wait for an output that hangs while it holds the lock of
+// edits. The error matches catalog.ErrUnrecorded: the edit must not begin.
+func (j *Journal) Ready(ctx context.Context) error {
+	if j.params.Outputs.Failing() == nil {
+		return nil
+	}
+	origin := catalog.OriginOf(ctx)
+	r := recordOf(origin, origin.Asked, catalog.Now())
+	r.Phase, r.Allowed = audit.PhaseDecision, true
+	if err := j.params.Outputs.Write(ctx, r); err != nil {
+		return fmt.Errorf("%w: %w", catalog.ErrUnrecorded, err)
+	}
+	return nil
+}
+
+// Write hands the records of an edit to the audit log. It refuses them at once if an output has failed
+// since [Journal.Ready]. The error matches catalog.ErrUnrecorded.
 func (j *Journal) Write(ctx context.Context, records []*audit.Record) error {
+	if err := j.params.Outputs.Failing(); err != nil {
+		return fmt.Errorf("%w: %w", catalog.ErrUnrecorded, err)
+	}
 	if err := j.params.Outputs.WriteAll(ctx, records); err != nil {
 		return fmt.Errorf("%w: %w", catalog.ErrUnrecorded, err)
 	}

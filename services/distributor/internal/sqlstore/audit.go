@@ -26,6 +26,9 @@ type Journal interface {
 	// Records returns the records of what one edit changed, in its order. The context holds where the
 	// changes come from.
 	Records(ctx context.Context, changes []catalog.Change) []*audit.Record
+	// Ready blocks until the audit log takes records, or returns an error that matches
+	// catalog.ErrUnrecorded. It is called before an edit takes its lock.
+	Ready(ctx context.Context) error
 	// Write hands records to the audit log, before the edit is committed. The error matches
 	// catalog.ErrUnrecorded: the edit must not be committed then.
 	Write(ctx context.Context, records []*audit.Record) error
@@ -47,6 +50,14 @@ func (s *Store) WithJournal(j Journal) *Store {
 	recorded := *s
 	recorded.journal = j
 	return &recorded
+}
+
+// ready blocks until the audit log takes records, if the store's changes are recorded.
+func ready(ctx context.Context, s *Store) error {
+	if s.journal == nil {
+		return nil
+	}
+	return s.journal.Ready(ctx)
 }
 
 func newTx(s *Store, sqlTx bun.Tx) *tx {
@@ -101,6 +112,9 @@ func recordChanges(ctx context.Context, j Journal, sqlTx bun.Tx, changes []catal
 func writeRecorded(ctx context.Context, s *Store, change catalog.Change, fn func(context.Context, bun.IDB) error) error {
 	if s.journal == nil {
 		return fn(ctx, s.db)
+	}
+	if err := ready(ctx, s); err != nil {
+		return err
 	}
 	var own error
 	var written []*audit.Record

@@ -49,8 +49,12 @@ func (s *Store) Edit(ctx context.Context, fn func(ctx context.Context, tx catalo
 }
 
 // edit takes the next revision first: its row is the lock by which edits follow one another, and
-// become visible in the order of their revisions.
+// become visible in the order of their revisions. It waits for the audit log before that. What leaves no
+// records, such as the reports of agents, is an editWith, which does not wait.
 func (s *Store) edit(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
+	if err := ready(ctx, s); err != nil {
+		return err
+	}
 	return s.editWith(ctx, numbered, fn)
 }
 

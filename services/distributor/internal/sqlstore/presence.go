@@ -17,7 +17,7 @@ const presenceBatch = 500
 
 // SavePresence implements catalog.Reports.
 func (s *Store) SavePresence(ctx context.Context, presence []catalog.Presence) error {
-	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+	return s.editWith(ctx, numbered, func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		for batch := range slices.Chunk(presence, presenceBatch) {
 			if err := t.savePresence(ctx, batch); err != nil {

@@ -55,7 +55,7 @@ type intake struct {
 // SaveReports implements catalog.Reports.
 func (s *Store) SaveReports(ctx context.Context, reports []catalog.AgentReport) ([]catalog.Receipt, error) {
 	var receipts []catalog.Receipt
-	err := s.edit(ctx, func(ctx context.Context, t *tx) error {
+	err := s.editWith(ctx, numbered, func(ctx context.Context, t *tx) error {
 		in := &intake{tx: t, dirtyAgents: map[string]bool{}, reports: map[string]*reportRow{}, revisions: map[revisionKey]*revisionRow{}}
 		if err := in.load(ctx, reports); err != nil {
 			return err

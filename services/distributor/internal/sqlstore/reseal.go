@@ -114,6 +114,9 @@ func (r *Rotation) RotateSealingKey(ctx context.Context, expected string) (strin
 	if err != nil {
 		return "", err
 	}
+	if err := ready(ctx, r.store); err != nil {
+		return "", err
+	}
 	err = r.store.transact(ctx, quietly, func(ctx context.Context, t *tx) error {
 		if expected != "" && expected != t.sealingKey {
 			return rotation.ErrNotCurrent

@@ -60,6 +60,9 @@ func (r *Rotation) SigningKeys(ctx context.Context) (keys []rotation.SigningKey,
 func (r *Rotation) ChangeSigningKeys(
 	ctx context.Context, decide func(keys []rotation.SigningKey, now time.Time) ([]rotation.SigningKey, bool, error),
 ) error {
+	if err := ready(ctx, r.store); err != nil {
+		return err
+	}
 	return r.store.editWith(ctx, quietly, func(ctx context.Context, t *tx) error {
 		before, err := r.signingKeys(ctx, t.sql)
 		if err != nil {

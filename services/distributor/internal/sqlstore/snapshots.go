@@ -140,7 +140,7 @@ func (s *Store) PruneSnapshots(ctx context.Context, revision int64, keep func(ca
 	if len(unwanted) == 0 {
 		return nil
 	}
-	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+	return s.editWith(ctx, numbered, func(ctx context.Context, t *tx) error {
 		later, err := t.sql.NewSelect().Table("services").Where("revision > ?", revision).Exists(ctx)
 		if err != nil || later {
 			return translate("look for later services", err) // which may want what nobody wanted
