@@ -151,6 +151,9 @@ var rights = map[string]right{
 	"KeyService/RotateSealingKey":   {request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
 	"KeyService/RotateSigningKey":   {request: `{"expectedId": "0000000000000000"}`, answer: "aborted VERSION_CONFLICT"},
 	"FleetService/ListAuditRecords": {request: `{}`},
+	"FleetService/ListAccessHolders": {
+		request: `{"cluster": "%s", "attributes": {"verb": "delete", "resource": "pods"}}`, name: "one",
+	},
 }
 
 // person is what a caller who is a person holds.
@@ -194,7 +197,7 @@ func (p person) mayCall(r right, access permission.Access) bool {
 	switch {
 	case access.Verb == "", access.IsOwn && r.name == "":
 		return true // about themselves
-	case access.Verb == "list" && r.name == "" && access.Resource != "auditrecords", access.Verb == "list" && strings.Contains(r.request, "cluster"), access.Verb == "watch":
+	case access.Verb == "list" && r.name == "" && access.Resource != "auditrecords", access.Verb == "list" && access.Resource != "auditrecords" && strings.Contains(r.request, "cluster"), access.Verb == "watch":
 		return true // holds what they may see
 	case access.Resource == permission.Each:
 		return p.holds("update", "clusters", r.clusterOf("clusters"))

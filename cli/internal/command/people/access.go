@@ -31,7 +31,8 @@ func Access(s *session.Session) *cobra.Command {
 RBAC, which is not queried. The hub's own resources, and calls to the agent, have the API group leat.dev: "sync services.leat.dev".
 Without a cluster, it shows what you may do in the hub as a whole.
 
-Administrators ask for others: --as for one user, --everybody for all bindings that cover the cluster.`,
+Administrators ask for others: --as for one user, --everybody for all bindings that cover the cluster. leat access who-can shows who can
+do one thing, or could at some time.`,
 		Example: `  leat access berlin
   leat access berlin delete deployments.apps -n shop
   leat access berlin sync services.leat.dev -n shop
@@ -46,6 +47,7 @@ Administrators ask for others: --as for one user, --everybody for all bindings t
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "the request's namespace (default: all, or none)")
 	flags.BoolVar(&a.request.Everybody, "everybody", false, "all bindings that cover the cluster")
 	flags.VarP(&a.format, "output", "o", "how to print it")
+	cmd.AddCommand(whoCan(s))
 	return cmd
 }
 

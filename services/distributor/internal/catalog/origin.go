@@ -63,7 +63,7 @@ type Change struct {
 	Kind, Name, UID string
 	// Cluster is the one that the object belongs to, or that it is. Empty: none.
 	Cluster string
-	// Before and After are an Object or a Token, with secrets. Nil: there was none before, there is
+	// Before and After are an Object, a Token or a Session, with secrets. Nil: there was none before, there is
 	// none after, or nothing is to be recorded of it.
 	Before, After any
 }

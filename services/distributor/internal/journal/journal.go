@@ -67,6 +67,9 @@ type Store interface {
 	// Prune deletes at most limit records that were made before that time, the oldest first, and
 	// returns how many.
 	Prune(ctx context.Context, before time.Time, limit int) (int, error)
+	// Reach returns the time from which on no record was deleted. It is that of the first record if none
+	// ever was, and zero if there are no records.
+	Reach(ctx context.Context) (time.Time, error)
 }
 
 // Query selects records. Zero fields select nothing, except for Limit, which is required.
@@ -76,6 +79,8 @@ type Query struct {
 	// Token is the token of the call, or what it was issued for.
 	Token                     string
 	Kind, Name, Cluster, Verb string
+	// Kinds selects records of any of them.
+	Kinds []string
 	// RPC is the name of the call without its service.
 	RPC       string
 	Outcome   string
@@ -110,7 +115,7 @@ type Outputs interface {
 type Params struct {
 	Store   Store
 	Outputs Outputs
-	// Describe returns the document of an object or a token as JSON, without its secrets.
+	// Describe returns the document of an object, a token or a session as JSON, without its secrets.
 	Describe func(object any) ([]byte, error)
 	// Retention is how long records are kept.
 	Retention time.Duration
@@ -268,6 +273,9 @@ func (b both) Write(ctx context.Context, record *audit.Record) error {
 func (j *Journal) Find(ctx context.Context, q Query) (Page, error) {
 	return j.params.Store.Find(ctx, q)
 }
+
+// Reach returns the time from which on every record is kept; zero: there are no records.
+func (j *Journal) Reach(ctx context.Context) (time.Time, error) { return j.params.Store.Reach(ctx) }
 
 // Run deletes old records until ctx ends.
 func (j *Journal) Run(ctx context.Context) error {

@@ -46,6 +46,8 @@ func (k *keeper) Keep(_ context.Context, records []*audit.Record) error {
 	return k.err
 }
 
+func (k *keeper) Reach(context.Context) (time.Time, error) { return time.Time{}, nil }
+
 func (k *keeper) Prune(_ context.Context, before time.Time, limit int) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -342,6 +342,9 @@ func matching(query *bun.SelectQuery, q journal.Query) *bun.SelectQuery {
 	if q.Token != "" {
 		query = query.Where("(token_id = ? OR credential = ?)", q.Token, q.Token)
 	}
+	if len(q.Kinds) > 0 {
+		query = query.Where("kind IN (?)", bun.List(q.Kinds))
+	}
 	switch q.Outcome {
 	case "":
 	case journal.OutcomeRefused:
@@ -356,18 +359,4 @@ func matching(query *bun.SelectQuery, q journal.Query) *bun.SelectQuery {
 		query = query.Where("made_at < ?", micros(q.Until))
 	}
 	return query
-}
-
-// Prune implements journal.Store.
-func (r Records) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
-	old := r.store.db.NewSelect().Table("audit_records").Column("seq").Where("made_at < ?", micros(before)).Order("made_at").Limit(int64(limit))
-	result, err := r.store.db.NewDelete().Table("audit_records").Where("seq IN (?)", old).Exec(ctx)
-	if err != nil {
-		return 0, translate("prune audit records", err)
-	}
-	n, err := result.RowsAffected()
-	if err != nil {
-		return 0, fmt.Errorf("count pruned audit records: %w", err)
-	}
-	return int(n), nil
 }

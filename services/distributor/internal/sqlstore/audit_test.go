@@ -587,10 +587,16 @@ func testFindRecords(t *testing.T, s subject) {
 // testPruneRecords deletes old records, a few at a time. Their numbers are not used again.
 func testPruneRecords(t *testing.T, s subject) {
 	w := observe(t, s)
+	if reach, err := sqlstore.RecordsOf(w.Store).Reach(t.Context()); err != nil || !reach.IsZero() {
+		t.Errorf("got %v, %v, want nothing before the first record", reach, err)
+	}
 	for i := range 5 {
 		if _, err := w.editor.Create(as(t.Context(), "ada", ""), cluster(fmt.Sprint("c", i))); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if reach, err := sqlstore.RecordsOf(w.Store).Reach(t.Context()); err != nil || !reach.Equal(w.records(t)[0].Time) {
+		t.Errorf("got %v, %v, want the time of the first record", reach, err)
 	}
 	for _, want := range []int{2, 2, 1, 0} {
 		if n, err := sqlstore.RecordsOf(w.Store).Prune(t.Context(), time.Now().Add(time.Minute), 2); err != nil || n != want {
@@ -600,8 +606,15 @@ func testPruneRecords(t *testing.T, s subject) {
 	if _, err := w.editor.Create(as(t.Context(), "ada", ""), cluster("new")); err != nil {
 		t.Fatal(err)
 	}
+	reach, err := sqlstore.RecordsOf(w.Store).Reach(t.Context())
+	if err != nil || !reach.After(time.Now()) {
+		t.Errorf("got %v, %v, want the time before which records were deleted", reach, err)
+	}
 	if n, err := sqlstore.RecordsOf(w.Store).Prune(t.Context(), time.Now().Add(-time.Hour), 2); err != nil || n != 0 {
 		t.Errorf("got %d, %v, want to keep what is young", n, err)
+	}
+	if again, err := sqlstore.RecordsOf(w.Store).Reach(t.Context()); err != nil || !again.Equal(reach) {
+		t.Errorf("got %v, %v, want %v: nothing more was deleted", again, err, reach)
 	}
 	if got := w.records(t); len(got) != 1 || got[0].Sequence != 6 {
 		t.Errorf("got %v, want record 6", got)

@@ -123,7 +123,7 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 		if _, err := t.sql.NewInsert().Model(row).Exec(ctx); err != nil {
 			return translate("write session", err)
 		}
-		t.note(catalog.Change{Verb: catalog.VerbCreate, Kind: string(catalog.KindSession), Name: n.ID})
+		t.note(catalog.Change{Verb: catalog.VerbCreate, Kind: string(catalog.KindSession), Name: n.ID, After: n.Session})
 		_, err = t.sql.NewInsert().Model(&sessionTokenRow{Hash: n.Proof, SessionID: n.ID}).Exec(ctx)
 		return translate("write session's token", err)
 	})
@@ -343,7 +343,9 @@ func (s *SignIns) SaveRenewal(ctx context.Context, id string, groups []string, r
 		}
 		t.dirty = true
 		if !slices.Equal(row.Groups.v, groups) {
+			before := row.unused()
 			row.Groups, row.Revision = columnOf(groups), t.revision
+			t.note(catalog.Change{Verb: catalog.VerbUpdate, Kind: string(catalog.KindSession), Name: id, Before: before, After: row.unused()})
 		}
 		row.RenewAt, row.RenewingUntil = micros(renewAt), 0
 		if refresh != "" {

@@ -122,6 +122,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"records of sign-ins": testRecordsOfSignIns,
 		"find records":        testFindRecords,
 		"prune records":       testPruneRecords,
+		"undo records":        testUndoRecords,
 
 		"config":         testConfig,
 		"config digest":  testConfigDigest,

@@ -3039,6 +3039,256 @@ func (x *AccessReason) GetRoleName() string {
 	return ""
 }
 
+// ListAccessHoldersRequest asks who could send a request to a cluster.
+type ListAccessHoldersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster's name. Required. It need not exist any more.
+	Cluster string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// The request. Required. With the API group leat.dev it is a call to the hub about the cluster, or a
+	// call to its agent.
+	Attributes *AccessAttributes `protobuf:"bytes,2,opt,name=attributes,proto3" json:"attributes,omitempty"`
+	// The beginning of the span. Unset: now.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// The end of the span, which is not in it. Unset, or in the future: now.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccessHoldersRequest) Reset() {
+	*x = ListAccessHoldersRequest{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccessHoldersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccessHoldersRequest) ProtoMessage() {}
+
+func (x *ListAccessHoldersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccessHoldersRequest.ProtoReflect.Descriptor instead.
+func (*ListAccessHoldersRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *ListAccessHoldersRequest) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *ListAccessHoldersRequest) GetAttributes() *AccessAttributes {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
+}
+
+func (x *ListAccessHoldersRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListAccessHoldersRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+// ListAccessHoldersResponse is who could send the request. The cluster's own RBAC at that time, which
+// the hub does not know, decided what the groups were allowed to do there.
+type ListAccessHoldersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By person and binding.
+	Holders []*AccessHolder `protobuf:"bytes,1,rep,name=holders,proto3" json:"holders,omitempty"`
+	// What the answer may lack, in words: changes of which the records have no room for every field.
+	// Empty: nothing.
+	Gaps []string `protobuf:"bytes,2,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	// The span that the answer is about.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// The end of the span.
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	// The time from which on the hub has every record.
+	RecordedSince *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=recorded_since,json=recordedSince,proto3" json:"recorded_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAccessHoldersResponse) Reset() {
+	*x = ListAccessHoldersResponse{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAccessHoldersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAccessHoldersResponse) ProtoMessage() {}
+
+func (x *ListAccessHoldersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAccessHoldersResponse.ProtoReflect.Descriptor instead.
+func (*ListAccessHoldersResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *ListAccessHoldersResponse) GetHolders() []*AccessHolder {
+	if x != nil {
+		return x.Holders
+	}
+	return nil
+}
+
+func (x *ListAccessHoldersResponse) GetGaps() []string {
+	if x != nil {
+		return x.Gaps
+	}
+	return nil
+}
+
+func (x *ListAccessHoldersResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListAccessHoldersResponse) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ListAccessHoldersResponse) GetRecordedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RecordedSince
+	}
+	return nil
+}
+
+// AccessHolder is a person or a group who could send the request, by one binding, for some time.
+type AccessHolder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The person. Empty for a group as a whole: everybody whom an identity provider put into it.
+	Person string `protobuf:"bytes,1,opt,name=person,proto3" json:"person,omitempty"`
+	// The subject of the binding: "user:NAME" or "group:NAME".
+	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
+	// The binding as it was, without its subjects.
+	Reason *AccessReason `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it began. Unset: before the span, or at its beginning.
+	Since *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
+	// When it ended. Unset: not before the end of the span.
+	Until *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=until,proto3" json:"until,omitempty"`
+	// When an identity provider put the person into the group: the time of a sign-in, or of its renewal.
+	// Unset if the hub's own record of the user did, or for no group.
+	SignedInAt    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=signed_in_at,json=signedInAt,proto3" json:"signed_in_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccessHolder) Reset() {
+	*x = AccessHolder{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccessHolder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccessHolder) ProtoMessage() {}
+
+func (x *AccessHolder) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccessHolder.ProtoReflect.Descriptor instead.
+func (*AccessHolder) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *AccessHolder) GetPerson() string {
+	if x != nil {
+		return x.Person
+	}
+	return ""
+}
+
+func (x *AccessHolder) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *AccessHolder) GetReason() *AccessReason {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
+func (x *AccessHolder) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *AccessHolder) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *AccessHolder) GetSignedInAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SignedInAt
+	}
+	return nil
+}
+
 var File_leat_fleet_v1_people_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_people_proto_rawDesc = "" +
@@ -3215,7 +3465,28 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x05rules\x18\x05 \x03(\v2\x18.leat.type.v1.AccessRuleR\x05rules\x12;\n" +
 	"\vexpire_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12\x1b\n" +
-	"\trole_name\x18\a \x01(\tR\broleName*\x9f\x01\n" +
+	"\trole_name\x18\a \x01(\tR\broleName\"\xd9\x01\n" +
+	"\x18ListAccessHoldersRequest\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12?\n" +
+	"\n" +
+	"attributes\x18\x02 \x01(\v2\x1f.leat.fleet.v1.AccessAttributesR\n" +
+	"attributes\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\x8d\x02\n" +
+	"\x19ListAccessHoldersResponse\x125\n" +
+	"\aholders\x18\x01 \x03(\v2\x1b.leat.fleet.v1.AccessHolderR\aholders\x12\x12\n" +
+	"\x04gaps\x18\x02 \x03(\tR\x04gaps\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12A\n" +
+	"\x0erecorded_since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rrecordedSince\"\x97\x02\n" +
+	"\fAccessHolder\x12\x16\n" +
+	"\x06person\x18\x01 \x01(\tR\x06person\x12\x18\n" +
+	"\asubject\x18\x02 \x01(\tR\asubject\x123\n" +
+	"\x06reason\x18\x03 \x01(\v2\x1b.leat.fleet.v1.AccessReasonR\x06reason\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12<\n" +
+	"\fsigned_in_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"signedInAt*\x9f\x01\n" +
 	"\rLabelOperator\x12\x1e\n" +
 	"\x1aLABEL_OPERATOR_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11LABEL_OPERATOR_IN\x10\x01\x12\x19\n" +
@@ -3237,7 +3508,7 @@ func file_leat_fleet_v1_people_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_people_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_leat_fleet_v1_people_proto_goTypes = []any{
 	(LabelOperator)(0),                  // 0: leat.fleet.v1.LabelOperator
 	(*User)(nil),                        // 1: leat.fleet.v1.User
@@ -3293,72 +3564,86 @@ var file_leat_fleet_v1_people_proto_goTypes = []any{
 	(*AccessAttributes)(nil),            // 51: leat.fleet.v1.AccessAttributes
 	(*ReviewAccessResponse)(nil),        // 52: leat.fleet.v1.ReviewAccessResponse
 	(*AccessReason)(nil),                // 53: leat.fleet.v1.AccessReason
-	nil,                                 // 54: leat.fleet.v1.LabelSelector.MatchLabelsEntry
-	(*v1.Metadata)(nil),                 // 55: leat.type.v1.Metadata
-	(v1.AccessRole)(0),                  // 56: leat.type.v1.AccessRole
-	(*v1.AccessRule)(nil),               // 57: leat.type.v1.AccessRule
-	(*timestamppb.Timestamp)(nil),       // 58: google.protobuf.Timestamp
-	(*v1.Page)(nil),                     // 59: leat.type.v1.Page
-	(*v11.Permission)(nil),              // 60: leat.options.v1.Permission
+	(*ListAccessHoldersRequest)(nil),    // 54: leat.fleet.v1.ListAccessHoldersRequest
+	(*ListAccessHoldersResponse)(nil),   // 55: leat.fleet.v1.ListAccessHoldersResponse
+	(*AccessHolder)(nil),                // 56: leat.fleet.v1.AccessHolder
+	nil,                                 // 57: leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	(*v1.Metadata)(nil),                 // 58: leat.type.v1.Metadata
+	(v1.AccessRole)(0),                  // 59: leat.type.v1.AccessRole
+	(*v1.AccessRule)(nil),               // 60: leat.type.v1.AccessRule
+	(*timestamppb.Timestamp)(nil),       // 61: google.protobuf.Timestamp
+	(*v1.Page)(nil),                     // 62: leat.type.v1.Page
+	(*v11.Permission)(nil),              // 63: leat.options.v1.Permission
 }
 var file_leat_fleet_v1_people_proto_depIdxs = []int32{
-	55, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
+	58, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.User.spec:type_name -> leat.fleet.v1.UserSpec
-	55, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
+	58, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
 	4,  // 3: leat.fleet.v1.AccessBinding.spec:type_name -> leat.fleet.v1.AccessBindingSpec
 	12, // 4: leat.fleet.v1.AccessBinding.status:type_name -> leat.fleet.v1.AccessBindingStatus
 	9,  // 5: leat.fleet.v1.AccessBindingSpec.clusters:type_name -> leat.fleet.v1.ClusterSelection
-	56, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
-	57, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
-	58, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
+	59, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
+	60, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
+	61, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 9: leat.fleet.v1.AccessBindingSpec.projects:type_name -> leat.fleet.v1.ProjectSelection
-	55, // 10: leat.fleet.v1.Role.metadata:type_name -> leat.type.v1.Metadata
+	58, // 10: leat.fleet.v1.Role.metadata:type_name -> leat.type.v1.Metadata
 	7,  // 11: leat.fleet.v1.Role.spec:type_name -> leat.fleet.v1.RoleSpec
 	8,  // 12: leat.fleet.v1.RoleSpec.permissions:type_name -> leat.fleet.v1.RolePermission
-	56, // 13: leat.fleet.v1.RoleSpec.cluster_role:type_name -> leat.type.v1.AccessRole
+	59, // 13: leat.fleet.v1.RoleSpec.cluster_role:type_name -> leat.type.v1.AccessRole
 	10, // 14: leat.fleet.v1.ClusterSelection.labels:type_name -> leat.fleet.v1.LabelSelector
-	54, // 15: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	57, // 15: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
 	11, // 16: leat.fleet.v1.LabelSelector.match_expressions:type_name -> leat.fleet.v1.LabelRequirement
 	0,  // 17: leat.fleet.v1.LabelRequirement.operator:type_name -> leat.fleet.v1.LabelOperator
-	58, // 18: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
-	58, // 19: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
-	58, // 20: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
+	61, // 18: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
+	61, // 19: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
+	61, // 20: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
 	1,  // 21: leat.fleet.v1.CreateUserRequest.user:type_name -> leat.fleet.v1.User
 	1,  // 22: leat.fleet.v1.CreateUserResponse.user:type_name -> leat.fleet.v1.User
 	1,  // 23: leat.fleet.v1.GetUserResponse.user:type_name -> leat.fleet.v1.User
-	59, // 24: leat.fleet.v1.ListUsersRequest.page:type_name -> leat.type.v1.Page
+	62, // 24: leat.fleet.v1.ListUsersRequest.page:type_name -> leat.type.v1.Page
 	1,  // 25: leat.fleet.v1.ListUsersResponse.users:type_name -> leat.fleet.v1.User
 	1,  // 26: leat.fleet.v1.UpdateUserRequest.user:type_name -> leat.fleet.v1.User
 	1,  // 27: leat.fleet.v1.UpdateUserResponse.user:type_name -> leat.fleet.v1.User
-	58, // 28: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	61, // 28: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
 	13, // 29: leat.fleet.v1.CreateTokenResponse.token:type_name -> leat.fleet.v1.Token
-	59, // 30: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
+	62, // 30: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
 	13, // 31: leat.fleet.v1.ListTokensResponse.tokens:type_name -> leat.fleet.v1.Token
 	3,  // 32: leat.fleet.v1.CreateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
 	3,  // 33: leat.fleet.v1.CreateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
 	3,  // 34: leat.fleet.v1.GetAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	59, // 35: leat.fleet.v1.ListAccessBindingsRequest.page:type_name -> leat.type.v1.Page
+	62, // 35: leat.fleet.v1.ListAccessBindingsRequest.page:type_name -> leat.type.v1.Page
 	3,  // 36: leat.fleet.v1.ListAccessBindingsResponse.access_bindings:type_name -> leat.fleet.v1.AccessBinding
 	3,  // 37: leat.fleet.v1.UpdateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
 	3,  // 38: leat.fleet.v1.UpdateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
 	6,  // 39: leat.fleet.v1.CreateRoleRequest.role:type_name -> leat.fleet.v1.Role
 	6,  // 40: leat.fleet.v1.CreateRoleResponse.role:type_name -> leat.fleet.v1.Role
 	6,  // 41: leat.fleet.v1.GetRoleResponse.role:type_name -> leat.fleet.v1.Role
-	59, // 42: leat.fleet.v1.ListRolesRequest.page:type_name -> leat.type.v1.Page
+	62, // 42: leat.fleet.v1.ListRolesRequest.page:type_name -> leat.type.v1.Page
 	6,  // 43: leat.fleet.v1.ListRolesResponse.roles:type_name -> leat.fleet.v1.Role
 	6,  // 44: leat.fleet.v1.UpdateRoleRequest.role:type_name -> leat.fleet.v1.Role
 	6,  // 45: leat.fleet.v1.UpdateRoleResponse.role:type_name -> leat.fleet.v1.Role
 	51, // 46: leat.fleet.v1.ReviewAccessRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
 	53, // 47: leat.fleet.v1.ReviewAccessResponse.reasons:type_name -> leat.fleet.v1.AccessReason
-	60, // 48: leat.fleet.v1.ReviewAccessResponse.permissions:type_name -> leat.options.v1.Permission
-	56, // 49: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
-	57, // 50: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
-	58, // 51: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	63, // 48: leat.fleet.v1.ReviewAccessResponse.permissions:type_name -> leat.options.v1.Permission
+	59, // 49: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
+	60, // 50: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
+	61, // 51: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
+	51, // 52: leat.fleet.v1.ListAccessHoldersRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
+	61, // 53: leat.fleet.v1.ListAccessHoldersRequest.since:type_name -> google.protobuf.Timestamp
+	61, // 54: leat.fleet.v1.ListAccessHoldersRequest.until:type_name -> google.protobuf.Timestamp
+	56, // 55: leat.fleet.v1.ListAccessHoldersResponse.holders:type_name -> leat.fleet.v1.AccessHolder
+	61, // 56: leat.fleet.v1.ListAccessHoldersResponse.since:type_name -> google.protobuf.Timestamp
+	61, // 57: leat.fleet.v1.ListAccessHoldersResponse.until:type_name -> google.protobuf.Timestamp
+	61, // 58: leat.fleet.v1.ListAccessHoldersResponse.recorded_since:type_name -> google.protobuf.Timestamp
+	53, // 59: leat.fleet.v1.AccessHolder.reason:type_name -> leat.fleet.v1.AccessReason
+	61, // 60: leat.fleet.v1.AccessHolder.since:type_name -> google.protobuf.Timestamp
+	61, // 61: leat.fleet.v1.AccessHolder.until:type_name -> google.protobuf.Timestamp
+	61, // 62: leat.fleet.v1.AccessHolder.signed_in_at:type_name -> google.protobuf.Timestamp
+	63, // [63:63] is the sub-list for method output_type
+	63, // [63:63] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_people_proto_init() }
@@ -3372,7 +3657,7 @@ func file_leat_fleet_v1_people_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_people_proto_rawDesc), len(file_leat_fleet_v1_people_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

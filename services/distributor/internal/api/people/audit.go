@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -29,6 +30,8 @@ import (
 type Audit interface {
 	// Find returns the records that a query selects.
 	Find(ctx context.Context, q journal.Query) (journal.Page, error)
+	// Reach returns the time from which on every record is kept; zero: there are no records.
+	Reach(ctx context.Context) (time.Time, error)
 }
 
 // Bounds of a listing of records.
@@ -128,13 +131,15 @@ func fieldMessage(f audit.FieldChange) *fleetv1.AuditFieldChange {
 	return m
 }
 
-// Describe returns the document of an object, or of a token, as JSON: what people would read of it,
+// Describe returns the document of an object, a token or a session as JSON: what people would read of it,
 // without secrets.
 func Describe(object any) ([]byte, error) {
 	var message proto.Message
 	switch o := object.(type) {
 	case catalog.Token:
 		return describeToken(o)
+	case catalog.Session:
+		return describeSession(o)
 	case catalog.Object:
 		message = objectMessage(fleet.Record{Object: o})
 	}
@@ -147,6 +152,16 @@ func Describe(object any) ([]byte, error) {
 // describeToken returns the user, the label and the end of a token, as the spec of an object.
 func describeToken(t catalog.Token) ([]byte, error) {
 	spec, err := protojson.Marshal(&fleetv1.Token{User: t.User, Label: t.Label, ExpireTime: catalogwire.Timestamp(t.ExpiresAt)})
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"spec": %s}`, spec), nil
+}
+
+// describeSession returns the person of a session and the groups that the identity provider named, as
+// the spec of an object.
+func describeSession(s catalog.Session) ([]byte, error) {
+	spec, err := protojson.Marshal(&fleetv1.Session{Person: s.Person, Groups: s.Groups})
 	if err != nil {
 		return nil, err
 	}

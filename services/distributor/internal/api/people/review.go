@@ -63,7 +63,7 @@ func (s *Service) ReviewAccess(ctx context.Context, req *fleetv1.ReviewAccessReq
 		}
 		object := authz.OfCluster(access.Cluster)
 		object.Namespace = q.Namespace
-		return reviewPermission(who.Name, access.Rights.Why(permissionOf(q), object), q), nil
+		return reviewPermission(who.Name, access.Rights.Why(authz.PermissionOf(q), object), q), nil
 	}
 	return reviewRequest(who.Name, access, q), nil
 }
@@ -89,7 +89,7 @@ func (s *Service) reviewHub(who identity.Identity, attributes *fleetv1.AccessAtt
 	if q.APIGroup != authz.Group {
 		return nil, rpcerr.Field("attributes.api_group", "must be "+authz.Group+" without a cluster: the hub has no other resources")
 	}
-	return reviewPermission(who.Name, rights.Why(permissionOf(q), authz.Object{}), q), nil
+	return reviewPermission(who.Name, rights.Why(authz.PermissionOf(q), authz.Object{}), q), nil
 }
 
 // hubGrants returns the grants that give anything in the hub as a whole.
@@ -99,19 +99,10 @@ func hubGrants(rights *authz.Rights) []authz.Grant {
 	})
 }
 
-// permissionOf returns the permission that a request for a resource of the hub needs.
-func permissionOf(q accessrule.Request) catalog.Permission {
-	p := catalog.Permission{Verb: q.Verb, Resource: q.Resource}
-	if q.Subresource != "" {
-		p.Resource += "/" + q.Subresource
-	}
-	return p
-}
-
 // reviewPermission returns whether grants give a permission of the hub's own.
 func reviewPermission(user string, why []authz.Grant, q accessrule.Request) *fleetv1.ReviewAccessResponse {
 	res := &fleetv1.ReviewAccessResponse{Allowed: len(why) > 0, User: user, Reasons: reasonMessages(why)}
-	p := permissionOf(q)
+	p := authz.PermissionOf(q)
 	switch {
 	case res.GetAllowed():
 		res.Reason = fmt.Sprintf("%s is allowed by %s", q, namesOf(why))

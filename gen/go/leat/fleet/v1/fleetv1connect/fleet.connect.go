@@ -189,6 +189,9 @@ const (
 	// FleetServiceListAuditRecordsProcedure is the fully-qualified name of the FleetService's
 	// ListAuditRecords RPC.
 	FleetServiceListAuditRecordsProcedure = "/leat.fleet.v1.FleetService/ListAuditRecords"
+	// FleetServiceListAccessHoldersProcedure is the fully-qualified name of the FleetService's
+	// ListAccessHolders RPC.
+	FleetServiceListAccessHoldersProcedure = "/leat.fleet.v1.FleetService/ListAccessHolders"
 )
 
 // FleetServiceClient is a client for the leat.fleet.v1.FleetService service.
@@ -330,6 +333,10 @@ type FleetServiceClient interface {
 	// Every other call that is not a read leaves such records. Its header Leat-Reason holds why the
 	// caller makes it: at most 500 bytes of printable UTF-8, percent-encoded.
 	ListAuditRecords(context.Context, *v1.ListAuditRecordsRequest) (*v1.ListAuditRecordsResponse, error)
+	// ListAccessHolders returns who could send a request to a cluster through the hub within a span of
+	// time, and by which bindings. It is answered from the record of changes, and refused if that does
+	// not reach back to the beginning of the span.
+	ListAccessHolders(context.Context, *v1.ListAccessHoldersRequest) (*v1.ListAccessHoldersResponse, error)
 }
 
 // NewFleetServiceClient constructs a client for the leat.fleet.v1.FleetService service. By default,
@@ -704,6 +711,13 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listAccessHolders: connect.NewClient[v1.ListAccessHoldersRequest, v1.ListAccessHoldersResponse](
+			httpClient,
+			baseURL+FleetServiceListAccessHoldersProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListAccessHolders")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -765,6 +779,7 @@ type fleetServiceClient struct {
 	deleteIdentityProvider *connect.Client[v1.DeleteIdentityProviderRequest, v1.DeleteIdentityProviderResponse]
 	reviewAccess           *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
 	listAuditRecords       *connect.Client[v1.ListAuditRecordsRequest, v1.ListAuditRecordsResponse]
+	listAccessHolders      *connect.Client[v1.ListAccessHoldersRequest, v1.ListAccessHoldersResponse]
 }
 
 // GetServerInfo calls leat.fleet.v1.FleetService.GetServerInfo.
@@ -1263,6 +1278,15 @@ func (c *fleetServiceClient) ListAuditRecords(ctx context.Context, req *v1.ListA
 	return nil, err
 }
 
+// ListAccessHolders calls leat.fleet.v1.FleetService.ListAccessHolders.
+func (c *fleetServiceClient) ListAccessHolders(ctx context.Context, req *v1.ListAccessHoldersRequest) (*v1.ListAccessHoldersResponse, error) {
+	response, err := c.listAccessHolders.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // FleetServiceHandler is an implementation of the leat.fleet.v1.FleetService service.
 type FleetServiceHandler interface {
 	// GetServerInfo returns the version and addresses of the hub, and the caller's identity.
@@ -1402,6 +1426,10 @@ type FleetServiceHandler interface {
 	// Every other call that is not a read leaves such records. Its header Leat-Reason holds why the
 	// caller makes it: at most 500 bytes of printable UTF-8, percent-encoded.
 	ListAuditRecords(context.Context, *v1.ListAuditRecordsRequest) (*v1.ListAuditRecordsResponse, error)
+	// ListAccessHolders returns who could send a request to a cluster through the hub within a span of
+	// time, and by which bindings. It is answered from the record of changes, and refused if that does
+	// not reach back to the beginning of the span.
+	ListAccessHolders(context.Context, *v1.ListAccessHoldersRequest) (*v1.ListAccessHoldersResponse, error)
 }
 
 // NewFleetServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -1772,6 +1800,13 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceListAccessHoldersHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListAccessHoldersProcedure,
+		svc.ListAccessHolders,
+		connect.WithSchema(fleetServiceMethods.ByName("ListAccessHolders")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/leat.fleet.v1.FleetService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case FleetServiceGetServerInfoProcedure:
@@ -1886,6 +1921,8 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceReviewAccessHandler.ServeHTTP(w, r)
 		case FleetServiceListAuditRecordsProcedure:
 			fleetServiceListAuditRecordsHandler.ServeHTTP(w, r)
+		case FleetServiceListAccessHoldersProcedure:
+			fleetServiceListAccessHoldersHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -2117,4 +2154,8 @@ func (UnimplementedFleetServiceHandler) ReviewAccess(context.Context, *v1.Review
 
 func (UnimplementedFleetServiceHandler) ListAuditRecords(context.Context, *v1.ListAuditRecordsRequest) (*v1.ListAuditRecordsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListAuditRecords is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListAccessHolders(context.Context, *v1.ListAccessHoldersRequest) (*v1.ListAccessHoldersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListAccessHolders is not implemented"))
 }
