@@ -4,6 +4,7 @@
 package authz
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -69,19 +70,23 @@ func (r *Rights) mayLoosen(from, to catalog.ProjectSpec) error {
 		return &EscalationError{Missing: "the role admin for all projects, which a looser spec.limits.repositories needs"}
 	}
 	for _, quota := range []struct {
-		resource string
-		from, to *int32
+		name, counts string
+		isRaised     bool
 	}{
-		{catalog.ResourceServices, from.Quotas.Services, to.Quotas.Services},
-		{catalog.ResourceRepositories, from.Quotas.Repositories, to.Quotas.Repositories},
+		{"services", catalog.ResourceServices, isRaised(from.Quotas.Services, to.Quotas.Services)},
+		{"repositories", catalog.ResourceRepositories, isRaised(from.Quotas.Repositories, to.Quotas.Repositories)},
 	} {
-		isRaised := quota.from != nil && (quota.to == nil || *quota.to > *quota.from)
-		create := catalog.Permission{Verb: catalog.VerbCreate, Resource: quota.resource}
-		if isRaised && !r.holdsFor(catalog.AccessBindingSpec{Projects: catalog.ProjectScope{All: true}}, create) {
-			return &EscalationError{Missing: "the permission \"" + create.String() + "\" for all projects, which a higher spec.quotas." + quota.resource + " needs"}
+		create := catalog.Permission{Verb: catalog.VerbCreate, Resource: quota.counts}
+		if quota.isRaised && !r.holdsFor(catalog.AccessBindingSpec{Projects: catalog.ProjectScope{All: true}}, create) {
+			return &EscalationError{Missing: fmt.Sprintf("the permission %q for all projects, which a higher spec.quotas.%s needs", create, quota.name)}
 		}
 	}
 	return nil
+}
+
+// isRaised reports whether the second quota allows more than the first one. Nil: there is no bound.
+func isRaised[T int32 | int64](from, to *T) bool {
+	return from != nil && (to == nil || *to > *from)
 }
 
 // isTighter reports whether the first list allows nothing that the second one does not allow, as far as
