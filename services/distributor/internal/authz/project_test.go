@@ -80,7 +80,8 @@ func TestSecProjectsGiveNothingUnheld(t *testing.T) {
 		"all clusters":              {projectOf(nil), sharing(allOfThem), []catalog.AccessBindingSpec{owner, allAdmin, hub}, []catalog.AccessBindingSpec{nothing, editor, keeper}},
 		"clusters by labels": {
 			projectOf(nil), sharing(catalog.ProjectShare{Projects: guests, Clusters: catalog.Selection{Labels: prod.Labels}}),
-			[]catalog.AccessBindingSpec{owner, allAdmin, {Role: catalog.RoleAdmin, Clusters: prod}}, []catalog.AccessBindingSpec{keeper, nothing},
+			[]catalog.AccessBindingSpec{owner, allAdmin, {Role: catalog.RoleAdmin, Clusters: prod}},
+			[]catalog.AccessBindingSpec{keeper, nothing},
 		},
 		"a repository":           {projectOf(nil), sharing(oneChart), []catalog.AccessBindingSpec{owner, editor, editAll, {Role: catalog.RoleEditor, Repositories: []string{"stall.charts"}}}, []catalog.AccessBindingSpec{nothing, keeper, {Role: catalog.RoleEditor, Repositories: []string{"charts"}}}},
 		"all repositories":       {projectOf(nil), sharing(allCharts), []catalog.AccessBindingSpec{owner, editor, projects}, []catalog.AccessBindingSpec{nothing, {Role: catalog.RoleEditor, Repositories: []string{"stall.charts"}}}},
