@@ -5,6 +5,7 @@ package command_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -13,24 +14,33 @@ import (
 	"github.com/leatdev/leat/cli/internal/hubtest"
 )
 
-// sharedScripts also run against the real hub, so the double answers them as it does. The others need
-// what only agents and gitcache report, or a fault at one moment.
-var sharedScripts = []string{"apply", "cluster", "examples", "people", "projects"}
-
-// TestScriptsWithTheHub runs the scripts that need no agent against the real hub, and those of
-// testdata/hub, in which people have roles.
+// TestScriptsWithTheHub runs the scripts of testdata/hub, in which people have roles, against the real
+// hub, and two that the double answers, too.
 func TestScriptsWithTheHub(t *testing.T) {
 	t.Parallel()
-	examples, err := filepath.Abs("../../../examples")
-	if err != nil {
-		t.Fatal(err)
-	}
 	files, err := filepath.Glob("testdata/hub/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no scripts in testdata/hub (%v)", err)
 	}
-	for _, name := range sharedScripts {
-		files = append(files, filepath.Join("testdata", name+".txtar"))
+	runWithTheHub(t, append(files, "testdata/apply.txtar", "testdata/cluster.txtar"))
+}
+
+// TestSlowScriptsWithTheHub runs the other scripts that need no agent against the real hub: the double
+// answers them as it does. The rest need what only agents and gitcache report, or a fault at one
+// moment.
+func TestSlowScriptsWithTheHub(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("LEAT_SLOW") == "" {
+		t.Skip("LEAT_SLOW is not set: these scripts run against the double alone; both are left to `make test-all`")
+	}
+	runWithTheHub(t, []string{"testdata/examples.txtar", "testdata/people.txtar", "testdata/projects.txtar"})
+}
+
+func runWithTheHub(t *testing.T, files []string) {
+	t.Helper()
+	examples, err := filepath.Abs("../../../examples")
+	if err != nil {
+		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
 		Files: files,
