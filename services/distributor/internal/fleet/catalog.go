@@ -425,10 +425,10 @@ const listBatch = 1000
 // list returns objects by name, and whether there are more. Every batch is of one revision.
 func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
 	c.mu.RLock()
-	from := c.candidatesLocked(q)
+	from := candidatesLocked(c, q)
 	c.mu.RUnlock()
 	for {
-		batch, last, isEnd := c.batch(q, from)
+		batch, last, isEnd := batchOf(c, q, from)
 		for _, object := range batch {
 			if q.Keep != nil && !q.Keep(object) {
 				continue
@@ -445,9 +445,9 @@ func (c *Catalog) list(q Query) (objects []catalog.Object, more bool) {
 	}
 }
 
-// batch returns the next objects of a list, kept or not, the name of the last, and whether there are
+// batchOf returns the next objects of a list, kept or not, the name of the last, and whether there are
 // no more.
-func (c *Catalog) batch(q Query, from *candidates) (objects []catalog.Object, last string, isEnd bool) {
+func batchOf(c *Catalog, q Query, from *candidates) (objects []catalog.Object, last string, isEnd bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	size, looked := listBatch, 0

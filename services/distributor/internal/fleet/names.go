@@ -174,9 +174,9 @@ func (c *candidates) after(text string) (first string, ok bool) {
 	return first, ok
 }
 
-// candidatesLocked returns the names that a query can select. Those of a scope that is a large part of
+// candidatesLocked returns the names that a query of a catalog can select. Those of a scope that is a large part of
 // the hub are all names, because to sort them would cost more than to look at the others.
-func (c *Catalog) candidatesLocked(q Query) *candidates {
+func candidatesLocked(c *Catalog, q Query) *candidates {
 	names := c.names[q.Kind]
 	found := &candidates{names: names}
 	if q.Kind == catalog.KindService && q.Cluster != "" {
@@ -200,7 +200,7 @@ func (c *Catalog) candidatesLocked(q Query) *candidates {
 		listed[name] = struct{}{}
 	}
 	for _, selection := range q.Within.Clusters {
-		for _, cluster := range c.selectedLocked(selection) {
+		for _, cluster := range selectedLocked(c, selection) {
 			c.services.AddServices(cluster, listed)
 		}
 		if len(listed) > names.len()/4 {
@@ -212,7 +212,7 @@ func (c *Catalog) candidatesLocked(q Query) *candidates {
 }
 
 // selectedLocked returns the names of the clusters that a selection covers, in no order.
-func (c *Catalog) selectedLocked(selection catalog.ClusterSelection) []string {
+func selectedLocked(c *Catalog, selection catalog.ClusterSelection) []string {
 	if selection.Labels == nil {
 		return selection.Names
 	}
@@ -230,7 +230,7 @@ func (c *Catalog) ServicesWithin(scope authz.Scope) []*catalog.Service {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var found []*catalog.Service
-	for name := range c.candidatesLocked(Query{Kind: catalog.KindService, Within: &scope}).seq("") {
+	for name := range candidatesLocked(c, Query{Kind: catalog.KindService, Within: &scope}).seq("") {
 		if service := c.services.Service(name); service != nil {
 			found = append(found, service)
 		}
@@ -246,7 +246,7 @@ func (c *Catalog) Keys(project string, scope *authz.Scope) []catalog.Key {
 	defer c.mu.RUnlock()
 	var keys []catalog.Key
 	for _, kind := range catalog.Kinds() {
-		for name := range c.candidatesLocked(Query{Kind: kind, Project: project, Within: scope}).seq("") {
+		for name := range candidatesLocked(c, Query{Kind: kind, Project: project, Within: scope}).seq("") {
 			if !kind.InProject() || project == "" || objectname.Project(name) == project {
 				keys = append(keys, catalog.Key{Kind: kind, Name: name})
 			}

@@ -8,13 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
 	"go.opentelemetry.io/otel/trace/noop"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -219,83 +215,5 @@ func BenchmarkLimits(b *testing.B) {
 		limited := &catalog.Project{Metadata: catalog.Metadata{Name: project(3), UID: "uid-" + project(3)}}
 		limited.Spec.Limits.Namespaces = []string{fmt.Sprint("shop-", n)}
 		h.apply(b, catalog.Changes{Projects: []*catalog.Project{limited}})
-	}
-}
-
-// BenchmarkWatch has 100 people watch, each of whom may see three projects. Then 1,000 services
-// change in 50 edits, a tenth of them in projects that each viewer sees. It reports the time until
-// each viewer has the last, and what the edits cost together.
-func BenchmarkWatch(b *testing.B) {
-	const viewing, edits, size = 100, 50, 20
-	h := newLargeHub(b)
-	seen := []int{7, benchProjects / 2, benchProjects - 1}
-	ctx, cancel := context.WithCancel(b.Context())
-	var ended sync.WaitGroup
-	defer ended.Wait()
-	defer cancel()
-	var got, bytes atomic.Int64
-	synced := make(chan struct{}, viewing)
-	last := make(chan struct{}, viewing)
-	generation := atomic.Int64{}
-	generation.Store(1)
-	for range viewing {
-		stream, err := h.person("ada").WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		ended.Go(func() { follow(stream, synced, last, &generation, &got, &bytes) })
-	}
-	for range viewing {
-		<-synced
-	}
-	got.Store(0)
-	bytes.Store(0)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for b.Loop() {
-		n := int(generation.Add(1))
-		for edit := range edits {
-			var changed []*catalog.Service
-			for i := range size {
-				p := (edit*size + i) % benchProjects
-				if i < size/10 {
-					p = seen[(edit+i)%len(seen)]
-				}
-				changed = append(changed, benchService(p, edit+1, n))
-			}
-			h.apply(b, catalog.Changes{Services: changed})
-		}
-		h.apply(b, catalog.Changes{Services: []*catalog.Service{benchService(7, 0, n)}})
-		for range viewing {
-			<-last
-		}
-	}
-	runtime.ReadMemStats(&after)
-	b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/(1<<20), "MiB-allocated/op")
-	b.ReportMetric(float64(got.Load())/float64(b.N), "messages/op")
-	b.ReportMetric(float64(bytes.Load())/float64(b.N)/1024, "KiB-sent/op")
-}
-
-// follow reads a stream to its end. It sends to synced when the stream has caught up, and to last when
-// the service that changes last has the present generation.
-func follow(
-	stream *connect.ServerStreamForClient[fleetv1.WatchFleetResponse], synced, last chan<- struct{}, generation, got, bytes *atomic.Int64,
-) {
-	final := benchService(7, 0, 1)
-	_, name := objectname.Split(final.Name)
-	for stream.Receive() {
-		m := stream.Msg()
-		got.Add(1)
-		if s := m.GetDocument().GetService(); s != nil {
-			bytes.Add(int64(len(s.String())))
-			if s.GetMetadata().GetName() == name && s.GetMetadata().GetProject() == project(7) && s.GetMetadata().GetGeneration() == generation.Load() {
-				if generation.Load() > 1 {
-					last <- struct{}{}
-				}
-			}
-		}
-		if m.GetSynced() {
-			synced <- struct{}{}
-		}
 	}
 }
