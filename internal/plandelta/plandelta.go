@@ -48,7 +48,7 @@ func Apply(old *distributorv1.Plan, delta *distributorv1.PlanDelta) (*distributo
 	}
 	return &distributorv1.Plan{
 		Cluster: old.GetCluster(), Version: delta.GetToVersion(), Services: services, Time: delta.GetTime(),
-		Settings: delta.GetSettings(), Facts: delta.GetFacts(),
+		Settings: delta.GetSettings(), Facts: delta.GetFacts(), RemovalsHeldSince: delta.GetRemovalsHeldSince(),
 	}, nil
 }
 

@@ -41,6 +41,9 @@ func drawPlan(t *rapid.T) *distributorv1.Plan {
 	if rapid.Bool().Draw(t, "facts") {
 		p.Facts = &typev1.ClusterFacts{Labels: map[string]string{"region": draw("region")}}
 	}
+	if rapid.Bool().Draw(t, "held") {
+		p.RemovalsHeldSince = timestamppb.Now()
+	}
 	return p
 }
 
@@ -50,7 +53,7 @@ func between(from, to *distributorv1.Plan) *distributorv1.PlanDelta {
 	d := &distributorv1.PlanDelta{
 		FromVersion: from.GetVersion(), ToVersion: to.GetVersion(), Services: to.GetServices(),
 		Time: timestamppb.Now(), Sum: plandelta.Sum(to.GetServices()...),
-		Settings: to.GetSettings(), Facts: to.GetFacts(),
+		Settings: to.GetSettings(), Facts: to.GetFacts(), RemovalsHeldSince: to.GetRemovalsHeldSince(),
 	}
 	for _, s := range from.GetServices() {
 		if !slices.ContainsFunc(to.GetServices(), func(o *distributorv1.PlanService) bool { return o.GetName() == s.GetName() }) {

@@ -98,6 +98,7 @@ var rights = map[string]right{
 	"FleetService/WatchFleet":      {request: `{"service": "%s"}`, name: "app"},
 	"FleetService/CreateJoinToken": {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/RevokeCluster":   {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
+	"FleetService/ReleaseCluster":  {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/CreateAccessToken": {
 		request: `{}`, instead: map[string]string{ // or it would never end
 			"admin's access token": denied, "access token of a person without a binding": denied,

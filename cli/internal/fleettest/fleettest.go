@@ -298,6 +298,12 @@ func (h *Hub) CreateJoinToken(_ context.Context, request *fleetv1.CreateJoinToke
 	}, nil
 }
 
+// ReleaseCluster implements FleetService.
+func (h *Hub) ReleaseCluster(_ context.Context, request *fleetv1.ReleaseClusterRequest) (*fleetv1.ReleaseClusterResponse, error) {
+	_, err := h.get("cluster", request.GetCluster())
+	return &fleetv1.ReleaseClusterResponse{}, err
+}
+
 // RevokeCluster implements FleetService.
 func (h *Hub) RevokeCluster(_ context.Context, request *fleetv1.RevokeClusterRequest) (*fleetv1.RevokeClusterResponse, error) {
 	_, err := h.get("cluster", request.GetCluster())

@@ -25,6 +25,11 @@ func cluster(style Style, now time.Time, object *fleetv1.Cluster) string {
 	if overview != nil && !status.GetConnected() && status.GetLastSeenAt() != nil {
 		fmt.Fprintf(&out, "\n%s\n", style.Warn("Its agent is not connected. This is the cluster's last report, from "+ago(status.GetLastSeenAt(), now).text+"."))
 	}
+	if held := status.GetRemovalsHeldSince(); held != nil {
+		name := cmp.Or(object.GetMetadata().GetName(), "NAME")
+		fmt.Fprintf(&out, "\n%s\n", style.Warn("Its agent removes nothing, because the hub was restored from a backup "+ago(held, now).text+
+			". Put back what is missing, then run: leat cluster release "+name))
+	}
 	facts := slices.Concat(endpointFacts(object.GetSpec()), nodeFacts(overview.GetNodes()), podFacts(overview.GetPods()), agentFacts(report, now))
 	if len(facts) > 0 {
 		out.WriteByte('\n')

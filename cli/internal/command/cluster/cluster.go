@@ -31,7 +31,7 @@ func New(s *session.Session) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(create(s), token(s), revoke(s))
+	cmd.AddCommand(create(s), token(s), revoke(s), release(s))
 	return cmd
 }
 
@@ -91,6 +91,28 @@ one. An agent that the hub dials, and that has lost its key, can enrol again onl
 				return err
 			}
 			_, err := fmt.Fprintf(s.Out, "cluster/%s revoked\n", named)
+			return err
+		}),
+	}
+}
+
+func release(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "release NAME",
+		Short: "Have a cluster's agent remove again what leaves its plan",
+		Long: `Have the agent of a cluster remove again what leaves its plan, after the hub was restored from a backup. Until then the agent keeps every
+service, and every object of a service, that the restored hub does not know: it may have been made after the backup. The agent's log
+names them. Put back what you need before you release the cluster, because the agent then removes the rest, within the guard.
+
+A cluster whose removals are not held stays as it is. leat get cluster NAME shows whether they are.`,
+		Example: `  leat cluster release berlin`,
+		Args:    name,
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			named := s.Reference("Cluster", args[0])
+			if _, err := c.ReleaseCluster(ctx, &fleetv1.ReleaseClusterRequest{Cluster: named}); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(s.Out, "cluster/%s released\n", named)
 			return err
 		}),
 	}

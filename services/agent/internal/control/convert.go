@@ -25,6 +25,9 @@ func planOf(message *distributorv1.Plan) (plan.Plan, error) {
 	if message.GetTime() != nil {
 		p.Time = message.GetTime().AsTime()
 	}
+	if message.GetRemovalsHeldSince() != nil {
+		p.RemovalsHeldSince = message.GetRemovalsHeldSince().AsTime()
+	}
 	seen := map[string]bool{}
 	for _, s := range message.GetServices() {
 		service, err := serviceOf(s)

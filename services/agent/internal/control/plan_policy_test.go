@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
 	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
@@ -137,13 +139,17 @@ func TestStepsMountsAndFactsArrive(t *testing.T) {
 		{Path: "chart", Renderer: renderstep.Helm, Helm: &renderstep.HelmOptions{Values: map[string]any{"a": []any{1.0}}}},
 		{Renderer: renderstep.Kustomize, FromPrevious: true},
 	}
-	plans := delivered(t, &distributorv1.Plan{Cluster: "mill", Version: "v1", Facts: facts, Services: []*distributorv1.PlanService{{
+	held := time.UnixMicro(1_800_000_000_000_001).UTC()
+	plans := delivered(t, &distributorv1.Plan{Cluster: "mill", Version: "v1", Facts: facts, RemovalsHeldSince: timestamppb.New(held), Services: []*distributorv1.PlanService{{
 		Name: "shop", Bundles: []*distributorv1.PlanBundle{{Digest: content.String(), Mount: "chart/web"}},
 		Apply: &distributorv1.ApplySpec{
 			Render: renderstepwire.Messages(steps), Policy: &typev1.SyncPolicy{Requires: renderstep.Words(renderstep.Helm)},
 		},
 	}}})
 	for _, got := range plans {
+		if !got.RemovalsHeldSince.Equal(held) {
+			t.Errorf("removals are held since %v, want %v", got.RemovalsHeldSince, held)
+		}
 		if diff := cmp.Diff(plan.Facts{Name: "mill", Labels: facts.GetLabels(), Annotations: facts.GetAnnotations()}, got.Facts); diff != "" {
 			t.Errorf("facts (-want +got):\n%s", diff)
 		}

@@ -26,6 +26,9 @@ type Plan struct {
 	Settings syncpolicy.AgentSettings
 	// Facts are what the hub knows of the cluster.
 	Facts Facts
+	// RemovalsHeldSince is when the hub was restored from a backup, if nobody has released the cluster
+	// since: nothing is removed that this plan lacks. Zero: removals are not held.
+	RemovalsHeldSince time.Time
 }
 
 // Facts are what the hub knows of the cluster, for renderers. Nobody changes the maps.

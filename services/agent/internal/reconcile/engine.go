@@ -272,6 +272,9 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 		p, known := e.snapshot()
 		e.updateHealthRules(ctx, p)
 		e.configure(p.Settings)
+		if e.shared.executor.HoldRemovals(p.RemovalsHeldSince) {
+			e.retryHeld()
+		}
 		if e.facts.set(p.Facts) {
 			e.hastenAsking()
 		}
@@ -285,7 +288,7 @@ func (e *Engine) adopt(ctx context.Context, group *errgroup.Group) {
 				u.follow(s, p.Time, now, e.generation)
 			}
 		}
-		e.dismiss(ctx, known)
+		e.dismiss(ctx, known, p.RemovalsHeldSince)
 		e.shared.reporter.Adopted(p.Version)
 	})
 }
@@ -304,8 +307,10 @@ func (e *Engine) updateHealthRules(ctx context.Context, p plan.Plan) {
 
 // dismiss removes the services that are not in the plan. If too many have vanished, it keeps all of
 // them until a person confirms their removal: a plan that lost most of its services is more likely
-// a mistake than a decision. Inventories of another hub's agent are ignored, and do not count.
-func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
+// a mistake than a decision. It also keeps them if the hub was restored from a backup and nobody
+// has released the cluster since: they may have been made after the backup. Inventories of another
+// hub's agent are ignored, and do not count.
+func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit, restoredAt time.Time) {
 	e.mu.Lock()
 	total := len(e.units)
 	e.mu.Unlock()
@@ -325,7 +330,13 @@ func (e *Engine) dismiss(ctx context.Context, vanished map[string]*unit) {
 		}
 	}
 	heldWhy := ""
-	if e.shared.settings.ServiceGuard.Stops(total, undecided) {
+	switch {
+	case !restoredAt.IsZero() && undecided > 0:
+		heldWhy = "the hub was restored from a backup at " + restoredAt.UTC().Format(time.RFC3339) + ", and its plan lacks the service"
+		e.shared.logger.ErrorContext(ctx, "hub was restored from a backup and its plan lacks services, keeping them",
+			slog.Any("services", slices.Sorted(maps.Keys(vanished))),
+			slog.String("advice", "put them back into the fleet, or remove them all with leat cluster release; to remove one, "+decide.HowToConfirm))
+	case e.shared.settings.ServiceGuard.Stops(total, undecided):
 		heldWhy = fmt.Sprintf("%d of %d services left the plan at once", undecided, total)
 		e.shared.logger.ErrorContext(ctx, "plan drops too many services at once, keeping them",
 			slog.Int("vanished", undecided), slog.Int("known", total),

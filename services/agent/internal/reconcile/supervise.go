@@ -74,6 +74,13 @@ func (e *Engine) configure(s syncpolicy.AgentSettings) {
 	}
 }
 
+// retryHeld has the prunes that waited for a person's agreement tried again.
+func (e *Engine) retryHeld() {
+	for _, u := range e.all() {
+		u.retryHeld()
+	}
+}
+
 // settleFacts is how long the engine waits after a change of the served kinds before it looks at
 // them: definitions come in groups.
 const settleFacts = 15 * time.Second

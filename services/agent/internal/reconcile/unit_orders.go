@@ -59,6 +59,15 @@ func (u *unit) request() {
 	u.Wake()
 }
 
+// retryHeld has a prune that waits for a person's agreement tried again.
+func (u *unit) retryHeld() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.state.RetryHeld() {
+		u.Wake()
+	}
+}
+
 // hasten moves the next refresh of the unchanged service forward to that time.
 func (u *unit) hasten(at time.Time) {
 	u.mu.Lock()

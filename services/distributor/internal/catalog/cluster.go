@@ -17,6 +17,9 @@ type Cluster struct {
 	Spec ClusterSpec
 	// Agent is what is known of its agent. Edits leave it alone.
 	Agent Agent
+	// RemovalsHeldSince is when the hub was restored from a backup, until a person releases the
+	// cluster: its agent removes nothing meanwhile. Zero: removals are not held. Edits leave it alone.
+	RemovalsHeldSince time.Time
 }
 
 // ClusterSpec is what is wanted of a cluster.

@@ -33,6 +33,7 @@ const (
 	VerbSync        = "sync"
 	VerbPreview     = "preview"
 	VerbRevoke      = "revoke"
+	VerbRelease     = "release"
 	VerbRotate      = "rotate"
 )
 
@@ -57,7 +58,7 @@ func vocabulary() map[string][]string {
 	edit := []string{VerbGet, VerbList, VerbWatch, VerbCreate, VerbUpdate, VerbDelete}
 	with := func(more ...string) []string { return append(slices.Clone(edit), more...) }
 	return map[string][]string{
-		ResourceClusters:       with(VerbRevoke),
+		ResourceClusters:       with(VerbRevoke, VerbRelease),
 		ResourceRepositories:   with(VerbUse),
 		ResourceServices:       with(VerbSync, VerbPause, VerbRollback, VerbConfirm, VerbPreview),
 		"services/plan":        {VerbGet},

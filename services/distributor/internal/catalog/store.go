@@ -124,6 +124,9 @@ type Enrolments interface {
 	Enrol(ctx context.Context, hash []byte, key ed25519.PublicKey, agentVersion string) (*Cluster, error)
 	// Revoke forgets the cluster's key and its unused join tokens. Error: *NotFoundError.
 	Revoke(ctx context.Context, cluster string) error
+	// Release ends the hold of removals that a restore of the hub began in the cluster. A cluster
+	// without one stays as it is. Error: *NotFoundError.
+	Release(ctx context.Context, cluster string) error
 }
 
 // JoinToken is the stored state of a join token.

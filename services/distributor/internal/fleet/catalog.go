@@ -191,7 +191,8 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 
 // addCluster adds what a changed cluster means for its agent.
 func addCluster(s *changeSet, last, next *catalog.Cluster) {
-	if !last.Spec.Settings.Equal(next.Spec.Settings) || !maps.Equal(last.Labels, next.Labels) || !maps.Equal(last.Annotations, next.Annotations) {
+	if !last.Spec.Settings.Equal(next.Spec.Settings) || !maps.Equal(last.Labels, next.Labels) || !maps.Equal(last.Annotations, next.Annotations) ||
+		!last.RemovalsHeldSince.Equal(next.RemovalsHeldSince) {
 		s.addPlan(next.Name)
 	}
 	if last.Agent.KeyGeneration != next.Agent.KeyGeneration {

@@ -99,6 +99,8 @@ func (b *planBook) ownPart(cluster *catalog.Cluster) plan.ClusterPart {
 	return plan.ClusterPart{
 		Settings: cluster.Spec.Settings.Over(b.settings),
 		Facts:    plan.Facts{Labels: cluster.Labels, Annotations: cluster.Annotations},
+
+		RemovalsHeldSince: cluster.RemovalsHeldSince,
 	}
 }
 

@@ -41,6 +41,9 @@ type ClusterPart struct {
 	Settings syncpolicy.AgentSettings
 	// Facts are what renderers may use of the cluster's document.
 	Facts Facts
+	// RemovalsHeldSince is since when the agent removes nothing. Zero: it removes what leaves the
+	// plan.
+	RemovalsHeldSince time.Time
 }
 
 // Facts are what the hub knows of a cluster. Nobody changes the maps. The names in JSON are hashed.
@@ -54,7 +57,7 @@ func (f Facts) IsZero() bool { return len(f.Labels) == 0 && len(f.Annotations) =
 
 func (c ClusterPart) equal(other ClusterPart) bool {
 	return c.Settings.Equal(other.Settings) && maps.Equal(c.Facts.Labels, other.Facts.Labels) &&
-		maps.Equal(c.Facts.Annotations, other.Facts.Annotations)
+		maps.Equal(c.Facts.Annotations, other.Facts.Annotations) && c.RemovalsHeldSince.Equal(other.RemovalsHeldSince)
 }
 
 // Entry is one service of a plan.

@@ -56,7 +56,8 @@ func drawSettings(t *rapid.T) syncpolicy.AgentSettings {
 }
 
 func drawPart(t *rapid.T) plan.ClusterPart {
-	return plan.ClusterPart{Settings: drawSettings(t), Facts: rapid.SampledFrom([]plan.Facts{
+	held := rapid.SampledFrom([]time.Time{{}, time.UnixMicro(1), time.UnixMicro(2)}).Draw(t, "held")
+	return plan.ClusterPart{RemovalsHeldSince: held, Settings: drawSettings(t), Facts: rapid.SampledFrom([]plan.Facts{
 		{},
 		{Labels: map[string]string{"a": "1"}},
 		{Labels: map[string]string{"a": "2"}},

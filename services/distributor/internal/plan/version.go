@@ -117,6 +117,10 @@ func versionOf(cluster string, own ClusterPart, entries []*Entry) string {
 		e.Text("facts")
 		e.value(own.Facts)
 	}
+	if !own.RemovalsHeldSince.IsZero() { // nor this one
+		e.Text("removals held")
+		e.Number(own.RemovalsHeldSince.UnixMicro())
+	}
 	return e.sum()
 }
 

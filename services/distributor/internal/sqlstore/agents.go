@@ -143,3 +143,22 @@ func (s *Store) Revoke(ctx context.Context, cluster string) error {
 		return translate("delete join tokens", err)
 	})
 }
+
+// Release implements catalog.Enrolments.
+func (s *Store) Release(ctx context.Context, cluster string) error {
+	return s.edit(ctx, func(ctx context.Context, t *tx) error {
+		row := new(clusterRow)
+		err := t.sql.NewSelect().Model(row).Where("name = ?", cluster).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindCluster, Name: cluster}}
+		}
+		if err != nil || row.RemovalsHeldAt == 0 {
+			return translate("read cluster", err)
+		}
+		t.dirty = true
+		t.note(catalog.Change{Verb: catalog.VerbRelease, Kind: string(catalog.KindCluster), Name: cluster, UID: row.UID, Cluster: cluster})
+		row.RemovalsHeldAt, row.Revision = 0, t.revision
+		_, err = t.sql.NewUpdate().Model(row).Column("removals_held_at", "revision").WherePK().Exec(ctx)
+		return translate("release cluster", err)
+	})
+}

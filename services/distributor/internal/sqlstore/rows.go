@@ -39,6 +39,7 @@ type editLockRow struct {
 	ID            int    `bun:"id,pk"`
 	Value         int64  `bun:"value"`
 	SealingKey    string `bun:"sealing_key"`
+	Incarnation   string `bun:"incarnation"`
 }
 
 type clusterRow struct {
@@ -56,6 +57,7 @@ type clusterRow struct {
 	PlanVersion    string                           `bun:"plan_version"`
 	Instance       string                           `bun:"instance"`
 	Sequence       int64                            `bun:"sequence"`
+	RemovalsHeldAt int64                            `bun:"removals_held_at"`
 }
 
 type serviceRow struct {
@@ -196,6 +198,7 @@ func (r *clusterRow) cluster() *catalog.Cluster {
 			Instance:       r.Instance,
 			Sequence:       uint64(r.Sequence),
 		},
+		RemovalsHeldSince: timeOf(r.RemovalsHeldAt),
 	}
 }
 

@@ -94,9 +94,13 @@ type Plan struct {
 	// The hub's settings for the agent itself. Unset means every default.
 	Settings *v1.AgentSettings `protobuf:"bytes,5,opt,name=settings,proto3" json:"settings,omitempty"`
 	// The facts of the cluster. Unset means none.
-	Facts         *v1.ClusterFacts `protobuf:"bytes,6,opt,name=facts,proto3" json:"facts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Facts *v1.ClusterFacts `protobuf:"bytes,6,opt,name=facts,proto3" json:"facts,omitempty"`
+	// Since when removals are held in the cluster: the hub was restored from a backup then, so the plan
+	// may lack what was made after the backup. While it is set, the agent removes no service that left
+	// the plan, and no object that left a service, unless a person has agreed to exactly that removal.
+	RemovalsHeldSince *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=removals_held_since,json=removalsHeldSince,proto3" json:"removals_held_since,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Plan) Reset() {
@@ -171,6 +175,13 @@ func (x *Plan) GetFacts() *v1.ClusterFacts {
 	return nil
 }
 
+func (x *Plan) GetRemovalsHeldSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RemovalsHeldSince
+	}
+	return nil
+}
+
 // PlanDelta leads from one version of a plan to another. Services that it does not name are
 // unchanged. Their commits and traces may be those of an earlier plan, because they are not part of
 // a version.
@@ -195,9 +206,11 @@ type PlanDelta struct {
 	// The settings of the new plan, complete. Unset means every default.
 	Settings *v1.AgentSettings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
 	// The facts of the new plan, complete. Unset means none.
-	Facts         *v1.ClusterFacts `protobuf:"bytes,8,opt,name=facts,proto3" json:"facts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Facts *v1.ClusterFacts `protobuf:"bytes,8,opt,name=facts,proto3" json:"facts,omitempty"`
+	// That of the new plan.
+	RemovalsHeldSince *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=removals_held_since,json=removalsHeldSince,proto3" json:"removals_held_since,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *PlanDelta) Reset() {
@@ -282,6 +295,13 @@ func (x *PlanDelta) GetSettings() *v1.AgentSettings {
 func (x *PlanDelta) GetFacts() *v1.ClusterFacts {
 	if x != nil {
 		return x.Facts
+	}
+	return nil
+}
+
+func (x *PlanDelta) GetRemovalsHeldSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RemovalsHeldSince
 	}
 	return nil
 }
@@ -641,14 +661,15 @@ var File_leat_distributor_v1_plan_proto protoreflect.FileDescriptor
 
 const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1eleat/distributor/v1/plan.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leat/type/v1/render.proto\x1a\x17leat/type/v1/sync.proto\"\x93\x02\n" +
+	"\x1eleat/distributor/v1/plan.proto\x12\x13leat.distributor.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leat/type/v1/render.proto\x1a\x17leat/type/v1/sync.proto\"\xdf\x02\n" +
 	"\x04Plan\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12<\n" +
 	"\bservices\x18\x03 \x03(\v2 .leat.distributor.v1.PlanServiceR\bservices\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x127\n" +
 	"\bsettings\x18\x05 \x01(\v2\x1b.leat.type.v1.AgentSettingsR\bsettings\x120\n" +
-	"\x05facts\x18\x06 \x01(\v2\x1a.leat.type.v1.ClusterFactsR\x05facts\"\xd2\x02\n" +
+	"\x05facts\x18\x06 \x01(\v2\x1a.leat.type.v1.ClusterFactsR\x05facts\x12J\n" +
+	"\x13removals_held_since\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\x9e\x03\n" +
 	"\tPlanDelta\x12!\n" +
 	"\ffrom_version\x18\x01 \x01(\tR\vfromVersion\x12\x1d\n" +
 	"\n" +
@@ -658,7 +679,8 @@ const file_leat_distributor_v1_plan_proto_rawDesc = "" +
 	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
 	"\x03sum\x18\x06 \x01(\tR\x03sum\x127\n" +
 	"\bsettings\x18\a \x01(\v2\x1b.leat.type.v1.AgentSettingsR\bsettings\x120\n" +
-	"\x05facts\x18\b \x01(\v2\x1a.leat.type.v1.ClusterFactsR\x05facts\"\xaf\x02\n" +
+	"\x05facts\x18\b \x01(\v2\x1a.leat.type.v1.ClusterFactsR\x05facts\x12J\n" +
+	"\x13removals_held_since\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xaf\x02\n" +
 	"\vPlanService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x02 \x01(\tR\x03uid\x12\x1f\n" +
@@ -732,21 +754,23 @@ var file_leat_distributor_v1_plan_proto_depIdxs = []int32{
 	6,  // 1: leat.distributor.v1.Plan.time:type_name -> google.protobuf.Timestamp
 	7,  // 2: leat.distributor.v1.Plan.settings:type_name -> leat.type.v1.AgentSettings
 	8,  // 3: leat.distributor.v1.Plan.facts:type_name -> leat.type.v1.ClusterFacts
-	3,  // 4: leat.distributor.v1.PlanDelta.services:type_name -> leat.distributor.v1.PlanService
-	6,  // 5: leat.distributor.v1.PlanDelta.time:type_name -> google.protobuf.Timestamp
-	7,  // 6: leat.distributor.v1.PlanDelta.settings:type_name -> leat.type.v1.AgentSettings
-	8,  // 7: leat.distributor.v1.PlanDelta.facts:type_name -> leat.type.v1.ClusterFacts
-	4,  // 8: leat.distributor.v1.PlanService.bundles:type_name -> leat.distributor.v1.PlanBundle
-	5,  // 9: leat.distributor.v1.PlanService.apply:type_name -> leat.distributor.v1.ApplySpec
-	9,  // 10: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
-	0,  // 11: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
-	10, // 12: leat.distributor.v1.ApplySpec.policy:type_name -> leat.type.v1.SyncPolicy
-	11, // 13: leat.distributor.v1.ApplySpec.render:type_name -> leat.type.v1.RenderStep
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	6,  // 4: leat.distributor.v1.Plan.removals_held_since:type_name -> google.protobuf.Timestamp
+	3,  // 5: leat.distributor.v1.PlanDelta.services:type_name -> leat.distributor.v1.PlanService
+	6,  // 6: leat.distributor.v1.PlanDelta.time:type_name -> google.protobuf.Timestamp
+	7,  // 7: leat.distributor.v1.PlanDelta.settings:type_name -> leat.type.v1.AgentSettings
+	8,  // 8: leat.distributor.v1.PlanDelta.facts:type_name -> leat.type.v1.ClusterFacts
+	6,  // 9: leat.distributor.v1.PlanDelta.removals_held_since:type_name -> google.protobuf.Timestamp
+	4,  // 10: leat.distributor.v1.PlanService.bundles:type_name -> leat.distributor.v1.PlanBundle
+	5,  // 11: leat.distributor.v1.PlanService.apply:type_name -> leat.distributor.v1.ApplySpec
+	9,  // 12: leat.distributor.v1.ApplySpec.health_timeout:type_name -> google.protobuf.Duration
+	0,  // 13: leat.distributor.v1.ApplySpec.renderer:type_name -> leat.distributor.v1.Renderer
+	10, // 14: leat.distributor.v1.ApplySpec.policy:type_name -> leat.type.v1.SyncPolicy
+	11, // 15: leat.distributor.v1.ApplySpec.render:type_name -> leat.type.v1.RenderStep
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_plan_proto_init() }

@@ -2863,6 +2863,89 @@ func (*RevokeClusterResponse) Descriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{51}
 }
 
+// ReleaseClusterRequest names the cluster.
+type ReleaseClusterRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The cluster's name. Required.
+	Cluster       string `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseClusterRequest) Reset() {
+	*x = ReleaseClusterRequest{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseClusterRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseClusterRequest) ProtoMessage() {}
+
+func (x *ReleaseClusterRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseClusterRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseClusterRequest) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ReleaseClusterRequest) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+// ReleaseClusterResponse is empty.
+type ReleaseClusterResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseClusterResponse) Reset() {
+	*x = ReleaseClusterResponse{}
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseClusterResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseClusterResponse) ProtoMessage() {}
+
+func (x *ReleaseClusterResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseClusterResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseClusterResponse) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{53}
+}
+
 // CreateAccessTokenRequest names the receiver of the token. The caller is identified by its API
 // token.
 type CreateAccessTokenRequest struct {
@@ -2876,7 +2959,7 @@ type CreateAccessTokenRequest struct {
 
 func (x *CreateAccessTokenRequest) Reset() {
 	*x = CreateAccessTokenRequest{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[52]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2888,7 +2971,7 @@ func (x *CreateAccessTokenRequest) String() string {
 func (*CreateAccessTokenRequest) ProtoMessage() {}
 
 func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[52]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2901,7 +2984,7 @@ func (x *CreateAccessTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{52}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CreateAccessTokenRequest) GetAudience() string {
@@ -2924,7 +3007,7 @@ type CreateAccessTokenResponse struct {
 
 func (x *CreateAccessTokenResponse) Reset() {
 	*x = CreateAccessTokenResponse{}
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[53]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2936,7 +3019,7 @@ func (x *CreateAccessTokenResponse) String() string {
 func (*CreateAccessTokenResponse) ProtoMessage() {}
 
 func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[53]
+	mi := &file_leat_fleet_v1_fleet_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2949,7 +3032,7 @@ func (x *CreateAccessTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{53}
+	return file_leat_fleet_v1_fleet_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CreateAccessTokenResponse) GetAccessToken() string {
@@ -3128,7 +3211,10 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\bhub_keys\x18\x03 \x03(\tR\ahubKeys\"0\n" +
 	"\x14RevokeClusterRequest\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\"\x17\n" +
-	"\x15RevokeClusterResponse\"6\n" +
+	"\x15RevokeClusterResponse\"1\n" +
+	"\x15ReleaseClusterRequest\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\"\x18\n" +
+	"\x16ReleaseClusterResponse\"6\n" +
 	"\x18CreateAccessTokenRequest\x12\x1a\n" +
 	"\baudience\x18\x01 \x01(\tR\baudience\"{\n" +
 	"\x19CreateAccessTokenResponse\x12!\n" +
@@ -3139,7 +3225,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xb17\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xae8\n" +
 	"\fFleetService\x12f\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
@@ -3221,7 +3307,10 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"jointokens\x12w\n" +
 	"\rRevokeCluster\x12#.leat.fleet.v1.RevokeClusterRequest\x1a$.leat.fleet.v1.RevokeClusterResponse\"\x1b\xa2\x9f\x19\x17\n" +
 	"\x01\x02\x12\x12\n" +
-	"\x06revoke\x12\bclusters\x12o\n" +
+	"\x06revoke\x12\bclusters\x12{\n" +
+	"\x0eReleaseCluster\x12$.leat.fleet.v1.ReleaseClusterRequest\x1a%.leat.fleet.v1.ReleaseClusterResponse\"\x1c\xa2\x9f\x19\x18\n" +
+	"\x01\x02\x12\x13\n" +
+	"\arelease\x12\bclusters\x12o\n" +
 	"\x11CreateAccessToken\x12'.leat.fleet.v1.CreateAccessTokenRequest\x1a(.leat.fleet.v1.CreateAccessTokenResponse\"\a\xa2\x9f\x19\x03\n" +
 	"\x01\x02\x12k\n" +
 	"\n" +
@@ -3341,7 +3430,7 @@ func file_leat_fleet_v1_fleet_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_fleet_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_leat_fleet_v1_fleet_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(ApplyAction)(0),                       // 0: leat.fleet.v1.ApplyAction
 	(*GetServerInfoRequest)(nil),           // 1: leat.fleet.v1.GetServerInfoRequest
@@ -3396,133 +3485,135 @@ var file_leat_fleet_v1_fleet_proto_goTypes = []any{
 	(*CreateJoinTokenResponse)(nil),        // 50: leat.fleet.v1.CreateJoinTokenResponse
 	(*RevokeClusterRequest)(nil),           // 51: leat.fleet.v1.RevokeClusterRequest
 	(*RevokeClusterResponse)(nil),          // 52: leat.fleet.v1.RevokeClusterResponse
-	(*CreateAccessTokenRequest)(nil),       // 53: leat.fleet.v1.CreateAccessTokenRequest
-	(*CreateAccessTokenResponse)(nil),      // 54: leat.fleet.v1.CreateAccessTokenResponse
-	(*Cluster)(nil),                        // 55: leat.fleet.v1.Cluster
-	(*Repository)(nil),                     // 56: leat.fleet.v1.Repository
-	(*Service)(nil),                        // 57: leat.fleet.v1.Service
-	(*User)(nil),                           // 58: leat.fleet.v1.User
-	(*AccessBinding)(nil),                  // 59: leat.fleet.v1.AccessBinding
-	(*Project)(nil),                        // 60: leat.fleet.v1.Project
-	(*Role)(nil),                           // 61: leat.fleet.v1.Role
-	(*IdentityProvider)(nil),               // 62: leat.fleet.v1.IdentityProvider
-	(*v1.Page)(nil),                        // 63: leat.type.v1.Page
-	(*v1.Problem)(nil),                     // 64: leat.type.v1.Problem
-	(*v1.GitRef)(nil),                      // 65: leat.type.v1.GitRef
-	(*v11.PlanService)(nil),                // 66: leat.distributor.v1.PlanService
-	(*timestamppb.Timestamp)(nil),          // 67: google.protobuf.Timestamp
-	(*v1.ClusterFacts)(nil),                // 68: leat.type.v1.ClusterFacts
-	(*ServiceConfig)(nil),                  // 69: leat.fleet.v1.ServiceConfig
-	(*Revision)(nil),                       // 70: leat.fleet.v1.Revision
-	(*CreateUserRequest)(nil),              // 71: leat.fleet.v1.CreateUserRequest
-	(*GetUserRequest)(nil),                 // 72: leat.fleet.v1.GetUserRequest
-	(*ListUsersRequest)(nil),               // 73: leat.fleet.v1.ListUsersRequest
-	(*UpdateUserRequest)(nil),              // 74: leat.fleet.v1.UpdateUserRequest
-	(*DeleteUserRequest)(nil),              // 75: leat.fleet.v1.DeleteUserRequest
-	(*CreateTokenRequest)(nil),             // 76: leat.fleet.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),              // 77: leat.fleet.v1.ListTokensRequest
-	(*DeleteTokenRequest)(nil),             // 78: leat.fleet.v1.DeleteTokenRequest
-	(*CreateAccessBindingRequest)(nil),     // 79: leat.fleet.v1.CreateAccessBindingRequest
-	(*GetAccessBindingRequest)(nil),        // 80: leat.fleet.v1.GetAccessBindingRequest
-	(*ListAccessBindingsRequest)(nil),      // 81: leat.fleet.v1.ListAccessBindingsRequest
-	(*UpdateAccessBindingRequest)(nil),     // 82: leat.fleet.v1.UpdateAccessBindingRequest
-	(*DeleteAccessBindingRequest)(nil),     // 83: leat.fleet.v1.DeleteAccessBindingRequest
-	(*CreateRoleRequest)(nil),              // 84: leat.fleet.v1.CreateRoleRequest
-	(*GetRoleRequest)(nil),                 // 85: leat.fleet.v1.GetRoleRequest
-	(*ListRolesRequest)(nil),               // 86: leat.fleet.v1.ListRolesRequest
-	(*UpdateRoleRequest)(nil),              // 87: leat.fleet.v1.UpdateRoleRequest
-	(*DeleteRoleRequest)(nil),              // 88: leat.fleet.v1.DeleteRoleRequest
-	(*CreateProjectRequest)(nil),           // 89: leat.fleet.v1.CreateProjectRequest
-	(*GetProjectRequest)(nil),              // 90: leat.fleet.v1.GetProjectRequest
-	(*ListProjectsRequest)(nil),            // 91: leat.fleet.v1.ListProjectsRequest
-	(*UpdateProjectRequest)(nil),           // 92: leat.fleet.v1.UpdateProjectRequest
-	(*DeleteProjectRequest)(nil),           // 93: leat.fleet.v1.DeleteProjectRequest
-	(*CreateIdentityProviderRequest)(nil),  // 94: leat.fleet.v1.CreateIdentityProviderRequest
-	(*GetIdentityProviderRequest)(nil),     // 95: leat.fleet.v1.GetIdentityProviderRequest
-	(*ListIdentityProvidersRequest)(nil),   // 96: leat.fleet.v1.ListIdentityProvidersRequest
-	(*UpdateIdentityProviderRequest)(nil),  // 97: leat.fleet.v1.UpdateIdentityProviderRequest
-	(*DeleteIdentityProviderRequest)(nil),  // 98: leat.fleet.v1.DeleteIdentityProviderRequest
-	(*ReviewAccessRequest)(nil),            // 99: leat.fleet.v1.ReviewAccessRequest
-	(*ListAuditRecordsRequest)(nil),        // 100: leat.fleet.v1.ListAuditRecordsRequest
-	(*ListAccessHoldersRequest)(nil),       // 101: leat.fleet.v1.ListAccessHoldersRequest
-	(*CreateUserResponse)(nil),             // 102: leat.fleet.v1.CreateUserResponse
-	(*GetUserResponse)(nil),                // 103: leat.fleet.v1.GetUserResponse
-	(*ListUsersResponse)(nil),              // 104: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserResponse)(nil),             // 105: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserResponse)(nil),             // 106: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenResponse)(nil),            // 107: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),             // 108: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenResponse)(nil),            // 109: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingResponse)(nil),    // 110: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingResponse)(nil),       // 111: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsResponse)(nil),     // 112: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingResponse)(nil),    // 113: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingResponse)(nil),    // 114: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateRoleResponse)(nil),             // 115: leat.fleet.v1.CreateRoleResponse
-	(*GetRoleResponse)(nil),                // 116: leat.fleet.v1.GetRoleResponse
-	(*ListRolesResponse)(nil),              // 117: leat.fleet.v1.ListRolesResponse
-	(*UpdateRoleResponse)(nil),             // 118: leat.fleet.v1.UpdateRoleResponse
-	(*DeleteRoleResponse)(nil),             // 119: leat.fleet.v1.DeleteRoleResponse
-	(*CreateProjectResponse)(nil),          // 120: leat.fleet.v1.CreateProjectResponse
-	(*GetProjectResponse)(nil),             // 121: leat.fleet.v1.GetProjectResponse
-	(*ListProjectsResponse)(nil),           // 122: leat.fleet.v1.ListProjectsResponse
-	(*UpdateProjectResponse)(nil),          // 123: leat.fleet.v1.UpdateProjectResponse
-	(*DeleteProjectResponse)(nil),          // 124: leat.fleet.v1.DeleteProjectResponse
-	(*CreateIdentityProviderResponse)(nil), // 125: leat.fleet.v1.CreateIdentityProviderResponse
-	(*GetIdentityProviderResponse)(nil),    // 126: leat.fleet.v1.GetIdentityProviderResponse
-	(*ListIdentityProvidersResponse)(nil),  // 127: leat.fleet.v1.ListIdentityProvidersResponse
-	(*UpdateIdentityProviderResponse)(nil), // 128: leat.fleet.v1.UpdateIdentityProviderResponse
-	(*DeleteIdentityProviderResponse)(nil), // 129: leat.fleet.v1.DeleteIdentityProviderResponse
-	(*ReviewAccessResponse)(nil),           // 130: leat.fleet.v1.ReviewAccessResponse
-	(*ListAuditRecordsResponse)(nil),       // 131: leat.fleet.v1.ListAuditRecordsResponse
-	(*ListAccessHoldersResponse)(nil),      // 132: leat.fleet.v1.ListAccessHoldersResponse
+	(*ReleaseClusterRequest)(nil),          // 53: leat.fleet.v1.ReleaseClusterRequest
+	(*ReleaseClusterResponse)(nil),         // 54: leat.fleet.v1.ReleaseClusterResponse
+	(*CreateAccessTokenRequest)(nil),       // 55: leat.fleet.v1.CreateAccessTokenRequest
+	(*CreateAccessTokenResponse)(nil),      // 56: leat.fleet.v1.CreateAccessTokenResponse
+	(*Cluster)(nil),                        // 57: leat.fleet.v1.Cluster
+	(*Repository)(nil),                     // 58: leat.fleet.v1.Repository
+	(*Service)(nil),                        // 59: leat.fleet.v1.Service
+	(*User)(nil),                           // 60: leat.fleet.v1.User
+	(*AccessBinding)(nil),                  // 61: leat.fleet.v1.AccessBinding
+	(*Project)(nil),                        // 62: leat.fleet.v1.Project
+	(*Role)(nil),                           // 63: leat.fleet.v1.Role
+	(*IdentityProvider)(nil),               // 64: leat.fleet.v1.IdentityProvider
+	(*v1.Page)(nil),                        // 65: leat.type.v1.Page
+	(*v1.Problem)(nil),                     // 66: leat.type.v1.Problem
+	(*v1.GitRef)(nil),                      // 67: leat.type.v1.GitRef
+	(*v11.PlanService)(nil),                // 68: leat.distributor.v1.PlanService
+	(*timestamppb.Timestamp)(nil),          // 69: google.protobuf.Timestamp
+	(*v1.ClusterFacts)(nil),                // 70: leat.type.v1.ClusterFacts
+	(*ServiceConfig)(nil),                  // 71: leat.fleet.v1.ServiceConfig
+	(*Revision)(nil),                       // 72: leat.fleet.v1.Revision
+	(*CreateUserRequest)(nil),              // 73: leat.fleet.v1.CreateUserRequest
+	(*GetUserRequest)(nil),                 // 74: leat.fleet.v1.GetUserRequest
+	(*ListUsersRequest)(nil),               // 75: leat.fleet.v1.ListUsersRequest
+	(*UpdateUserRequest)(nil),              // 76: leat.fleet.v1.UpdateUserRequest
+	(*DeleteUserRequest)(nil),              // 77: leat.fleet.v1.DeleteUserRequest
+	(*CreateTokenRequest)(nil),             // 78: leat.fleet.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),              // 79: leat.fleet.v1.ListTokensRequest
+	(*DeleteTokenRequest)(nil),             // 80: leat.fleet.v1.DeleteTokenRequest
+	(*CreateAccessBindingRequest)(nil),     // 81: leat.fleet.v1.CreateAccessBindingRequest
+	(*GetAccessBindingRequest)(nil),        // 82: leat.fleet.v1.GetAccessBindingRequest
+	(*ListAccessBindingsRequest)(nil),      // 83: leat.fleet.v1.ListAccessBindingsRequest
+	(*UpdateAccessBindingRequest)(nil),     // 84: leat.fleet.v1.UpdateAccessBindingRequest
+	(*DeleteAccessBindingRequest)(nil),     // 85: leat.fleet.v1.DeleteAccessBindingRequest
+	(*CreateRoleRequest)(nil),              // 86: leat.fleet.v1.CreateRoleRequest
+	(*GetRoleRequest)(nil),                 // 87: leat.fleet.v1.GetRoleRequest
+	(*ListRolesRequest)(nil),               // 88: leat.fleet.v1.ListRolesRequest
+	(*UpdateRoleRequest)(nil),              // 89: leat.fleet.v1.UpdateRoleRequest
+	(*DeleteRoleRequest)(nil),              // 90: leat.fleet.v1.DeleteRoleRequest
+	(*CreateProjectRequest)(nil),           // 91: leat.fleet.v1.CreateProjectRequest
+	(*GetProjectRequest)(nil),              // 92: leat.fleet.v1.GetProjectRequest
+	(*ListProjectsRequest)(nil),            // 93: leat.fleet.v1.ListProjectsRequest
+	(*UpdateProjectRequest)(nil),           // 94: leat.fleet.v1.UpdateProjectRequest
+	(*DeleteProjectRequest)(nil),           // 95: leat.fleet.v1.DeleteProjectRequest
+	(*CreateIdentityProviderRequest)(nil),  // 96: leat.fleet.v1.CreateIdentityProviderRequest
+	(*GetIdentityProviderRequest)(nil),     // 97: leat.fleet.v1.GetIdentityProviderRequest
+	(*ListIdentityProvidersRequest)(nil),   // 98: leat.fleet.v1.ListIdentityProvidersRequest
+	(*UpdateIdentityProviderRequest)(nil),  // 99: leat.fleet.v1.UpdateIdentityProviderRequest
+	(*DeleteIdentityProviderRequest)(nil),  // 100: leat.fleet.v1.DeleteIdentityProviderRequest
+	(*ReviewAccessRequest)(nil),            // 101: leat.fleet.v1.ReviewAccessRequest
+	(*ListAuditRecordsRequest)(nil),        // 102: leat.fleet.v1.ListAuditRecordsRequest
+	(*ListAccessHoldersRequest)(nil),       // 103: leat.fleet.v1.ListAccessHoldersRequest
+	(*CreateUserResponse)(nil),             // 104: leat.fleet.v1.CreateUserResponse
+	(*GetUserResponse)(nil),                // 105: leat.fleet.v1.GetUserResponse
+	(*ListUsersResponse)(nil),              // 106: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserResponse)(nil),             // 107: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserResponse)(nil),             // 108: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenResponse)(nil),            // 109: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),             // 110: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenResponse)(nil),            // 111: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingResponse)(nil),    // 112: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingResponse)(nil),       // 113: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsResponse)(nil),     // 114: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingResponse)(nil),    // 115: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingResponse)(nil),    // 116: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateRoleResponse)(nil),             // 117: leat.fleet.v1.CreateRoleResponse
+	(*GetRoleResponse)(nil),                // 118: leat.fleet.v1.GetRoleResponse
+	(*ListRolesResponse)(nil),              // 119: leat.fleet.v1.ListRolesResponse
+	(*UpdateRoleResponse)(nil),             // 120: leat.fleet.v1.UpdateRoleResponse
+	(*DeleteRoleResponse)(nil),             // 121: leat.fleet.v1.DeleteRoleResponse
+	(*CreateProjectResponse)(nil),          // 122: leat.fleet.v1.CreateProjectResponse
+	(*GetProjectResponse)(nil),             // 123: leat.fleet.v1.GetProjectResponse
+	(*ListProjectsResponse)(nil),           // 124: leat.fleet.v1.ListProjectsResponse
+	(*UpdateProjectResponse)(nil),          // 125: leat.fleet.v1.UpdateProjectResponse
+	(*DeleteProjectResponse)(nil),          // 126: leat.fleet.v1.DeleteProjectResponse
+	(*CreateIdentityProviderResponse)(nil), // 127: leat.fleet.v1.CreateIdentityProviderResponse
+	(*GetIdentityProviderResponse)(nil),    // 128: leat.fleet.v1.GetIdentityProviderResponse
+	(*ListIdentityProvidersResponse)(nil),  // 129: leat.fleet.v1.ListIdentityProvidersResponse
+	(*UpdateIdentityProviderResponse)(nil), // 130: leat.fleet.v1.UpdateIdentityProviderResponse
+	(*DeleteIdentityProviderResponse)(nil), // 131: leat.fleet.v1.DeleteIdentityProviderResponse
+	(*ReviewAccessResponse)(nil),           // 132: leat.fleet.v1.ReviewAccessResponse
+	(*ListAuditRecordsResponse)(nil),       // 133: leat.fleet.v1.ListAuditRecordsResponse
+	(*ListAccessHoldersResponse)(nil),      // 134: leat.fleet.v1.ListAccessHoldersResponse
 }
 var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
-	55,  // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
-	56,  // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
-	57,  // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
-	58,  // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
-	59,  // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	60,  // 5: leat.fleet.v1.Document.project:type_name -> leat.fleet.v1.Project
-	61,  // 6: leat.fleet.v1.Document.role:type_name -> leat.fleet.v1.Role
-	62,  // 7: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
+	57,  // 0: leat.fleet.v1.Document.cluster:type_name -> leat.fleet.v1.Cluster
+	58,  // 1: leat.fleet.v1.Document.repository:type_name -> leat.fleet.v1.Repository
+	59,  // 2: leat.fleet.v1.Document.service:type_name -> leat.fleet.v1.Service
+	60,  // 3: leat.fleet.v1.Document.user:type_name -> leat.fleet.v1.User
+	61,  // 4: leat.fleet.v1.Document.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	62,  // 5: leat.fleet.v1.Document.project:type_name -> leat.fleet.v1.Project
+	63,  // 6: leat.fleet.v1.Document.role:type_name -> leat.fleet.v1.Role
+	64,  // 7: leat.fleet.v1.Document.identity_provider:type_name -> leat.fleet.v1.IdentityProvider
 	3,   // 8: leat.fleet.v1.ApplyRequest.documents:type_name -> leat.fleet.v1.Document
 	6,   // 9: leat.fleet.v1.ApplyResponse.outcomes:type_name -> leat.fleet.v1.ApplyOutcome
 	0,   // 10: leat.fleet.v1.ApplyOutcome.action:type_name -> leat.fleet.v1.ApplyAction
 	3,   // 11: leat.fleet.v1.ApplyOutcome.document:type_name -> leat.fleet.v1.Document
-	55,  // 12: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	55,  // 13: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	55,  // 14: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	63,  // 15: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
-	55,  // 16: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
-	55,  // 17: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
-	55,  // 18: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
-	56,  // 19: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	56,  // 20: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	56,  // 21: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	63,  // 22: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
-	56,  // 23: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
-	56,  // 24: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
-	56,  // 25: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
-	57,  // 26: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	57,  // 27: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	57,  // 28: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
-	63,  // 29: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
-	57,  // 30: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
-	57,  // 31: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
-	57,  // 32: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
-	64,  // 33: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
-	65,  // 34: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
-	66,  // 35: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
-	67,  // 36: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
-	66,  // 37: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
-	68,  // 38: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
-	69,  // 39: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
-	63,  // 40: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
-	70,  // 41: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
+	57,  // 12: leat.fleet.v1.CreateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	57,  // 13: leat.fleet.v1.CreateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	57,  // 14: leat.fleet.v1.GetClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	65,  // 15: leat.fleet.v1.ListClustersRequest.page:type_name -> leat.type.v1.Page
+	57,  // 16: leat.fleet.v1.ListClustersResponse.clusters:type_name -> leat.fleet.v1.Cluster
+	57,  // 17: leat.fleet.v1.UpdateClusterRequest.cluster:type_name -> leat.fleet.v1.Cluster
+	57,  // 18: leat.fleet.v1.UpdateClusterResponse.cluster:type_name -> leat.fleet.v1.Cluster
+	58,  // 19: leat.fleet.v1.CreateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	58,  // 20: leat.fleet.v1.CreateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	58,  // 21: leat.fleet.v1.GetRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	65,  // 22: leat.fleet.v1.ListRepositoriesRequest.page:type_name -> leat.type.v1.Page
+	58,  // 23: leat.fleet.v1.ListRepositoriesResponse.repositories:type_name -> leat.fleet.v1.Repository
+	58,  // 24: leat.fleet.v1.UpdateRepositoryRequest.repository:type_name -> leat.fleet.v1.Repository
+	58,  // 25: leat.fleet.v1.UpdateRepositoryResponse.repository:type_name -> leat.fleet.v1.Repository
+	59,  // 26: leat.fleet.v1.CreateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	59,  // 27: leat.fleet.v1.CreateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	59,  // 28: leat.fleet.v1.GetServiceResponse.service:type_name -> leat.fleet.v1.Service
+	65,  // 29: leat.fleet.v1.ListServicesRequest.page:type_name -> leat.type.v1.Page
+	59,  // 30: leat.fleet.v1.ListServicesResponse.services:type_name -> leat.fleet.v1.Service
+	59,  // 31: leat.fleet.v1.UpdateServiceRequest.service:type_name -> leat.fleet.v1.Service
+	59,  // 32: leat.fleet.v1.UpdateServiceResponse.service:type_name -> leat.fleet.v1.Service
+	66,  // 33: leat.fleet.v1.SyncServiceResponse.problem:type_name -> leat.type.v1.Problem
+	67,  // 34: leat.fleet.v1.PreviewServiceRequest.ref:type_name -> leat.type.v1.GitRef
+	68,  // 35: leat.fleet.v1.PreviewServiceResponse.service:type_name -> leat.distributor.v1.PlanService
+	69,  // 36: leat.fleet.v1.PreviewServiceResponse.expire_time:type_name -> google.protobuf.Timestamp
+	68,  // 37: leat.fleet.v1.GetServicePlanResponse.service:type_name -> leat.distributor.v1.PlanService
+	70,  // 38: leat.fleet.v1.GetServicePlanResponse.facts:type_name -> leat.type.v1.ClusterFacts
+	71,  // 39: leat.fleet.v1.GetServicePlanResponse.config:type_name -> leat.fleet.v1.ServiceConfig
+	65,  // 40: leat.fleet.v1.ListRevisionsRequest.page:type_name -> leat.type.v1.Page
+	72,  // 41: leat.fleet.v1.ListRevisionsResponse.revisions:type_name -> leat.fleet.v1.Revision
 	3,   // 42: leat.fleet.v1.WatchFleetResponse.document:type_name -> leat.fleet.v1.Document
-	67,  // 43: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	67,  // 44: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	69,  // 43: leat.fleet.v1.CreateJoinTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	69,  // 44: leat.fleet.v1.CreateAccessTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
 	1,   // 45: leat.fleet.v1.FleetService.GetServerInfo:input_type -> leat.fleet.v1.GetServerInfoRequest
 	4,   // 46: leat.fleet.v1.FleetService.Apply:input_type -> leat.fleet.v1.ApplyRequest
 	7,   // 47: leat.fleet.v1.FleetService.CreateCluster:input_type -> leat.fleet.v1.CreateClusterRequest
@@ -3548,97 +3639,99 @@ var file_leat_fleet_v1_fleet_proto_depIdxs = []int32{
 	47,  // 67: leat.fleet.v1.FleetService.WatchFleet:input_type -> leat.fleet.v1.WatchFleetRequest
 	49,  // 68: leat.fleet.v1.FleetService.CreateJoinToken:input_type -> leat.fleet.v1.CreateJoinTokenRequest
 	51,  // 69: leat.fleet.v1.FleetService.RevokeCluster:input_type -> leat.fleet.v1.RevokeClusterRequest
-	53,  // 70: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
-	71,  // 71: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
-	72,  // 72: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
-	73,  // 73: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
-	74,  // 74: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
-	75,  // 75: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
-	76,  // 76: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
-	77,  // 77: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
-	78,  // 78: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
-	79,  // 79: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
-	80,  // 80: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
-	81,  // 81: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
-	82,  // 82: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
-	83,  // 83: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
-	84,  // 84: leat.fleet.v1.FleetService.CreateRole:input_type -> leat.fleet.v1.CreateRoleRequest
-	85,  // 85: leat.fleet.v1.FleetService.GetRole:input_type -> leat.fleet.v1.GetRoleRequest
-	86,  // 86: leat.fleet.v1.FleetService.ListRoles:input_type -> leat.fleet.v1.ListRolesRequest
-	87,  // 87: leat.fleet.v1.FleetService.UpdateRole:input_type -> leat.fleet.v1.UpdateRoleRequest
-	88,  // 88: leat.fleet.v1.FleetService.DeleteRole:input_type -> leat.fleet.v1.DeleteRoleRequest
-	89,  // 89: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
-	90,  // 90: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
-	91,  // 91: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
-	92,  // 92: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
-	93,  // 93: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
-	94,  // 94: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
-	95,  // 95: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
-	96,  // 96: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
-	97,  // 97: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
-	98,  // 98: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
-	99,  // 99: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
-	100, // 100: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
-	101, // 101: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
-	2,   // 102: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
-	5,   // 103: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
-	8,   // 104: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
-	10,  // 105: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
-	12,  // 106: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
-	14,  // 107: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
-	16,  // 108: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
-	18,  // 109: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
-	20,  // 110: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
-	22,  // 111: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
-	24,  // 112: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
-	26,  // 113: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
-	28,  // 114: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
-	30,  // 115: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
-	32,  // 116: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
-	34,  // 117: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
-	36,  // 118: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
-	38,  // 119: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
-	40,  // 120: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
-	42,  // 121: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
-	44,  // 122: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
-	46,  // 123: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
-	48,  // 124: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
-	50,  // 125: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
-	52,  // 126: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
-	54,  // 127: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
-	102, // 128: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
-	103, // 129: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
-	104, // 130: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
-	105, // 131: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
-	106, // 132: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
-	107, // 133: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
-	108, // 134: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
-	109, // 135: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
-	110, // 136: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
-	111, // 137: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
-	112, // 138: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
-	113, // 139: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
-	114, // 140: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
-	115, // 141: leat.fleet.v1.FleetService.CreateRole:output_type -> leat.fleet.v1.CreateRoleResponse
-	116, // 142: leat.fleet.v1.FleetService.GetRole:output_type -> leat.fleet.v1.GetRoleResponse
-	117, // 143: leat.fleet.v1.FleetService.ListRoles:output_type -> leat.fleet.v1.ListRolesResponse
-	118, // 144: leat.fleet.v1.FleetService.UpdateRole:output_type -> leat.fleet.v1.UpdateRoleResponse
-	119, // 145: leat.fleet.v1.FleetService.DeleteRole:output_type -> leat.fleet.v1.DeleteRoleResponse
-	120, // 146: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
-	121, // 147: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
-	122, // 148: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
-	123, // 149: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
-	124, // 150: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
-	125, // 151: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
-	126, // 152: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
-	127, // 153: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
-	128, // 154: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
-	129, // 155: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
-	130, // 156: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
-	131, // 157: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
-	132, // 158: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
-	102, // [102:159] is the sub-list for method output_type
-	45,  // [45:102] is the sub-list for method input_type
+	53,  // 70: leat.fleet.v1.FleetService.ReleaseCluster:input_type -> leat.fleet.v1.ReleaseClusterRequest
+	55,  // 71: leat.fleet.v1.FleetService.CreateAccessToken:input_type -> leat.fleet.v1.CreateAccessTokenRequest
+	73,  // 72: leat.fleet.v1.FleetService.CreateUser:input_type -> leat.fleet.v1.CreateUserRequest
+	74,  // 73: leat.fleet.v1.FleetService.GetUser:input_type -> leat.fleet.v1.GetUserRequest
+	75,  // 74: leat.fleet.v1.FleetService.ListUsers:input_type -> leat.fleet.v1.ListUsersRequest
+	76,  // 75: leat.fleet.v1.FleetService.UpdateUser:input_type -> leat.fleet.v1.UpdateUserRequest
+	77,  // 76: leat.fleet.v1.FleetService.DeleteUser:input_type -> leat.fleet.v1.DeleteUserRequest
+	78,  // 77: leat.fleet.v1.FleetService.CreateToken:input_type -> leat.fleet.v1.CreateTokenRequest
+	79,  // 78: leat.fleet.v1.FleetService.ListTokens:input_type -> leat.fleet.v1.ListTokensRequest
+	80,  // 79: leat.fleet.v1.FleetService.DeleteToken:input_type -> leat.fleet.v1.DeleteTokenRequest
+	81,  // 80: leat.fleet.v1.FleetService.CreateAccessBinding:input_type -> leat.fleet.v1.CreateAccessBindingRequest
+	82,  // 81: leat.fleet.v1.FleetService.GetAccessBinding:input_type -> leat.fleet.v1.GetAccessBindingRequest
+	83,  // 82: leat.fleet.v1.FleetService.ListAccessBindings:input_type -> leat.fleet.v1.ListAccessBindingsRequest
+	84,  // 83: leat.fleet.v1.FleetService.UpdateAccessBinding:input_type -> leat.fleet.v1.UpdateAccessBindingRequest
+	85,  // 84: leat.fleet.v1.FleetService.DeleteAccessBinding:input_type -> leat.fleet.v1.DeleteAccessBindingRequest
+	86,  // 85: leat.fleet.v1.FleetService.CreateRole:input_type -> leat.fleet.v1.CreateRoleRequest
+	87,  // 86: leat.fleet.v1.FleetService.GetRole:input_type -> leat.fleet.v1.GetRoleRequest
+	88,  // 87: leat.fleet.v1.FleetService.ListRoles:input_type -> leat.fleet.v1.ListRolesRequest
+	89,  // 88: leat.fleet.v1.FleetService.UpdateRole:input_type -> leat.fleet.v1.UpdateRoleRequest
+	90,  // 89: leat.fleet.v1.FleetService.DeleteRole:input_type -> leat.fleet.v1.DeleteRoleRequest
+	91,  // 90: leat.fleet.v1.FleetService.CreateProject:input_type -> leat.fleet.v1.CreateProjectRequest
+	92,  // 91: leat.fleet.v1.FleetService.GetProject:input_type -> leat.fleet.v1.GetProjectRequest
+	93,  // 92: leat.fleet.v1.FleetService.ListProjects:input_type -> leat.fleet.v1.ListProjectsRequest
+	94,  // 93: leat.fleet.v1.FleetService.UpdateProject:input_type -> leat.fleet.v1.UpdateProjectRequest
+	95,  // 94: leat.fleet.v1.FleetService.DeleteProject:input_type -> leat.fleet.v1.DeleteProjectRequest
+	96,  // 95: leat.fleet.v1.FleetService.CreateIdentityProvider:input_type -> leat.fleet.v1.CreateIdentityProviderRequest
+	97,  // 96: leat.fleet.v1.FleetService.GetIdentityProvider:input_type -> leat.fleet.v1.GetIdentityProviderRequest
+	98,  // 97: leat.fleet.v1.FleetService.ListIdentityProviders:input_type -> leat.fleet.v1.ListIdentityProvidersRequest
+	99,  // 98: leat.fleet.v1.FleetService.UpdateIdentityProvider:input_type -> leat.fleet.v1.UpdateIdentityProviderRequest
+	100, // 99: leat.fleet.v1.FleetService.DeleteIdentityProvider:input_type -> leat.fleet.v1.DeleteIdentityProviderRequest
+	101, // 100: leat.fleet.v1.FleetService.ReviewAccess:input_type -> leat.fleet.v1.ReviewAccessRequest
+	102, // 101: leat.fleet.v1.FleetService.ListAuditRecords:input_type -> leat.fleet.v1.ListAuditRecordsRequest
+	103, // 102: leat.fleet.v1.FleetService.ListAccessHolders:input_type -> leat.fleet.v1.ListAccessHoldersRequest
+	2,   // 103: leat.fleet.v1.FleetService.GetServerInfo:output_type -> leat.fleet.v1.GetServerInfoResponse
+	5,   // 104: leat.fleet.v1.FleetService.Apply:output_type -> leat.fleet.v1.ApplyResponse
+	8,   // 105: leat.fleet.v1.FleetService.CreateCluster:output_type -> leat.fleet.v1.CreateClusterResponse
+	10,  // 106: leat.fleet.v1.FleetService.GetCluster:output_type -> leat.fleet.v1.GetClusterResponse
+	12,  // 107: leat.fleet.v1.FleetService.ListClusters:output_type -> leat.fleet.v1.ListClustersResponse
+	14,  // 108: leat.fleet.v1.FleetService.UpdateCluster:output_type -> leat.fleet.v1.UpdateClusterResponse
+	16,  // 109: leat.fleet.v1.FleetService.DeleteCluster:output_type -> leat.fleet.v1.DeleteClusterResponse
+	18,  // 110: leat.fleet.v1.FleetService.CreateRepository:output_type -> leat.fleet.v1.CreateRepositoryResponse
+	20,  // 111: leat.fleet.v1.FleetService.GetRepository:output_type -> leat.fleet.v1.GetRepositoryResponse
+	22,  // 112: leat.fleet.v1.FleetService.ListRepositories:output_type -> leat.fleet.v1.ListRepositoriesResponse
+	24,  // 113: leat.fleet.v1.FleetService.UpdateRepository:output_type -> leat.fleet.v1.UpdateRepositoryResponse
+	26,  // 114: leat.fleet.v1.FleetService.DeleteRepository:output_type -> leat.fleet.v1.DeleteRepositoryResponse
+	28,  // 115: leat.fleet.v1.FleetService.CreateService:output_type -> leat.fleet.v1.CreateServiceResponse
+	30,  // 116: leat.fleet.v1.FleetService.GetService:output_type -> leat.fleet.v1.GetServiceResponse
+	32,  // 117: leat.fleet.v1.FleetService.ListServices:output_type -> leat.fleet.v1.ListServicesResponse
+	34,  // 118: leat.fleet.v1.FleetService.UpdateService:output_type -> leat.fleet.v1.UpdateServiceResponse
+	36,  // 119: leat.fleet.v1.FleetService.DeleteService:output_type -> leat.fleet.v1.DeleteServiceResponse
+	38,  // 120: leat.fleet.v1.FleetService.SyncService:output_type -> leat.fleet.v1.SyncServiceResponse
+	40,  // 121: leat.fleet.v1.FleetService.PreviewService:output_type -> leat.fleet.v1.PreviewServiceResponse
+	42,  // 122: leat.fleet.v1.FleetService.GetServicePlan:output_type -> leat.fleet.v1.GetServicePlanResponse
+	44,  // 123: leat.fleet.v1.FleetService.DownloadServiceBundle:output_type -> leat.fleet.v1.DownloadServiceBundleResponse
+	46,  // 124: leat.fleet.v1.FleetService.ListRevisions:output_type -> leat.fleet.v1.ListRevisionsResponse
+	48,  // 125: leat.fleet.v1.FleetService.WatchFleet:output_type -> leat.fleet.v1.WatchFleetResponse
+	50,  // 126: leat.fleet.v1.FleetService.CreateJoinToken:output_type -> leat.fleet.v1.CreateJoinTokenResponse
+	52,  // 127: leat.fleet.v1.FleetService.RevokeCluster:output_type -> leat.fleet.v1.RevokeClusterResponse
+	54,  // 128: leat.fleet.v1.FleetService.ReleaseCluster:output_type -> leat.fleet.v1.ReleaseClusterResponse
+	56,  // 129: leat.fleet.v1.FleetService.CreateAccessToken:output_type -> leat.fleet.v1.CreateAccessTokenResponse
+	104, // 130: leat.fleet.v1.FleetService.CreateUser:output_type -> leat.fleet.v1.CreateUserResponse
+	105, // 131: leat.fleet.v1.FleetService.GetUser:output_type -> leat.fleet.v1.GetUserResponse
+	106, // 132: leat.fleet.v1.FleetService.ListUsers:output_type -> leat.fleet.v1.ListUsersResponse
+	107, // 133: leat.fleet.v1.FleetService.UpdateUser:output_type -> leat.fleet.v1.UpdateUserResponse
+	108, // 134: leat.fleet.v1.FleetService.DeleteUser:output_type -> leat.fleet.v1.DeleteUserResponse
+	109, // 135: leat.fleet.v1.FleetService.CreateToken:output_type -> leat.fleet.v1.CreateTokenResponse
+	110, // 136: leat.fleet.v1.FleetService.ListTokens:output_type -> leat.fleet.v1.ListTokensResponse
+	111, // 137: leat.fleet.v1.FleetService.DeleteToken:output_type -> leat.fleet.v1.DeleteTokenResponse
+	112, // 138: leat.fleet.v1.FleetService.CreateAccessBinding:output_type -> leat.fleet.v1.CreateAccessBindingResponse
+	113, // 139: leat.fleet.v1.FleetService.GetAccessBinding:output_type -> leat.fleet.v1.GetAccessBindingResponse
+	114, // 140: leat.fleet.v1.FleetService.ListAccessBindings:output_type -> leat.fleet.v1.ListAccessBindingsResponse
+	115, // 141: leat.fleet.v1.FleetService.UpdateAccessBinding:output_type -> leat.fleet.v1.UpdateAccessBindingResponse
+	116, // 142: leat.fleet.v1.FleetService.DeleteAccessBinding:output_type -> leat.fleet.v1.DeleteAccessBindingResponse
+	117, // 143: leat.fleet.v1.FleetService.CreateRole:output_type -> leat.fleet.v1.CreateRoleResponse
+	118, // 144: leat.fleet.v1.FleetService.GetRole:output_type -> leat.fleet.v1.GetRoleResponse
+	119, // 145: leat.fleet.v1.FleetService.ListRoles:output_type -> leat.fleet.v1.ListRolesResponse
+	120, // 146: leat.fleet.v1.FleetService.UpdateRole:output_type -> leat.fleet.v1.UpdateRoleResponse
+	121, // 147: leat.fleet.v1.FleetService.DeleteRole:output_type -> leat.fleet.v1.DeleteRoleResponse
+	122, // 148: leat.fleet.v1.FleetService.CreateProject:output_type -> leat.fleet.v1.CreateProjectResponse
+	123, // 149: leat.fleet.v1.FleetService.GetProject:output_type -> leat.fleet.v1.GetProjectResponse
+	124, // 150: leat.fleet.v1.FleetService.ListProjects:output_type -> leat.fleet.v1.ListProjectsResponse
+	125, // 151: leat.fleet.v1.FleetService.UpdateProject:output_type -> leat.fleet.v1.UpdateProjectResponse
+	126, // 152: leat.fleet.v1.FleetService.DeleteProject:output_type -> leat.fleet.v1.DeleteProjectResponse
+	127, // 153: leat.fleet.v1.FleetService.CreateIdentityProvider:output_type -> leat.fleet.v1.CreateIdentityProviderResponse
+	128, // 154: leat.fleet.v1.FleetService.GetIdentityProvider:output_type -> leat.fleet.v1.GetIdentityProviderResponse
+	129, // 155: leat.fleet.v1.FleetService.ListIdentityProviders:output_type -> leat.fleet.v1.ListIdentityProvidersResponse
+	130, // 156: leat.fleet.v1.FleetService.UpdateIdentityProvider:output_type -> leat.fleet.v1.UpdateIdentityProviderResponse
+	131, // 157: leat.fleet.v1.FleetService.DeleteIdentityProvider:output_type -> leat.fleet.v1.DeleteIdentityProviderResponse
+	132, // 158: leat.fleet.v1.FleetService.ReviewAccess:output_type -> leat.fleet.v1.ReviewAccessResponse
+	133, // 159: leat.fleet.v1.FleetService.ListAuditRecords:output_type -> leat.fleet.v1.ListAuditRecordsResponse
+	134, // 160: leat.fleet.v1.FleetService.ListAccessHolders:output_type -> leat.fleet.v1.ListAccessHoldersResponse
+	103, // [103:161] is the sub-list for method output_type
+	45,  // [45:103] is the sub-list for method input_type
 	45,  // [45:45] is the sub-list for extension type_name
 	45,  // [45:45] is the sub-list for extension extendee
 	0,   // [0:45] is the sub-list for field type_name
@@ -3670,7 +3763,7 @@ func file_leat_fleet_v1_fleet_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_fleet_proto_rawDesc), len(file_leat_fleet_v1_fleet_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -232,8 +232,11 @@ type ClusterStatus struct {
 	Services int32 `protobuf:"varint,6,opt,name=services,proto3" json:"services,omitempty"`
 	// Number of services that are healthy.
 	ServicesHealthy int32 `protobuf:"varint,7,opt,name=services_healthy,json=servicesHealthy,proto3" json:"services_healthy,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Since when its agent removes nothing, because the hub was restored from a backup. Unset: it
+	// removes what leaves its plan. ReleaseCluster unsets it.
+	RemovalsHeldSince *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=removals_held_since,json=removalsHeldSince,proto3" json:"removals_held_since,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ClusterStatus) Reset() {
@@ -313,6 +316,13 @@ func (x *ClusterStatus) GetServicesHealthy() int32 {
 		return x.ServicesHealthy
 	}
 	return 0
+}
+
+func (x *ClusterStatus) GetRemovalsHeldSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RemovalsHeldSince
+	}
+	return nil
 }
 
 // Repository is an upstream.
@@ -1232,7 +1242,7 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\vClusterSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x121\n" +
 	"\x05agent\x18\x02 \x01(\v2\x1b.leat.type.v1.AgentSettingsR\x05agent\x12%\n" +
-	"\x0eagent_endpoint\x18\x03 \x01(\tR\ragentEndpoint\"\xad\x02\n" +
+	"\x0eagent_endpoint\x18\x03 \x01(\tR\ragentEndpoint\"\xf9\x02\n" +
 	"\rClusterStatus\x12\x1a\n" +
 	"\benrolled\x18\x01 \x01(\bR\benrolled\x12\x1c\n" +
 	"\tconnected\x18\x02 \x01(\bR\tconnected\x12<\n" +
@@ -1241,7 +1251,9 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x06report\x18\x04 \x01(\v2\".leat.distributor.v1.ClusterReportR\x06report\x12!\n" +
 	"\fplan_version\x18\x05 \x01(\tR\vplanVersion\x12\x1a\n" +
 	"\bservices\x18\x06 \x01(\x05R\bservices\x12)\n" +
-	"\x10services_healthy\x18\a \x01(\x05R\x0fservicesHealthy\"\xae\x01\n" +
+	"\x10services_healthy\x18\a \x01(\x05R\x0fservicesHealthy\x12J\n" +
+	"\x13removals_held_since\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x11removalsHeldSince\"\xae\x01\n" +
 	"\n" +
 	"Repository\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x121\n" +
@@ -1395,44 +1407,45 @@ var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
 	16, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
 	17, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
 	18, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	15, // 6: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
-	5,  // 7: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	19, // 8: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	20, // 9: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	21, // 10: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	22, // 11: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	23, // 12: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	15, // 13: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
-	7,  // 14: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
-	10, // 15: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	24, // 16: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	25, // 17: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
-	9,  // 18: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
-	8,  // 19: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	26, // 20: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
-	27, // 21: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
-	13, // 22: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
-	14, // 23: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	21, // 24: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	28, // 25: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	29, // 26: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	11, // 27: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	30, // 28: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	31, // 29: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	29, // 30: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	17, // 31: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 32: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	29, // 33: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	17, // 34: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	17, // 35: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	17, // 36: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	17, // 37: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	32, // 38: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	17, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
+	15, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	5,  // 8: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
+	19, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	20, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	21, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	22, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	23, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	15, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	7,  // 15: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
+	10, // 16: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
+	24, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	25, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	9,  // 19: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
+	8,  // 20: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
+	26, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
+	27, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
+	13, // 23: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
+	14, // 24: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
+	21, // 25: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	28, // 26: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	29, // 27: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	11, // 28: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	30, // 29: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	31, // 30: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	29, // 31: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	17, // 32: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 33: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	29, // 34: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	17, // 35: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	17, // 36: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	17, // 37: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	17, // 38: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	32, // 39: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }

@@ -94,3 +94,13 @@ func (s *State) RetryOnHealthy() {
 		s.Attempt.RetryAt = time.Time{}
 	}
 }
+
+// RetryHeld brings the retry forward if the latest run did not delete objects because a person has to
+// agree. It reports whether it did.
+func (s *State) RetryHeld() bool {
+	if s.Attempt.Problem == nil || s.Attempt.Problem.Reason != reason.PruneGuarded {
+		return false
+	}
+	s.Attempt.RetryAt = time.Time{}
+	return true
+}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -271,10 +272,14 @@ func (d *differ) markGuarded() {
 	}
 	departure := inventory.Departure{Base: record.guardBase(), Pruned: record.Pruned, Left: d.desired.Len(), Going: gone}
 	isConfirmed := d.r.Service.Spec.PruneConfirmation == inventory.Digest(d.r.Service.UID, gone)
-	if !d.r.x.params.Guard.Holds(departure) || isConfirmed {
+	isHeld, restoredAt := d.r.x.holds(departure)
+	if !isHeld || isConfirmed {
 		return
 	}
 	held := reason.Errorf(reason.PruneGuarded, "the guard would keep the service from deleting %d of %d objects", len(gone), departure.Base)
+	if !restoredAt.IsZero() {
+		held = reason.Errorf(reason.PruneGuarded, "the hub was restored from a backup at %s, so nothing is deleted until a person agrees", restoredAt.UTC().Format(time.RFC3339))
+	}
 	for i := range d.found {
 		if d.found[i].Change == report.Delete {
 			d.found[i].Problem = held

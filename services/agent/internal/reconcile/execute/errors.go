@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -54,10 +55,17 @@ type HeldPrune struct {
 
 	objects []inventory.Object
 	base    int
+	// restoredAt is when the hub was restored from a backup, if the prune is held because of that.
+	restoredAt time.Time
 }
 
 // Error implements error.
 func (h *HeldPrune) Error() string {
+	if !h.restoredAt.IsZero() {
+		return fmt.Sprintf("the hub was restored from a backup at %s, and pruning would take %d of %d objects away (%s); "+
+			"restore what the service lacks, confirm with leat prune confirm, or release the cluster with leat cluster release",
+			h.restoredAt.UTC().Format(time.RFC3339), len(h.objects), h.base, inventory.Describe(h.objects))
+	}
 	return fmt.Sprintf("pruning would take %d of %d objects away (%s); restore the manifests, or confirm with leat prune confirm, "+
 		"which sets sync.pruneConfirmation: %s in the service", len(h.objects), h.base, inventory.Describe(h.objects), h.Digest)
 }

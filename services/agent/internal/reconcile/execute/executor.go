@@ -74,6 +74,7 @@ type Executor struct {
 	mu             sync.RWMutex // guards what follows
 	defaultAccount string
 	isLockedDown   bool // nothing is applied with the agent's own rights
+	heldSince      time.Time
 }
 
 // New returns an Executor.
@@ -84,6 +85,25 @@ func (x *Executor) Configure(s syncpolicy.AgentSettings) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.defaultAccount, x.isLockedDown = s.DefaultServiceAccount, s.LockDown
+}
+
+// HoldRemovals has every prune wait for a person's agreement, because the hub was restored from a
+// backup at that time: what a service lacks now may have been added after the backup. The zero time
+// ends that. It reports whether prunes that were held may continue.
+func (x *Executor) HoldRemovals(since time.Time) (isReleased bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	isReleased = !x.heldSince.IsZero() && since.IsZero()
+	x.heldSince = since
+	return isReleased
+}
+
+// holds reports whether a prune needs a person's agreement. If that is because the hub was
+// restored, since is when.
+func (x *Executor) holds(d inventory.Departure) (isHeld bool, since time.Time) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return !x.heldSince.IsZero() || x.params.Guard.Holds(d), x.heldSince
 }
 
 // As returns the account of a service, and the cluster as that account uses it. Error:

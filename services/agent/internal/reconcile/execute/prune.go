@@ -113,10 +113,11 @@ func (p *pruner) dropMissing(ctx context.Context, objects []inventory.Object) er
 // half-way.
 func (p *pruner) confirm(ctx context.Context, gone []inventory.Object) ([]inventory.Object, error) {
 	departure := inventory.Departure{Base: p.r.record.guardBase(), Pruned: p.r.record.Pruned, Left: p.desired.Len(), Going: gone}
-	if !p.r.x.params.Guard.Holds(departure) {
+	isHeld, restoredAt := p.r.x.holds(departure)
+	if !isHeld {
 		return gone, nil
 	}
-	held := &HeldPrune{Digest: inventory.Digest(p.r.Service.UID, gone), objects: gone, base: departure.Base}
+	held := &HeldPrune{Digest: inventory.Digest(p.r.Service.UID, gone), objects: gone, base: departure.Base, restoredAt: restoredAt}
 	if p.r.Service.Spec.PruneConfirmation != held.Digest {
 		return nil, p.hold(ctx, held)
 	}

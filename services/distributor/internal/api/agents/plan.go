@@ -13,6 +13,7 @@ import (
 	"github.com/leatdev/leat/internal/plandelta"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
 	"github.com/leatdev/leat/services/distributor/internal/plan"
 )
 
@@ -58,6 +59,8 @@ func planMessage(p *plan.Plan) *distributorv1.Plan {
 		Time:     timestamppb.New(p.ComputedAt),
 		Settings: policywire.SettingsMessage(p.Settings),
 		Facts:    wire.FactsMessage(p.Facts),
+
+		RemovalsHeldSince: catalogwire.Timestamp(p.RemovalsHeldSince),
 	}
 	for i, entry := range p.Entries {
 		m.Services[i] = wire.EntryMessage(entry)
@@ -84,6 +87,8 @@ func deltaMessage(from, to *plan.Plan) *distributorv1.PlanDelta {
 		Sum:         plandelta.Sum(planMessage(to).GetServices()...),
 		Settings:    policywire.SettingsMessage(delta.Settings),
 		Facts:       wire.FactsMessage(delta.Facts),
+
+		RemovalsHeldSince: catalogwire.Timestamp(delta.RemovalsHeldSince),
 	}
 	for i, entry := range delta.Changed {
 		m.Services[i] = wire.EntryMessage(entry)

@@ -105,6 +105,19 @@ func (s *Service) RevokeCluster(ctx context.Context, req *fleetv1.RevokeClusterR
 	return &fleetv1.RevokeClusterResponse{}, nil
 }
 
+// ReleaseCluster implements FleetService.
+func (s *Service) ReleaseCluster(ctx context.Context, req *fleetv1.ReleaseClusterRequest) (*fleetv1.ReleaseClusterResponse, error) {
+	cluster, err := s.permitted(ctx, catalog.KindCluster, "cluster", req.GetCluster())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.d.Enrolments.Release(ctx, cluster.Object.Key().Name); err != nil {
+		return nil, wire.Error(err)
+	}
+	s.follow(ctx)
+	return &fleetv1.ReleaseClusterResponse{}, nil
+}
+
 // CreateAccessToken implements FleetService. An access token does not buy another one: it would
 // never end.
 func (s *Service) CreateAccessToken(ctx context.Context, req *fleetv1.CreateAccessTokenRequest) (*fleetv1.CreateAccessTokenResponse, error) {

@@ -62,6 +62,8 @@ func clusterMessage(c *catalog.Cluster, status fleet.ClusterStatus) *fleetv1.Clu
 			PlanVersion:     status.PlanVersion,
 			Services:        int32(status.Services),
 			ServicesHealthy: int32(status.ServicesHealthy),
+
+			RemovalsHeldSince: catalogwire.Timestamp(c.RemovalsHeldSince),
 		},
 	}
 }

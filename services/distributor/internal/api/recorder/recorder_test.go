@@ -27,7 +27,7 @@ import (
 var targets = map[string]string{
 	"Apply":       "apply  ",
 	"SyncService": "sync Service x", "PreviewService": "preview Service x",
-	"CreateJoinToken": "create JoinToken x", "RevokeCluster": "revoke Cluster x", "CreateAccessToken": "create AccessToken ",
+	"CreateJoinToken": "create JoinToken x", "RevokeCluster": "revoke Cluster x", "ReleaseCluster": "release Cluster x", "CreateAccessToken": "create AccessToken ",
 	"CreateToken": "create Token x", "DeleteToken": "delete Token x",
 	"CreateCluster": "create Cluster x", "UpdateCluster": "update Cluster x", "DeleteCluster": "delete Cluster x",
 	"CreateRepository": "create Repository x", "UpdateRepository": "update Repository x", "DeleteRepository": "delete Repository x",

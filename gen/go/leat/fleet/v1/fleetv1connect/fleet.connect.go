@@ -108,6 +108,9 @@ const (
 	// FleetServiceRevokeClusterProcedure is the fully-qualified name of the FleetService's
 	// RevokeCluster RPC.
 	FleetServiceRevokeClusterProcedure = "/leat.fleet.v1.FleetService/RevokeCluster"
+	// FleetServiceReleaseClusterProcedure is the fully-qualified name of the FleetService's
+	// ReleaseCluster RPC.
+	FleetServiceReleaseClusterProcedure = "/leat.fleet.v1.FleetService/ReleaseCluster"
 	// FleetServiceCreateAccessTokenProcedure is the fully-qualified name of the FleetService's
 	// CreateAccessToken RPC.
 	FleetServiceCreateAccessTokenProcedure = "/leat.fleet.v1.FleetService/CreateAccessToken"
@@ -259,6 +262,10 @@ type FleetServiceClient interface {
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
+	// ReleaseCluster has the cluster's agent remove again what leaves its plan, after the hub was
+	// restored from a backup. What the agent held until then is removed, so look at it first. A cluster
+	// whose removals are not held stays as it is.
+	ReleaseCluster(context.Context, *v1.ReleaseClusterRequest) (*v1.ReleaseClusterResponse, error)
 	// CreateAccessToken exchanges the caller's API token for a short-lived access token (a JWT) for
 	// one service of the hub, which verifies it offline. Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
@@ -512,6 +519,12 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("RevokeCluster")),
 			connect.WithClientOptions(opts...),
 		),
+		releaseCluster: connect.NewClient[v1.ReleaseClusterRequest, v1.ReleaseClusterResponse](
+			httpClient,
+			baseURL+FleetServiceReleaseClusterProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ReleaseCluster")),
+			connect.WithClientOptions(opts...),
+		),
 		createAccessToken: connect.NewClient[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse](
 			httpClient,
 			baseURL+FleetServiceCreateAccessTokenProcedure,
@@ -748,6 +761,7 @@ type fleetServiceClient struct {
 	watchFleet             *connect.Client[v1.WatchFleetRequest, v1.WatchFleetResponse]
 	createJoinToken        *connect.Client[v1.CreateJoinTokenRequest, v1.CreateJoinTokenResponse]
 	revokeCluster          *connect.Client[v1.RevokeClusterRequest, v1.RevokeClusterResponse]
+	releaseCluster         *connect.Client[v1.ReleaseClusterRequest, v1.ReleaseClusterResponse]
 	createAccessToken      *connect.Client[v1.CreateAccessTokenRequest, v1.CreateAccessTokenResponse]
 	createUser             *connect.Client[v1.CreateUserRequest, v1.CreateUserResponse]
 	getUser                *connect.Client[v1.GetUserRequest, v1.GetUserResponse]
@@ -993,6 +1007,15 @@ func (c *fleetServiceClient) CreateJoinToken(ctx context.Context, req *v1.Create
 // RevokeCluster calls leat.fleet.v1.FleetService.RevokeCluster.
 func (c *fleetServiceClient) RevokeCluster(ctx context.Context, req *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error) {
 	response, err := c.revokeCluster.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ReleaseCluster calls leat.fleet.v1.FleetService.ReleaseCluster.
+func (c *fleetServiceClient) ReleaseCluster(ctx context.Context, req *v1.ReleaseClusterRequest) (*v1.ReleaseClusterResponse, error) {
+	response, err := c.releaseCluster.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -1352,6 +1375,10 @@ type FleetServiceHandler interface {
 	CreateJoinToken(context.Context, *v1.CreateJoinTokenRequest) (*v1.CreateJoinTokenResponse, error)
 	// RevokeCluster ends the identity of the cluster's agent; it must enrol again.
 	RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error)
+	// ReleaseCluster has the cluster's agent remove again what leaves its plan, after the hub was
+	// restored from a backup. What the agent held until then is removed, so look at it first. A cluster
+	// whose removals are not held stays as it is.
+	ReleaseCluster(context.Context, *v1.ReleaseClusterRequest) (*v1.ReleaseClusterResponse, error)
 	// CreateAccessToken exchanges the caller's API token for a short-lived access token (a JWT) for
 	// one service of the hub, which verifies it offline. Everybody may call it.
 	CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error)
@@ -1599,6 +1626,12 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		FleetServiceRevokeClusterProcedure,
 		svc.RevokeCluster,
 		connect.WithSchema(fleetServiceMethods.ByName("RevokeCluster")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceReleaseClusterHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceReleaseClusterProcedure,
+		svc.ReleaseCluster,
+		connect.WithSchema(fleetServiceMethods.ByName("ReleaseCluster")),
 		connect.WithHandlerOptions(opts...),
 	)
 	fleetServiceCreateAccessTokenHandler := connect.NewUnaryHandlerSimple(
@@ -1859,6 +1892,8 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceCreateJoinTokenHandler.ServeHTTP(w, r)
 		case FleetServiceRevokeClusterProcedure:
 			fleetServiceRevokeClusterHandler.ServeHTTP(w, r)
+		case FleetServiceReleaseClusterProcedure:
+			fleetServiceReleaseClusterHandler.ServeHTTP(w, r)
 		case FleetServiceCreateAccessTokenProcedure:
 			fleetServiceCreateAccessTokenHandler.ServeHTTP(w, r)
 		case FleetServiceCreateUserProcedure:
@@ -2030,6 +2065,10 @@ func (UnimplementedFleetServiceHandler) CreateJoinToken(context.Context, *v1.Cre
 
 func (UnimplementedFleetServiceHandler) RevokeCluster(context.Context, *v1.RevokeClusterRequest) (*v1.RevokeClusterResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.RevokeCluster is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ReleaseCluster(context.Context, *v1.ReleaseClusterRequest) (*v1.ReleaseClusterResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ReleaseCluster is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) CreateAccessToken(context.Context, *v1.CreateAccessTokenRequest) (*v1.CreateAccessTokenResponse, error) {
