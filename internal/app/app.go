@@ -28,15 +28,33 @@ const (
 // or SIGTERM; a second signal ends the process at once. Exit codes: 0 when run returns nil (or only
 // reports that its context was canceled by the signal), 1 when it returns another error, 2 when the
 // configuration is wrong.
-func Main(program string, cfg interface{ Bind(set *config.Set) }, run func(ctx context.Context) error) {
+//
+// If the first argument names one of the commands, Main runs that instead, with its configuration and
+// the other arguments.
+func Main(program string, cfg interface{ Bind(set *config.Set) }, run func(ctx context.Context) error, commands ...Command) {
 	ctx, stop := untilSignal(context.Background())
+	args := os.Args[1:]
+	for _, command := range commands {
+		if len(args) > 0 && args[0] == command.Name {
+			program, cfg, run, args = program+" "+command.Name, command.Config, command.Run, args[1:]
+			break
+		}
+	}
 	set := config.FromOS(program)
 	cfg.Bind(set)
 	code := Execute(ctx, Params{
-		Program: program, Args: os.Args[1:], Settings: set, Run: run, Stdout: os.Stdout, Stderr: os.Stderr,
+		Program: program, Args: args, Settings: set, Run: run, Stdout: os.Stdout, Stderr: os.Stderr,
 	})
 	stop()
 	os.Exit(code)
+}
+
+// Command is something else that a program does, named by its first argument.
+type Command struct {
+	// Name is one word.
+	Name   string
+	Config interface{ Bind(set *config.Set) }
+	Run    func(ctx context.Context) error
 }
 
 // untilSignal returns a context that ends at the first signal. The signals already have their

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command distributor hands every cluster its plan and its bundles.
+// Command distributor hands every cluster its plan and its bundles. `distributor backup` writes the
+// hub's database to a file, and `distributor restore` makes a database of that file.
 package main
 
 import (
@@ -21,6 +22,13 @@ const (
 
 func main() {
 	app.KeepHeadroom(smallHeadroom, mostHeadroom)
-	var cfg distributor.Config
-	app.Main("distributor", &cfg, func(ctx context.Context) error { return distributor.Run(ctx, cfg) })
+	var (
+		cfg     distributor.Config
+		backup  distributor.BackupConfig
+		restore distributor.RestoreConfig
+	)
+	app.Main("distributor", &cfg, func(ctx context.Context) error { return distributor.Run(ctx, cfg) },
+		app.Command{Name: "backup", Config: &backup, Run: func(ctx context.Context) error { return distributor.Backup(ctx, backup) }},
+		app.Command{Name: "restore", Config: &restore, Run: func(ctx context.Context) error { return distributor.Restore(ctx, restore) }},
+	)
 }

@@ -24,6 +24,9 @@ var (
 	// ErrUnavailable means that the store does not answer. What is in memory goes on being served;
 	// trying again helps.
 	ErrUnavailable = errors.New("catalog store unavailable")
+	// ErrReplaced means that the store was restored from a backup while this replica used it. It matches
+	// ErrUnavailable, and nothing helps but to start the replica again.
+	ErrReplaced = fmt.Errorf("%w: it was restored from a backup while this replica used it; start the replica again", ErrUnavailable)
 	// ErrUnrecorded means that a change was not made because the audit log does not take its record.
 	// Trying again helps once it does.
 	ErrUnrecorded = errors.New("change cannot be recorded")

@@ -104,9 +104,12 @@ func isSync(before, after Object) bool {
 	return ok && also && a.SyncRequest != b.SyncRequest && a.ResourceVersion == b.ResourceVersion
 }
 
-// VerbEnrol is the verb of a change that no person makes, so it is not a verb of a permission as the
-// others are.
-const VerbEnrol = "enrol"
+// Verbs of changes that no call of a person makes, so they are not verbs of permissions as the others
+// are.
+const (
+	VerbEnrol   = "enrol"
+	VerbRestore = "restore"
+)
 
 // Kinds of records that are not kinds of objects.
 const (
@@ -114,6 +117,8 @@ const (
 	RecordAccessToken = "AccessToken"
 	RecordSealingKey  = "SealingKey"
 	RecordSigningKey  = "SigningKey"
+	// RecordHub is the hub itself.
+	RecordHub = "Hub"
 )
 
 // SecretEffect is what a change did to a secret.

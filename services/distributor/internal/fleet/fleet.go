@@ -51,6 +51,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -233,7 +234,8 @@ func (v *View) publish(set *changeSet, changedPlans []string) {
 }
 
 // MonitorCatalog follows changes made by other replicas until ctx is done. It logs when the store
-// goes away and when it comes back.
+// goes away and when it comes back. It ends with an error that matches catalog.ErrReplaced if the
+// store was restored from a backup: what is in memory then belongs to another catalog.
 func (v *View) MonitorCatalog(ctx context.Context) error {
 	isAway := false
 	for {
@@ -244,6 +246,8 @@ func (v *View) MonitorCatalog(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, catalog.ErrReplaced):
+			return err
 		case err != nil && !isAway:
 			v.p.Logger.WarnContext(ctx, "catalog store does not answer; serving from memory", slog.Any("error", err))
 		case err == nil && isAway:

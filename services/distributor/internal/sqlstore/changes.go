@@ -27,8 +27,12 @@ func (s *Store) Changes(ctx context.Context, since int64) (catalog.Changes, erro
 	var changes catalog.Changes
 	err := s.read(ctx, "read changes", func(ctx context.Context, tx bun.Tx) error {
 		changes = catalog.Changes{}
-		if err := tx.NewRaw("SELECT value FROM revision WHERE id = 1").Scan(ctx, &changes.Revision); err != nil {
+		incarnation := ""
+		if err := tx.NewRaw("SELECT value, incarnation FROM revision WHERE id = 1").Scan(ctx, &changes.Revision, &incarnation); err != nil {
 			return err
+		}
+		if s.keys.isReplaced(incarnation) {
+			return catalog.ErrReplaced
 		}
 		if changes.Revision <= since {
 			return nil

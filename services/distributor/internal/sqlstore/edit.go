@@ -98,10 +98,15 @@ func (s *Store) transact(ctx context.Context, n numbering, fn func(ctx context.C
 	var written []*audit.Record
 	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, sqlTx bun.Tx) error {
 		t := newTx(s, sqlTx)
-		err := sqlTx.NewRaw("UPDATE revision SET value = value + ? WHERE id = 1 RETURNING value, sealing_key", int(n)).
-			Scan(ctx, &t.revision, &t.sealingKey)
+		incarnation := ""
+		err := sqlTx.NewRaw("UPDATE revision SET value = value + ? WHERE id = 1 RETURNING value, sealing_key, incarnation", int(n)).
+			Scan(ctx, &t.revision, &t.sealingKey, &incarnation)
 		if err != nil {
 			return err
+		}
+		if s.keys.isReplaced(incarnation) {
+			own = catalog.ErrReplaced
+			return own
 		}
 		if own = fn(ctx, t); own != nil {
 			return own

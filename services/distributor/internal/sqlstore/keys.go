@@ -59,6 +59,14 @@ type keyStore struct {
 
 	mu    sync.Mutex          // orders loads
 	plain map[string]keyPlain // by id
+	// incarnation is that of the database when this replica opened it. It does not change afterwards.
+	incarnation atomic.Pointer[string]
+}
+
+// isReplaced reports whether the database was restored from a backup since this replica opened it.
+func (k *keyStore) isReplaced(incarnation string) bool {
+	opened := k.incarnation.Load()
+	return opened != nil && *opened != incarnation
 }
 
 // keyPlain is an unwrapped key, and the row that it was unwrapped from.
@@ -162,6 +170,10 @@ func (s *Store) loadKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if k.isReplaced(state.Incarnation) {
+		return catalog.ErrReplaced
+	}
+	k.incarnation.Store(&state.Incarnation)
 	next := make(map[string]keyPlain, len(rows))
 	for _, row := range rows {
 		known, ok := k.plain[row.ID]

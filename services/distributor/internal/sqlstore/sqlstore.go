@@ -46,6 +46,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
+
 	// The driver "sqlite".
 	_ "modernc.org/sqlite"
 
@@ -156,12 +157,9 @@ func (s *Store) connect(databaseURL string) error {
 // connectSQLite opens the file through one connection: SQLite has one writer at a time, and who
 // queues for the connection never meets a locked database.
 func (s *Store) connectSQLite(u *url.URL) error {
-	file := u.Opaque
-	if file == "" {
-		file = filepath.FromSlash(u.Path)
-	}
-	if file == "" || u.Host != "" {
-		return errors.New("database URL must name a file: sqlite:///path/to/file.db")
+	file, err := sqliteFile(u)
+	if err != nil {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("make folder of the database: %w", err)
@@ -174,14 +172,31 @@ func (s *Store) connectSQLite(u *url.URL) error {
 	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)",
 	}}
-	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: pragmas.Encode()}
-	db, err := sql.Open("sqlite", dsn.String())
+	db, err := sql.Open("sqlite", sqliteSource(file, pragmas))
 	if err != nil {
 		return fmt.Errorf("open sqlite: %w", err)
 	}
 	db.SetMaxOpenConns(1)
 	s.db = bun.NewDB(db, sqlitedialect.New())
 	return nil
+}
+
+// sqliteFile returns the file of a database URL.
+func sqliteFile(u *url.URL) (string, error) {
+	file := u.Opaque
+	if file == "" {
+		file = filepath.FromSlash(u.Path)
+	}
+	if file == "" || u.Host != "" {
+		return "", errors.New("database URL must name a file: sqlite:///path/to/file.db")
+	}
+	return file, nil
+}
+
+// sqliteSource returns what the driver opens a file by.
+func sqliteSource(file string, pragmas url.Values) string {
+	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: pragmas.Encode()}
+	return dsn.String()
 }
 
 func (s *Store) connectPostgres(databaseURL string) error {

@@ -108,6 +108,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"room":    testRoomInPlans,
 
 		"grants": testGrants,
+		"backup": testBackup,
 
 		"rotation":            testRotation,
 		"rotation under load": testRotationUnderLoad,
