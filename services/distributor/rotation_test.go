@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,10 +35,16 @@ type fleetOfKeys struct {
 	calls  atomic.Int64
 }
 
+// sizeOfKeys returns how many agents there are, and the time between two rounds of an agent. Both are
+// larger in the long form.
+func sizeOfKeys() (agents int, pause time.Duration) {
+	if os.Getenv("LEAT_FAULT_LONG") != "" {
+		return 200, time.Second
+	}
+	return 24, 100 * time.Millisecond
+}
+
 const (
-	agentsOfKeys = 24
-	// pauseOfKeys is the time between two rounds of an agent.
-	pauseOfKeys = 100 * time.Millisecond
 	// renewalOfKeys is after how many rounds an agent renews its token: the hub bounds that.
 	renewalOfKeys = 7
 )
@@ -54,7 +61,8 @@ func newFleetOfKeys(t *testing.T, change func(*distributor.Config)) *fleetOfKeys
 	content := newFolder(t, "c1", "one")
 	first.git.set("demo", "app", content)
 	first.apply(t, repositoryDocument("demo"))
-	for i := range agentsOfKeys {
+	agents, _ := sizeOfKeys()
+	for i := range agents {
 		cluster, service := fmt.Sprintf("cluster-%d", i), fmt.Sprintf("app-%d", i)
 		first.apply(t, clusterDocument(cluster), configDocument(service, cluster, nil, map[string]string{"PASSWORD": hunter2}))
 		f.agents = append(f.agents, first.enrol(t, cluster))
@@ -70,7 +78,8 @@ func newFleetOfKeys(t *testing.T, change func(*distributor.Config)) *fleetOfKeys
 func (f *fleetOfKeys) agent(t *testing.T, ctx context.Context, i int) {
 	service := fmt.Sprintf("app-%d", i)
 	var tokens *distributorv1.RefreshTokenResponse
-	pause := time.NewTicker(pauseOfKeys)
+	_, every := sizeOfKeys()
+	pause := time.NewTicker(every)
 	defer pause.Stop()
 	for n := i; ctx.Err() == nil; n++ {
 		<-pause.C
@@ -119,8 +128,8 @@ func (f *fleetOfKeys) watch(t *testing.T, ctx context.Context, i int) {
 // editor writes secrets until ctx is done.
 func (f *fleetOfKeys) editor(t *testing.T, ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
-		name := fmt.Sprintf("app-%d", n%agentsOfKeys)
-		document := configDocument(name, fmt.Sprintf("cluster-%d", n%agentsOfKeys), map[string]string{"N": fmt.Sprint(n)}, map[string]string{"PASSWORD": hunter2})
+		name := fmt.Sprintf("app-%d", n%len(f.agents))
+		document := configDocument(name, fmt.Sprintf("cluster-%d", n%len(f.agents)), map[string]string{"N": fmt.Sprint(n)}, map[string]string{"PASSWORD": hunter2})
 		_, err := f.replicas[n%2].fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
 		if err != nil {
 			t.Errorf("edit %d: %v", n, err)
@@ -163,7 +172,7 @@ func (f *fleetOfKeys) keys(t *testing.T) *fleetv1.GetKeysResponse {
 	return keys
 }
 
-// TestKeysRotateUnderLoad replaces the sealing key and the signing key while agents renew their
+// TestKeysRotateUnderLoad, with 24 agents or 200 in the long form, replaces the sealing key and the signing key while agents renew their
 // tokens and read configurations, plans are watched and people edit: no call fails, no stream ends,
 // and no token is refused.
 func TestKeysRotateUnderLoad(t *testing.T) {
@@ -172,7 +181,7 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 	stop := f.load(t)
 	defer stop()
 	before := f.keys(t)
-	if len(before.GetSealingKeys()) != 1 || len(before.GetSigningKeys()) != 1 || before.GetSealingKeys()[0].GetValues() < agentsOfKeys {
+	if len(before.GetSealingKeys()) != 1 || len(before.GetSigningKeys()) != 1 || before.GetSealingKeys()[0].GetValues() < int64(len(f.agents)) {
 		t.Fatalf("got %v, want one key of each kind", before)
 	}
 
@@ -195,7 +204,7 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 		return len(keys) == 2 && keys[1].GetCurrent() && keys[1].GetId() == signing.GetKey().GetId()
 	})
 	calls := f.calls.Load()
-	eventually(t, "calls with the new keys", func() bool { return f.calls.Load() > calls+40*agentsOfKeys || t.Failed() })
+	eventually(t, "calls with the new keys", func() bool { return f.calls.Load() > calls+int64(40*len(f.agents)) || t.Failed() })
 	stop()
 	t.Logf("%d calls, none failed", f.calls.Load())
 }
