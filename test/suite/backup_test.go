@@ -116,6 +116,11 @@ func TestRestoredHubPrunesNothing(t *testing.T) {
 		return held != backedUp && held != lost && s.GetRemovalsHeldSince() != nil
 	})
 	h.sync(t, "kept") // a run of a service that waits for nothing
+	first := held
+	adopted("the agent works on the plan with the sync", func(s *fleetv1.ClusterStatus) bool {
+		held = s.GetPlanVersion()
+		return held != first && s.GetRemovalsHeldSince() != nil
+	})
 	h.waitService(t, "kept", "healthy", healthyAt(commit))
 	unchanged("after the restore")
 

@@ -60,7 +60,7 @@ func (u *unit) request() {
 }
 
 // retryHeld has a prune that waits for a person's agreement tried again.
-func (u *unit) retryHeld() {
+func retryHeld(u *unit) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.state.RetryHeld() {

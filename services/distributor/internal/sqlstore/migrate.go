@@ -25,7 +25,7 @@ type dialect struct {
 
 // migrate applies the migrations that are missing, each in its own transaction.
 func (s *Store) migrate(ctx context.Context) error {
-	unlock, err := s.lockMigrations(ctx)
+	unlock, err := lockMigrations(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (s *Store) migrate(ctx context.Context) error {
 // lockMigrations keeps other replicas from migrating at the same time. The lock belongs to a
 // connection, so it ends with a replica that dies. SQLite needs none: its file belongs to one
 // process.
-func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
+func lockMigrations(ctx context.Context, s *Store) (unlock func(), err error) {
 	if !s.postgres {
 		return func() {}, nil
 	}
