@@ -17,19 +17,30 @@ const (
 	refusalsEvery = time.Minute
 )
 
+// Damping is how a [Damper] bounds records.
+type Damping struct {
+	// Each is how many refusing decisions with one key pass within Every.
+	Each  int
+	Every time.Duration
+	// Key returns by what decisions are counted. The damper keeps a count for each key that it has
+	// seen within Every, so callers must not be able to make them up.
+	Key func(*Record) string
+}
+
 // Damper is a [Sink] in front of another one. It passes on the first 60 refusing decisions of each
-// person in a minute. It counts the others and writes them as one summary at the end of the minute.
-// So a caller cannot fill the log with refused requests, and every refused request is accounted
-// for. Decisions that allow a request, and outcomes, always pass.
+// person in a minute, or as many as its [Damping] says. It counts the others and writes them as one
+// summary at the end of the minute. So a caller cannot fill the log with refused requests, and every
+// refused request is accounted for. Decisions that allow a request, and outcomes, always pass.
 //
 // It is safe for concurrent use. It keeps a person's count for a minute.
 type Damper struct {
-	sink   Sink
-	logger *slog.Logger
+	sink    Sink
+	logger  *slog.Logger
+	damping Damping
 
 	mu     sync.Mutex
 	closed bool
-	people map[string]*refusals
+	people map[string]*refusals // by key
 }
 
 // refusals are one person's refused requests in the minute that began with the first one.
@@ -43,7 +54,12 @@ var _ Sink = (*Damper)(nil)
 
 // NewDamper returns a damper in front of sink. logger logs summaries that could not be written.
 func NewDamper(sink Sink, logger *slog.Logger) *Damper {
-	return &Damper{sink: sink, logger: logger, people: map[string]*refusals{}}
+	return NewDamperOf(sink, logger, Damping{Each: refusalsEach, Every: refusalsEvery, Key: func(r *Record) string { return r.Subject }})
+}
+
+// NewDamperOf returns a damper that counts as damping says.
+func NewDamperOf(sink Sink, logger *slog.Logger, damping Damping) *Damper {
+	return &Damper{sink: sink, logger: logger, damping: damping, people: map[string]*refusals{}}
 }
 
 // Write implements [Sink].
@@ -61,14 +77,14 @@ func (d *Damper) counts(record *Record) bool {
 	if d.closed {
 		return false
 	}
-	person := record.Subject
+	person := d.damping.Key(record)
 	r, known := d.people[person]
 	if !known {
 		r = &refusals{}
-		r.timer = time.AfterFunc(refusalsEvery, func() { d.end(person) })
+		r.timer = time.AfterFunc(d.damping.Every, func() { d.end(person) })
 		d.people[person] = r
 	}
-	if r.passed < refusalsEach {
+	if r.passed < d.damping.Each {
 		r.passed++
 		return false
 	}

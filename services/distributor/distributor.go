@@ -193,7 +193,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	signIn, err := cfg.openSignIn(store, view, logger)
+	signIn, err := cfg.openSignIn(store, view, records, tel)
 	if err != nil {
 		return err
 	}

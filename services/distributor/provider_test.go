@@ -181,6 +181,7 @@ func newGate(t *testing.T, change ...func(*distributor.Config)) *gate {
 	front := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		to, _ := url.Parse(behind.Load().url)
 		r.SetURL(to)
+		r.SetXForwarded()
 		r.Out.Host = r.In.Host
 	}})
 	t.Cleanup(front.Close)

@@ -4,11 +4,12 @@
 package distributor
 
 import (
-	"log/slog"
 	"strings"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/journal"
 	"github.com/leatdev/leat/services/distributor/internal/loginpages"
 	"github.com/leatdev/leat/services/distributor/internal/oidclogin"
 	"github.com/leatdev/leat/services/distributor/internal/session"
@@ -21,7 +22,7 @@ type signIn struct {
 	pages *loginpages.Pages
 }
 
-func (c *Config) openSignIn(store *sqlstore.Store, view *fleet.View, logger *slog.Logger) (signIn, error) {
+func (c *Config) openSignIn(store *sqlstore.Store, view *fleet.View, records *journal.Journal, tel *telemetry.Telemetry) (signIn, error) {
 	secret := []byte(c.Service.Secret.Reveal())
 	provider := oidclogin.New(oidclogin.Params{
 		Secrets: store.SignIns(), RedirectURI: c.redirectURI(), Guard: dialguard.Guard{AllowLocal: c.AllowLocalAgents},
@@ -30,8 +31,17 @@ func (c *Config) openSignIn(store *sqlstore.Store, view *fleet.View, logger *slo
 	if err != nil {
 		return signIn{}, err
 	}
-	desk := session.NewDesk(session.Params{Store: store.SignIns(), View: view, Provider: provider, Codes: codes, Logger: logger})
-	pages, err := loginpages.New(loginpages.Params{View: view, Provider: provider, Desk: desk, Secret: secret, Logger: logger})
+	metrics, err := session.NewMetrics(tel.Meter(scope), view.LiveSessions)
+	if err != nil {
+		return signIn{}, err
+	}
+	logger := tel.Logger()
+	desk := session.NewDesk(session.Params{
+		Store: store.SignIns(), View: view, Provider: provider, Codes: codes, Metrics: metrics, Logger: logger,
+	})
+	pages, err := loginpages.New(loginpages.Params{
+		View: view, Provider: provider, Desk: desk, Journal: records, Metrics: metrics, Secret: secret, Logger: logger,
+	})
 	return signIn{desk: desk, pages: pages}, err
 }
 

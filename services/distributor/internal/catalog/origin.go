@@ -23,8 +23,10 @@ type Origin struct {
 	// SourceAddress and UserAgent are the caller's.
 	SourceAddress string
 	UserAgent     string
-	// Procedure is the RPC.
+	// Procedure is the RPC, or the path of a page.
 	Procedure string
+	// Method is the method of the request; empty: POST, as that of every call.
+	Method string
 	// RequestID names the call, and TraceID its trace.
 	RequestID string
 	TraceID   string

@@ -44,6 +44,19 @@ func (c *Catalog) Session(id string) (catalog.Session, bool) {
 	return s, ok
 }
 
+// LiveSessions counts the sessions that people use, by their clients.
+func (c *Catalog) LiveSessions() map[catalog.SessionClient]int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	at, live := catalog.Now(), map[catalog.SessionClient]int{}
+	for _, s := range c.sessions {
+		if !s.Pending && !s.Expired(at) {
+			live[s.Client]++
+		}
+	}
+	return live
+}
+
 // Provider returns an identity provider by its name, without its secret.
 func (c *Catalog) Provider(name string) (*catalog.IdentityProvider, bool) {
 	provider, ok := c.find(catalog.Key{Kind: catalog.KindIdentityProvider, Name: name}).(*catalog.IdentityProvider)

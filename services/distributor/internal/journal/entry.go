@@ -5,6 +5,7 @@ package journal
 
 import (
 	"cmp"
+	"net/http"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ func recordOf(origin catalog.Origin, asked catalog.Target, at time.Time) *audit.
 		Attributes: audit.Attributes{Verb: asked.Verb, APIGroup: apiGroup, Resource: resourceOf(asked.Kind), Name: asked.Name},
 	}
 	if origin.Procedure != "" {
-		request.Method = "POST"
+		request.Method = cmp.Or(origin.Method, http.MethodPost)
 	}
 	return &audit.Record{
 		Request: request.Bounded(), Time: at.UTC(),

@@ -15,7 +15,9 @@
 // Refused calls, and API tokens that are exchanged for access tokens, have records outside of a
 // transaction. If one cannot be written, the log of the service reports it, and the caller's answer
 // is the same. One person's refused calls are damped, as [audit.Damper] does it, and the exchange of
-// one token from one address is recorded once an hour.
+// one token from one address is recorded once an hour. Strangers can have sign-ins refused, so these
+// are damped together: for each provider and reason, [refusedSignIns] an hour have records of their
+// own.
 //
 // No record holds a secret. The size of a record, and that of all records of an edit, are bounded.
 //
@@ -47,6 +49,10 @@ const (
 	// maxSignIns bounds the tokens and addresses that are remembered. One that was forgotten is
 	// recorded again.
 	maxSignIns = 4096
+	// refusedSignIns are the refused sign-ins of one provider, for one reason, that have records of
+	// their own within refusedSignInsEvery.
+	refusedSignIns      = 20
+	refusedSignInsEvery = time.Hour
 	// pruneEvery is how often old records are looked for, give or take a quarter, and pruneStep how
 	// many are deleted in one transaction.
 	pruneEvery, pruneStep = time.Hour, 1000
@@ -126,6 +132,7 @@ type Params struct {
 type Journal struct {
 	params  Params
 	damper  *audit.Damper
+	refused *audit.Damper // of sign-ins
 	signIns *lru.Cache[signIn, time.Time]
 }
 
@@ -136,12 +143,18 @@ type signIn struct{ credential, audience, host string }
 func New(p Params) *Journal {
 	j := &Journal{params: p}
 	j.damper = audit.NewDamper(both{j}, p.Logger)
+	j.refused = audit.NewDamperOf(strangers{both{j}}, p.Logger, audit.Damping{Each: refusedSignIns, Every: refusedSignInsEvery, Key: func(r *audit.Record) string {
+		return r.Attributes.Name + " " + r.Reason.String()
+	}})
 	j.signIns, _ = lru.New[signIn, time.Time](maxSignIns) // fails only for a limit that is not positive
 	return j
 }
 
 // Close writes the summaries of refused calls that are not written yet.
-func (j *Journal) Close() { j.damper.Close() }
+func (j *Journal) Close() {
+	j.damper.Close()
+	j.refused.Close()
+}
 
 // Records returns the records of what one edit changed, in its order. A change whose document
 // cannot be made leaves a record without fields.
@@ -251,6 +264,15 @@ func (j *Journal) SignIn(ctx context.Context, origin catalog.Origin, audience st
 	_ = both{j}.Write(ctx, r)
 }
 
+// RefuseSignIn records that an identity provider, or the hub, did not sign a person in. provider is
+// the name of a provider of the catalog, or empty. The origin has no subject unless the provider has
+// confirmed who the person is.
+func (j *Journal) RefuseSignIn(ctx context.Context, origin catalog.Origin, provider string, why reason.Reason) {
+	r := recordOf(origin, catalog.Target{Verb: catalog.VerbCreate, Kind: string(catalog.KindSession), Name: provider}, catalog.Now())
+	r.Phase, r.Reason = audit.PhaseDecision, why
+	_ = j.refused.Write(ctx, r) // both logs its errors
+}
+
 // both writes a record outside of a change into SQL and into the audit log.
 type both struct{ journal *Journal }
 
@@ -267,6 +289,18 @@ func (b both) Write(ctx context.Context, record *audit.Record) error {
 		}
 	}
 	return cmp.Or(stored, written)
+}
+
+// strangers writes records of refused sign-ins. A summary stands for several callers, so it names
+// none of them.
+type strangers struct{ both }
+
+// Write implements audit.Sink.
+func (s strangers) Write(ctx context.Context, record *audit.Record) error {
+	if record.Phase == audit.PhaseSummary {
+		record.Subject, record.SourceAddress, record.UserAgent = catalog.HubSubject, "", ""
+	}
+	return s.both.Write(ctx, record)
 }
 
 // Find returns the records that a query selects.

@@ -276,6 +276,57 @@ func TestSignInsAreDamped(t *testing.T) {
 	})
 }
 
+// TestSecRefusedSignInsDoNotFillTheRecords has strangers refused at two providers for a day, as fast
+// as they like. Each provider and reason has a bounded number of records, which name the callers, and
+// summaries that count the others and name nobody.
+func TestSecRefusedSignInsDoNotFillTheRecords(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{}
+		j := newJournal(k, slog.New(slog.DiscardHandler))
+		const hours, each = 24, 500
+		for range hours {
+			for i := range each {
+				origin := catalog.Origin{SourceAddress: fmt.Sprintf("192.0.2.1:%d", i), UserAgent: "eve"}
+				j.RefuseSignIn(t.Context(), origin, "corp", reason.TokenInvalid)
+				j.RefuseSignIn(t.Context(), origin, "partner", reason.TokenInvalid)
+				origin.Subject = fmt.Sprintf("user:corp.%d", i)
+				j.RefuseSignIn(t.Context(), origin, "corp", reason.AccessDenied)
+			}
+			<-time.After(time.Hour + time.Second)
+		}
+		j.Close()
+		synctest.Wait()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		count, own := map[string]int64{}, map[string]int{}
+		for _, r := range k.kept {
+			kind := r.Attributes.Name + " " + r.Reason.String()
+			switch {
+			case r.Phase == audit.PhaseSummary:
+				count[kind] += r.Count
+				if r.Subject != catalog.HubSubject || r.SourceAddress != "" || r.UserAgent != "" {
+					t.Errorf("got a summary that names %s at %s", r.Subject, r.SourceAddress)
+				}
+			default:
+				count[kind]++
+				own[kind]++
+				if r.SourceAddress == "" || (r.Reason == reason.AccessDenied) != strings.HasPrefix(r.Subject, "user:corp.") {
+					t.Errorf("got a record of %s at %q", r.Subject, r.SourceAddress)
+				}
+			}
+		}
+		for _, kind := range []string{"corp TOKEN_INVALID", "partner TOKEN_INVALID", "corp ACCESS_DENIED"} {
+			if count[kind] != hours*each || own[kind] != hours*20 {
+				t.Errorf("%s: got %d sign-ins, %d with records of their own; want %d, %d", kind, count[kind], own[kind], hours*each, hours*20)
+			}
+		}
+		if want := 3 * hours * 21; len(k.kept) != want || len(k.written) != want {
+			t.Errorf("got %d and %d records, want %d", len(k.kept), len(k.written), want)
+		}
+	})
+}
+
 // TestRefusalsOutliveTheDatabase answers a caller although the record of the refusal is lost, and
 // reports that.
 func TestRefusalsOutliveTheDatabase(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -72,6 +71,8 @@ type Params struct {
 	View     View
 	Provider Provider
 	Desk     Desk
+	Journal  Journal
+	Metrics  *session.Metrics
 	// Secret is what cookies are sealed with; the same at all replicas.
 	Secret []byte
 	Logger *slog.Logger
@@ -170,7 +171,7 @@ func (s *Pages) login(w http.ResponseWriter, r *http.Request) {
 	t.Ends = time.Now().Add(transactionLife)
 	to, err := s.p.Provider.AuthURL(r.Context(), provider, t.secrets())
 	if err != nil {
-		s.p.Logger.WarnContext(r.Context(), "identity provider cannot be asked", slog.String("provider", provider.Name), slog.Any("error", err))
+		s.attemptOf(r, provider).end(r.Context(), session.OutcomeProviderAway, err)
 		fail(w, http.StatusBadGateway, provider.ShownTitle()+" does not answer the hub.",
 			"Try again in a moment. People who are signed in stay so. If this lasts, an administrator finds the reason in the hub's log.")
 		return
@@ -282,36 +283,44 @@ func (s *Pages) callback(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	t, err := s.transaction(r)
 	clearTransaction(w)
-	query := r.URL.Query()
+	a, query := s.attemptOf(r, nil), r.URL.Query()
 	if err != nil || subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(t.State)) != 1 {
+		a.end(ctx, session.OutcomeForeign, nil)
 		fail(w, http.StatusBadRequest, "This sign-in did not begin in this browser, took too long, or was finished already.", "Begin again with leat login.")
 		return
 	}
 	provider, ok := s.p.View.Provider(t.Provider)
-	if !ok || provider.UID != t.ProviderUID || provider.Spec.Suspended {
+	if ok && provider.UID == t.ProviderUID {
+		a.provider = provider
+	}
+	if a.provider == nil || provider.Spec.Suspended {
+		a.end(ctx, session.OutcomeProviderGone, nil)
 		fail(w, http.StatusForbidden, "The identity provider was removed in the meantime.", "Begin again with leat login.")
 		return
 	}
 	if err := s.p.Provider.CheckIssuer(ctx, provider, query.Get("iss")); err != nil {
-		s.refused(w, r, provider, err)
+		a.refuse(ctx, w, err)
 		return
 	}
 	if code := query.Get("error"); code != "" || query.Get("code") == "" {
+		a.end(ctx, session.OutcomeProviderRefused, nil)
 		s.providerRefused(w, provider, code)
 		return
 	}
 	claims, err := s.p.Provider.Redeem(ctx, provider, t.secrets(), query.Get("code"))
 	if err != nil {
-		s.refused(w, r, provider, err)
+		a.refuse(ctx, w, err)
 		return
 	}
-	begun, err := s.p.Desk.Begin(ctx, session.SignIn{
+	a.confirmed(claims)
+	begun, err := s.p.Desk.Begin(catalog.WithOrigin(ctx, a.origin), session.SignIn{
 		Provider: provider, Claims: claims, Client: t.Client, Challenge: t.Challenge, UserCode: t.UserCode,
 	})
 	if err != nil {
-		s.refused(w, r, provider, err)
+		a.refuse(ctx, w, err)
 		return
 	}
+	a.end(ctx, session.OutcomeSignedIn, nil)
 	s.p.View.Look(ctx)
 	s.p.Logger.InfoContext(ctx, "person signed in", slog.String("person", begun.Session.Person), slog.String("provider", provider.Name),
 		slog.String("session", begun.Session.ID), slog.String("client", string(t.Client)))
@@ -351,22 +360,23 @@ func (*Pages) providerRefused(w http.ResponseWriter, provider *catalog.IdentityP
 	fail(w, http.StatusForbidden, provider.ShownTitle()+" did not sign you in: "+code+".", "Begin again with leat login, or ask its administrator.")
 }
 
-// refused shows why nobody was signed in. What a person cannot correct is in the log alone.
-func (s *Pages) refused(w http.ResponseWriter, r *http.Request, provider *catalog.IdentityProvider, err error) {
-	s.p.Logger.WarnContext(r.Context(), "sign-in refused", slog.String("provider", provider.Name), slog.Any("error", err))
-	claims, ok := errors.AsType[*session.ClaimsError](err)
-	switch {
-	case ok:
-		fail(w, http.StatusForbidden, "You are not let in.", sentence(claims.Message))
-	case errors.Is(err, session.ErrNameTaken):
+// refuse ends the attempt, and shows why nobody was signed in. What a person cannot correct is in the
+// log alone.
+func (a *attempt) refuse(ctx context.Context, w http.ResponseWriter, err error) {
+	outcome := session.OutcomeOf(err)
+	a.end(ctx, outcome, err)
+	switch outcome {
+	case session.OutcomeNotLetIn:
+		fail(w, http.StatusForbidden, "You are not let in.", sentence(err.Error()))
+	case session.OutcomeNameTaken:
 		fail(w, http.StatusForbidden, "A user of the hub already has your name.",
 			"An administrator deletes that user, or lets the provider name people by another claim.")
-	case errors.Is(err, session.ErrProof):
+	case session.OutcomeCodeUsed:
 		fail(w, http.StatusConflict, "The code of your machine was used already.", "Begin again with leat login --device.")
-	case errors.Is(err, catalog.ErrUnavailable):
-		fail(w, http.StatusServiceUnavailable, "The hub's database does not answer.", "Try again in a moment.")
+	case session.OutcomeHubFailed:
+		fail(w, http.StatusServiceUnavailable, "The hub's database or audit log does not answer.", "Try again in a moment.")
 	default:
-		fail(w, http.StatusBadGateway, provider.ShownTitle()+" did not confirm who you are.",
+		fail(w, http.StatusBadGateway, a.provider.ShownTitle()+" did not confirm who you are.",
 			"Begin again with leat login. If this lasts, an administrator finds the reason in the hub's log.")
 	}
 }

@@ -84,12 +84,7 @@ func meets(claim any, values []string) bool {
 func nameOf(provider *catalog.IdentityProvider, claims Claims) (string, error) {
 	claim := provider.Spec.UsernameClaim
 	if claim == "" || claim == subClaim {
-		if plainSubject.MatchString(claims.Subject) {
-			return provider.Name + "." + claims.Subject, nil
-		}
-		// No plain subject begins with "_", so that the two forms never meet.
-		sum := sha256.Sum256([]byte(claims.Subject))
-		return provider.Name + "._" + hex.EncodeToString(sum[:20]), nil
+		return SubjectName(provider, claims.Subject), nil
 	}
 	name, ok := claims.Values[claim].(string)
 	switch {
@@ -104,6 +99,17 @@ func nameOf(provider *catalog.IdentityProvider, claims Claims) (string, error) {
 			claim, provider.ShownTitle())
 	}
 	return name, nil
+}
+
+// SubjectName returns the name that is made of a provider's subject. Nobody else has it, whatever the
+// provider's document says of names.
+func SubjectName(provider *catalog.IdentityProvider, subject string) string {
+	if plainSubject.MatchString(subject) {
+		return provider.Name + "." + subject
+	}
+	// No plain subject begins with "_", so that the two forms never meet.
+	sum := sha256.Sum256([]byte(subject))
+	return provider.Name + "._" + hex.EncodeToString(sum[:20])
 }
 
 // verified reports whether a claim is true. Some providers send the text.

@@ -51,6 +51,7 @@ type Params struct {
 	View     View
 	Provider Provider
 	Codes    *Codes
+	Metrics  *Metrics
 	Logger   *slog.Logger
 }
 
@@ -202,6 +203,13 @@ type Pass struct {
 // Exchange takes a token of a session, and reads the person's claims again if it is time. Errors:
 // ErrEnded, ErrReused, ErrBusy, and those of the store.
 func (d *Desk) Exchange(ctx context.Context, p Presented) (Pass, error) {
+	began := time.Now()
+	pass, err := d.exchange(ctx, p)
+	d.p.Metrics.exchanged(ctx, began, err)
+	return pass, err
+}
+
+func (d *Desk) exchange(ctx context.Context, p Presented) (Pass, error) {
 	if _, err := d.know(ctx, p.ID); err != nil {
 		return Pass{}, err
 	}
@@ -279,6 +287,7 @@ func (d *Desk) renew(ctx context.Context, held Held, at time.Time) (Held, error)
 	}
 	switch {
 	case err == nil:
+		d.p.Metrics.renewed(ctx, provider.Name, renewalConfirmed)
 		hasOthers := !slices.Equal(held.Groups, person.Groups)
 		held.Groups, held.RenewAt = person.Groups, at.Add(provider.Spec.RenewEvery())
 		if err := d.p.Store.SaveRenewal(ctx, held.ID, person.Groups, claims.Refresh, held.RenewAt); err != nil {
@@ -289,6 +298,7 @@ func (d *Desk) renew(ctx context.Context, held Held, at time.Time) (Held, error)
 		}
 		return held, nil
 	case errors.Is(err, ErrRejected):
+		d.p.Metrics.renewed(ctx, provider.Name, renewalEnded)
 		d.p.Logger.InfoContext(ctx, "identity provider ended a session", slog.String("session", held.ID), slog.String("person", held.Person),
 			slog.String("provider", held.Provider), slog.Any("error", err))
 		if _, err := d.p.Store.EndSessions(ctx, held.ID, ""); err != nil {
@@ -297,6 +307,7 @@ func (d *Desk) renew(ctx context.Context, held Held, at time.Time) (Held, error)
 		d.p.View.Look(ctx)
 		return held, ErrEnded
 	}
+	d.p.Metrics.renewed(ctx, provider.Name, renewalAway)
 	d.p.Logger.WarnContext(ctx, "identity provider did not answer; the session goes on", slog.String("provider", held.Provider), slog.Any("error", err))
 	return held, nil
 }
@@ -338,7 +349,7 @@ func (d *Desk) SignOut(ctx context.Context, p Presented) error {
 	if err != nil {
 		return err
 	}
-	return d.Revoke(ctx, p.ID)
+	return d.Revoke(ByPerson(ctx, known), p.ID)
 }
 
 // Revoke ends a session.

@@ -4,6 +4,7 @@
 package session
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/seal"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
 const (
@@ -36,6 +39,19 @@ const (
 
 // CredentialOf returns the credential that stands for a session in access tokens.
 func CredentialOf(id string) string { return credentialPrefix + id }
+
+// ByPerson returns a context whose edits are made by the session's person, in that session. The
+// caller has proved that it is theirs.
+func ByPerson(ctx context.Context, s catalog.Session) context.Context {
+	origin := catalog.OriginOf(ctx)
+	origin.Subject, origin.Credential = SubjectOf(s.Person), CredentialOf(s.ID)
+	return catalog.WithOrigin(ctx, origin)
+}
+
+// SubjectOf returns the subject of a person in tokens and records.
+func SubjectOf(person string) string {
+	return identity.Identity{Kind: identity.KindUser, Name: person}.Subject()
+}
 
 // OfCredential returns the id of the session that a credential stands for, if it is one.
 func OfCredential(credential string) (id string, ok bool) {

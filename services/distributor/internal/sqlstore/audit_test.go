@@ -30,6 +30,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/journal"
+	"github.com/leatdev/leat/services/distributor/internal/session"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 )
 
@@ -492,8 +493,28 @@ func testRecordsOfSignIns(t *testing.T, s subject) {
 	if err := w.Store.SignIns().CreateSession(t.Context(), pendingSession("one", stored.Meta().UID)); err != nil {
 		t.Fatal(err)
 	}
+	// The machine takes the session over from its own address; a repetition changes nothing.
+	machine := catalog.WithOrigin(t.Context(), catalog.Origin{SourceAddress: "192.0.2.7:1"})
+	redeem := func(id, verifier string) error {
+		_, err := w.Store.SignIns().RedeemProof(machine, session.Redemption{
+			ID: id, Proof: []byte("proof of " + id), Verifier: []byte(verifier), First: []byte("first of " + id), At: catalog.Now(),
+		})
+		return err
+	}
+	for range 2 {
+		if err := redeem("one", "challenge"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, err := w.Store.SignIns().EndSessions(as(t.Context(), "ada", ""), "one", ""); err != nil {
 		t.Fatal(err)
+	}
+	// A wrong verifier ends a session.
+	if err := w.Store.SignIns().CreateSession(t.Context(), pendingSession("two", stored.Meta().UID)); err != nil {
+		t.Fatal(err)
+	}
+	if err := redeem("two", "guess"); !errors.Is(err, session.ErrProof) {
+		t.Fatalf("got %v, want %v", err, session.ErrProof)
 	}
 	sealing, err := sqlstore.NewRotation(w.Store).RotateSealingKey(as(t.Context(), "ada", ""), "")
 	if err != nil {
@@ -502,6 +523,9 @@ func testRecordsOfSignIns(t *testing.T, s subject) {
 	var got []string
 	for _, e := range w.records(t) {
 		line := fmt.Sprint(e.Subject, " ", e.Verb, " ", e.Kind, " ", e.Name)
+		if e.SourceAddress == "192.0.2.7:1" {
+			line += " from " + e.SourceAddress
+		}
 		for _, field := range e.Changes {
 			if field.Secret {
 				line += fmt.Sprint(" ", field.Path, " ", field.Effect)
@@ -511,7 +535,8 @@ func testRecordsOfSignIns(t *testing.T, s subject) {
 	}
 	want := []string{
 		"user:ada create IdentityProvider corp spec.clientSecret set", "user:ada update IdentityProvider corp spec.clientSecret replaced",
-		"user:corp.ada create Session one", "user:ada delete Session one", "user:ada rotate SealingKey " + sealing,
+		"user:corp.ada create Session one", "service:distributor update Session one from 192.0.2.7:1", "user:ada delete Session one",
+		"user:corp.ada create Session two", "service:distributor delete Session two from 192.0.2.7:1", "user:ada rotate SealingKey " + sealing,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/session"
@@ -102,9 +101,7 @@ func (s *SignIns) CreateSession(ctx context.Context, n session.New) error {
 		Challenge: n.Challenge, Pending: n.Pending, CreatedAt: micros(n.CreatedAt), ProofEndsAt: micros(n.ProofEndsAt),
 		EndsAt: micros(n.EndsAt), RenewAt: micros(n.RenewAt),
 	}
-	origin := catalog.OriginOf(ctx)
-	origin.Subject, origin.Credential = identity.Identity{Kind: identity.KindUser, Name: n.Person}.Subject(), "session."+n.ID
-	return s.edit(catalog.WithOrigin(ctx, origin), func(ctx context.Context, t *tx) error {
+	return s.edit(session.ByPerson(ctx, n.Session), func(ctx context.Context, t *tx) error {
 		t.dirty = true
 		row.Revision = t.revision
 		if err := s.sealRefresh(row, n.Refresh); err != nil { // in the edit, which has loaded the newest key
@@ -145,9 +142,11 @@ func (t *tx) sweepSessions(ctx context.Context, n session.New) error {
 	return t.dropSessions(ctx, rows)
 }
 
+// dropSessions ends sessions before their time, which their records show.
 func (t *tx) dropSessions(ctx context.Context, rows []*sessionRow) error {
 	for _, row := range rows {
 		t.dirty = true
+		t.note(catalog.Change{Verb: catalog.VerbDelete, Kind: string(catalog.KindSession), Name: row.ID})
 		if _, err := t.sql.NewDelete().Model(row).WherePK().Exec(ctx); err != nil {
 			return translate("delete session", err)
 		}
@@ -191,6 +190,7 @@ func (s *SignIns) RedeemProof(ctx context.Context, r session.Redemption) (held s
 		if _, err := t.sql.NewUpdate().Model(row).Column("pending", "revision").WherePK().Exec(ctx); err != nil {
 			return translate("write session", err)
 		}
+		t.note(catalog.Change{Verb: catalog.VerbUpdate, Kind: string(catalog.KindSession), Name: row.ID}) // from where it is held
 		held = row.held()
 		return succeed(ctx, t.sql, token, r.First)
 	})
@@ -383,9 +383,6 @@ func (s *SignIns) EndSessions(ctx context.Context, id, person string) (int, erro
 			return translate("read sessions", err)
 		}
 		ended = len(rows)
-		for _, row := range rows {
-			t.note(catalog.Change{Verb: catalog.VerbDelete, Kind: string(catalog.KindSession), Name: row.ID})
-		}
 		return t.dropSessions(ctx, rows)
 	})
 	return ended, err

@@ -32,6 +32,7 @@ import (
 	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/api/recorder"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -120,6 +121,7 @@ func (s *Service) CreateSession(ctx context.Context, req *fleetv1.CreateSessionR
 	if err := checkHash("token_hash", req.GetTokenHash()); err != nil {
 		return nil, err
 	}
+	ctx = recorder.Anonymous(ctx)
 	var made catalog.Session
 	var err error
 	switch proof := req.GetProof().(type) {
@@ -160,7 +162,7 @@ func (s *Service) CreateAccessToken(
 		}
 		presented.Next = req.GetNextTokenHash()
 	}
-	pass, err := s.d.Desk.Exchange(ctx, presented)
+	pass, err := s.d.Desk.Exchange(recorder.Anonymous(ctx), presented)
 	if err != nil {
 		return nil, mapped(err)
 	}
@@ -183,7 +185,7 @@ func (s *Service) SignOut(ctx context.Context, req *fleetv1.SignOutRequest) (*fl
 	if err != nil {
 		return nil, err
 	}
-	if err := s.d.Desk.SignOut(ctx, presented); err != nil {
+	if err := s.d.Desk.SignOut(recorder.Anonymous(ctx), presented); err != nil {
 		return nil, mapped(err)
 	}
 	if info, ok := connect.CallInfoForHandlerContext(ctx); ok && req.GetSessionToken() == "" {
