@@ -36,7 +36,7 @@ TEST = $(GO) test $(FAST) -shuffle=on -count=$(COUNT) -timeout 20m
 FUZZTIME ?= 30s
 ATTACKTIME ?= 30s
 
-.PHONY: help up down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system sbom vulncheck pin ci
+.PHONY: help up down test siege test-all slow fault attack fuzz bench lint fmt generate reasons tidy build breaking docs tools kube registry system browser sbom vulncheck pin ci
 .DEFAULT_GOAL := help
 
 help: ## List these verbs
@@ -48,7 +48,7 @@ up: system $(BIN)/leat ## Start the whole of Leat here, with a real cluster and 
 down: ## Forget what `make up` keeps between starts
 	@rm -rf .leat && echo "removed .leat"
 
-test: system kube registry ## Run every module's tests but sieges, with the race detector and in random order
+test: system browser kube registry ## Run every module's tests but sieges, with the race detector and in random order
 	@echo "==> go test (every module, -race -shuffle=on; the first run compiles for some minutes)"
 ifeq ($(PKG),work)
 	@failed=0; $(TEST) $$($(GO) list work | grep -E '^$(OUTSIDE)$$') || failed=1; \
@@ -146,6 +146,9 @@ registry: ## Build the OCI registry for tests, once
 
 system: ## Install what tests need from the system's packages, if missing (git, ssh, sshd, gpg, Redis, PostgreSQL, zstd, curl, nginx)
 	@tools/system.sh
+
+browser: ## Install Chromium, with which tests sign people in, if missing
+	@tools/system.sh browser
 
 tools: $(BIN)/buf $(BIN)/golangci-lint ## Build the pinned tools into .bin
 

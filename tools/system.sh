@@ -17,6 +17,9 @@ command -v ssh >/dev/null 2>&1 || missing="$missing openssh-client"
 command -v gpg >/dev/null 2>&1 || missing="$missing gnupg"
 command -v sshd >/dev/null 2>&1 || [ -x /usr/sbin/sshd ] || missing="$missing openssh-server"
 command -v ps >/dev/null 2>&1 || missing="$missing procps"
+# A browser is large (124 MB to download), so only what signs people in with one asks for it: tools/system.sh browser.
+[ "${1:-}" != browser ] || command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
+	command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
 [ -z "$missing" ] && exit 0
 
 if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
