@@ -8,6 +8,7 @@ import (
 
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/journal"
 	"github.com/leatdev/leat/services/distributor/internal/loginpages"
@@ -31,7 +32,7 @@ func (c *Config) openSignIn(store *sqlstore.Store, view *fleet.View, records *jo
 	if err != nil {
 		return signIn{}, err
 	}
-	metrics, err := session.NewMetrics(tel.Meter(scope), view.LiveSessions)
+	metrics, err := session.NewMetrics(tel.Meter(scope), func() map[catalog.SessionClient]int { return fleet.LiveSessions(view) })
 	if err != nil {
 		return signIn{}, err
 	}

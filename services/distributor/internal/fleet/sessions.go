@@ -45,7 +45,8 @@ func (c *Catalog) Session(id string) (catalog.Session, bool) {
 }
 
 // LiveSessions counts the sessions that people use, by their clients.
-func (c *Catalog) LiveSessions() map[catalog.SessionClient]int {
+func LiveSessions(v *View) map[catalog.SessionClient]int {
+	c := v.Catalog
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	at, live := catalog.Now(), map[catalog.SessionClient]int{}
