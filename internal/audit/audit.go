@@ -61,6 +61,9 @@ type Request struct {
 	SubjectUID string
 	// TokenID identifies the token that was used.
 	TokenID string
+	// Claims describe the workload that the token was issued to, by name. Nil: it was not issued to a
+	// workload.
+	Claims map[string]string
 	// Cluster is the cluster that was asked for.
 	Cluster string
 	// Method and URI are the request's, the URI without the part that names the cluster.
@@ -146,6 +149,9 @@ func (r *Record) weight() int64 {
 		for _, value := range values {
 			size += len(value)
 		}
+	}
+	for name, value := range r.Claims {
+		size += len(name) + len(value)
 	}
 	return int64(size) + r.Change.weight()
 }

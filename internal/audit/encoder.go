@@ -24,6 +24,9 @@ func appendLine(b []byte, r *Record) []byte {
 	b = appendString(append(b, `,"subject":`...), r.Subject)
 	b = appendString(append(b, `,"subject_uid":`...), r.SubjectUID)
 	b = appendString(append(b, `,"token_id":`...), r.TokenID)
+	if len(r.Claims) > 0 {
+		b = appendTexts(append(b, `,"claims":`...), r.Claims)
+	}
 	b = appendString(append(b, `,"cluster":`...), r.Cluster)
 	b = appendString(append(b, `,"method":`...), r.Method)
 	b = appendString(append(b, `,"uri":`...), r.URI)
@@ -89,6 +92,18 @@ func appendStrings(b []byte, list []string) []byte {
 		b = appendString(b, s)
 	}
 	return append(b, ']')
+}
+
+func appendTexts(b []byte, texts map[string]string) []byte {
+	b = append(b, '{')
+	for i, key := range slices.Sorted(maps.Keys(texts)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, key)
+		b = appendString(append(b, ':'), texts[key])
+	}
+	return append(b, '}')
 }
 
 func appendLists(b []byte, lists map[string][]string) []byte {

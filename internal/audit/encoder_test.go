@@ -21,7 +21,7 @@ func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 	t.Parallel()
 	odd := "a \"quoted\" \\ <tag> & é \x00 \xff \u2028 \n"
 	request := Request{
-		ID: "id", TraceID: "trace", Subject: "user:ada", SubjectUID: odd, TokenID: "token", Cluster: "edge", Method: "GET", URI: "/api?a=b&c=<d>",
+		ID: "id", TraceID: "trace", Subject: "user:ada", SubjectUID: odd, TokenID: "token", Claims: map[string]string{"run": "1", odd: odd}, Cluster: "edge", Method: "GET", URI: "/api?a=b&c=<d>",
 		Attributes:    Attributes{Verb: "get", APIGroup: "apps", APIVersion: "v1", Resource: "deployments", Subresource: "scale", Namespace: "shop", Name: odd},
 		SourceAddress: "[::1]:4711", UserAgent: odd,
 	}

@@ -90,6 +90,11 @@ func (r *Record) Attrs() []slog.Attr {
 		slog.String("subject", r.Subject),
 		slog.String("subject_uid", r.SubjectUID),
 		slog.String("token_id", r.TokenID),
+	}
+	if len(r.Claims) > 0 {
+		attrs = append(attrs, slog.Any("claims", r.Claims))
+	}
+	attrs = append(attrs,
 		slog.String("cluster", r.Cluster),
 		slog.String("method", r.Method),
 		slog.String("uri", r.URI),
@@ -104,7 +109,7 @@ func (r *Record) Attrs() []slog.Attr {
 		slog.String("user_agent", r.UserAgent),
 		slog.Bool("allowed", r.Allowed),
 		slog.String("reason", r.Reason.String()),
-	}
+	)
 	if r.Change != nil {
 		attrs = append(attrs, r.Change.attrs()...)
 	} else {

@@ -114,6 +114,12 @@ func value(v slog.Value) attribute.Value {
 		return attribute.StringValue(valid(audit.ChangesText(value)))
 	case []string:
 		return texts(value)
+	case map[string]string:
+		pairs := make([]attribute.KeyValue, 0, len(value))
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			pairs = append(pairs, attribute.String(valid(key), valid(value[key])))
+		}
+		return attribute.MapValue(pairs...)
 	case map[string][]string:
 		pairs := make([]attribute.KeyValue, 0, len(value))
 		for _, key := range slices.Sorted(maps.Keys(value)) {

@@ -99,7 +99,7 @@ func plain(v *common.AnyValue) any {
 func record() *audit.Record {
 	return &audit.Record{
 		Request: audit.Request{
-			ID: "1", TraceID: strings.Repeat("0f", 16), Subject: "user:ada", SubjectUID: "u", TokenID: "t", Cluster: "demo",
+			ID: "1", TraceID: strings.Repeat("0f", 16), Subject: "user:ada", SubjectUID: "u", TokenID: "t", Claims: map[string]string{"run": "1\xff"}, Cluster: "demo",
 			Method: "GET", URI: "/api/v1/pods?x=" + strings.Repeat("long", 1000), SourceAddress: "127.0.0.1:1", UserAgent: "k\xff",
 			Attributes: audit.Attributes{Verb: "list", APIVersion: "v1", Resource: "pods"},
 		},
@@ -136,6 +136,7 @@ func TestRecordsReachTheCollector(t *testing.T) {
 	}
 	fields := map[string]any{
 		"phase": "outcome", "id": "1", "trace_id": want.TraceID, "subject": "user:ada", "subject_uid": "u", "token_id": "t",
+		"claims":  map[string]any{"run": "1\uFFFD"},
 		"cluster": "demo", "method": "GET", "uri": want.URI, "verb": "list", "api_group": "", "api_version": "v1",
 		"resource": "pods", "subresource": "", "namespace": "", "name": "", "source_address": "127.0.0.1:1", "user_agent": "k\uFFFD",
 		"allowed": true, "reason": "", "impersonated_user": "ada", "impersonated_groups": []any{"leat:viewers", "b\uFFFD"},

@@ -63,6 +63,9 @@ type Identity struct {
 	// Credential identifies what a person's token was issued for, such as an API token. When the
 	// credential is revoked, so is the token. Empty when unknown.
 	Credential string
+	// Claims describe the workload that a token was issued to, by the claims of the token that it
+	// showed: iss, sub, and others. They are for the record, and decide nothing. Nil for others.
+	Claims map[string]string
 	// Expires is when the token ends. A stream that outlives it must check again.
 	Expires time.Time
 }

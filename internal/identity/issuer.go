@@ -154,7 +154,7 @@ func (i *Issuer) Issue(id Identity, audience string, ttl time.Duration) (token s
 		return "", time.Time{}, errors.New("issue token: lifetime is not positive")
 	}
 	c := claims{
-		Claims: standardClaims(issuer, id.Subject(), audience, ttl), Groups: id.Groups, UID: id.UID, Credential: id.Credential,
+		Claims: standardClaims(issuer, id.Subject(), audience, ttl), Groups: id.Groups, UID: id.UID, Credential: id.Credential, Workload: id.Claims,
 	}
 	key := i.signer(time.Now())
 	token, err = sign(key.private, key.jwk.KeyID, c)

@@ -36,6 +36,8 @@ type claims struct {
 	UID    string   `json:"uid,omitempty"`
 	// Credential is the session id of OpenID Connect.
 	Credential string `json:"sid,omitempty"`
+	// Workload describes the workload that the token was issued to.
+	Workload map[string]string `json:"workload,omitempty"`
 }
 
 // parse parses a token, which must be signed with Ed25519 whatever its header claims. This rule and
@@ -72,7 +74,8 @@ func open(token *jwt.JSONWebToken, key any, audiences []string, kinds ...Kind) (
 		return Identity{}, fmt.Errorf("%w: a token of this type may not name a %s", ErrTokenInvalid, kind)
 	}
 	return Identity{
-		Kind: kind, Name: name, UID: c.UID, Groups: c.Groups, TokenID: c.ID, Credential: c.Credential, Expires: c.Expiry.Time(),
+		Kind: kind, Name: name, UID: c.UID, Groups: c.Groups, TokenID: c.ID, Credential: c.Credential, Claims: c.Workload,
+		Expires: c.Expiry.Time(),
 	}, nil
 }
 

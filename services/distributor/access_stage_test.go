@@ -62,7 +62,7 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{hub: startHub(t), content: newFolder(t, "c1", "one")}
 	s.demo(t, s.content)
-	s.apply(t, providerDocument("corp", "https://login.example"), bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))
+	s.apply(t, providerDocument("corp", "https://login.example"), trustRuleDocument("ci", requiring("https://ci.example", "repository", "acme/shop")), bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))
 	one, two := s.enrol(t, "one"), s.enrol(t, "two")
 	s.watchPlan(t, one.token, "").nextWith(t, s.content.snapshot.GetDigest())
 	admin := s.fleet(t, adminToken)

@@ -137,6 +137,12 @@ var rights = map[string]right{
 	"FleetService/UpdateIdentityProvider": {request: `{"identityProvider": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://login.example", "clientId": "leat"}}}`, name: "corp", as: "none", answer: missing},
 	"FleetService/DeleteIdentityProvider": {request: `{"name": "%s"}`, name: "corp", as: "none", answer: missing},
 
+	"FleetService/CreateTrustRule": {request: `{"trustRule": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://ci.example", "audience": "leat", "require": [{"claim": "repository", "values": ["acme/shop"]}]}}}`, name: "ci", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetTrustRule":    {request: `{"name": "%s"}`, name: "ci"},
+	"FleetService/ListTrustRules":  {request: `{}`},
+	"FleetService/UpdateTrustRule": {request: `{"trustRule": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://ci.example", "audience": "leat", "require": [{"claim": "repository", "values": ["acme/shop"]}]}}}`, name: "ci", as: "no", answer: missing},
+	"FleetService/DeleteTrustRule": {request: `{"name": "%s"}`, name: "ci", as: "no", answer: missing},
+
 	"SessionService/GetSignInMethods":  {request: `{}`},
 	"SessionService/StartDeviceSignIn": {request: `{}`, answer: "failed_precondition REFERENCE_NOT_FOUND"},
 	"SessionService/CreateSession": {
@@ -174,7 +180,7 @@ func (p person) holds(verb, resource, cluster string) bool {
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
-	case "users", "tokens", "roles", "projects", "identityproviders", "loginsessions", "keys", "auditrecords":
+	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "loginsessions", "keys", "auditrecords":
 		return ""
 	}
 	return cmp.Or(r.on, "one")

@@ -49,6 +49,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/resolve"
 	"github.com/leatdev/leat/services/distributor/internal/rotation"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+	"github.com/leatdev/leat/services/distributor/internal/tokenexchange"
 )
 
 const (
@@ -197,9 +198,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	exchange, err := cfg.openExchange(view, issuer, records, tel)
+	if err != nil {
+		return err
+	}
 	joinTokens := admission.NewJoinTokens(store)
 	handler, err := newHandler(handlerParams{
-		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recorder.Interceptor(records),
+		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recorder.Interceptor(records), Exchange: exchange,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
@@ -284,6 +289,8 @@ type handlerParams struct {
 	// Recorder records the calls of people.
 	Recorder connect.Interceptor
 	Bundles  http.Handler
+	// Exchange gives workloads access tokens.
+	Exchange http.Handler
 	People   people.Deps
 	Sessions sessions.Deps
 	Agents   agents.Deps
@@ -330,6 +337,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	path, reception := distributorv1connect.NewReceptionServiceHandler(hub.NewReception(p.People.View, p.Issuer), server.Options()...)
 	mux.Handle(path, server.Guard(reception))
 	mux.Handle(bundlehttp.Pattern, p.Bundles)
+	mux.Handle(tokenexchange.Pattern, p.Exchange)
 	mux.Handle(hub.JWKSPattern, hub.KeySet(p.Issuer))
 	return mux, nil
 }

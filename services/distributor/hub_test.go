@@ -219,6 +219,10 @@ func providerDocument(name, issuer string) *fleetv1.Document {
 	}}}
 }
 
+func trustRuleDocument(name string, spec *fleetv1.TrustRuleSpec) *fleetv1.Document {
+	return &fleetv1.Document{Object: &fleetv1.Document_TrustRule{TrustRule: &fleetv1.TrustRule{Metadata: &typev1.Metadata{Name: name}, Spec: spec}}}
+}
+
 func repositoryDocument(name string) *fleetv1.Document {
 	return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
 		Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.RepositorySpec{Url: "https://git.example/" + name + ".git"},

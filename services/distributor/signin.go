@@ -4,9 +4,12 @@
 package distributor
 
 import (
+	"log/slog"
+	"net/http"
 	"strings"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -15,6 +18,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/oidclogin"
 	"github.com/leatdev/leat/services/distributor/internal/session"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+	"github.com/leatdev/leat/services/distributor/internal/tokenexchange"
+	"github.com/leatdev/leat/services/distributor/internal/trust"
 )
 
 // signIn is how people sign in with identity providers.
@@ -44,6 +49,15 @@ func (c *Config) openSignIn(store *sqlstore.Store, view *fleet.View, records *jo
 		View: view, Provider: provider, Desk: desk, Journal: records, Metrics: metrics, Secret: secret, Logger: logger,
 	})
 	return signIn{desk: desk, pages: pages}, err
+}
+
+// openExchange returns the endpoint at which workloads obtain access tokens.
+func (c *Config) openExchange(view *fleet.View, issuer *identity.Issuer, records *journal.Journal, tel *telemetry.Telemetry) (http.Handler, error) {
+	verifier := oidclogin.NewIssuers(oidclogin.IssuersParams{Guard: dialguard.Guard{AllowLocal: c.AllowLocalAgents}})
+	return tokenexchange.New(tokenexchange.Params{
+		Desk:   trust.NewDesk(trust.Params{View: fleet.TrustRules{View: view}, Verifier: verifier, Logger: tel.Logger()}),
+		Issuer: issuer, Journal: records, Logger: tel.Logger(), Meter: tel.Meter(scope),
+	})
 }
 
 // publicURL returns the base URL of this service for browsers, without a slash at its end.

@@ -172,6 +172,14 @@ type Rights struct {
 // NewRights returns the rights of a person by the bindings that name them or one of their groups.
 // Bindings that have ended at that time give nothing.
 func NewRights(directory Directory, user string, groups []string, bindings []*catalog.AccessBinding, at time.Time) *Rights {
+	return NewRightsOfAll(directory, func(name string) bool { return name == user }, groups, bindings, at)
+}
+
+// NewRightsOfAll returns what several persons with the same groups have together, by the bindings that
+// name one of them or one of their groups.
+func NewRightsOfAll(
+	directory Directory, isOne func(user string) bool, groups []string, bindings []*catalog.AccessBinding, at time.Time,
+) *Rights {
 	r := &Rights{directory: directory}
 	if slices.Contains(groups, catalog.AdminGroup) {
 		r.grants = append(r.grants, AdminGrant())
@@ -180,7 +188,8 @@ func NewRights(directory Directory, user string, groups []string, bindings []*ca
 		if binding.Expired(at) {
 			continue
 		}
-		subjects := Subjects(common(binding.Spec.Users, []string{user}), common(binding.Spec.Groups, groups))
+		users := slices.DeleteFunc(slices.Clone(binding.Spec.Users), func(user string) bool { return !isOne(user) })
+		subjects := Subjects(users, common(binding.Spec.Groups, groups))
 		if len(subjects) > 0 {
 			r.grants = append(r.grants, NewGrant(directory, binding, subjects))
 		}

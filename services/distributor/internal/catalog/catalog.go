@@ -33,11 +33,13 @@ const (
 	KindProject Kind = "Project"
 	// KindIdentityProvider is the kind of providers that people sign in with.
 	KindIdentityProvider Kind = "IdentityProvider"
+	// KindTrustRule is the kind of rules by which workloads obtain access tokens.
+	KindTrustRule Kind = "TrustRule"
 )
 
 // Kinds returns the kinds of objects, in an order in which an object follows those that it names.
 func Kinds() []Kind {
-	return []Kind{KindProject, KindCluster, KindRepository, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider}
+	return []Kind{KindProject, KindCluster, KindRepository, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule}
 }
 
 // InProject reports whether objects of the kind belong to projects. Others belong to the hub.
@@ -93,8 +95,8 @@ type Metadata struct {
 // Meta implements Object for every kind.
 func (m *Metadata) Meta() *Metadata { return m }
 
-// Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project or an
-// *IdentityProvider.
+// Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
+// *IdentityProvider or a *TrustRule.
 type Object interface {
 	// Key names the object.
 	Key() Key

@@ -362,6 +362,8 @@ func normal(object Object) Object {
 		o.Spec.settle()
 	case *IdentityProvider:
 		o.Spec.settle()
+	case *TrustRule:
+		o.Spec.settle()
 	}
 	return object
 }

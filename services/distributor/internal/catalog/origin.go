@@ -20,6 +20,8 @@ type Origin struct {
 	// TokenID is the token of the call, and Credential what that was issued for.
 	TokenID    string
 	Credential string
+	// Claims describe the workload that the token was issued to. Nil for others.
+	Claims map[string]string
 	// SourceAddress and UserAgent are the caller's.
 	SourceAddress string
 	UserAgent     string

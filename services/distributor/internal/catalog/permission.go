@@ -48,6 +48,7 @@ const (
 	ResourceRoles          = "roles"
 	ResourceProjects       = "projects"
 	ResourceProviders      = "identityproviders"
+	ResourceTrustRules     = "trustrules"
 	// ResourceLoginSessions are sessions of people who signed in with an identity provider. The
 	// resource sessions are connections of agents.
 	ResourceLoginSessions = "loginsessions"
@@ -74,6 +75,7 @@ func vocabulary() map[string][]string {
 		ResourceRoles:          edit,
 		ResourceProjects:       edit,
 		ResourceProviders:      edit,
+		ResourceTrustRules:     edit,
 		ResourceLoginSessions:  {VerbList, VerbDelete},
 		"keys":                 {VerbGet, VerbRotate},
 		"auditrecords":         {VerbList},
@@ -113,6 +115,8 @@ func ResourceOf(kind Kind) string {
 		return ResourceProjects
 	case KindIdentityProvider:
 		return ResourceProviders
+	case KindTrustRule:
+		return ResourceTrustRules
 	case KindToken:
 		return ResourceTokens
 	case KindSession:

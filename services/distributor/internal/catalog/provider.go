@@ -69,12 +69,6 @@ type IdentityProviderSpec struct {
 	Suspended bool
 }
 
-// ClaimRequirement holds where the claim is one of the values, or a list that has one of them.
-type ClaimRequirement struct {
-	Claim  string
-	Values []string
-}
-
 // Key implements Object.
 func (p *IdentityProvider) Key() Key { return Key{KindIdentityProvider, p.Name} }
 

@@ -63,6 +63,7 @@ type Changes struct {
 	Projects     []*Project
 	// Providers are without their secrets.
 	Providers []*IdentityProvider
+	Rules     []*TrustRule
 	Roles     []*Role
 	// Tokens may have ended.
 	Tokens []Token

@@ -69,7 +69,7 @@ func (b *AccessBinding) Validate() error {
 		return fielderr.New("spec.users", "is required: name at least one user or group")
 	}
 	return cmp.Or(
-		fielderr.Each("spec.users", "items", s.Users, maxSubjects, validateUser),
+		fielderr.Each("spec.users", "items", s.Users, maxSubjects, validateSubject),
 		fielderr.Each("spec.groups", "items", s.Groups, maxSubjects, validateGroup),
 		s.validateScope(),
 		s.validateRole(),
@@ -164,6 +164,17 @@ func validateLabelValue(field, value string) error {
 		return fielderr.New(field, "%q is no label value: at most %d letters, digits, '-', '_' and '.', with a letter or digit at both ends", value, maxNameBytes)
 	}
 	return nil
+}
+
+// validateSubject checks the name of somebody whom a binding names: a person, or a workload.
+func validateSubject(field, name string) error {
+	if strings.Contains(name, ":") {
+		if ValidateWorkload(name) == nil {
+			return nil
+		}
+		return fielderr.New(field, "%q is no name of a workload: the name of a trust rule, a colon, letters, digits and ._@+:/-", name)
+	}
+	return validateUser(field, name)
 }
 
 func validateUser(field, name string) error {

@@ -84,11 +84,19 @@ func isLoopback(host string) bool {
 
 // publicIssuer refuses an issuer on the hub's own machine or link.
 func publicIssuer(object Object) error {
-	provider, ok := object.(*IdentityProvider)
-	if !ok {
+	issuer := ""
+	switch o := object.(type) {
+	case *IdentityProvider:
+		issuer = o.Spec.Issuer
+	case *TrustRule:
+		if o.Spec.JWKS != "" {
+			return nil // the hub does not ask it
+		}
+		issuer = o.Spec.Issuer
+	default:
 		return nil
 	}
-	u, err := url.Parse(provider.Spec.Issuer)
+	u, err := url.Parse(issuer)
 	if err != nil {
 		return nil //nolint:nilerr // Validate has refused it
 	}

@@ -43,7 +43,7 @@ func newCatalog() *Catalog {
 	c := &Catalog{
 		objects: map[catalog.Kind]map[string]catalog.Object{
 			catalog.KindCluster: {}, catalog.KindRepository: {}, catalog.KindUser: {}, catalog.KindAccessBinding: {}, catalog.KindRole: {},
-			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {},
+			catalog.KindProject: {standing.Name: standing}, catalog.KindIdentityProvider: {}, catalog.KindTrustRule: {},
 		},
 		services: plan.NewIndex(), bindings: newBindingIndex(), held: map[string]Totals{},
 		tokens: map[string]catalog.Token{}, sessions: map[string]catalog.Session{}, names: map[catalog.Kind]*nameSet{},
@@ -77,6 +77,7 @@ func (c *Catalog) merge(changes catalog.Changes) *changeSet {
 	putLocked(c, changes.Users, s)
 	putLocked(c, changes.Bindings, s)
 	putLocked(c, changes.Providers, s)
+	putLocked(c, changes.Rules, s)
 	putLocked(c, changes.Roles, s)
 	for _, token := range changes.Tokens {
 		c.tokens[token.ID] = token

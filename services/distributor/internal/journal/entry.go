@@ -50,7 +50,7 @@ func EntryOf(r *audit.Record) Entry {
 		ID: r.ID, Time: r.Time, Verb: r.Attributes.Verb, Name: r.Attributes.Name, Cluster: r.Cluster, Outcome: OutcomeOK,
 		Origin: catalog.Origin{
 			Subject: r.Subject, SubjectUID: r.SubjectUID, TokenID: r.TokenID, SourceAddress: r.SourceAddress, UserAgent: r.UserAgent,
-			Procedure: r.URI, TraceID: r.TraceID,
+			Procedure: r.URI, TraceID: r.TraceID, Claims: r.Claims,
 		},
 		Count: r.Count, Since: r.Since,
 	}
@@ -72,7 +72,7 @@ func recordOf(origin catalog.Origin, asked catalog.Target, at time.Time) *audit.
 	id := audit.NewID()
 	request := audit.Request{
 		ID: id, TraceID: cmp.Or(origin.TraceID, origin.RequestID, id), Subject: origin.By(), SubjectUID: origin.SubjectUID,
-		TokenID: origin.TokenID, URI: origin.Procedure, SourceAddress: origin.SourceAddress, UserAgent: origin.UserAgent,
+		TokenID: origin.TokenID, Claims: origin.Claims, URI: origin.Procedure, SourceAddress: origin.SourceAddress, UserAgent: origin.UserAgent,
 		Attributes: audit.Attributes{Verb: asked.Verb, APIGroup: apiGroup, Resource: resourceOf(asked.Kind), Name: asked.Name},
 	}
 	if origin.Procedure != "" {

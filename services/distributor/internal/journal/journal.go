@@ -83,7 +83,9 @@ type Query struct {
 	Since, Until time.Time
 	Subject      string
 	// Token is the token of the call, or what it was issued for.
-	Token                     string
+	Token string
+	// Claims select records that hold all of them, by name.
+	Claims                    map[string]string
 	Kind, Name, Cluster, Verb string
 	// Kinds selects records of any of them.
 	Kinds []string
@@ -136,8 +138,9 @@ type Journal struct {
 	signIns *lru.Cache[signIn, time.Time]
 }
 
-// signIn is what the exchange of a token is recorded by.
-type signIn struct{ credential, audience, host string }
+// signIn is what the exchange of a token is recorded by: the credential, and for a workload the token
+// that it showed.
+type signIn struct{ credential, token, audience, host string }
 
 // New returns a journal.
 func New(p Params) *Journal {
@@ -249,12 +252,22 @@ func (j *Journal) Refuse(ctx context.Context, origin catalog.Origin, why reason.
 
 // SignIn records that an API token was exchanged for an access token for one service of the hub.
 func (j *Journal) SignIn(ctx context.Context, origin catalog.Origin, audience string) {
+	j.signIn(ctx, origin, audience, "")
+}
+
+// Exchange records that a workload exchanged a token, known by its hash, for an access token for one
+// service of the hub.
+func (j *Journal) Exchange(ctx context.Context, origin catalog.Origin, audience, token string) {
+	j.signIn(ctx, origin, audience, token)
+}
+
+func (j *Journal) signIn(ctx context.Context, origin catalog.Origin, audience, token string) {
 	at := catalog.Now()
 	host, _, err := net.SplitHostPort(origin.SourceAddress)
 	if err != nil {
 		host = origin.SourceAddress
 	}
-	key := signIn{credential: origin.Credential, audience: audience, host: host}
+	key := signIn{credential: origin.Credential, token: token, audience: audience, host: host}
 	if last, ok := j.signIns.Get(key); ok && at.Sub(last) < signInEvery {
 		return
 	}

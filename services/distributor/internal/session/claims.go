@@ -50,7 +50,7 @@ func refuse(format string, args ...any) error {
 // a *ClaimsError.
 func PersonOf(provider *catalog.IdentityProvider, claims Claims) (Person, error) {
 	for _, requirement := range provider.Spec.Require {
-		if !meets(claims.Values[requirement.Claim], requirement.Values) {
+		if !requirement.Meets(claims.Values[requirement.Claim]) {
 			return Person{}, refuse("the hub lets in only people of %s whose claim %q has one of certain values; ask an administrator of the hub",
 				provider.ShownTitle(), requirement.Claim)
 		}
@@ -61,22 +61,6 @@ func PersonOf(provider *catalog.IdentityProvider, claims Claims) (Person, error)
 	}
 	groups, err := groupsOf(provider, claims)
 	return Person{Name: name, Groups: groups}, err
-}
-
-// meets reports whether a claim is one of the values, or a list that has one of them.
-func meets(claim any, values []string) bool {
-	switch c := claim.(type) {
-	case string:
-		return slices.Contains(values, c)
-	case bool:
-		return slices.Contains(values, fmt.Sprint(c))
-	case []any:
-		return slices.ContainsFunc(c[:min(len(c), maxListed)], func(item any) bool {
-			text, ok := item.(string)
-			return ok && slices.Contains(values, text)
-		})
-	}
-	return false
 }
 
 // nameOf returns the person's name. A name that is made of the subject begins with the provider's

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -149,6 +151,7 @@ type auditRow struct {
 	Verb          string    `bun:"verb"`
 	RPC           string    `bun:"rpc"`
 	Outcome       string    `bun:"outcome"`
+	Claims        string    `bun:"claims"`
 	Record        auditJSON `bun:"record"`
 }
 
@@ -193,6 +196,7 @@ func auditRowOf(e journal.Entry) *auditRow {
 	return &auditRow{
 		Seq: e.Sequence, ID: e.ID, RequestID: e.RequestID, MadeAt: micros(e.Time), Subject: e.Subject, TokenID: e.TokenID,
 		Credential: e.Credential, Kind: e.Kind, Name: e.Name, Cluster: e.Cluster, Verb: e.Verb, RPC: e.RPC(), Outcome: e.Outcome,
+		Claims: claimLines(e.Claims),
 		Record: auditJSON{auditColumn{
 			TraceID: e.TraceID, SubjectUID: e.SubjectUID, Procedure: e.Procedure, Address: e.SourceAddress, UserAgent: e.UserAgent,
 			ObjectUID: e.ObjectUID, Reason: e.Reason, Changes: e.Changes, Omitted: e.Omitted, Count: e.Count, Since: micros(e.Since),
@@ -207,10 +211,40 @@ func (r *auditRow) entry() journal.Entry {
 		Origin: catalog.Origin{
 			Subject: r.Subject, SubjectUID: c.SubjectUID, TokenID: r.TokenID, Credential: r.Credential, SourceAddress: c.Address,
 			UserAgent: c.UserAgent, Procedure: c.Procedure, RequestID: r.RequestID, TraceID: c.TraceID, Reason: c.Reason,
+			Claims: claimsIn(r.Claims),
 		},
 		Verb: r.Verb, Kind: r.Kind, Name: r.Name, Cluster: r.Cluster, ObjectUID: c.ObjectUID, Outcome: r.Outcome,
 		Changes: c.Changes, Omitted: c.Omitted, Count: c.Count, Since: timeOf(c.Since),
 	}
+}
+
+// claimLines returns the stored form of claims: a line NAME=VALUE for each, and a line break on both
+// sides of each, so that one can be searched for. Names hold no "=", and values no line break.
+func claimLines(claims map[string]string) string {
+	if len(claims) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteByte('\n')
+	for _, name := range slices.Sorted(maps.Keys(claims)) {
+		b.WriteString(claimLine(name, claims[name]) + "\n")
+	}
+	return b.String()
+}
+
+func claimLine(name, value string) string { return name + "=" + value }
+
+// claimsIn returns the claims in their stored form; nil for none.
+func claimsIn(lines string) map[string]string {
+	var claims map[string]string
+	for line := range strings.Lines(strings.TrimPrefix(lines, "\n")) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if claims == nil {
+			claims = map[string]string{}
+		}
+		claims[name] = value
+	}
+	return claims
 }
 
 // keep stores records under the next numbers.
@@ -344,6 +378,10 @@ func matching(query *bun.SelectQuery, q journal.Query) *bun.SelectQuery {
 	}
 	if len(q.Kinds) > 0 {
 		query = query.Where("kind IN (?)", bun.List(q.Kinds))
+	}
+	for name, value := range q.Claims {
+		// Unlike LIKE, REPLACE knows no wildcards, and tells letters apart in every database.
+		query = query.Where("REPLACE(claims, ?, '') <> claims", "\n"+claimLine(name, value)+"\n")
 	}
 	switch q.Outcome {
 	case "":

@@ -158,6 +158,8 @@ func newRow(kind catalog.Kind) row {
 		return new(projectRow)
 	case catalog.KindIdentityProvider:
 		return new(providerRow)
+	case catalog.KindTrustRule:
+		return new(trustRow)
 	case catalog.KindToken, catalog.KindSession:
 	}
 	return nil
@@ -224,6 +226,8 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		err = t.upsert(ctx, &projectRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	case *catalog.IdentityProvider:
 		err = t.putProvider(ctx, meta, o)
+	case *catalog.TrustRule:
+		err = t.upsert(ctx, &trustRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	case *catalog.Role:
 		err = t.upsert(ctx, &roleRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	}
@@ -321,7 +325,8 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 		return t.held(ctx, key.Name)
 	case catalog.KindRole:
 		return t.bindingsWith(ctx, catalog.RoleName(key.Name))
-	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindToken, catalog.KindSession:
+	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule,
+		catalog.KindToken, catalog.KindSession:
 		return nil, nil
 	}
 	var names []string

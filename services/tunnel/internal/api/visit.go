@@ -73,7 +73,7 @@ func (s *Service) visit(ctx context.Context, local bool, asked audit.Request) (*
 	if !local || caller.Kind != identity.KindService || caller.Name != serviceName {
 		refused = s.authorize(ctx, caller, v.access)
 	}
-	asked.Subject, asked.SubjectUID, asked.TokenID = caller.Subject(), caller.UID, caller.TokenID
+	asked.Subject, asked.SubjectUID, asked.TokenID, asked.Claims = caller.Subject(), caller.UID, caller.TokenID, caller.Claims
 	asked.ID = audit.NewID()
 	if asked.TraceID = asked.ID; trace.SpanContextFromContext(ctx).HasTraceID() {
 		asked.TraceID = trace.SpanContextFromContext(ctx).TraceID().String()

@@ -61,6 +61,7 @@ func (c *call) record(refused *refusal) error {
 	r := &c.request
 	c.trail = audit.Begin(c.handler.deps.Sink, audit.Request{
 		ID: r.id, TraceID: r.traceID, Subject: r.subject, SubjectUID: r.caller.UID, TokenID: r.caller.TokenID,
+		Claims:  r.caller.Claims,
 		Cluster: r.target.cluster, Method: r.in.Method, URI: r.target.uri(), Attributes: r.target.attributes.Recorded(),
 		SourceAddress: r.in.RemoteAddr, UserAgent: r.in.UserAgent(),
 	})

@@ -133,7 +133,10 @@ type AuditRecord struct {
 	// other records.
 	Count int64 `protobuf:"varint,22,opt,name=count,proto3" json:"count,omitempty"`
 	// When the first of those calls was made. Unset in other records.
-	Since         *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=since,proto3" json:"since,omitempty"`
+	Since *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=since,proto3" json:"since,omitempty"`
+	// The claims of the token that a workload's access token was obtained for: iss, sub, and those that the trust rule puts on record,
+	// such as repository and run_number. Empty for people.
+	Claims        map[string]string `protobuf:"bytes,24,rep,name=claims,proto3" json:"claims,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -329,6 +332,13 @@ func (x *AuditRecord) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *AuditRecord) GetClaims() map[string]string {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
 // AuditFieldChange is the change of one field.
 type AuditFieldChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -433,7 +443,9 @@ type ListAuditRecordsRequest struct {
 	// The largest number of records: 100 if it is zero, and 1000 at most.
 	PageSize int32 `protobuf:"varint,13,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The next_page_token of the page before. Empty: the first page.
-	PageToken     string `protobuf:"bytes,14,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,14,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Claims that a record has, each as NAME=VALUE, such as "repository=acme/shop". At most 8.
+	Claims        []string `protobuf:"bytes,15,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -566,6 +578,13 @@ func (x *ListAuditRecordsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListAuditRecordsRequest) GetClaims() []string {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
 // ListAuditRecordsResponse is one page.
 type ListAuditRecordsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -636,7 +655,7 @@ var File_leat_fleet_v1_audit_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/audit.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd0\x05\n" +
+	"\x19leat/fleet/v1/audit.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\x06\n" +
 	"\vAuditRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1d\n" +
@@ -667,14 +686,18 @@ const file_leat_fleet_v1_audit_proto_rawDesc = "" +
 	"\achanges\x18\x14 \x03(\v2\x1f.leat.fleet.v1.AuditFieldChangeR\achanges\x12'\n" +
 	"\x0fchanges_omitted\x18\x15 \x01(\x05R\x0echangesOmitted\x12\x14\n" +
 	"\x05count\x18\x16 \x01(\x03R\x05count\x120\n" +
-	"\x05since\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xab\x01\n" +
+	"\x05since\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12>\n" +
+	"\x06claims\x18\x18 \x03(\v2&.leat.fleet.v1.AuditRecord.ClaimsEntryR\x06claims\x1a9\n" +
+	"\vClaimsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xab\x01\n" +
 	"\x10AuditFieldChange\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x15\n" +
 	"\x03old\x18\x02 \x01(\tH\x00R\x03old\x88\x01\x01\x12\x15\n" +
 	"\x03new\x18\x03 \x01(\tH\x01R\x03new\x88\x01\x01\x12E\n" +
 	"\rsecret_effect\x18\x04 \x01(\x0e2 .leat.fleet.v1.AuditSecretEffectR\fsecretEffectB\x06\n" +
 	"\x04_oldB\x06\n" +
-	"\x04_new\"\xa0\x03\n" +
+	"\x04_new\"\xb8\x03\n" +
 	"\x17ListAuditRecordsRequest\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x18\n" +
@@ -692,7 +715,8 @@ const file_leat_fleet_v1_audit_proto_rawDesc = "" +
 	"\x05after\x18\f \x01(\x03R\x05after\x12\x1b\n" +
 	"\tpage_size\x18\r \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x0e \x01(\tR\tpageToken\"\x8e\x01\n" +
+	"page_token\x18\x0e \x01(\tR\tpageToken\x12\x16\n" +
+	"\x06claims\x18\x0f \x03(\tR\x06claims\"\x8e\x01\n" +
 	"\x18ListAuditRecordsResponse\x124\n" +
 	"\arecords\x18\x01 \x03(\v2\x1a.leat.fleet.v1.AuditRecordR\arecords\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
@@ -718,28 +742,30 @@ func file_leat_fleet_v1_audit_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_audit_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_leat_fleet_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_leat_fleet_v1_audit_proto_goTypes = []any{
 	(AuditSecretEffect)(0),           // 0: leat.fleet.v1.AuditSecretEffect
 	(*AuditRecord)(nil),              // 1: leat.fleet.v1.AuditRecord
 	(*AuditFieldChange)(nil),         // 2: leat.fleet.v1.AuditFieldChange
 	(*ListAuditRecordsRequest)(nil),  // 3: leat.fleet.v1.ListAuditRecordsRequest
 	(*ListAuditRecordsResponse)(nil), // 4: leat.fleet.v1.ListAuditRecordsResponse
-	(*timestamppb.Timestamp)(nil),    // 5: google.protobuf.Timestamp
+	nil,                              // 5: leat.fleet.v1.AuditRecord.ClaimsEntry
+	(*timestamppb.Timestamp)(nil),    // 6: google.protobuf.Timestamp
 }
 var file_leat_fleet_v1_audit_proto_depIdxs = []int32{
-	5, // 0: leat.fleet.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	6, // 0: leat.fleet.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
 	2, // 1: leat.fleet.v1.AuditRecord.changes:type_name -> leat.fleet.v1.AuditFieldChange
-	5, // 2: leat.fleet.v1.AuditRecord.since:type_name -> google.protobuf.Timestamp
-	0, // 3: leat.fleet.v1.AuditFieldChange.secret_effect:type_name -> leat.fleet.v1.AuditSecretEffect
-	5, // 4: leat.fleet.v1.ListAuditRecordsRequest.since:type_name -> google.protobuf.Timestamp
-	5, // 5: leat.fleet.v1.ListAuditRecordsRequest.until:type_name -> google.protobuf.Timestamp
-	1, // 6: leat.fleet.v1.ListAuditRecordsResponse.records:type_name -> leat.fleet.v1.AuditRecord
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	6, // 2: leat.fleet.v1.AuditRecord.since:type_name -> google.protobuf.Timestamp
+	5, // 3: leat.fleet.v1.AuditRecord.claims:type_name -> leat.fleet.v1.AuditRecord.ClaimsEntry
+	0, // 4: leat.fleet.v1.AuditFieldChange.secret_effect:type_name -> leat.fleet.v1.AuditSecretEffect
+	6, // 5: leat.fleet.v1.ListAuditRecordsRequest.since:type_name -> google.protobuf.Timestamp
+	6, // 6: leat.fleet.v1.ListAuditRecordsRequest.until:type_name -> google.protobuf.Timestamp
+	1, // 7: leat.fleet.v1.ListAuditRecordsResponse.records:type_name -> leat.fleet.v1.AuditRecord
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_audit_proto_init() }
@@ -754,7 +780,7 @@ func file_leat_fleet_v1_audit_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_audit_proto_rawDesc), len(file_leat_fleet_v1_audit_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -40,6 +40,8 @@ const (
 	maxRecords     = 1000
 	// maxFilter bounds each text that selects records, in bytes. Records hold no longer ones.
 	maxFilter = 1 << 10
+	// maxClaims bounds the claims that select records.
+	maxClaims = 8
 )
 
 // ListAuditRecords implements FleetService. A page's token is the number of its last record.
@@ -81,6 +83,11 @@ func queryOf(req *fleetv1.ListAuditRecordsRequest) (journal.Query, error) {
 		Verb: req.GetVerb(), RPC: req.GetRpc(), Outcome: strings.ToUpper(req.GetOutcome()), RequestID: req.GetRequestId(),
 		After: req.GetAfter(), Limit: min(cmp.Or(int(req.GetPageSize()), defaultRecords), maxRecords),
 	}
+	claims, err := claimsOf(req.GetClaims())
+	if err != nil {
+		return q, err
+	}
+	q.Claims = claims
 	switch {
 	case req.GetSince() != nil && req.GetSince().CheckValid() != nil:
 		return q, rpcerr.Field("since", "is not a valid time")
@@ -105,6 +112,29 @@ func queryOf(req *fleetv1.ListAuditRecordsRequest) (journal.Query, error) {
 	return q, nil
 }
 
+// claimsOf reads conditions NAME=VALUE.
+func claimsOf(texts []string) (map[string]string, error) {
+	if len(texts) > maxClaims {
+		return nil, rpcerr.Field("claims", fmt.Sprintf("has %d items; at most %d are allowed", len(texts), maxClaims))
+	}
+	claims := make(map[string]string, len(texts))
+	for i, text := range texts {
+		field := fmt.Sprintf("claims[%d]", i)
+		name, value, ok := strings.Cut(text, "=")
+		switch {
+		case len(text) > maxFilter:
+			return nil, rpcerr.Field(field, fmt.Sprintf("has %d bytes; at most %d are allowed", len(text), maxFilter))
+		case !ok || name == "" || strings.ContainsAny(text, "\n\x00"):
+			return nil, rpcerr.Field(field, "must be NAME=VALUE, such as repository=acme/shop")
+		}
+		if other, has := claims[name]; has && other != value {
+			return nil, rpcerr.Field(field, "names a claim that another item names, too; a record has one value of each")
+		}
+		claims[name] = value
+	}
+	return claims, nil
+}
+
 func isOutcome(name string) bool {
 	_, isReason := errorsv1.Reason_value["REASON_"+name]
 	return name == "" || name == journal.OutcomeOK || name == journal.OutcomeRefused || isReason
@@ -117,6 +147,7 @@ func entryMessage(e journal.Entry) *fleetv1.AuditRecord {
 		SourceAddress: e.SourceAddress, UserAgent: e.UserAgent, Procedure: e.Procedure,
 		Verb: e.Verb, Kind: e.Kind, Name: e.Name, Cluster: e.Cluster, ObjectUid: e.ObjectUID, Outcome: e.Outcome, Reason: e.Reason,
 		Changes: wire.Each(e.Changes, fieldMessage), ChangesOmitted: int32(e.Omitted), Count: e.Count, Since: catalogwire.Timestamp(e.Since),
+		Claims: e.Claims,
 	}
 }
 

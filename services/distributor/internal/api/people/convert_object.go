@@ -89,12 +89,14 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 		return projectOf(object.Project)
 	case *fleetv1.Document_IdentityProvider:
 		return providerOf(object.IdentityProvider)
+	case *fleetv1.Document_TrustRule:
+		return trustRuleOf(object.TrustRule)
 	case *fleetv1.Document_Role:
 		return roleObjectOf(object.Role)
 	}
 	return nil, &fielderr.Error{
 		Path:    "object",
-		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project or an identity provider",
+		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider or a trust rule",
 	}
 }
 

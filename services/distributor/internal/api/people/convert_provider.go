@@ -11,7 +11,6 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
@@ -44,13 +43,8 @@ func providerOf(m *fleetv1.IdentityProvider) (*catalog.IdentityProvider, error) 
 	if spec != nil && spec.GroupPrefix != nil {
 		p.Spec.GroupPrefix = new(spec.GetGroupPrefix())
 	}
-	for i, r := range spec.GetRequire() {
-		if len(r.ProtoReflect().GetUnknown()) > 0 {
-			return nil, fielderr.New(fielderr.Indexed("spec.require", i), "has a field that this version of the hub does not know")
-		}
-		p.Spec.Require = append(p.Spec.Require, catalog.ClaimRequirement{Claim: r.GetClaim(), Values: r.GetValues()})
-	}
-	return p, nil
+	p.Spec.Require, err = requirementsOf(spec.GetRequire())
+	return p, err
 }
 
 // durationOf returns a duration; unset is zero. An explicit zero is refused, because it would mean
@@ -70,9 +64,7 @@ func providerMessage(p *catalog.IdentityProvider, status fleet.ProviderStatus) *
 		Spec: &fleetv1.IdentityProviderSpec{
 			Title: s.Title, Issuer: s.Issuer, ClientId: s.ClientID, Scopes: s.Scopes, UsernameClaim: s.UsernameClaim,
 			GroupsClaim: s.GroupsClaim, GroupPrefix: s.GroupPrefix, Groups: s.Groups, CaPem: s.CAPEM, Suspended: s.Suspended,
-			Require: wire.Each(s.Require, func(r catalog.ClaimRequirement) *fleetv1.ClaimRequirement {
-				return &fleetv1.ClaimRequirement{Claim: r.Claim, Values: r.Values}
-			}),
+			Require: requirementMessages(s.Require),
 		},
 		Status: &fleetv1.IdentityProviderStatus{Sessions: int32(status.Sessions)},
 	}

@@ -36,6 +36,8 @@ func objectMessage(r fleet.Record) proto.Message {
 		return projectMessage(o, r.Project)
 	case *catalog.IdentityProvider:
 		return providerMessage(o, r.Provider)
+	case *catalog.TrustRule:
+		return trustRuleMessage(o)
 	case *catalog.Role:
 		return roleObjectMessage(o)
 	}

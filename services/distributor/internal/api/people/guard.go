@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // guard decides which edits a caller may make.
@@ -113,6 +114,9 @@ func (e editing) checkContent(current, next catalog.Object) error {
 		// A provider decides who signs in as whom, so its editor could become anybody.
 		admin, _ := catalog.BuiltinRole(catalog.RoleAdmin)
 		return e.rights.MayDefine(admin)
+	case *catalog.TrustRule:
+		// The editor decides who becomes a user of the rule.
+		return e.rights.MayBecome(fleet.TrustRules{View: e.view}.RightsByRule(o))
 	case *catalog.User:
 		return e.rights.MayBecome(e.view.Rights(o.Name, o.Spec.Groups))
 	}

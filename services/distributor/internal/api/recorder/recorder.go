@@ -89,7 +89,7 @@ func Anonymous(ctx context.Context) context.Context {
 func originOf(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) catalog.Origin {
 	id, _ := identity.FromContext(ctx)
 	origin := catalog.Origin{
-		Subject: id.Subject(), SubjectUID: id.UID, TokenID: id.TokenID, Credential: cmp.Or(id.Credential, id.TokenID),
+		Subject: id.Subject(), SubjectUID: id.UID, TokenID: id.TokenID, Credential: cmp.Or(id.Credential, id.TokenID), Claims: id.Claims,
 		SourceAddress: peer.Addr, UserAgent: header.Get("User-Agent"), Procedure: spec.Procedure,
 		RequestID: audit.NewID(),
 	}

@@ -39,7 +39,8 @@ var targets = map[string]string{
 	"CreateProject": "create Project x", "UpdateProject": "update Project x", "DeleteProject": "delete Project x",
 	"CreateIdentityProvider": "create IdentityProvider x", "UpdateIdentityProvider": "update IdentityProvider x",
 	"DeleteIdentityProvider": "delete IdentityProvider x",
-	"CreateSession":          "create Session ", "SignOut": "sign Out ", "RevokeSession": "revoke Session x", "StartDeviceSignIn": "start DeviceSignIn ",
+	"CreateTrustRule":        "create TrustRule x", "UpdateTrustRule": "update TrustRule x", "DeleteTrustRule": "delete TrustRule x",
+	"CreateSession": "create Session ", "SignOut": "sign Out ", "RevokeSession": "revoke Session x", "StartDeviceSignIn": "start DeviceSignIn ",
 	"RotateSealingKey": "rotate SealingKey ", "RotateSigningKey": "rotate SigningKey ",
 }
 

@@ -186,6 +186,21 @@ const (
 	// FleetServiceDeleteIdentityProviderProcedure is the fully-qualified name of the FleetService's
 	// DeleteIdentityProvider RPC.
 	FleetServiceDeleteIdentityProviderProcedure = "/leat.fleet.v1.FleetService/DeleteIdentityProvider"
+	// FleetServiceCreateTrustRuleProcedure is the fully-qualified name of the FleetService's
+	// CreateTrustRule RPC.
+	FleetServiceCreateTrustRuleProcedure = "/leat.fleet.v1.FleetService/CreateTrustRule"
+	// FleetServiceGetTrustRuleProcedure is the fully-qualified name of the FleetService's GetTrustRule
+	// RPC.
+	FleetServiceGetTrustRuleProcedure = "/leat.fleet.v1.FleetService/GetTrustRule"
+	// FleetServiceListTrustRulesProcedure is the fully-qualified name of the FleetService's
+	// ListTrustRules RPC.
+	FleetServiceListTrustRulesProcedure = "/leat.fleet.v1.FleetService/ListTrustRules"
+	// FleetServiceUpdateTrustRuleProcedure is the fully-qualified name of the FleetService's
+	// UpdateTrustRule RPC.
+	FleetServiceUpdateTrustRuleProcedure = "/leat.fleet.v1.FleetService/UpdateTrustRule"
+	// FleetServiceDeleteTrustRuleProcedure is the fully-qualified name of the FleetService's
+	// DeleteTrustRule RPC.
+	FleetServiceDeleteTrustRuleProcedure = "/leat.fleet.v1.FleetService/DeleteTrustRule"
 	// FleetServiceReviewAccessProcedure is the fully-qualified name of the FleetService's ReviewAccess
 	// RPC.
 	FleetServiceReviewAccessProcedure = "/leat.fleet.v1.FleetService/ReviewAccess"
@@ -333,6 +348,16 @@ type FleetServiceClient interface {
 	UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error)
 	// DeleteIdentityProvider removes a provider and ends all sessions that began with it.
 	DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error)
+	// CreateTrustRule adds a rule by which workloads obtain access tokens. Nobody can give by it what they do not hold.
+	CreateTrustRule(context.Context, *v1.CreateTrustRuleRequest) (*v1.CreateTrustRuleResponse, error)
+	// GetTrustRule returns one rule.
+	GetTrustRule(context.Context, *v1.GetTrustRuleRequest) (*v1.GetTrustRuleResponse, error)
+	// ListTrustRules returns rules by name, in pages.
+	ListTrustRules(context.Context, *v1.ListTrustRulesRequest) (*v1.ListTrustRulesResponse, error)
+	// UpdateTrustRule replaces labels, annotations and spec. If the spec changes, access tokens that were obtained by the rule end.
+	UpdateTrustRule(context.Context, *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error)
+	// DeleteTrustRule removes a rule, and ends the access tokens that were obtained by it.
+	DeleteTrustRule(context.Context, *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error)
 	// ReviewAccess returns what a person may do in a cluster or in the hub itself, and why. Everybody
 	// may ask for themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
@@ -710,6 +735,38 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("DeleteIdentityProvider")),
 			connect.WithClientOptions(opts...),
 		),
+		createTrustRule: connect.NewClient[v1.CreateTrustRuleRequest, v1.CreateTrustRuleResponse](
+			httpClient,
+			baseURL+FleetServiceCreateTrustRuleProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("CreateTrustRule")),
+			connect.WithClientOptions(opts...),
+		),
+		getTrustRule: connect.NewClient[v1.GetTrustRuleRequest, v1.GetTrustRuleResponse](
+			httpClient,
+			baseURL+FleetServiceGetTrustRuleProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("GetTrustRule")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listTrustRules: connect.NewClient[v1.ListTrustRulesRequest, v1.ListTrustRulesResponse](
+			httpClient,
+			baseURL+FleetServiceListTrustRulesProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListTrustRules")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		updateTrustRule: connect.NewClient[v1.UpdateTrustRuleRequest, v1.UpdateTrustRuleResponse](
+			httpClient,
+			baseURL+FleetServiceUpdateTrustRuleProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("UpdateTrustRule")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteTrustRule: connect.NewClient[v1.DeleteTrustRuleRequest, v1.DeleteTrustRuleResponse](
+			httpClient,
+			baseURL+FleetServiceDeleteTrustRuleProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("DeleteTrustRule")),
+			connect.WithClientOptions(opts...),
+		),
 		reviewAccess: connect.NewClient[v1.ReviewAccessRequest, v1.ReviewAccessResponse](
 			httpClient,
 			baseURL+FleetServiceReviewAccessProcedure,
@@ -791,6 +848,11 @@ type fleetServiceClient struct {
 	listIdentityProviders  *connect.Client[v1.ListIdentityProvidersRequest, v1.ListIdentityProvidersResponse]
 	updateIdentityProvider *connect.Client[v1.UpdateIdentityProviderRequest, v1.UpdateIdentityProviderResponse]
 	deleteIdentityProvider *connect.Client[v1.DeleteIdentityProviderRequest, v1.DeleteIdentityProviderResponse]
+	createTrustRule        *connect.Client[v1.CreateTrustRuleRequest, v1.CreateTrustRuleResponse]
+	getTrustRule           *connect.Client[v1.GetTrustRuleRequest, v1.GetTrustRuleResponse]
+	listTrustRules         *connect.Client[v1.ListTrustRulesRequest, v1.ListTrustRulesResponse]
+	updateTrustRule        *connect.Client[v1.UpdateTrustRuleRequest, v1.UpdateTrustRuleResponse]
+	deleteTrustRule        *connect.Client[v1.DeleteTrustRuleRequest, v1.DeleteTrustRuleResponse]
 	reviewAccess           *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
 	listAuditRecords       *connect.Client[v1.ListAuditRecordsRequest, v1.ListAuditRecordsResponse]
 	listAccessHolders      *connect.Client[v1.ListAccessHoldersRequest, v1.ListAccessHoldersResponse]
@@ -1283,6 +1345,51 @@ func (c *fleetServiceClient) DeleteIdentityProvider(ctx context.Context, req *v1
 	return nil, err
 }
 
+// CreateTrustRule calls leat.fleet.v1.FleetService.CreateTrustRule.
+func (c *fleetServiceClient) CreateTrustRule(ctx context.Context, req *v1.CreateTrustRuleRequest) (*v1.CreateTrustRuleResponse, error) {
+	response, err := c.createTrustRule.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetTrustRule calls leat.fleet.v1.FleetService.GetTrustRule.
+func (c *fleetServiceClient) GetTrustRule(ctx context.Context, req *v1.GetTrustRuleRequest) (*v1.GetTrustRuleResponse, error) {
+	response, err := c.getTrustRule.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListTrustRules calls leat.fleet.v1.FleetService.ListTrustRules.
+func (c *fleetServiceClient) ListTrustRules(ctx context.Context, req *v1.ListTrustRulesRequest) (*v1.ListTrustRulesResponse, error) {
+	response, err := c.listTrustRules.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateTrustRule calls leat.fleet.v1.FleetService.UpdateTrustRule.
+func (c *fleetServiceClient) UpdateTrustRule(ctx context.Context, req *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error) {
+	response, err := c.updateTrustRule.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteTrustRule calls leat.fleet.v1.FleetService.DeleteTrustRule.
+func (c *fleetServiceClient) DeleteTrustRule(ctx context.Context, req *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error) {
+	response, err := c.deleteTrustRule.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ReviewAccess calls leat.fleet.v1.FleetService.ReviewAccess.
 func (c *fleetServiceClient) ReviewAccess(ctx context.Context, req *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {
 	response, err := c.reviewAccess.CallUnary(ctx, connect.NewRequest(req))
@@ -1446,6 +1553,16 @@ type FleetServiceHandler interface {
 	UpdateIdentityProvider(context.Context, *v1.UpdateIdentityProviderRequest) (*v1.UpdateIdentityProviderResponse, error)
 	// DeleteIdentityProvider removes a provider and ends all sessions that began with it.
 	DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error)
+	// CreateTrustRule adds a rule by which workloads obtain access tokens. Nobody can give by it what they do not hold.
+	CreateTrustRule(context.Context, *v1.CreateTrustRuleRequest) (*v1.CreateTrustRuleResponse, error)
+	// GetTrustRule returns one rule.
+	GetTrustRule(context.Context, *v1.GetTrustRuleRequest) (*v1.GetTrustRuleResponse, error)
+	// ListTrustRules returns rules by name, in pages.
+	ListTrustRules(context.Context, *v1.ListTrustRulesRequest) (*v1.ListTrustRulesResponse, error)
+	// UpdateTrustRule replaces labels, annotations and spec. If the spec changes, access tokens that were obtained by the rule end.
+	UpdateTrustRule(context.Context, *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error)
+	// DeleteTrustRule removes a rule, and ends the access tokens that were obtained by it.
+	DeleteTrustRule(context.Context, *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error)
 	// ReviewAccess returns what a person may do in a cluster or in the hub itself, and why. Everybody
 	// may ask for themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
@@ -1819,6 +1936,38 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("DeleteIdentityProvider")),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceCreateTrustRuleHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceCreateTrustRuleProcedure,
+		svc.CreateTrustRule,
+		connect.WithSchema(fleetServiceMethods.ByName("CreateTrustRule")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceGetTrustRuleHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceGetTrustRuleProcedure,
+		svc.GetTrustRule,
+		connect.WithSchema(fleetServiceMethods.ByName("GetTrustRule")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceListTrustRulesHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListTrustRulesProcedure,
+		svc.ListTrustRules,
+		connect.WithSchema(fleetServiceMethods.ByName("ListTrustRules")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceUpdateTrustRuleHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceUpdateTrustRuleProcedure,
+		svc.UpdateTrustRule,
+		connect.WithSchema(fleetServiceMethods.ByName("UpdateTrustRule")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceDeleteTrustRuleHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceDeleteTrustRuleProcedure,
+		svc.DeleteTrustRule,
+		connect.WithSchema(fleetServiceMethods.ByName("DeleteTrustRule")),
+		connect.WithHandlerOptions(opts...),
+	)
 	fleetServiceReviewAccessHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceReviewAccessProcedure,
 		svc.ReviewAccess,
@@ -1952,6 +2101,16 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceUpdateIdentityProviderHandler.ServeHTTP(w, r)
 		case FleetServiceDeleteIdentityProviderProcedure:
 			fleetServiceDeleteIdentityProviderHandler.ServeHTTP(w, r)
+		case FleetServiceCreateTrustRuleProcedure:
+			fleetServiceCreateTrustRuleHandler.ServeHTTP(w, r)
+		case FleetServiceGetTrustRuleProcedure:
+			fleetServiceGetTrustRuleHandler.ServeHTTP(w, r)
+		case FleetServiceListTrustRulesProcedure:
+			fleetServiceListTrustRulesHandler.ServeHTTP(w, r)
+		case FleetServiceUpdateTrustRuleProcedure:
+			fleetServiceUpdateTrustRuleHandler.ServeHTTP(w, r)
+		case FleetServiceDeleteTrustRuleProcedure:
+			fleetServiceDeleteTrustRuleHandler.ServeHTTP(w, r)
 		case FleetServiceReviewAccessProcedure:
 			fleetServiceReviewAccessHandler.ServeHTTP(w, r)
 		case FleetServiceListAuditRecordsProcedure:
@@ -2185,6 +2344,26 @@ func (UnimplementedFleetServiceHandler) UpdateIdentityProvider(context.Context, 
 
 func (UnimplementedFleetServiceHandler) DeleteIdentityProvider(context.Context, *v1.DeleteIdentityProviderRequest) (*v1.DeleteIdentityProviderResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteIdentityProvider is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) CreateTrustRule(context.Context, *v1.CreateTrustRuleRequest) (*v1.CreateTrustRuleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateTrustRule is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) GetTrustRule(context.Context, *v1.GetTrustRuleRequest) (*v1.GetTrustRuleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetTrustRule is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListTrustRules(context.Context, *v1.ListTrustRulesRequest) (*v1.ListTrustRulesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListTrustRules is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) UpdateTrustRule(context.Context, *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateTrustRule is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) DeleteTrustRule(context.Context, *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteTrustRule is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// CreateTrustRule implements FleetService.
+func (s *Service) CreateTrustRule(ctx context.Context, req *fleetv1.CreateTrustRuleRequest) (*fleetv1.CreateTrustRuleResponse, error) {
+	record, err := s.create(ctx)(trustRuleOf(req.GetTrustRule()))
+	return &fleetv1.CreateTrustRuleResponse{TrustRule: messageOf[*fleetv1.TrustRule](record)}, err
+}
+
+// GetTrustRule implements FleetService.
+func (s *Service) GetTrustRule(ctx context.Context, req *fleetv1.GetTrustRuleRequest) (*fleetv1.GetTrustRuleResponse, error) {
+	record, err := s.get(ctx, catalog.KindTrustRule, req.GetName())
+	return &fleetv1.GetTrustRuleResponse{TrustRule: messageOf[*fleetv1.TrustRule](record)}, err
+}
+
+// ListTrustRules implements FleetService.
+func (s *Service) ListTrustRules(ctx context.Context, req *fleetv1.ListTrustRulesRequest) (*fleetv1.ListTrustRulesResponse, error) {
+	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindTrustRule}, req.GetPage())
+	return &fleetv1.ListTrustRulesResponse{TrustRules: wire.Each(records, messageOf[*fleetv1.TrustRule]), NextPageToken: next}, err
+}
+
+// UpdateTrustRule implements FleetService.
+func (s *Service) UpdateTrustRule(ctx context.Context, req *fleetv1.UpdateTrustRuleRequest) (*fleetv1.UpdateTrustRuleResponse, error) {
+	record, err := s.update(ctx)(trustRuleOf(req.GetTrustRule()))
+	return &fleetv1.UpdateTrustRuleResponse{TrustRule: messageOf[*fleetv1.TrustRule](record)}, err
+}
+
+// DeleteTrustRule implements FleetService.
+func (s *Service) DeleteTrustRule(ctx context.Context, req *fleetv1.DeleteTrustRuleRequest) (*fleetv1.DeleteTrustRuleResponse, error) {
+	return &fleetv1.DeleteTrustRuleResponse{}, s.delete(ctx, catalog.KindTrustRule, req.GetName())
+}
+
+// trustRuleOf refuses unknown fields, because they may narrow who is let in.
+func trustRuleOf(m *fleetv1.TrustRule) (*catalog.TrustRule, error) {
+	metadata, err := hubMetadataOf(m.GetMetadata())
+	if err != nil {
+		return nil, err
+	}
+	spec := m.GetSpec()
+	if len(spec.ProtoReflect().GetUnknown()) > 0 {
+		return nil, fielderr.New("spec", "has a field that this version of the hub does not know")
+	}
+	require, err := requirementsOf(spec.GetRequire())
+	if err != nil {
+		return nil, err
+	}
+	lifetime, err := durationOf("spec.lifetime", spec.GetLifetime())
+	if err != nil {
+		return nil, err
+	}
+	return &catalog.TrustRule{Metadata: metadata, Spec: catalog.TrustRuleSpec{
+		Description: spec.GetDescription(), Issuer: spec.GetIssuer(), Audience: spec.GetAudience(), Require: require,
+		Expression: spec.GetExpression(), User: spec.GetUser(), Groups: spec.GetGroups(), Record: spec.GetRecord(), Lifetime: lifetime,
+		CAPEM: spec.GetCaPem(), JWKS: spec.GetJwks(),
+	}}, nil
+}
+
+func trustRuleMessage(r *catalog.TrustRule) *fleetv1.TrustRule {
+	s := r.Spec
+	m := &fleetv1.TrustRule{
+		Metadata: metadataMessage(&r.Metadata),
+		Spec: &fleetv1.TrustRuleSpec{
+			Description: s.Description, Issuer: s.Issuer, Audience: s.Audience, Require: requirementMessages(s.Require), Expression: s.Expression,
+			User: s.User, Groups: s.Groups, Record: s.Record, CaPem: s.CAPEM, Jwks: s.JWKS,
+		},
+	}
+	if s.Lifetime != 0 {
+		m.Spec.Lifetime = durationpb.New(s.Lifetime)
+	}
+	return m
+}
+
+// requirementsOf refuses conditions with unknown fields, because they narrow who is let in.
+func requirementsOf(messages []*fleetv1.ClaimRequirement) ([]catalog.ClaimRequirement, error) {
+	var all []catalog.ClaimRequirement
+	for i, r := range messages {
+		if len(r.ProtoReflect().GetUnknown()) > 0 {
+			return nil, fielderr.New(fielderr.Indexed("spec.require", i), "has a field that this version of the hub does not know")
+		}
+		all = append(all, catalog.ClaimRequirement{Claim: r.GetClaim(), Values: r.GetValues()})
+	}
+	return all, nil
+}
+
+func requirementMessages(all []catalog.ClaimRequirement) []*fleetv1.ClaimRequirement {
+	return wire.Each(all, func(r catalog.ClaimRequirement) *fleetv1.ClaimRequirement {
+		return &fleetv1.ClaimRequirement{Claim: r.Claim, Values: r.Values}
+	})
+}

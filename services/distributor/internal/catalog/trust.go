@@ -1,0 +1,193 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// DefaultTrustLifetime is how long a workload's access token lives where its rule says nothing.
+const DefaultTrustLifetime = 15 * time.Minute
+
+// TrustRule lets workloads in by the tokens that another system signs for them.
+type TrustRule struct {
+	Metadata
+	Spec TrustRuleSpec
+}
+
+// TrustRuleSpec says which tokens are accepted, and for whom they count. Its JSON is its stored
+// form.
+type TrustRuleSpec struct {
+	Description string `json:"description,omitempty"`
+	// Issuer is the URL that the tokens name.
+	Issuer string `json:"issuer"`
+	// Audience is what the tokens must be for.
+	Audience string `json:"audience"`
+	// Require are conditions that all must hold.
+	Require []ClaimRequirement `json:"require,omitempty"`
+	// Expression is a CEL expression over the claims that must be true; empty: none.
+	Expression string `json:"expression,omitempty"`
+	// User is what users are called behind the rule's name and a colon; empty: DefaultTrustUser. See
+	// UserTemplate.
+	User string `json:"user,omitempty"`
+	// Groups are the users' groups.
+	Groups []string `json:"groups,omitempty"`
+	// Record are claims that go on record; none: DefaultTrustRecord.
+	Record []string `json:"record,omitempty"`
+	// Lifetime is that of access tokens; zero: DefaultTrustLifetime.
+	Lifetime time.Duration `json:"lifetime,omitempty"`
+	// CAPEM are certificates to trust instead of the system's; empty: the system's.
+	CAPEM string `json:"caPem,omitempty"`
+	// JWKS are the issuer's keys; empty: the hub reads them from the issuer.
+	JWKS string `json:"jwks,omitempty"`
+}
+
+// DefaultTrustUser names a workload by the subject of its token.
+const DefaultTrustUser = "{sub}"
+
+// DefaultTrustRecord returns the claims that go on record where a rule names none: those by which
+// GitHub and GitLab describe a job.
+func DefaultTrustRecord() []string {
+	return []string{"repository", "project_path", "ref", "run_id", "run_number", "pipeline_id", "job_id", "environment", "actor"}
+}
+
+// Key implements Object.
+func (r *TrustRule) Key() Key { return Key{KindTrustRule, r.Name} }
+
+func (r *TrustRule) sameSpec(other Object) bool {
+	o, ok := other.(*TrustRule)
+	return ok && reflect.DeepEqual(r.Spec, o.Spec)
+}
+
+func (r *TrustRule) clone() Object { return new(*r) }
+
+// settle gives a spec its one stored form. It works on a clone.
+func (s *TrustRuleSpec) settle() {
+	s.Groups = asSet(s.Groups)
+	if s.Require = slices.Clone(s.Require); len(s.Require) == 0 {
+		s.Require = nil
+	}
+	if s.Record = slices.Clone(s.Record); len(s.Record) == 0 {
+		s.Record = nil
+	}
+	s.Lifetime = s.Lifetime.Truncate(time.Second)
+}
+
+// TokenLife returns how long access tokens live.
+func (s TrustRuleSpec) TokenLife() time.Duration { return cmp.Or(s.Lifetime, DefaultTrustLifetime) }
+
+// RecordedClaims returns the names of the claims that go on record.
+func (s TrustRuleSpec) RecordedClaims() []string {
+	if len(s.Record) == 0 {
+		return DefaultTrustRecord()
+	}
+	return s.Record
+}
+
+// UserPrefix returns what the names of the rule's users begin with. Neither users of the hub nor
+// people of identity providers have a colon in their names, and no rule's name has one, so no other
+// rule and no provider makes such a name.
+func (r *TrustRule) UserPrefix() string { return r.Name + ":" }
+
+// RuleOfUser returns the name of the trust rule that makes a user's name, if one does.
+func RuleOfUser(name string) (rule string, ok bool) {
+	rule, _, ok = strings.Cut(name, ":")
+	return rule, ok
+}
+
+// Credential returns what stands for the rule in access tokens that were obtained by it. It changes
+// with the spec, so that a changed rule ends them.
+func (r *TrustRule) Credential() string {
+	return trustCredential + r.UID + "." + strconv.FormatInt(r.Generation, 10)
+}
+
+// trustCredential begins the credential of an identity that came by a trust rule.
+const trustCredential = "trust."
+
+// IsTrustCredential reports whether a credential stands for a trust rule.
+func IsTrustCredential(credential string) bool { return strings.HasPrefix(credential, trustCredential) }
+
+// ClaimRequirement holds where the claim is one of the values, or a list that has one of them.
+type ClaimRequirement struct {
+	Claim  string   `json:"claim"`
+	Values []string `json:"values"`
+}
+
+// maxClaimItems bounds the values of a list claim that are looked at.
+const maxClaimItems = 10_000
+
+// Meets reports whether a claim, as JSON decodes it, meets the requirement.
+func (r ClaimRequirement) Meets(claim any) bool {
+	switch c := claim.(type) {
+	case string:
+		return slices.Contains(r.Values, c)
+	case bool:
+		return slices.Contains(r.Values, fmt.Sprint(c))
+	case []any:
+		return slices.ContainsFunc(c[:min(len(c), maxClaimItems)], func(item any) bool {
+			text, ok := item.(string)
+			return ok && slices.Contains(r.Values, text)
+		})
+	}
+	return false
+}
+
+// UserTemplate is a name with places for claims: literals[0] claims[0] literals[1] … The last literal
+// may be empty, and those between two claims may not.
+type UserTemplate struct {
+	literals, claims []string
+}
+
+// Claims returns the names of the claims, in their order.
+func (t UserTemplate) Claims() []string { return t.claims }
+
+// ParseUserTemplate reads a text such as "{repository}@{environment}". The text of the error is for
+// people.
+func ParseUserTemplate(text string) (UserTemplate, error) {
+	var t UserTemplate
+	for {
+		literal, rest, opens := strings.Cut(text, "{")
+		if strings.Contains(literal, "}") {
+			return t, fmt.Errorf("has a } without a { before it")
+		}
+		t.literals = append(t.literals, literal)
+		if !opens {
+			break
+		}
+		claim, after, closes := strings.Cut(rest, "}")
+		switch {
+		case !closes || claim == "" || strings.Contains(claim, "{"):
+			return t, fmt.Errorf("has a { that does not begin a claim in braces")
+		case len(t.claims) > 0 && literal == "":
+			return t, fmt.Errorf("has nothing between {%s} and {%s}, so two workloads could have one name", t.claims[len(t.claims)-1], claim)
+		}
+		t.claims, text = append(t.claims, claim), after
+	}
+	if len(t.claims) == 0 {
+		return t, fmt.Errorf("names no claim in braces, so all workloads would be one user")
+	}
+	return t, nil
+}
+
+// Fill returns the name for values of the claims. Different values make different names: a value that
+// holds the text behind its place, so that another division of the name is possible, is refused. The
+// error names the claim.
+func (t UserTemplate) Fill(values []string) (string, error) {
+	var b strings.Builder
+	for i, value := range values {
+		if next := t.literals[i+1]; i+1 < len(values) && strings.Index(value+next, next) != len(value) {
+			return "", fmt.Errorf("the claim %s holds %q, which separates it from {%s} in the user's name", t.claims[i], next, t.claims[i+1])
+		}
+		b.WriteString(t.literals[i])
+		b.WriteString(value)
+	}
+	b.WriteString(t.literals[len(values)])
+	return b.String(), nil
+}

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/distributor/internal/authz"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// TrustRules is the view for the desk that lets workloads in. It is safe for concurrent use.
+type TrustRules struct{ View *View }
+
+// TrustRule returns a trust rule by its name.
+func (r TrustRules) TrustRule(name string) (*catalog.TrustRule, bool) {
+	rule, ok := r.View.find(catalog.Key{Kind: catalog.KindTrustRule, Name: name}).(*catalog.TrustRule)
+	return rule, ok
+}
+
+// TrustRules returns the rules that trust an issuer, by name, and no more than limit of them.
+func (r TrustRules) TrustRules(issuer string, limit int) []*catalog.TrustRule {
+	c := r.View.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var rules []*catalog.TrustRule
+	for _, name := range c.namesLocked(catalog.KindTrustRule) {
+		rule, ok := c.objects[catalog.KindTrustRule][name].(*catalog.TrustRule)
+		if ok && rule.Spec.Issuer == issuer && len(rules) < limit {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
+}
+
+// Look refreshes the view.
+func (r TrustRules) Look(ctx context.Context) { r.View.Look(ctx) }
+
+// RightsByRule returns what all users of a trust rule have together: what bindings give to their
+// names, and to the rule's groups.
+func (r TrustRules) RightsByRule(rule *catalog.TrustRule) *authz.Rights {
+	c, prefix := r.View.Catalog, rule.UserPrefix()
+	c.mu.RLock()
+	bindings := c.bindings.of("", rule.Spec.Groups)
+	users := map[string]bool{}
+	for _, object := range c.objects[catalog.KindAccessBinding] {
+		binding, ok := object.(*catalog.AccessBinding)
+		if !ok {
+			continue
+		}
+		for _, user := range binding.Spec.Users {
+			if strings.HasPrefix(user, prefix) {
+				users[user] = true
+				if !slices.Contains(bindings, binding) {
+					bindings = append(bindings, binding)
+				}
+			}
+		}
+	}
+	c.mu.RUnlock()
+	return authz.NewRightsOfAll(c, func(user string) bool { return users[user] }, rule.Spec.Groups, bindings, catalog.Now())
+}
+
+// admitWorkload returns the user of a trust rule with the groups that the rule gives now. ok is false
+// if the rule was deleted, or changed since it gave the token. It looks twice.
+func (v *View) admitWorkload(ctx context.Context, id identity.Identity) (current identity.Identity, ok bool) {
+	return LookTwice(ctx, v, func() (identity.Identity, bool) {
+		name, isUser := catalog.RuleOfUser(id.Name)
+		rule, ok := TrustRules{View: v}.TrustRule(name)
+		if !isUser || !ok || rule.Credential() != id.Credential || id.UID != "" {
+			return id, false
+		}
+		id.Groups = rule.Spec.Groups
+		return id, true
+	})
+}
