@@ -30,10 +30,13 @@ const reserve = 5 * time.Minute
 
 // AccessToken returns a token from cacheDir, or a new one that it stores there, readable only by
 // its owner. A cache that cannot be used only costs time. Each API token has its own cached tokens.
-// A session keeps its access tokens itself.
+// A session and a workload keep their access tokens themselves.
 func (c *Client) AccessToken(ctx context.Context, cacheDir string) (AccessToken, error) {
 	if c.params.Token == "" && c.params.Session != nil {
 		return c.params.Session.AccessToken(ctx, identity.ServiceTunnel)
+	}
+	if c.params.Token == "" && c.params.Workload != nil {
+		return c.params.Workload.AccessToken(ctx, identity.ServiceTunnel)
 	}
 	path := filepath.Join(cacheDir, cacheName(c.params.Server, c.params.Token))
 	if kept, ok := readCached(path, time.Now()); ok {

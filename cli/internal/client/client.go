@@ -25,7 +25,9 @@ type Params struct {
 	CAPEM  []byte // certificates to trust instead of the system's; empty means the system's
 	// Session signs the person in where there is no API token; nil: nothing does.
 	Session *Session
-	Reason  string // why the person makes changes, for the hub's records; empty: they gave no reason
+	// Workload signs a job or a pod in where there is neither; nil: nothing does.
+	Workload *Workload
+	Reason   string // why the person makes changes, for the hub's records; empty: they gave no reason
 }
 
 // Client is a person's connection to a hub. It is safe for concurrent use.
@@ -45,6 +47,8 @@ func New(p Params) (*Client, error) {
 		params.Tokens = identity.StaticToken(p.Token)
 	} else if p.Session != nil {
 		params.Tokens = sessionTokens{p.Session}
+	} else if p.Workload != nil {
+		params.Tokens = workloadTokens{p.Workload}
 	}
 	base, err := rpc.NewClient(params)
 	if err != nil {

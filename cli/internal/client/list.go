@@ -63,6 +63,10 @@ func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Doc
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListIdentityProvidersResponse, error) {
 			return c.ListIdentityProviders(ctx, &fleetv1.ListIdentityProvidersRequest{Page: page})
 		}, (*fleetv1.ListIdentityProvidersResponse).GetIdentityProviders))
+	case "TrustRule":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListTrustRulesResponse, error) {
+			return c.ListTrustRules(ctx, &fleetv1.ListTrustRulesRequest{Page: page})
+		}, (*fleetv1.ListTrustRulesResponse).GetTrustRules))
 	case "Role":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRolesResponse, error) {
 			return c.ListRoles(ctx, &fleetv1.ListRolesRequest{Page: page})
@@ -127,6 +131,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "IdentityProvider":
 		response, err := c.GetIdentityProvider(ctx, &fleetv1.GetIdentityProviderRequest{Name: name})
 		return fleetdoc.Of(response.GetIdentityProvider()), err
+	case "TrustRule":
+		response, err := c.GetTrustRule(ctx, &fleetv1.GetTrustRuleRequest{Name: name})
+		return fleetdoc.Of(response.GetTrustRule()), err
 	case "Role":
 		response, err := c.GetRole(ctx, &fleetv1.GetRoleRequest{Name: name})
 		return fleetdoc.Of(response.GetRole()), err
@@ -153,6 +160,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteProject(ctx, &fleetv1.DeleteProjectRequest{Name: name})
 	case "IdentityProvider":
 		_, err = c.DeleteIdentityProvider(ctx, &fleetv1.DeleteIdentityProviderRequest{Name: name})
+	case "TrustRule":
+		_, err = c.DeleteTrustRule(ctx, &fleetv1.DeleteTrustRuleRequest{Name: name})
 	case "Role":
 		_, err = c.DeleteRole(ctx, &fleetv1.DeleteRoleRequest{Name: name})
 	default:

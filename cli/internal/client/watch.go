@@ -39,7 +39,7 @@ func (c *Client) Watch(ctx context.Context, what Watched, see func(*fleetv1.Watc
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case progress && c.params.Session != nil && connect.CodeOf(err) == connect.CodeUnauthenticated:
+		case progress && (c.params.Session != nil || c.params.Workload != nil) && connect.CodeOf(err) == connect.CodeUnauthenticated:
 			continue // the access token has ended, and the next stream begins with a new one
 		case !worthRetrying(err):
 			return unwrapSeen(err)

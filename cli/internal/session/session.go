@@ -70,6 +70,10 @@ type Endpoint struct {
 	// SessionFile is the file of the person's session, which signs in where there is no token; empty:
 	// the person has no session.
 	SessionFile string
+	// Workload is where a job or a pod finds its own token, and WorkloadFile the file of its access
+	// tokens. Nil: the context is a person's.
+	Workload     *settings.Workload
+	WorkloadFile string
 
 	// Project is the one of names that do not say one. It is never empty.
 	Project string
@@ -96,6 +100,9 @@ func (s *Session) Connect(endpoint Endpoint) (*client.Client, error) {
 	params := client.Params{Server: endpoint.Server, Token: endpoint.Token, CAPEM: caPEM, Reason: s.value(s.flags.reason, EnvReason)}
 	if endpoint.SessionFile != "" && endpoint.Token == "" {
 		params.Session, err = client.OpenSession(endpoint.SessionFile, params)
+	}
+	if endpoint.Workload != nil && endpoint.Token == "" && err == nil {
+		params.Workload, err = client.OpenWorkload(*endpoint.Workload, endpoint.WorkloadFile, s.LookupEnv, params)
 	}
 	if err == nil {
 		var c *client.Client
@@ -153,8 +160,13 @@ func (s *Session) Endpoint() (Endpoint, error) {
 		endpoint.Server, endpoint.Token, endpoint.Context = context.Server, context.Token, context.Name
 		endpoint.CAFile = cmp.Or(endpoint.CAFile, context.CAFile)
 		endpoint.Project = context.Project
-		if endpoint.SessionFile, err = s.sessionFile(context); err != nil {
+		if endpoint.SessionFile, err = s.besideConfig(context.Session); err != nil {
 			return Endpoint{}, err
+		}
+		if endpoint.Workload = context.Workload; endpoint.Workload != nil {
+			if endpoint.WorkloadFile, err = s.besideConfig(context.Workload.Cache); err != nil {
+				return Endpoint{}, err
+			}
 		}
 	}
 	endpoint.Project = cmp.Or(s.value(s.flags.project, EnvProject), endpoint.Project, objectname.Default)
@@ -174,17 +186,21 @@ func (s *Session) Endpoint() (Endpoint, error) {
 
 // EndpointIn returns the endpoint of a context, as the context alone says it.
 func (s *Session) EndpointIn(c settings.Context) (Endpoint, error) {
-	file, err := s.sessionFile(c)
-	return Endpoint{Server: c.Server, Token: c.Token, CAFile: c.CAFile, SessionFile: file, Context: c.Name}, err
+	file, err := s.besideConfig(c.Session)
+	endpoint := Endpoint{Server: c.Server, Token: c.Token, CAFile: c.CAFile, SessionFile: file, Context: c.Name, Workload: c.Workload}
+	if c.Workload != nil && err == nil {
+		endpoint.WorkloadFile, err = s.besideConfig(c.Workload.Cache)
+	}
+	return endpoint, err
 }
 
-// sessionFile returns the file of a context's session, or "" if it has none.
-func (s *Session) sessionFile(c settings.Context) (string, error) {
-	if c.Session == "" {
+// besideConfig returns the file of that name in the folder of sessions, or "" for no name.
+func (s *Session) besideConfig(name string) (string, error) {
+	if name == "" {
 		return "", nil
 	}
 	path, err := s.ConfigPath()
-	return filepath.Join(filepath.Dir(path), "sessions", filepath.Base(c.Session)), err
+	return filepath.Join(filepath.Dir(path), "sessions", filepath.Base(name)), err
 }
 
 // EndpointOf returns the endpoint of a server that has no context yet.

@@ -44,11 +44,27 @@ type Context struct {
 	// Session names the file of a session with an identity provider, beside this file in the folder
 	// sessions. Empty: the API token signs in.
 	Session string `yaml:"session,omitempty"`
+	// Workload is where a job or a pod finds its own token. Nil: the context is a person's.
+	Workload *Workload `yaml:"workload,omitempty"`
 	// CAFile names a PEM file with certificates to trust instead of the system's, for the hub and
 	// for its tunnel. Empty: the system's.
 	CAFile string `yaml:"caFile,omitempty"`
 	// Project is the project that commands work in. Empty: default.
 	Project string `yaml:"project,omitempty"`
+}
+
+// Workload is where a job of a CI system, or a pod, finds the token that its platform gives it. Without
+// a file and a variable, GitHub Actions is asked.
+type Workload struct {
+	TokenFile string `yaml:"tokenFile,omitempty"`
+	// TokenEnv is the name of a variable of the environment.
+	TokenEnv string `yaml:"tokenEnv,omitempty"`
+	// Audience is what GitHub is asked for. Empty: the hub's address.
+	Audience string `yaml:"audience,omitempty"`
+	// Rule is the trust rule to name to the hub. Empty: the one that accepts the token.
+	Rule string `yaml:"rule,omitempty"`
+	// Cache names the file of access tokens, beside this file in the folder sessions.
+	Cache string `yaml:"cache,omitempty"`
 }
 
 // DefaultPath returns where a user's settings are: leat/config.yaml in the system's folder for
@@ -128,10 +144,10 @@ func (s *Settings) Put(c Context) {
 	s.Contexts = append(s.Contexts, c)
 }
 
-// SignOut forgets the token and the session of the named context.
+// SignOut forgets the token, the session and the workload of the named context.
 func (s *Settings) SignOut(name string) {
 	if i := s.index(name); i >= 0 {
-		s.Contexts[i].Token, s.Contexts[i].Session = "", ""
+		s.Contexts[i].Token, s.Contexts[i].Session, s.Contexts[i].Workload = "", "", nil
 	}
 }
 

@@ -30,6 +30,8 @@ func columnsOf(kind string) []string {
 		return []string{"NAME", "GROUPS", "DESCRIPTION"}
 	case "IdentityProvider":
 		return []string{"NAME", "ISSUER", "CLIENT", "SESSIONS", "SUSPENDED"}
+	case "TrustRule":
+		return []string{"NAME", "ISSUER", "AUDIENCE", "USERS", "GROUPS", "REQUIRES"}
 	case "AccessBinding":
 		return []string{"NAME", "ROLE", "USERS", "GROUPS", "SCOPE", "COVERS", "RULES", "ENDS"}
 	case "Role":
@@ -53,6 +55,8 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 		return []cell{plain(o.User.GetMetadata().GetName()), list(spec.GetGroups()), plain(spec.GetDescription())}
 	case *fleetv1.Document_IdentityProvider:
 		return providerCells(o.IdentityProvider)
+	case *fleetv1.Document_TrustRule:
+		return trustRuleCells(o.TrustRule)
 	case *fleetv1.Document_AccessBinding:
 		return bindingCells(o.AccessBinding, now)
 	case *fleetv1.Document_Project:

@@ -44,10 +44,15 @@ If the hub has an identity provider, a browser opens, and the address is printed
 --device, a code is printed, which you type at the hub's page in a browser on any machine. A session ends after 12 h at most.
 
 With --token, or if the hub has no identity provider, you sign in with an API token: the command prompts for it, unless
---token-file or LEAT_TOKEN provides it.`,
+--token-file or LEAT_TOKEN provides it.
+
+With --workload, a job of a CI system or a pod signs in by the token that its platform gives it, so that nobody stores a secret there.
+A trust rule of the hub has to accept that token.`,
 		Example: `  leat login https://leat.example.com
   leat login https://leat.example.com --device
-  leat login https://leat.example.com --token-file token.txt --name work`,
+  leat login https://leat.example.com --token-file token.txt --name work
+  leat login https://leat.example.com --workload
+  leat login https://leat.example.com --workload-token-env LEAT_ID_TOKEN`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return errors.New("want the hub's address, such as https://leat.example.com")
@@ -55,7 +60,10 @@ With --token, or if the hub has no identity provider, you sign in with an API to
 			if l.token && (l.device || l.provider != "") {
 				return errors.New("--token excludes --device and --provider")
 			}
-			return nil
+			if l.workload.isSet() && (l.token || l.device || l.provider != "") {
+				return errors.New("--workload excludes --token, --device and --provider")
+			}
+			return l.workload.check()
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.Fail(login(cmd.Context(), s, args, l))
@@ -65,12 +73,14 @@ With --token, or if the hub has no identity provider, you sign in with an API to
 	cmd.Flags().BoolVar(&l.token, "token", false, "sign in with an API token")
 	cmd.Flags().BoolVar(&l.device, "device", false, "open no browser here; show a code to type at the hub's page")
 	cmd.Flags().StringVar(&l.provider, "provider", "", "the identity provider to sign in with (default: the hub's only one, or the one you choose)")
+	l.workload.bind(cmd.Flags())
 	return cmd
 }
 
 type loginFlags struct {
 	name, provider string
 	token, device  bool
+	workload       workloadFlags
 }
 
 func login(ctx context.Context, s *session.Session, args []string, l loginFlags) error {
@@ -87,6 +97,10 @@ func login(ctx context.Context, s *session.Session, args []string, l loginFlags)
 	endpoint, err := s.EndpointOf(server)
 	if err != nil {
 		return err
+	}
+	if l.workload.isSet() {
+		endpoint.Token = ""
+		return loginAsWorkload(ctx, s, endpoint, name, l.workload)
 	}
 	if endpoint.Token == "" && !l.token {
 		isDone, err := loginByProvider(ctx, s, endpoint, name, l)

@@ -44,6 +44,7 @@ changed, never how.`,
 		Example: `  leat audit service shop --since 30d              who changed this service in the last month, and why
   leat audit --token 0123456789abcdef              what was done with this API token
   leat audit --by ada --refused --since 2026-11-01
+  leat audit --claim repository=acme/shop --claim run_number=42
   leat audit accessbinding -o json
   leat audit --follow`,
 		Args: a.args,
@@ -54,6 +55,7 @@ changed, never how.`,
 	flags.StringVar(&a.until, "until", "", "records before this time")
 	flags.StringVar(&a.by, "by", "", "the person who made the call")
 	flags.StringVar(&a.token, "token", "", "the token of the call, or the API token that it was issued for")
+	flags.StringArrayVar(&a.request.Claims, "claim", nil, "a claim of the workload's token, such as repository=acme/shop; may be repeated")
 	flags.StringVar(&a.request.Cluster, "cluster", "", "the cluster, and the services on it")
 	flags.StringVar(&a.request.Verb, "verb", "", "what was done: create, update, delete, sync, preview, revoke, enrol")
 	flags.StringVar(&a.request.Rpc, "rpc", "", "the call, such as Apply")

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"cmp"
+	"strings"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// trustRuleCells shows whom a rule lets in, and as whom.
+func trustRuleCells(r *fleetv1.TrustRule) []cell {
+	spec := r.GetSpec()
+	var conditions []string
+	for _, requirement := range spec.GetRequire() {
+		conditions = append(conditions, requirement.GetClaim()+"="+strings.Join(requirement.GetValues(), "|"))
+	}
+	if spec.GetExpression() != "" {
+		conditions = append(conditions, spec.GetExpression())
+	}
+	name := r.GetMetadata().GetName()
+	return []cell{
+		plain(name), plain(spec.GetIssuer()), plain(spec.GetAudience()), plain(name + ":" + cmp.Or(spec.GetUser(), "{sub}")), list(spec.GetGroups()),
+		plain(strings.Join(conditions, ", ")),
+	}
+}
