@@ -381,6 +381,8 @@ func TestExampleOfPipelines(t *testing.T) {
 	}
 	h, ci := startHub(t, allowLocal), startCI(t)
 	documents := exampleDocuments(t, path)
+	// The command line reads the short names of roles, which JSON does not have.
+	documents[2].GetAccessBinding().Spec.Role = typev1.AccessRole_ACCESS_ROLE_EDITOR
 	h.apply(t, documents...)
 	documents[0].GetTrustRule().Spec.Issuer = ci.url
 	h.apply(t, documents...)
