@@ -318,15 +318,15 @@ func (c *stateCache) object(name journal.ObjectName) (catalog.Object, error) {
 // objectOfRecord returns the object of a document that is made of records, which has no name of its own.
 func objectOfRecord(name journal.ObjectName, document []byte) (catalog.Object, error) {
 	read := protojson.UnmarshalOptions{DiscardUnknown: true}
-	switch catalog.Kind(name.Kind) {
-	case catalog.KindCluster:
+	switch name.Kind {
+	case string(catalog.KindCluster):
 		m := &fleetv1.Cluster{}
 		if err := read.Unmarshal(document, m); err != nil {
 			return nil, err
 		}
 		path, err := optionalPath("name", name.Name)
 		return &catalog.Cluster{Metadata: catalog.Metadata{Name: path, Labels: m.GetMetadata().GetLabels()}}, err
-	case catalog.KindAccessBinding:
+	case string(catalog.KindAccessBinding):
 		m := &fleetv1.AccessBinding{}
 		if err := read.Unmarshal(document, m); err != nil {
 			return nil, err
@@ -336,7 +336,7 @@ func objectOfRecord(name journal.ObjectName, document []byte) (catalog.Object, e
 			binding.Name = name.Name
 		}
 		return binding, err
-	case catalog.KindRole:
+	case string(catalog.KindRole):
 		m := &fleetv1.Role{}
 		if err := read.Unmarshal(document, m); err != nil {
 			return nil, err
