@@ -135,6 +135,37 @@ func (s *stage) roles(t *testing.T) []caller {
 			all = append(all, caller{name: name + " of " + scope, kind: people, token: token.GetSecret(), person: p})
 		}
 	}
+	return append(all, s.projectRoles(t)...)
+}
+
+// projectRoles makes a person for each built-in role in the project of the stage's objects, an
+// administrator of another project, and people whose role is made of permissions.
+func (s *stage) projectRoles(t *testing.T) []caller {
+	t.Helper()
+	s.apply(t, projectDocument("shop", nil))
+	admin := s.fleet(t, adminToken)
+	var all []caller
+	add := func(user string, p person, spec *fleetv1.AccessBindingSpec) {
+		spec.Users = []string{user}
+		s.apply(t,
+			&fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: user}}}},
+			&fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: &fleetv1.AccessBinding{Metadata: &typev1.Metadata{Name: user}, Spec: spec}}},
+		)
+		token, err := admin.CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: user, Label: "own"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, caller{name: user, kind: people, token: token.GetSecret(), person: p})
+	}
+	in := func(project string) *fleetv1.ProjectSelection {
+		return &fleetv1.ProjectSelection{Names: []string{project}}
+	}
+	add("viewer-of-the-project", person{catalog.RoleViewer, ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_VIEWER, Projects: in("default")})
+	add("editor-of-the-project", person{catalog.RoleEditor, ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Projects: in("default")})
+	add("admin-of-the-project", person{catalog.RoleAdmin, ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_ADMIN, Projects: in("default")})
+	add("admin-of-another-project", person{catalog.RoleAdmin, foreignProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_ADMIN, Projects: in("shop")})
+	add("syncer-of-the-cluster", person{"syncer", "one"}, &fleetv1.AccessBindingSpec{RoleName: "syncer", Clusters: named("one")})
+	add("syncer-of-another-cluster", person{"syncer", "two"}, &fleetv1.AccessBindingSpec{RoleName: "syncer", Clusters: named("two")})
 	return all
 }
 

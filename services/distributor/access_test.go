@@ -166,16 +166,39 @@ var rights = map[string]right{
 // person is what a caller who is a person holds.
 type person struct {
 	role catalog.RoleName
-	// scope is the cluster that the role is for, or "hub".
+	// scope is the cluster that the role is for, or "hub", "own project" or "foreign project".
 	scope string
 }
 
 // holds reports whether the person has a permission for an object of a cluster; cluster is "" for an
 // object of the hub. The repository demo belongs to the bindings for one.
 func (p person) holds(verb, resource, cluster string) bool {
-	role, _ := catalog.BuiltinRole(p.role)
-	return role.Holds(catalog.Permission{Verb: verb, Resource: resource}) && (p.scope == "hub" || cluster != "" && p.scope == cluster)
+	role, isBuiltin := catalog.BuiltinRole(p.role)
+	if !isBuiltin {
+		role = syncer()
+	}
+	return role.Holds(catalog.Permission{Verb: verb, Resource: resource}) && p.isAbout(verb, resource, cluster)
 }
+
+// isAbout reports whether an object is in the scope of the person's binding. A role in a project lets
+// people read what the project is.
+func (p person) isAbout(verb, resource, cluster string) bool {
+	switch p.scope {
+	case "hub":
+		return true
+	case ownProject: // a binding that names a cluster is not in a project
+		return cluster != "" && resource != catalog.ResourceAccessBindings || resource == catalog.ResourceProjects && verb == catalog.VerbGet
+	}
+	return cluster != "" && p.scope == cluster
+}
+
+// syncer is a role of permissions.
+func syncer() catalog.RoleSpec {
+	return catalog.RoleSpec{Permissions: []catalog.Permissible{{Verbs: []string{"sync"}, Resources: []string{"services"}}}}
+}
+
+// Scopes of persons that are projects: the one that all objects of the table belong to, and another one.
+const ownProject, foreignProject = "own project", "foreign project"
 
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
@@ -196,7 +219,7 @@ func (p person) sees(r right, access permission.Access) bool {
 		resource = "services"
 	}
 	cluster := r.clusterOf(resource)
-	return p.role != catalog.RoleNone && resource == "clusters" && (p.scope == "hub" || p.scope == cluster) || p.holds("get", resource, cluster)
+	return p.role != catalog.RoleNone && resource == "clusters" && p.isAbout(catalog.VerbGet, resource, cluster) || p.holds("get", resource, cluster)
 }
 
 // mayCall reports whether the person has what the option asks for, about the object of the row.
@@ -206,6 +229,8 @@ func (p person) mayCall(r right, access permission.Access) bool {
 		return true // about themselves
 	case access.Verb == "list" && r.name == "" && access.Resource != "auditrecords", access.Verb == "list" && access.Resource != "auditrecords" && strings.Contains(r.request, "cluster"), access.Verb == "watch":
 		return true // holds what they may see
+	case access.Verb == "get" && access.Resource == catalog.ResourceClusters:
+		return p.sees(r, access) // by any role there
 	case access.Resource == permission.Each:
 		return p.holds("update", "clusters", r.clusterOf("clusters"))
 	}
