@@ -5,6 +5,8 @@ package people
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"slices"
 
 	"connectrpc.com/connect"
@@ -31,7 +33,7 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 		return wire.Error(err)
 	}
 	// The watcher comes first, so that no change falls between what is there and what follows.
-	watcher := s.d.Objects.WatchAll
+	watcher, isWanted := s.d.Objects.WatchAll, inProject(req.GetProject())
 	keys := func(scope *authz.Scope) []catalog.Key { return s.d.View.Keys(req.GetProject(), scope) }
 	if name := req.GetService(); name != "" {
 		key, err := keyOf(catalog.KindService, "service", name)
@@ -40,9 +42,11 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 		}
 		watcher = func() *fanout.Watcher[catalog.Key] { return s.d.Objects.Watch(key) }
 		keys = func(*authz.Scope) []catalog.Key { return []catalog.Key{key} }
+		isInProject := isWanted
+		isWanted = func(other catalog.Key) bool { return other == key && isInProject(key) }
 	}
 	watch := &fleetWatch{
-		service: s, caller: c, watcher: watcher(), keys: keys, isWanted: inProject(req.GetProject()), send: stream.Send, shown: map[catalog.Key]struct{}{},
+		service: s, caller: c, watcher: watcher(), keys: keys, isWanted: isWanted, send: stream.Send, shown: map[catalog.Key]struct{}{},
 	}
 	defer watch.watcher.Close()
 	if watch.seesAll() {
@@ -120,7 +124,53 @@ func (w *fleetWatch) changed() error {
 		}
 	}
 	w.look()
-	return w.sendEach(keys)
+	if err := w.sendEach(keys); err != nil {
+		return err
+	}
+	return w.followSources(keys)
+}
+
+// followSources sends the repositories that the caller begins or ceases to see because services that
+// changed read others.
+func (w *fleetWatch) followSources(changed []catalog.Key) error {
+	if w.shown == nil {
+		return nil
+	}
+	repositories := map[catalog.Key]struct{}{}
+	for _, key := range changed {
+		object, _ := w.service.d.View.Object(key)
+		if service, ok := object.(*catalog.Service); ok {
+			for _, source := range service.Spec.Sources {
+				repositories[catalog.Key{Kind: catalog.KindRepository, Name: source.Repository}] = struct{}{}
+			}
+		}
+	}
+	if slices.ContainsFunc(changed, func(key catalog.Key) bool { return key.Kind == catalog.KindService }) {
+		for key := range w.shown {
+			if key.Kind == catalog.KindRepository {
+				repositories[key] = struct{}{}
+			}
+		}
+	}
+	return w.sendTurned(maps.Keys(repositories))
+}
+
+// sendTurned sends those of the objects that the caller begins or ceases to see.
+func (w *fleetWatch) sendTurned(keys iter.Seq[catalog.Key]) error {
+	for key := range keys {
+		if !w.isWanted(key) {
+			continue
+		}
+		object, ok := w.service.d.View.Object(key)
+		_, isShown := w.shown[key]
+		if isVisible := ok && w.visible(object); isVisible == isShown {
+			continue
+		}
+		if err := w.sendOne(key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // renew looks at the caller again: they may have left, be in other groups, or hold other bindings,
@@ -141,18 +191,8 @@ func (w *fleetWatch) renew(ctx context.Context) error {
 // others for them.
 func (w *fleetWatch) reconsider() error {
 	w.look()
-	for _, key := range w.concerned() {
-		if !w.isWanted(key) {
-			continue
-		}
-		object, ok := w.service.d.View.Object(key)
-		_, isShown := w.shown[key]
-		if isVisible := ok && w.visible(object); isVisible == isShown {
-			continue
-		}
-		if err := w.sendOne(key); err != nil {
-			return err
-		}
+	if err := w.sendTurned(slices.Values(w.concerned())); err != nil {
+		return err
 	}
 	if w.seesAll() {
 		w.shown = nil

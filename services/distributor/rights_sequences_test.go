@@ -1,0 +1,329 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/services/distributor"
+)
+
+// watcher is a person at one replica, with a stream of what they see.
+type watcher struct {
+	person, replica string
+	client          fleetv1connect.FleetServiceClient
+
+	mu   sync.Mutex
+	seen map[string]bool
+	// wrong are events that must not have come.
+	wrong []string
+}
+
+// kindsByDocument are the model's kinds of the objects in streams.
+var kindsByDocument = map[string]string{
+	"Cluster": "clusters", "Project": "projects", "Repository": "repositories", "Role": "roles", "Service": "services", "User": "users",
+}
+
+// watch follows the fleet until ctx ends. A stream that the hub ends begins again from nothing.
+func (w *watcher) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		w.mu.Lock()
+		w.seen = map[string]bool{}
+		w.mu.Unlock()
+		stream, err := w.client.WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+		if err != nil {
+			continue
+		}
+		for stream.Receive() {
+			w.take(stream.Msg())
+		}
+		_ = stream.Close()
+	}
+}
+
+func (w *watcher) take(event *fleetv1.WatchFleetResponse) {
+	object := fleetdoc.Object(event.GetDocument())
+	if object == nil {
+		return
+	}
+	kind, ok := kindsByDocument[string(object.Descriptor().Name())]
+	if !ok {
+		return
+	}
+	metadata, _ := object.Get(object.Descriptor().Fields().ByName("metadata")).Message().Interface().(*typev1.Metadata)
+	key := kind + " " + nameIn(metadata)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !event.GetDeleted():
+		w.seen[key] = true
+	case w.seen[key]:
+		delete(w.seen, key)
+	default:
+		w.wrong = append(w.wrong, "deletion of "+key+", which was never shown")
+	}
+}
+
+// nameIn returns the name of an object as references have it.
+func nameIn(m *typev1.Metadata) string {
+	if m.GetProject() == "" {
+		return m.GetName()
+	}
+	return m.GetProject() + "/" + m.GetName()
+}
+
+// watched returns what the stream shows, and what was wrong in it.
+func (w *watcher) watched() (all, wrong []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.seen {
+		all = append(all, key)
+	}
+	slices.Sort(all)
+	return all, w.wrong
+}
+
+// listed returns what lists hold, in pages of two, with the counts of clusters.
+func (w *watcher) listed(ctx context.Context) (all []string, err error) {
+	page := &typev1.Page{Size: 2}
+	each := func(kind string, list func() (names []string, next string, err error)) {
+		for page.Token = ""; err == nil; {
+			var names []string
+			var next string
+			if names, next, err = list(); err != nil {
+				return
+			}
+			for _, name := range names {
+				all = append(all, kind+" "+name)
+			}
+			if len(names) == 0 && next != "" {
+				err = fmt.Errorf("an empty page of %s is followed by another one", kind)
+			}
+			if page.Token = next; next == "" {
+				return
+			}
+		}
+	}
+	each("clusters", func() (names []string, next string, err error) {
+		res, err := w.client.ListClusters(ctx, &fleetv1.ListClustersRequest{Page: page})
+		for _, c := range res.GetClusters() {
+			names = append(names, fmt.Sprintf("%s with %d", nameIn(c.GetMetadata()), c.GetStatus().GetServices()))
+		}
+		return names, res.GetNextPageToken(), err
+	})
+	each("projects", func() (names []string, next string, err error) {
+		res, err := w.client.ListProjects(ctx, &fleetv1.ListProjectsRequest{Page: page})
+		for _, o := range res.GetProjects() {
+			names = append(names, nameIn(o.GetMetadata()))
+		}
+		return names, res.GetNextPageToken(), err
+	})
+	each("repositories", func() (names []string, next string, err error) {
+		res, err := w.client.ListRepositories(ctx, &fleetv1.ListRepositoriesRequest{Page: page})
+		for _, o := range res.GetRepositories() {
+			names = append(names, nameIn(o.GetMetadata()))
+		}
+		return names, res.GetNextPageToken(), err
+	})
+	each("roles", func() (names []string, next string, err error) {
+		res, err := w.client.ListRoles(ctx, &fleetv1.ListRolesRequest{Page: page})
+		for _, o := range res.GetRoles() {
+			names = append(names, nameIn(o.GetMetadata()))
+		}
+		return names, res.GetNextPageToken(), err
+	})
+	each("services", func() (names []string, next string, err error) {
+		res, err := w.client.ListServices(ctx, &fleetv1.ListServicesRequest{Page: page})
+		for _, o := range res.GetServices() {
+			names = append(names, nameIn(o.GetMetadata()))
+		}
+		return names, res.GetNextPageToken(), err
+	})
+	slices.Sort(all)
+	return all, err
+}
+
+// wantListed is what listed returns if the hub does as the model.
+func (m *ruleModel) wantListed(person string) []string {
+	all := []string{}
+	for _, key := range m.visible(person, "list") {
+		kind, name, _ := strings.Cut(key, " ")
+		switch kind {
+		case "users":
+			continue // users have lists of their own, which also show the person
+		case "clusters":
+			key = fmt.Sprintf("%s with %d", key, m.servicesOn(person, name))
+		}
+		all = append(all, key)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// tries returns what the person can do: which services they get and change, and which clusters they
+// change. Nothing is changed by it.
+func (w *watcher) tries(ctx context.Context, t *testing.T, m *ruleModel) {
+	t.Helper()
+	check := func(what string, err error, want bool) {
+		t.Helper()
+		if code := connect.CodeOf(err); (err == nil) != want || err != nil && code != connect.CodeNotFound && code != connect.CodePermissionDenied && code != connect.CodeFailedPrecondition {
+			t.Errorf("%s by %s at %s: got %v, want it to be allowed: %t", what, w.person, w.replica, err, want)
+		}
+	}
+	for _, name := range []string{"app", "web", "shop/app", "shop/far"} {
+		_, exists := m.services[name]
+		res, err := w.client.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+		check("get of "+name, err, exists && m.sees(w.person, "get", thing{"services", name}))
+		if err != nil {
+			wantReason(t, err, "NOT_FOUND")
+			continue
+		}
+		service := res.GetService()
+		service.Metadata.Labels, service.Metadata.ResourceVersion = map[string]string{"tried": "yes"}, 0
+		_, err = w.client.Apply(ctx, &fleetv1.ApplyRequest{DryRun: true, Documents: []*fleetv1.Document{{Object: &fleetv1.Document_Service{Service: service}}}})
+		check("change of "+name, err, m.may(w.person, "update", thing{"services", name}))
+	}
+	for _, name := range m.names("clusters") {
+		document := placed(name, clusterDocument)
+		document.GetCluster().Metadata.Labels, document.GetCluster().Spec.Description = m.clusters[name], "tried"
+		_, err := w.client.Apply(ctx, &fleetv1.ApplyRequest{DryRun: true, Documents: []*fleetv1.Document{document}})
+		check("change of "+name, err, m.may(w.person, "update", thing{"clusters", name}))
+	}
+}
+
+// settle waits until lists and stream are as in the model.
+func (w *watcher) settle(ctx context.Context, t *testing.T, m *ruleModel, history []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	wantListed, wantWatched := m.wantListed(w.person), m.visible(w.person, "watch")
+	for {
+		var got []string
+		var err error
+		watched, wrong := w.watched()
+		if len(wrong) > 0 {
+			t.Fatalf("%s at %s watched %v after\n%s", w.person, w.replica, wrong, strings.Join(history, "\n"))
+		}
+		if slices.Equal(watched, wantWatched) {
+			if got, err = w.listed(ctx); err == nil && slices.Equal(got, wantListed) {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s at %s (%v) lists (-model +hub)\n%s\nand watches\n%s\nafter\n%s", w.person, w.replica, err,
+				gocmp.Diff(wantListed, got), gocmp.Diff(wantWatched, watched), strings.Join(history, "\n"))
+		}
+	}
+}
+
+// remove deletes an object.
+func remove(ctx context.Context, client fleetv1connect.FleetServiceClient, o thing) (err error) {
+	switch o.kind {
+	case "services":
+		_, err = client.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: o.name})
+	case "clusters":
+		_, err = client.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: o.name})
+	case "repositories":
+		_, err = client.DeleteRepository(ctx, &fleetv1.DeleteRepositoryRequest{Name: o.name})
+	default:
+		_, err = client.DeleteAccessBinding(ctx, &fleetv1.DeleteAccessBindingRequest{Name: o.name})
+	}
+	return err
+}
+
+// TestRightsFollowTheModel makes random edits at two replicas of one hub. After each, what three people
+// see in lists, counts and streams, and what they can do, is what a model says that does not share the
+// hub's code. LEAT_FAULT_LONG=1 runs 2000 sequences of edits. A sequence begins where the last one ended.
+func TestRightsFollowTheModel(t *testing.T) {
+	t.Parallel()
+	sequences, edits := 20, 3
+	if os.Getenv("LEAT_FAULT_LONG") != "" {
+		sequences = 2000
+	}
+	poll := func(c *distributor.Config) { c.Intervals.CatalogPoll = 20 * time.Millisecond }
+	first := startHub(t, poll)
+	second := startReplica(t, first.git, poll, func(c *distributor.Config) { c.DatabaseURL = first.cfg.DatabaseURL })
+	replicas := []*hub{first, second}
+	admins := []fleetv1connect.FleetServiceClient{first.fleet(t, adminToken), second.fleet(t, adminToken)}
+
+	m := newRuleModel()
+	c := &crowd{hub: first, admin: admins[0]}
+	c.apply(t, projectDocuments("shop")...)
+	m.projects["shop"], m.users["admin"] = true, nil
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	var watchers []*watcher
+	for _, person := range []string{"ada", "bob", "cyd"} {
+		token, _ := c.join(t, person)
+		m.users[person] = nil
+		if person == "bob" { // holds an access token; its groups are those of the user now, not of its issue
+			res, err := c.fleet(t, token).CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			token = res.GetAccessToken()
+		}
+		for i, replica := range replicas {
+			w := &watcher{person: person, replica: fmt.Sprint("replica ", i), client: replica.fleet(t, token)}
+			watchers = append(watchers, w)
+			group.Go(func() { w.watch(ctx) })
+		}
+	}
+	const seed = 17
+	r := rand.New(rand.NewPCG(seed, seed))
+	taken := 0
+	for sequence := range sequences {
+		var history []string
+		for range edits {
+			edit, at := nextEdit(r), r.IntN(len(admins))
+			var err error
+			if edit.document != nil {
+				_, err = admins[at].Apply(ctx, &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{edit.document}})
+			} else {
+				err = remove(ctx, admins[at], edit.deletes)
+			}
+			switch connect.CodeOf(err) {
+			case connect.CodeFailedPrecondition, connect.CodeNotFound, connect.CodeInvalidArgument: // as where others name it
+			default:
+				if err != nil {
+					t.Fatalf("%s: %v", edit.what, err)
+				}
+				edit.apply(m)
+				taken++
+			}
+			history = append(history, fmt.Sprintf("%d at %d: %s (%v)", sequence, at, edit.what, err))
+			for _, w := range watchers {
+				w.settle(ctx, t, m, history)
+			}
+			watchers[r.IntN(len(watchers))].tries(ctx, t, m)
+			if t.Failed() {
+				t.Fatalf("after\n%s", strings.Join(history, "\n"))
+			}
+		}
+	}
+	if taken < sequences*edits/3 {
+		t.Errorf("the hub took %d of %d edits; the sequences try too little", taken, sequences*edits)
+	}
+}
