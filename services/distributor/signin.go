@@ -4,7 +4,6 @@
 package distributor
 
 import (
-	"log/slog"
 	"net/http"
 	"strings"
 

@@ -28,7 +28,7 @@ func (r TrustRules) TrustRules(issuer string, limit int) []*catalog.TrustRule {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var rules []*catalog.TrustRule
-	for _, name := range c.namesLocked(catalog.KindTrustRule) {
+	for _, name := range c.names[catalog.KindTrustRule].all() {
 		rule, ok := c.objects[catalog.KindTrustRule][name].(*catalog.TrustRule)
 		if ok && rule.Spec.Issuer == issuer && len(rules) < limit {
 			rules = append(rules, rule)
