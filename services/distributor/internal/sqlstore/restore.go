@@ -247,7 +247,7 @@ func (r *restoring) empty(ctx context.Context, mayReplace bool) error {
 				return translate("look into database", err)
 			}
 			if isUsed {
-				return fmt.Errorf("%w: table %s is not empty; restore into an empty database, or give --replace to delete what is there", ErrNotEmpty, table.name)
+				return fmt.Errorf("%w: table %s is not empty; restore into an empty database, or give --restore-replace to delete what is there", ErrNotEmpty, table.name)
 			}
 		}
 		if _, err := r.sql.ExecContext(ctx, `DELETE FROM "`+table.name+`"`); err != nil {
