@@ -189,9 +189,20 @@ func TestRestoredHub(t *testing.T) {
 	if err != nil || len(all.GetClusters())%2 != 1 {
 		t.Errorf("got %d clusters, %v, want one and pairs", len(all.GetClusters()), err)
 	}
+	cluster, err := first.fleet(t, adminToken).GetCluster(t.Context(), &fleetv1.GetClusterRequest{Name: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	records, err := first.fleet(t, adminToken).ListAuditRecords(t.Context(), &fleetv1.ListAuditRecordsRequest{Verb: "restore"})
 	if err != nil || len(records.GetRecords()) != 1 || !strings.Contains(records.GetRecords()[0].GetReason(), "restored from the backup") {
 		t.Errorf("got %v, %v, want a record of the restore", records, err)
+	}
+
+	holders, err := first.fleet(t, adminToken).ListAccessHolders(t.Context(), &fleetv1.ListAccessHoldersRequest{
+		Cluster: "one", Attributes: &fleetv1.AccessAttributes{Verb: "delete", Resource: "pods"}, Since: cluster.GetCluster().GetMetadata().GetCreateTime(),
+	})
+	if err != nil || len(holders.GetGaps()) != 1 || !strings.Contains(holders.GetGaps()[0], "restored from the backup") {
+		t.Errorf("got %v, %v, want that nothing is known of the time between the backup and the restore", holders.GetGaps(), err)
 	}
 
 	releaseCluster(t, first, "one")

@@ -214,13 +214,18 @@ func (s *Service) undo(ctx context.Context, q holdersQuery, past *journal.Past, 
 		return err
 	}
 	// Clocks of replicas differ, so the first record that is too old by its own time ends the search.
-	query := journal.Query{Kinds: decisive(), Outcome: journal.OutcomeOK, Since: q.since.Add(-clockSkew), Limit: recordsPage}
+	kinds := append(decisive(), catalog.RecordHub)
+	query := journal.Query{Kinds: kinds, Outcome: journal.OutcomeOK, Since: q.since.Add(-clockSkew), Limit: recordsPage}
 	err := s.eachRecord(ctx, query, func(e journal.Entry) error {
 		if e.Time.Before(q.since) {
 			return errEarlier
 		}
 		if undone++; undone > maxUndone {
 			return fmt.Errorf("%w: more than %d changes since then", errTooMuch, maxUndone)
+		}
+		if e.Kind == catalog.RecordHub {
+			found.restored(e)
+			return nil
 		}
 		if e.Kind == cluster.Kind && e.Name != cluster.Name {
 			return nil

@@ -178,6 +178,14 @@ func (f *holdersFound) lacks(past *journal.Past, name journal.ObjectName, e jour
 	}
 }
 
+// restored adds the gap before a restore of the hub: the records between the backup and it are lost.
+func (f *holdersFound) restored(e journal.Entry) {
+	if e.Verb == catalog.VerbRestore && len(f.gaps) < maxGaps {
+		f.gaps = append(f.gaps, fmt.Sprintf("the hub was %s at %s, so what was changed between the backup and that time is not known here; the outputs of the "+
+			"audit log may have it", cmp.Or(e.Reason, "restored from a backup"), e.Time.UTC().Format(time.RFC3339)))
+	}
+}
+
 // messages returns the answer by person, subject and binding.
 func (f *holdersFound) messages(q holdersQuery) []*fleetv1.AccessHolder {
 	slices.SortStableFunc(f.holders, func(a, b *holder) int {
