@@ -202,9 +202,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	recording, err := recorder.New(recorder.Params{Journal: records, Logger: logger, Meter: tel.Meter(scope)})
+	if err != nil {
+		return err
+	}
 	joinTokens := admission.NewJoinTokens(store)
 	handler, err := newHandler(handlerParams{
-		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recorder.Interceptor(records), Exchange: exchange,
+		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
@@ -261,7 +265,7 @@ func ensureAdmin(ctx context.Context, cfg Config, store *sqlstore.Store, logger 
 	}
 	admin := catalog.User{Metadata: catalog.Metadata{Name: adminUser}, Spec: catalog.UserSpec{Groups: []string{catalog.AdminGroup}}}
 	return untilAvailable(ctx, logger, func(ctx context.Context) error {
-		return store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal()))
+		return store.EnsureToken(ctx, admin, adminLabel, admission.Hash(cfg.AdminToken.Reveal()), time.Time{})
 	})
 }
 

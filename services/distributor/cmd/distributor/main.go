@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command distributor hands every cluster its plan and its bundles. `distributor backup` writes the
-// hub's database to a file, and `distributor restore` makes a database of that file.
+// hub's database to a file, and `distributor restore` makes a database of that file. `distributor
+// break-glass` lets somebody in when nobody can sign in.
 package main
 
 import (
@@ -23,12 +24,14 @@ const (
 func main() {
 	app.KeepHeadroom(smallHeadroom, mostHeadroom)
 	var (
-		cfg     distributor.Config
-		backup  distributor.BackupConfig
-		restore distributor.RestoreConfig
+		cfg        distributor.Config
+		backup     distributor.BackupConfig
+		restore    distributor.RestoreConfig
+		breakGlass distributor.BreakGlassConfig
 	)
 	app.Main("distributor", &cfg, func(ctx context.Context) error { return distributor.Run(ctx, cfg) },
 		app.Command{Name: "backup", Config: &backup, Run: func(ctx context.Context) error { return distributor.Backup(ctx, backup) }},
 		app.Command{Name: "restore", Config: &restore, Run: func(ctx context.Context) error { return distributor.Restore(ctx, restore) }},
+		app.Command{Name: "break-glass", Config: &breakGlass, Run: func(ctx context.Context) error { return distributor.BreakGlass(ctx, breakGlass) }},
 	)
 }

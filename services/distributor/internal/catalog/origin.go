@@ -121,6 +121,8 @@ const (
 	RecordAccessToken = "AccessToken"
 	RecordSealingKey  = "SealingKey"
 	RecordSigningKey  = "SigningKey"
+	// RecordCall is a call that changes nothing.
+	RecordCall = "Call"
 	// RecordHub is the hub itself.
 	RecordHub = "Hub"
 )

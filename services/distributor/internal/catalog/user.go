@@ -12,6 +12,10 @@ import (
 // AdminGroup is the group whose members may do everything.
 const AdminGroup = "leat:admins"
 
+// BreakGlassUser is who acts for people in an emergency, when they cannot sign in: a member of
+// AdminGroup whose every call is on record.
+const BreakGlassUser = "break-glass"
+
 // User is a person whom the hub knows itself.
 type User struct {
 	Metadata
@@ -68,8 +72,9 @@ type SignIn struct {
 // People keeps users' API tokens.
 type People interface {
 	// EnsureToken makes the user, known by its name, be there with exactly these groups and the
-	// token, known by its hash, be theirs. Other tokens of the same label end.
-	EnsureToken(ctx context.Context, user User, label string, hash []byte) error
+	// token, known by its hash, be theirs until it expires; zero: it does not expire. Other tokens of the
+	// same label end.
+	EnsureToken(ctx context.Context, user User, label string, hash []byte, expires time.Time) error
 	// UserByToken returns who owns a token. Error: ErrNotFound, also for one that has ended.
 	UserByToken(ctx context.Context, hash []byte) (SignIn, error)
 	// TouchToken stores when a token was last used. A token that is gone is no error.

@@ -250,6 +250,19 @@ func (j *Journal) Refuse(ctx context.Context, origin catalog.Origin, why reason.
 	_ = j.damper.Write(ctx, r) // both logs its errors
 }
 
+// Use records that a caller is about to read something, in SQL and in the audit log. The error matches
+// catalog.ErrUnrecorded: nothing must be read then.
+func (j *Journal) Use(ctx context.Context, origin catalog.Origin) error {
+	asked := origin.Asked
+	asked.Kind = catalog.RecordCall // nothing was changed
+	r := recordOf(origin, asked, catalog.Now())
+	r.Phase, r.Allowed = audit.PhaseDecision, true
+	if err := (both{j}).Write(ctx, r); err != nil {
+		return fmt.Errorf("%w: %w", catalog.ErrUnrecorded, err)
+	}
+	return nil
+}
+
 // SignIn records that an API token was exchanged for an access token for one service of the hub.
 func (j *Journal) SignIn(ctx context.Context, origin catalog.Origin, audience string) {
 	j.signIn(ctx, origin, audience, "")

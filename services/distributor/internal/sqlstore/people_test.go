@@ -42,7 +42,7 @@ func testPeople(t *testing.T, s subject) {
 	ctx := t.Context()
 	admin := *user("admin", "leat:admins")
 	for _, hash := range []string{"first-token", "second-token", "second-token", "first-token", "second-token"} {
-		if err := s.EnsureToken(ctx, admin, "bootstrap", []byte(hash)); err != nil {
+		if err := s.EnsureToken(ctx, admin, "bootstrap", []byte(hash), time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,7 +54,7 @@ func testPeople(t *testing.T, s subject) {
 		t.Errorf("got %+v, %v, want the admin", got, err)
 	}
 	before := changes(t, s, 0)
-	if err := s.EnsureToken(ctx, admin, "bootstrap", []byte("second-token")); err != nil {
+	if err := s.EnsureToken(ctx, admin, "bootstrap", []byte("second-token"), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if after := changes(t, s, 0); after.Revision != before.Revision {
@@ -64,7 +64,7 @@ func testPeople(t *testing.T, s subject) {
 		t.Errorf("got %+v and %+v, want the admin with the second token", before.Users, before.Tokens)
 	}
 	admin.Spec.Groups = []string{"leat:admins", "more"}
-	if err := s.EnsureToken(ctx, admin, "bootstrap", []byte("second-token")); err != nil {
+	if err := s.EnsureToken(ctx, admin, "bootstrap", []byte("second-token"), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if c := changes(t, s, before.Revision); len(c.Users) != 1 || c.Users[0].Generation != 2 || len(c.Users[0].Spec.Groups) != 2 || c.Users[0].UID != got.User.UID {

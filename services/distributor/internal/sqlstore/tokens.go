@@ -44,7 +44,7 @@ func (r *tokenRow) unused() catalog.Token {
 }
 
 // EnsureToken implements catalog.People. It takes no revision where everything is so already.
-func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string, hash []byte) error {
+func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string, hash []byte, expires time.Time) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
 		uid, err := t.ensureUser(ctx, user)
 		if err != nil {
@@ -56,7 +56,7 @@ func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string
 		}
 		there := false
 		for _, row := range rows {
-			if slices.Equal(row.Hash, hash) && row.UserUID == uid && row.Label == label && row.ExpiresAt == 0 {
+			if slices.Equal(row.Hash, hash) && row.UserUID == uid && row.Label == label && row.ExpiresAt == micros(expires) {
 				there = true
 				continue
 			}
@@ -67,7 +67,7 @@ func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string
 		if there {
 			return nil
 		}
-		return t.putToken(ctx, &tokenRow{Hash: hash, UserUID: uid, User: user.Name, Label: label})
+		return t.putToken(ctx, &tokenRow{Hash: hash, UserUID: uid, User: user.Name, Label: label, ExpiresAt: micros(expires)})
 	})
 }
 

@@ -5,11 +5,15 @@
 // authentication of a caller and the handlers of the fleet API: every call that is not a read
 // carries its origin from there on, and leaves a record if it is refused. A call without an
 // identity, such as one that signs a person in, leaves none: strangers could fill the records.
+//
+// Of the user [catalog.BreakGlassUser], reads and streams leave records, too, before they are carried
+// out, and each call is logged and counted.
 package recorder
 
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"connectrpc.com/connect"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
@@ -24,8 +29,10 @@ import (
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/instrument"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -42,37 +49,106 @@ type Journal interface {
 	Refuse(ctx context.Context, origin catalog.Origin, why reason.Reason)
 	// SignIn records that an API token was exchanged for an access token.
 	SignIn(ctx context.Context, origin catalog.Origin, audience string)
+	// Use records a read that is about to be carried out. The error matches catalog.ErrUnrecorded: it
+	// must not be carried out then.
+	Use(ctx context.Context, origin catalog.Origin) error
 }
 
-// Interceptor returns the interceptor. It needs the caller's identity in the context. A call whose
-// reason is malformed is refused before its handler runs.
-func Interceptor(journal Journal) connect.Interceptor {
-	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
-			spec := request.Spec()
-			if _, isKnown := identity.FromContext(ctx); !isKnown || spec.IdempotencyLevel == connect.IdempotencyNoSideEffects {
-				return next(ctx, request)
-			}
-			message, _ := request.Any().(proto.Message)
-			origin := originOf(ctx, spec, request.Peer(), request.Header())
-			origin.Asked = targetOf(spec.Procedure, message)
-			var response connect.AnyResponse
-			var err error
-			if origin.Reason, err = reasonOf(request.Header().Values(HeaderReason)); err == nil {
-				response, err = next(catalog.WithOrigin(ctx, origin), request)
-			}
-			if err != nil {
-				origin.Asked = refusedTarget(origin.Asked, message, err)
-				journal.Refuse(ctx, origin, reason.FromNumber(int32(rpcerr.ReasonOf(err))))
-				return nil, err
-			}
-			if spec.Procedure == fleetv1connect.FleetServiceCreateAccessTokenProcedure {
-				asked, _ := message.(*fleetv1.CreateAccessTokenRequest)
-				journal.SignIn(ctx, origin, cmp.Or(asked.GetAudience(), identity.ServiceDistributor))
-			}
-			return response, nil
+// Params are what [New] needs, all required.
+type Params struct {
+	Journal Journal
+	Logger  *slog.Logger
+	Meter   metric.Meter
+}
+
+// Recorder is the interceptor. It needs the caller's identity in the context. A call whose reason is
+// malformed is refused before its handler runs. It is safe for concurrent use.
+type Recorder struct {
+	p          Params
+	breakGlass metric.Int64Counter
+}
+
+var _ connect.Interceptor = (*Recorder)(nil)
+
+// New returns a Recorder.
+func New(p Params) (*Recorder, error) {
+	set := instrument.New(p.Meter)
+	calls := set.Int64Counter("leat.distributor.break.glass.calls", "{call}", "Calls by the user break-glass, which is for emergencies.")
+	return &Recorder{p: p, breakGlass: calls}, set.Err()
+}
+
+// WrapUnary implements connect.Interceptor.
+func (r *Recorder) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+		spec := request.Spec()
+		id, isKnown := identity.FromContext(ctx)
+		isRead := spec.IdempotencyLevel == connect.IdempotencyNoSideEffects
+		if !isKnown || isRead && !isEmergency(id) {
+			return next(ctx, request)
 		}
-	})
+		message, _ := request.Any().(proto.Message)
+		origin := originOf(ctx, spec, request.Peer(), request.Header())
+		origin.Asked = targetOf(spec.Procedure, message)
+		var response connect.AnyResponse
+		var err error
+		if origin.Reason, err = reasonOf(request.Header().Values(HeaderReason)); err == nil {
+			err = r.emergency(ctx, id, origin, isRead)
+		}
+		if err == nil {
+			response, err = next(catalog.WithOrigin(ctx, origin), request)
+		}
+		if err != nil {
+			origin.Asked = refusedTarget(origin.Asked, message, err)
+			r.p.Journal.Refuse(ctx, origin, reason.FromNumber(int32(rpcerr.ReasonOf(err))))
+			return nil, err
+		}
+		if spec.Procedure == fleetv1connect.FleetServiceCreateAccessTokenProcedure {
+			asked, _ := message.(*fleetv1.CreateAccessTokenRequest)
+			r.p.Journal.SignIn(ctx, origin, cmp.Or(asked.GetAudience(), identity.ServiceDistributor))
+		}
+		return response, nil
+	}
+}
+
+// WrapStreamingClient implements connect.Interceptor.
+func (*Recorder) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements connect.Interceptor. Streams are reads.
+func (r *Recorder) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	return func(ctx context.Context, stream connect.StreamingHandlerConn) error {
+		if id, isKnown := identity.FromContext(ctx); isKnown && isEmergency(id) {
+			origin := originOf(ctx, stream.Spec(), stream.Peer(), stream.RequestHeader())
+			origin.Asked = targetOf(stream.Spec().Procedure, nil)
+			if err := r.emergency(ctx, id, origin, true); err != nil {
+				return err
+			}
+		}
+		return next(ctx, stream)
+	}
+}
+
+func isEmergency(id identity.Identity) bool {
+	return id.Kind == identity.KindUser && id.Name == catalog.BreakGlassUser
+}
+
+// emergency logs and counts a call of the break-glass user. A read is put on record; any other call
+// leaves records of what it changes. It does nothing for other callers.
+func (r *Recorder) emergency(ctx context.Context, id identity.Identity, origin catalog.Origin, isRead bool) error {
+	if !isEmergency(id) {
+		return nil
+	}
+	r.breakGlass.Add(ctx, 1)
+	r.p.Logger.WarnContext(ctx, "break-glass user calls the hub", slog.String("call", origin.Procedure),
+		slog.String("source_address", origin.SourceAddress), slog.String("request_id", origin.RequestID))
+	if !isRead {
+		return nil
+	}
+	if err := r.p.Journal.Use(ctx, origin); err != nil {
+		return wire.Error(err)
+	}
+	return nil
 }
 
 // Anonymous returns a context whose changes come from the call of the context, for a handler whose
