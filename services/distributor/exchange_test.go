@@ -4,18 +4,17 @@
 package distributor_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 
 	"github.com/go-jose/go-jose/v4"
 	gocmp "github.com/google/go-cmp/cmp"

@@ -29,7 +29,7 @@ const patience = 2 * time.Minute
 
 // chromium is the one browser of all tests. Each test has a profile of its own in it.
 var chromium struct {
-	once sync.Once
+	mu   sync.Mutex
 	ctx  context.Context
 	stop func()
 	err  error
@@ -95,7 +95,11 @@ type tab struct {
 // open opens a tab in a new profile, which has no cookies.
 func open(t *testing.T) *tab {
 	t.Helper()
-	chromium.once.Do(func() { chromium.ctx, chromium.stop, chromium.err = startChromium() })
+	chromium.mu.Lock()
+	defer chromium.mu.Unlock()
+	if chromium.ctx == nil && chromium.err == nil {
+		chromium.ctx, chromium.stop, chromium.err = startChromium()
+	}
 	if chromium.err != nil {
 		t.Fatal(chromium.err)
 	}

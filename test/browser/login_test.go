@@ -118,7 +118,7 @@ func TestLoginOpensTheBrowser(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(opener, []byte("#!/bin/sh\nprintf %s \"$1\" >'"+pipe+"'\n"), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(opener, []byte("#!/bin/sh\nprintf %s \"$1\" >'"+pipe+"'\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	l := h.leat(t, "BROWSER="+opener)
@@ -132,7 +132,7 @@ func TestLoginOpensTheBrowser(t *testing.T) {
 	go func() { ended <- command.Wait() }()
 	opened := make(chan string, 1)
 	go func() {
-		address, _ := os.ReadFile(pipe) //nolint:errcheck // an empty address fails below
+		address, _ := os.ReadFile(pipe) // an empty address fails below
 		opened <- string(address)
 	}()
 	var address string

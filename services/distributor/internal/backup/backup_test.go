@@ -43,7 +43,7 @@ var header = backup.Header{Format: 1, MadeAt: time.Unix(1_800_000_000, 0).UTC(),
 func rowsOf(n int) []backup.Row {
 	rows := []backup.Row{{nil, "", int64(0), false, []byte{}}, {"it's <b> ☃\n\u2028", int64(1)<<62 + 1, int64(-1), true, []byte{0, 255}}, {"not \xff text", nil, nil, nil, nil}}
 	for i := range n {
-		rows = append(rows, backup.Row{fmt.Sprintf("row %d", i), int64(i), int64(rand.Int64()), i%2 == 0, []byte(fmt.Sprint(i))})
+		rows = append(rows, backup.Row{fmt.Sprintf("row %d", i), int64(i), rand.Int64(), i%2 == 0, []byte(fmt.Sprint(i))})
 	}
 	return rows
 }

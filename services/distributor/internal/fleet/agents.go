@@ -51,8 +51,8 @@ func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cl
 // AdmitPerson returns the person with its present groups, because a token may be an hour old. ok is
 // false for a user that was deleted, even if there is another one of that name by now, and for an
 // identity whose API token or session has ended. A person with a session is not a user of the hub:
-// the session says what its groups are. Of a workload, its trust rule says so. Of any other person without a uid the token alone says so.
-// It looks twice.
+// the session says what its groups are, and of a workload its trust rule. Of any other person without a
+// uid the token alone says so. It looks twice.
 func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current identity.Identity, ok bool) {
 	if of, ok := session.OfCredential(id.Credential); ok {
 		return v.admitSession(ctx, id, of)

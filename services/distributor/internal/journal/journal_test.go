@@ -302,8 +302,8 @@ func TestSecRefusedSignInsDoNotFillTheRecords(t *testing.T) {
 		count, own := map[string]int64{}, map[string]int{}
 		for _, r := range k.kept {
 			kind := r.Attributes.Name + " " + r.Reason.String()
-			switch {
-			case r.Phase == audit.PhaseSummary:
+			switch r.Phase {
+			case audit.PhaseSummary:
 				count[kind] += r.Count
 				if r.Subject != catalog.HubSubject || r.SourceAddress != "" || r.UserAgent != "" {
 					t.Errorf("got a summary that names %s at %s", r.Subject, r.SourceAddress)
