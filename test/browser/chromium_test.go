@@ -29,16 +29,20 @@ const patience = 2 * time.Minute
 
 // chromium is the one browser of all tests. Each test has a profile of its own in it.
 var chromium struct {
-	mu   sync.Mutex
+	sync.Mutex
+	started *browser
+}
+
+// browser is a Chromium that runs.
+type browser struct {
 	ctx  context.Context
 	stop func()
-	err  error
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if chromium.stop != nil {
-		chromium.stop()
+	if chromium.started != nil {
+		chromium.started.stop()
 	}
 	os.Exit(code)
 }
@@ -55,14 +59,14 @@ func executable() (string, error) {
 
 // startChromium starts the browser without a window. It resolves names below .test to this machine,
 // and no others, so that it reaches nothing else.
-func startChromium() (context.Context, func(), error) {
+func startChromium() (*browser, error) {
 	path, err := executable()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	home, err := os.MkdirTemp("", "leat-browser-")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(), slices.Concat(chromedp.DefaultExecAllocatorOptions[:], []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(path), chromedp.UserDataDir(home), chromedp.Env("HOME=" + home), chromedp.WSURLReadTimeout(patience),
@@ -79,9 +83,9 @@ func startChromium() (context.Context, func(), error) {
 	}
 	if err := chromedp.Do(ctx); err != nil {
 		stop()
-		return nil, nil, fmt.Errorf("start %s: %w", path, err)
+		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
-	return ctx, stop, nil
+	return &browser{ctx: ctx, stop: stop}, nil
 }
 
 // tab is a page of a profile, with what the browser complains about.
@@ -95,15 +99,16 @@ type tab struct {
 // open opens a tab in a new profile, which has no cookies.
 func open(t *testing.T) *tab {
 	t.Helper()
-	chromium.mu.Lock()
-	defer chromium.mu.Unlock()
-	if chromium.ctx == nil && chromium.err == nil {
-		chromium.ctx, chromium.stop, chromium.err = startChromium()
+	chromium.Lock()
+	defer chromium.Unlock()
+	if chromium.started == nil {
+		started, err := startChromium()
+		if err != nil {
+			t.Fatal(err)
+		}
+		chromium.started = started
 	}
-	if chromium.err != nil {
-		t.Fatal(chromium.err)
-	}
-	return newTab(t, chromium.ctx, chromedp.WithNewBrowserContext())
+	return newTab(t, chromium.started.ctx, chromedp.WithNewBrowserContext())
 }
 
 // another opens a second tab in the same profile.
