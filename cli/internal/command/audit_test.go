@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,23 @@ type person struct {
 	t      *testing.T
 	server string
 	token  string
+	// shown is called with all that a command has printed so far. Nil: it is not.
+	shown func(out string)
+}
+
+// screen is the standard output of a command, for a person who looks at it.
+type screen struct {
+	text  bytes.Buffer
+	shown func(out string)
+}
+
+// Write implements io.Writer.
+func (s *screen) Write(p []byte) (int, error) {
+	_, _ = s.text.Write(p)
+	if s.shown != nil {
+		s.shown(s.text.String())
+	}
+	return len(p), nil
 }
 
 // run returns what a command prints.
@@ -68,12 +86,12 @@ func (p person) run(ctx context.Context, in string, args ...string) string {
 
 func (p person) try(ctx context.Context, in string, args ...string) (out, errs string, code int) {
 	env := map[string]string{"LEAT_SERVER": p.server, "LEAT_TOKEN": p.token, "LEAT_CONFIG": filepath.Join(p.t.TempDir(), "config.yaml")}
-	var stdout, stderr bytes.Buffer
+	stdout, stderr := screen{shown: p.shown}, bytes.Buffer{}
 	code = command.Run(ctx, command.Params{
 		Args: args, In: strings.NewReader(in), Out: &stdout, Err: &stderr,
 		LookupEnv: func(name string) (string, bool) { value, ok := env[name]; return value, ok },
 	})
-	return stdout.String(), stderr.String(), code
+	return stdout.text.String(), stderr.String(), code
 }
 
 const shopDocuments = `{apiVersion: leat.dev/v1, kind: Cluster, metadata: {name: berlin}}
@@ -133,13 +151,18 @@ func TestAuditorsQuestions(t *testing.T) {
 				args[i] = "-"
 			}
 		}
-		ctx := ctx
-		if strings.Contains(line, "--follow") {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, 5*time.Second) // it ends with the interrupt of a person
-			defer cancel()
+		ctx, who := ctx, admin
+		if strings.Contains(line, "--follow") { // a person interrupts it when they have seen enough
+			var interrupt context.CancelFunc
+			ctx, interrupt = context.WithTimeout(ctx, time.Minute)
+			defer interrupt()
+			who.shown = func(out string) {
+				if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(strings.ToLower(out), text) }) {
+					interrupt()
+				}
+			}
 		}
-		out, errs, code := admin.try(ctx, shopDocuments, args...)
+		out, errs, code := who.try(ctx, shopDocuments, args...)
 		if isRefused := strings.Contains(line, "--at 2h"); (code != 0) != isRefused {
 			t.Fatalf("%s: exit %d\n%s", line, code, errs)
 		}
