@@ -21,7 +21,7 @@ OUTSIDE := github.com/leatdev/leat/(test/(arch|supply)|render/wasm)
 SIEGES := github.com/leatdev/leat/test/(attack|fault)
 
 # Tests that wait for other processes most of their time. They begin first, so that others use the cores meanwhile.
-FIRST := github.com/leatdev/leat/(test/.*|services/(tunnel|gitcache|distributor))
+FIRST := github.com/leatdev/leat/(test/.*|services/(tunnel|gitcache|distributor|agent/internal/kube))
 
 # What makes a run shorter and finds no less: four packages at a time, since many wait for processes; `make lint` vets;
 # without symbols, programs link in less than half the time, and traces stay as they are; SQLite is C in the guise of Go, and calls
