@@ -86,7 +86,7 @@ func newStage(t *testing.T) *stage {
 	key, issuer := s.outsiders(t)
 	s.callers = append(s.forged(t, key, access.GetAccessToken(), one.token), []caller{
 		{name: "agent of a revoked cluster", kind: ended, token: revoked.token},
-		{name: "agent of a cluster that was created anew", kind: ended, token: anew.token},
+		{name: "agent of a cluster that was created again", kind: ended, token: anew.token},
 		{name: "agent of a cluster that was deleted", kind: ended, token: deleted.token},
 		{name: "agent that was replaced", kind: ended, token: rekeyed.token},
 		{name: "agent", kind: agents, token: one.token},

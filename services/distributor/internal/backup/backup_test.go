@@ -207,7 +207,7 @@ func (r recipient) Wrap(key []byte) ([]*age.Stanza, error) {
 }
 
 // TestSecBackupsAreBounded gives the reader files that grow when they are read. It refuses each
-// before it has used much memory, also if somebody who has the root made it.
+// before it has used much memory. A person who has the root can make such a file.
 func TestSecBackupsAreBounded(t *testing.T) {
 	head := `{"leatBackup":1,"madeAt":"2026-01-01T00:00:00Z","version":"v1","schema":[]}` + "\n"
 	compress := func(fill func(w io.Writer) error) []byte {

@@ -357,6 +357,6 @@ func testHistoryEnds(t *testing.T, s subject) {
 	apply(t, s, service("app", "one", "demo"))
 	_, again := uids(t, s)
 	if again["app"] == uid || len(outcomes(t, s, uid)) != 0 || len(outcomes(t, s, again["app"])) != 0 {
-		t.Errorf("got %v and %v, want no history of a service that was created anew", outcomes(t, s, uid), outcomes(t, s, again["app"]))
+		t.Errorf("got %v and %v, want no history of a service that was created again", outcomes(t, s, uid), outcomes(t, s, again["app"]))
 	}
 }

@@ -123,6 +123,12 @@ func NewDesk(p Params) *Desk {
 	return &Desk{p: p, compiled: compiled}
 }
 
+// verdict is what the keys of an issuer say of a token.
+type verdict struct {
+	claims Claims
+	err    error
+}
+
 // Admit returns what a token lets its bearer in as. The bearer may name a rule. Errors are a
 // *RefusedError, match ErrUnavailable, or are the context's.
 func (d *Desk) Admit(ctx context.Context, token secret.Text, rule string) (Pass, error) {
@@ -140,8 +146,16 @@ func (d *Desk) Admit(ctx context.Context, token secret.Text, rule string) (Pass,
 	var found []Pass
 	var addressed []error // refusals by rules that the token is meant for
 	isAway := false
+	type keySet struct{ ca, jwks string }
+	verified := map[keySet]verdict{} // rules of one issuer mostly have the same keys, and a signature costs
 	for _, rule := range rules {
-		claims, err := d.p.Verifier.Verify(ctx, rule, token.Reveal())
+		keys := keySet{rule.Spec.CAPEM, rule.Spec.JWKS}
+		known, ok := verified[keys]
+		if !ok {
+			known.claims, known.err = d.p.Verifier.Verify(ctx, rule, token.Reveal())
+			verified[keys] = known
+		}
+		claims, err := known.claims, known.err
 		switch {
 		case errors.Is(err, ErrUnavailable):
 			isAway = true

@@ -23,11 +23,14 @@ import (
 type desk struct {
 	rules  []*catalog.TrustRule
 	claims trust.Claims
+	// verified counts the verifications of signatures.
+	verified int
 }
 
 func (d *desk) Issuer(string) (string, error) { return d.claims.Issuer, nil }
 
 func (d *desk) Verify(context.Context, *catalog.TrustRule, string) (trust.Claims, error) {
+	d.verified++
 	return d.claims, nil
 }
 
@@ -136,5 +139,21 @@ func TestTooManyRules(t *testing.T) {
 	_, err := d.admit(t.Context())
 	if refused, ok := errors.AsType[*trust.RefusedError](err); !ok || !strings.Contains(refused.Message, "trust_rule") {
 		t.Errorf("got %v, want to be asked for a name", err)
+	}
+}
+
+// TestSecOneSignatureForAllRules shows a token for which many rules of its issuer are tried. A stranger pays one
+// signature for each set of keys, and not one for each rule.
+func TestSecOneSignatureForAllRules(t *testing.T) {
+	t.Parallel()
+	d := &desk{claims: claimsOf(map[string]any{"repository": "acme/shop"})}
+	for i := range 60 {
+		rule := &catalog.TrustRule{Metadata: catalog.Metadata{Name: fmt.Sprint("rule-", i)}, Spec: catalog.TrustRuleSpec{
+			Issuer: d.claims.Issuer, Audience: "another", CAPEM: fmt.Sprint(i % 2),
+		}}
+		d.rules = append(d.rules, rule)
+	}
+	if _, err := d.admit(t.Context()); err == nil || d.verified != 2 {
+		t.Errorf("got %v after %d verifications, want a refusal after one for each of two sets of keys", err, d.verified)
 	}
 }
