@@ -96,6 +96,9 @@ type fleetWatch struct {
 	// shown are the objects that the caller has been sent and that were not deleted for them since. It
 	// is nil while the caller may see everything, so that it costs nothing then.
 	shown map[catalog.Key]struct{}
+	// sources are what services that changed under this watch are made of, as far as they are visible. A
+	// service that is not here may be made of anything that was sent.
+	sources map[catalog.Key][]catalog.Source
 }
 
 // seesAll reports whether the caller may watch everything that there is.
@@ -124,35 +127,56 @@ func (w *fleetWatch) changed() error {
 		}
 	}
 	w.look()
+	repositories := w.sourcesOf(keys)
 	if err := w.sendEach(keys); err != nil {
 		return err
 	}
-	return w.followSources(keys)
+	return w.sendTurned(maps.Keys(repositories))
 }
 
-// followSources sends the repositories that the caller begins or ceases to see because services that
-// changed read others.
-func (w *fleetWatch) followSources(changed []catalog.Key) error {
-	if w.shown == nil {
-		return nil
-	}
+// sourcesOf returns the repositories that the caller may begin or cease to see because services that
+// changed are made of others than before, and remembers what they are made of. Most changes of services
+// are of their state, so it returns none for them. Of a service whose sources it does not remember it
+// returns all repositories that the caller has been sent.
+func (w *fleetWatch) sourcesOf(changed []catalog.Key) map[catalog.Key]struct{} {
 	repositories := map[catalog.Key]struct{}{}
+	if w.shown == nil {
+		w.sources = nil
+		return repositories
+	}
 	for _, key := range changed {
-		object, _ := w.service.d.View.Object(key)
-		if service, ok := object.(*catalog.Service); ok {
-			for _, source := range service.Spec.Sources {
-				repositories[catalog.Key{Kind: catalog.KindRepository, Name: source.Repository}] = struct{}{}
+		if key.Kind != catalog.KindService {
+			continue
+		}
+		object, exists := w.service.d.View.Object(key)
+		service, isVisible := object.(*catalog.Service)
+		isVisible = isVisible && w.visible(service)
+		before, isKnown := w.sources[key]
+		var now []catalog.Source
+		if isVisible {
+			now = service.Spec.Sources
+		}
+		if isKnown && slices.Equal(before, now) {
+			continue
+		}
+		for _, source := range slices.Concat(before, now) {
+			repositories[catalog.Key{Kind: catalog.KindRepository, Name: source.Repository}] = struct{}{}
+		}
+		if _, isShown := w.shown[key]; !isKnown && (isShown || isVisible || !exists) {
+			for shown := range w.shown {
+				if shown.Kind == catalog.KindRepository {
+					repositories[shown] = struct{}{}
+				}
 			}
 		}
-	}
-	if slices.ContainsFunc(changed, func(key catalog.Key) bool { return key.Kind == catalog.KindService }) {
-		for key := range w.shown {
-			if key.Kind == catalog.KindRepository {
-				repositories[key] = struct{}{}
-			}
+		if w.sources == nil {
+			w.sources = map[catalog.Key][]catalog.Source{}
+		}
+		if w.sources[key] = now; !isVisible {
+			delete(w.sources, key)
 		}
 	}
-	return w.sendTurned(maps.Keys(repositories))
+	return repositories
 }
 
 // sendTurned sends those of the objects that the caller begins or ceases to see.
