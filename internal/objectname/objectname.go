@@ -9,6 +9,11 @@
 // one dot, and two objects never share one. A path is a DNS subdomain. It can stand in the name of a
 // ConfigMap, in a URL, in a host name and in the name of a file, where a slash could not.
 //
+// A service is named by its cluster, too: two clusters may each have a service web. Its path in the
+// hub is SERVICE@CLUSTER, both parts paths, such as shop.web@kube.berlin. A cluster's own agent knows
+// it by the part in front, its local path. People write NAME@CLUSTER, where CLUSTER is what the
+// service's document says: a cluster of the service's own project, or PROJECT/NAME.
+//
 // A path has one spelling, so that it can be compared and be the key of a map: the project default
 // is never written. A hub that has no other project therefore has the names that people gave.
 package objectname
@@ -23,7 +28,8 @@ import (
 // Default is the project of everything that names no other. It always exists.
 const Default = "default"
 
-// MaxPath is the length of the longest path: two labels and the dot.
+// MaxPath is the length of the longest path: two labels and the dot. That of a service in the hub is
+// two such paths and a mark: see ServicePath.
 const MaxPath = 2*MaxLabel + 1
 
 // MaxLabel is the length of the longest name, and of the longest project.
@@ -34,6 +40,8 @@ const (
 	mark = "."
 	// slash separates them in what people write.
 	slash = "/"
+	// at separates a service from its cluster.
+	at = "@"
 )
 
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
@@ -77,8 +85,9 @@ func Join(project, name string) string {
 	return project + mark + name
 }
 
-// Split returns the project and the name of a path.
+// Split returns the project and the name of a path. Of a service's path it leaves out the cluster.
 func Split(path string) (project, name string) {
+	path, _ = SplitService(path)
 	project, name, isQualified := strings.Cut(path, mark)
 	if !isQualified {
 		return Default, path
@@ -120,17 +129,22 @@ func notReference(field, reference string) error {
 	return fielderr.New(field, "%q is not a reference: write NAME, or PROJECT/NAME for an object of another project", shortened(reference))
 }
 
-// Format returns the reference that stands for a path in a project: the reverse of Parse. It is
-// NAME for an object of that project, and PROJECT/NAME for any other.
+// Format returns the reference that stands for a path in a project: the reverse of Parse and of
+// ParseService. It is NAME for an object of that project, and PROJECT/NAME for any other.
 func Format(path, project string) string {
+	path, cluster := SplitService(path)
 	other, name := Split(path)
 	if project == "" {
 		project = Default
 	}
-	if path == "" || other == project {
-		return name
+	text := name
+	if path != "" && other != project {
+		text = other + slash + name
 	}
-	return other + slash + name
+	if cluster != "" {
+		text += at + Format(cluster, other)
+	}
+	return text
 }
 
 // Display returns a path as people read it without a project of their own: NAME in the project

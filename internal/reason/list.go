@@ -20,6 +20,8 @@ const (
 	// The object names another one that does not exist (metadata["kind"], ["name"]). Create that one
 	// first.
 	ReferenceNotFound Reason = 6
+	// Services in several clusters have the name (metadata["candidates"]). Name one of them as NAME@CLUSTER.
+	NameAmbiguous Reason = 7
 	// The upstream answers, but has no such repository, or hides it from this credential. Check the
 	// URL and the credential's rights.
 	RepositoryNotFound Reason = 20
@@ -171,6 +173,7 @@ var names = map[Reason]string{
 	VersionConflict:            "VERSION_CONFLICT",
 	InUse:                      "IN_USE",
 	ReferenceNotFound:          "REFERENCE_NOT_FOUND",
+	NameAmbiguous:              "NAME_AMBIGUOUS",
 	RepositoryNotFound:         "REPOSITORY_NOT_FOUND",
 	RefNotFound:                "REF_NOT_FOUND",
 	PathNotFound:               "PATH_NOT_FOUND",

@@ -140,7 +140,7 @@ func TestErrorReasons(t *testing.T) {
 		"poll interval":   {repository(func(r *fleetv1.RepositorySpec) { r.PollInterval = durationpb.New(time.Second) }), "FIELD_INVALID", "documents[0].spec.poll_interval"},
 		"unknown cluster": {bad(func(s *fleetv1.Service) { s.Spec.Cluster = "none" }), "REFERENCE_NOT_FOUND", "documents[1].spec.cluster"},
 		"unknown source":  {bad(func(s *fleetv1.Service) { s.Spec.Sources[0].Repository = "none" }), "REFERENCE_NOT_FOUND", "documents[1].spec.sources[0].repository"},
-		"moved":           {apply(serviceDocument("app", "two", "demo", "app")), "FIELD_INVALID", "documents[0].spec.cluster"},
+		"moved":           {second(admin.UpdateService(ctx, &fleetv1.UpdateServiceRequest{Service: serviceDocument("app", "two", "demo", "app").GetService()})), "NOT_FOUND", ""},
 		"exists":          {second(admin.CreateCluster(ctx, &fleetv1.CreateClusterRequest{Cluster: clusterDocument("one").GetCluster()})), "ALREADY_EXISTS", ""},
 		"stale":           {second(admin.UpdateCluster(ctx, &fleetv1.UpdateClusterRequest{Cluster: stale})), "VERSION_CONFLICT", ""},
 		"update unknown":  {second(admin.UpdateCluster(ctx, &fleetv1.UpdateClusterRequest{Cluster: clusterDocument("none").GetCluster()})), "NOT_FOUND", ""},

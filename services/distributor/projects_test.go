@@ -108,7 +108,7 @@ func TestEqualNamesInProjects(t *testing.T) {
 
 	_, err = admin.DeleteCluster(ctx, &fleetv1.DeleteClusterRequest{Name: "one"})
 	wantReason(t, err, "IN_USE")
-	if !strings.Contains(fmt.Sprint(err), "app, shop/app") {
+	if !strings.Contains(fmt.Sprint(err), "app@one, shop/app@default/one") {
 		t.Errorf("got %v, want both services named", err)
 	}
 	if _, err := admin.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "shop/app"}); err != nil {

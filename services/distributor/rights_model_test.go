@@ -71,11 +71,30 @@ func builtinPermissions(role typev1.AccessRole) []string {
 type thing struct{ kind, name string }
 
 func projectOfName(name string) string {
+	name, _, _ = strings.Cut(name, "@")
 	project, _, ok := strings.Cut(name, "/")
 	if !ok {
 		return "default"
 	}
 	return project
+}
+
+// onCluster returns the name of a service with its cluster, as people write it outside of its project.
+func onCluster(service, cluster string) string {
+	project := projectOfName(service)
+	switch own := strings.TrimPrefix(cluster, project+"/"); {
+	case own != cluster || project == "default":
+		return service + "@" + own
+	case !strings.Contains(cluster, "/"):
+		return service + "@default/" + cluster
+	}
+	return service + "@" + cluster
+}
+
+// withoutCluster returns the name of a service on any cluster.
+func withoutCluster(service string) string {
+	name, _, _ := strings.Cut(service, "@")
+	return name
 }
 
 // bound are the bindings that name a person or a group of theirs.
@@ -111,7 +130,7 @@ func (m *ruleModel) inScope(spec *fleetv1.AccessBindingSpec, o thing) bool {
 	case "clusters":
 		return isOfProject(projectOfName(o.name)) || coversCluster(o.name)
 	case "services":
-		return isOfProject(projectOfName(o.name)) || slices.Contains(spec.GetServices(), o.name) || coversCluster(m.services[o.name].cluster)
+		return isOfProject(projectOfName(o.name)) || slices.Contains(spec.GetServices(), o.name) || slices.Contains(spec.GetServices(), withoutCluster(o.name)) || coversCluster(m.services[o.name].cluster)
 	case "repositories":
 		return isOfProject(projectOfName(o.name)) || slices.Contains(spec.GetRepositories(), o.name)
 	case "projects":
@@ -239,7 +258,8 @@ func placed(name string, build func(name string) *fleetv1.Document) *fleetv1.Doc
 // nextEdit returns a random edit.
 func nextEdit(r *rand.Rand) modelEdit {
 	cluster, repository := pick(r, "one", "two", "shop/own"), pick(r, "demo", "shop/own")
-	service := pick(r, "app", "web", "shop/app", "shop/far")
+	short := pick(r, "app", "web", "shop/app", "shop/far")
+	service := onCluster(short, cluster)
 	switch r.IntN(12) {
 	case 0, 1:
 		labels := map[string]string{"stage": pick(r, "dev", "prod")}
@@ -248,13 +268,13 @@ func nextEdit(r *rand.Rand) modelEdit {
 		return modelEdit{what: "label " + cluster + " " + labels["stage"], document: document, apply: func(m *ruleModel) { m.clusters[cluster] = labels }}
 	case 2, 3:
 		s := serviceModel{cluster: cluster, repository: repository, namespace: pick(r, "n1", "n2")}
-		document := placed(service, func(name string) *fleetv1.Document {
+		document := placed(short, func(name string) *fleetv1.Document {
 			return inNamespace(serviceDocument(name, "default/"+cluster, "default/"+repository, "a"), s.namespace)
 		})
 		for _, reference := range []*string{&document.GetService().Spec.Cluster, &document.GetService().Spec.Sources[0].Repository} {
 			*reference = strings.Replace(*reference, "default/shop/", "shop/", 1)
 		}
-		return modelEdit{what: "put " + service + " " + s.cluster + " " + s.repository + " " + s.namespace, document: document, apply: func(m *ruleModel) { m.services[service] = s }}
+		return modelEdit{what: "put " + service + " " + s.repository + " " + s.namespace, document: document, apply: func(m *ruleModel) { m.services[service] = s }}
 	case 4:
 		return modelEdit{what: "delete service " + service, deletes: thing{"services", service}, apply: func(m *ruleModel) { delete(m.services, service) }}
 	case 5:
@@ -309,7 +329,7 @@ func bindingEdit(r *rand.Rand) modelEdit {
 	case 3:
 		spec.Clusters = &fleetv1.ClusterSelection{Labels: &fleetv1.LabelSelector{MatchLabels: map[string]string{"stage": pick(r, "dev", "prod")}}}
 	case 4:
-		spec.Services = []string{pick(r, "app", "web", "shop/app", "shop/far")}
+		spec.Services = []string{pick(r, "app", "web", "shop/app", "shop/far", "app@one", "web@shop/own", "shop/app@own", "shop/far@default/two")}
 	case 5:
 		spec.Repositories = []string{pick(r, "demo", "shop/own")}
 	default:

@@ -68,6 +68,9 @@ func (w *watcher) take(event *fleetv1.WatchFleetResponse) {
 	}
 	metadata, _ := object.Get(object.Descriptor().Fields().ByName("metadata")).Message().Interface().(*typev1.Metadata)
 	key := kind + " " + nameIn(metadata)
+	if service, ok := object.Interface().(*fleetv1.Service); ok {
+		key = kind + " " + nameOf(service)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -151,7 +154,7 @@ func (w *watcher) listed(ctx context.Context) (all []string, err error) {
 	each("services", func() (names []string, next string, err error) {
 		res, err := w.client.ListServices(ctx, &fleetv1.ListServicesRequest{Page: page})
 		for _, o := range res.GetServices() {
-			names = append(names, nameIn(o.GetMetadata()))
+			names = append(names, nameOf(o))
 		}
 		return names, res.GetNextPageToken(), err
 	})
@@ -186,13 +189,27 @@ func (w *watcher) tries(ctx context.Context, t *testing.T, m *ruleModel) {
 			t.Errorf("%s by %s at %s: got %v, want it to be allowed: %t", what, w.person, w.replica, err, want)
 		}
 	}
-	for _, name := range []string{"app", "web", "shop/app", "shop/far"} {
-		_, exists := m.services[name]
-		res, err := w.client.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
-		check("get of "+name, err, exists && m.sees(w.person, "get", thing{"services", name}))
-		if err != nil {
-			wantReason(t, err, "NOT_FOUND")
+	for _, short := range []string{"app", "web", "shop/app", "shop/far"} {
+		var seen []string
+		for _, cluster := range []string{"one", "two", "shop/own"} {
+			name := onCluster(short, cluster)
+			_, exists := m.services[name]
+			isSeen := exists && m.sees(w.person, "get", thing{"services", name})
+			if isSeen {
+				seen = append(seen, name)
+			}
+			_, err := w.client.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
+			check("get of "+name, err, isSeen)
+		}
+		res, err := w.client.GetService(ctx, &fleetv1.GetServiceRequest{Name: short})
+		if len(seen) != 1 {
+			wantReason(t, err, map[bool]string{true: "NOT_FOUND", false: "NAME_AMBIGUOUS"}[len(seen) == 0])
 			continue
+		}
+		name := seen[0]
+		check("get of "+short, err, true)
+		if got := nameOf(res.GetService()); got != name {
+			t.Errorf("get of %s by %s at %s: got %s, want %s", short, w.person, w.replica, got, name)
 		}
 		service := res.GetService()
 		service.Metadata.Labels, service.Metadata.ResourceVersion = map[string]string{"tried": "yes"}, 0

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -34,8 +35,6 @@ const clusterGroupPrefix = "leat:group:"
 type Directory interface {
 	// Cluster returns a cluster by its name.
 	Cluster(name string) (*catalog.Cluster, bool)
-	// Service returns a service by its name.
-	Service(name string) (*catalog.Service, bool)
 	// Role returns what a role of that name holds, built-in ones included.
 	Role(name catalog.RoleName) (catalog.RoleSpec, bool)
 }
@@ -277,7 +276,7 @@ func (r *Rights) Filter(p catalog.Permission) func(Object) bool {
 			isAllowed = allows(unnamed)
 			decided[at] = isAllowed
 		}
-		return isAllowed || named[o.Service] && allows(o)
+		return isAllowed || (named[o.Service] || named[objectname.LocalPath(o.Service)]) && allows(o)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leatdev/leat/internal/accessrule"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -55,7 +56,7 @@ func fleet() book {
 	for name, stage := range map[string]string{"one": "dev", "two": "prod"} {
 		b.clusters[name] = &catalog.Cluster{Metadata: catalog.Metadata{Name: name, Labels: map[string]string{"stage": stage}}}
 		for _, app := range []string{"shop", "web"} {
-			service := &catalog.Service{Metadata: catalog.Metadata{Name: app + "-" + name}, Spec: catalog.ServiceSpec{
+			service := &catalog.Service{Metadata: catalog.Metadata{Name: objectname.ServicePath(app, name)}, Spec: catalog.ServiceSpec{
 				Cluster: name, Options: &syncpolicy.Options{Namespace: app},
 			}}
 			b.services[service.Name] = service
@@ -63,6 +64,7 @@ func fleet() book {
 	}
 	b.clusters["stall.one"] = &catalog.Cluster{Metadata: catalog.Metadata{Name: "stall.one", Labels: map[string]string{"stage": "dev"}}}
 	for name, cluster := range map[string]string{"stall.app": "stall.one", "stall.far": "one", "guest.app": "stall.one"} {
+		name = objectname.ServicePath(name, cluster)
 		b.services[name] = &catalog.Service{Metadata: catalog.Metadata{Name: name}, Spec: catalog.ServiceSpec{
 			Cluster: cluster, Options: &syncpolicy.Options{Namespace: "shop"},
 		}}
@@ -70,7 +72,7 @@ func fleet() book {
 	return b
 }
 
-// object returns the object of a text: "cluster one", "service shop-one", "repository deploy", "hub".
+// object returns the object of a text: "cluster one", "service shop@one", "repository deploy", "hub".
 func (b book) object(text string) authz.Object {
 	kind, name, _ := strings.Cut(text, " ")
 	switch kind {
@@ -116,77 +118,82 @@ func TestDecisions(t *testing.T) {
 		spec     catalog.AccessBindingSpec
 		yes, not []string // "verb resource: object"
 	}{
-		"nothing": {catalog.AccessBindingSpec{Clusters: one}, []string{"get clusters: cluster one"}, []string{"get services: service shop-one", "get clusters: cluster two"}},
+		"nothing": {catalog.AccessBindingSpec{Clusters: one}, []string{"get clusters: cluster one"}, []string{"get services: service shop@one", "get clusters: cluster two"}},
 		"viewer of a cluster": {
 			catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleViewer},
-			[]string{"get clusters: cluster one", "get services: service shop-one", "list revisions: service shop-one", "get services/inventory: cluster one", "watch services/events: cluster one"},
+			[]string{"get clusters: cluster one", "get services: service shop@one", "list revisions: service shop@one", "get services/inventory: cluster one", "watch services/events: cluster one"},
 			[]string{
-				"sync services: service shop-one", "get services: service shop-two", "get services/diff: cluster one", "get services/plan: service shop-one",
-				"get repositories: repository deploy", "get users: hub", "create services: service shop-one", "create jointokens: cluster one",
+				"sync services: service shop@one", "get services: service shop@two", "get services/diff: cluster one", "get services/plan: service shop@one",
+				"get repositories: repository deploy", "get users: hub", "create services: service shop@one", "create jointokens: cluster one",
 			},
 		},
 		"operator by label": {
 			catalog.AccessBindingSpec{Clusters: prod, Role: catalog.RoleOperator},
-			[]string{"sync services: service web-two", "pause services: service web-two", "preview services: service web-two", "get services/diff: cluster two"},
-			[]string{"sync services: service web-one", "update services: service web-two", "delete services: service web-two", "update clusters: cluster two"},
+			[]string{"sync services: service web@two", "pause services: service web@two", "preview services: service web@two", "get services/diff: cluster two"},
+			[]string{"sync services: service web@one", "update services: service web@two", "delete services: service web@two", "update clusters: cluster two"},
 		},
 		"editor of a service and its repository": {
-			catalog.AccessBindingSpec{Services: []string{"shop-one"}, Repositories: []string{"deploy"}, Role: catalog.RoleEditor},
-			[]string{"update services: service shop-one", "use repositories: repository deploy", "update repositories: repository deploy"},
-			[]string{"get services: service web-one", "get clusters: cluster one", "get repositories: repository other", "get services/inventory: cluster one"},
+			catalog.AccessBindingSpec{Services: []string{"shop@one"}, Repositories: []string{"deploy"}, Role: catalog.RoleEditor},
+			[]string{"update services: service shop@one", "use repositories: repository deploy", "update repositories: repository deploy"},
+			[]string{"get services: service web@one", "get clusters: cluster one", "get repositories: repository other", "get services/inventory: cluster one"},
 		},
 		"admin of a cluster": {
 			catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleAdmin},
-			[]string{"update clusters: cluster one", "delete services: service shop-one", "revoke clusters: cluster one", "create jointokens: cluster one"},
+			[]string{"update clusters: cluster one", "delete services: service shop@one", "revoke clusters: cluster one", "create jointokens: cluster one"},
 			[]string{"create users: hub", "create clusters: cluster two", "list recordings: hub", "create roles: hub", "get repositories: repository deploy"},
 		},
 		"viewer of the hub": {
 			catalog.AccessBindingSpec{Hub: true, Role: catalog.RoleViewer},
-			[]string{"get repositories: repository deploy", "get services: service web-two", "list roles: hub"},
+			[]string{"get repositories: repository deploy", "get services: service web@two", "list roles: hub"},
 			[]string{"list users: hub", "list accessbindings: hub", "list tokens: hub", "list recordings: hub", "use repositories: repository deploy"},
 		},
 		"narrowed to a namespace": {
 			catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleAdmin, Rules: inShop},
-			[]string{"delete services: service shop-one", "get clusters: cluster one"},
-			[]string{"get services: service web-one", "update clusters: cluster one", "get services/inventory: cluster one", "create jointokens: cluster one"},
+			[]string{"delete services: service shop@one", "get clusters: cluster one"},
+			[]string{"get services: service web@one", "update clusters: cluster one", "get services/inventory: cluster one", "create jointokens: cluster one"},
 		},
 		"narrowed to resources of the hub": {
 			catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleOperator, Rules: []accessrule.Rule{{Verbs: []string{"get", "sync"}, APIGroups: []string{"leat.dev"}, Resources: []string{"services"}}}},
-			[]string{"sync services: service web-one", "get services: service web-one"},
-			[]string{"pause services: service web-one", "get services/diff: cluster one"},
+			[]string{"sync services: service web@one", "get services: service web@one"},
+			[]string{"pause services: service web@one", "get services/diff: cluster one"},
 		},
 		"narrowed to pods": {
 			catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleOperator, Rules: []accessrule.Rule{{Resources: []string{"pods"}}}},
 			[]string{"get clusters: cluster one"},
-			[]string{"get services: service web-one", "sync services: service web-one"},
+			[]string{"get services: service web@one", "sync services: service web@one"},
 		},
 		"a role of one's own": {
 			catalog.AccessBindingSpec{Clusters: one, Role: "syncer"},
-			[]string{"sync services: service web-one", "get clusters: cluster one"},
-			[]string{"list services: service web-one", "pause services: service web-one"},
+			[]string{"sync services: service web@one", "get clusters: cluster one"},
+			[]string{"list services: service web@one", "pause services: service web@one"},
 		},
 		"admin of a project": {
 			catalog.AccessBindingSpec{Projects: stall, Role: catalog.RoleAdmin},
 			[]string{
-				"update clusters: cluster stall.one", "delete services: service stall.app", "delete services: service stall.far",
+				"update clusters: cluster stall.one", "delete services: service stall.app@stall.one", "delete services: service stall.far@one",
 				"use repositories: repository stall.deploy", "create services: project stall",
 			},
 			[]string{
-				"get services: service guest.app", "get services: everything stall.one", "get clusters: cluster one", "get services: service shop-one",
+				"get services: service guest.app@stall.one", "get services: everything stall.one", "get clusters: cluster one", "get services: service shop@one",
 				"get repositories: repository deploy", "get users: hub", "update projects: hub", "create services: project guest",
 			},
 		},
 		"viewer of all projects": {
 			catalog.AccessBindingSpec{Projects: catalog.ProjectScope{All: true}, Role: catalog.RoleViewer},
-			[]string{"get services: service guest.app", "get services: everything one", "get clusters: cluster one", "get repositories: repository deploy"},
-			[]string{"get projects: hub", "get roles: hub", "sync services: service guest.app"},
+			[]string{"get services: service guest.app@stall.one", "get services: everything one", "get clusters: cluster one", "get repositories: repository deploy"},
+			[]string{"get projects: hub", "get roles: hub", "sync services: service guest.app@stall.one"},
 		},
 		"editor of the project default": {
 			catalog.AccessBindingSpec{Projects: catalog.ProjectScope{Names: []string{"default"}}, Role: catalog.RoleEditor},
-			[]string{"update services: service shop-one", "update repositories: repository deploy"},
-			[]string{"get services: service stall.far", "get services: everything one", "get clusters: cluster stall.one"},
+			[]string{"update services: service shop@one", "update repositories: repository deploy"},
+			[]string{"get services: service stall.far@one", "get services: everything one", "get clusters: cluster stall.one"},
 		},
-		"a role that does not exist": {catalog.AccessBindingSpec{Clusters: one, Role: "gone"}, nil, []string{"get services: service web-one"}},
+		"a service of any cluster": {
+			catalog.AccessBindingSpec{Services: []string{"shop", "guest.app"}, Role: catalog.RoleEditor},
+			[]string{"update services: service shop@one", "update services: service shop@two", "get services: service guest.app@stall.one"},
+			[]string{"get services: service web@one", "get clusters: cluster one", "get services: service stall.app@stall.one", "get services/inventory: cluster one"},
+		},
+		"a role that does not exist": {catalog.AccessBindingSpec{Clusters: one, Role: "gone"}, nil, []string{"get services: service web@one"}},
 		"ended":                      {catalog.AccessBindingSpec{Hub: true, Role: catalog.RoleAdmin, ExpiresAt: time.Now().Add(-time.Second)}, nil, []string{"get clusters: cluster one", "get users: hub"}},
 	} {
 		rights := b.rights(test.spec)
@@ -249,7 +256,7 @@ func TestSecNobodyGivesWhatTheyLack(t *testing.T) {
 		want  bool
 	}{
 		"a project of theirs":               {[]catalog.AccessBindingSpec{{Projects: stall, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Projects: stall, Role: catalog.RoleEditor}, true},
-		"what is in a project of theirs":    {[]catalog.AccessBindingSpec{{Projects: stall, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Services: []string{"stall.far", "stall.new"}, Repositories: []string{"stall.x"}, Role: catalog.RoleEditor}, true},
+		"what is in a project of theirs":    {[]catalog.AccessBindingSpec{{Projects: stall, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Services: []string{"stall.far@one", "stall.new"}, Repositories: []string{"stall.x"}, Role: catalog.RoleEditor}, true},
 		"everything in all projects":        {[]catalog.AccessBindingSpec{{Projects: catalog.ProjectScope{All: true}, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Clusters: catalog.ClusterSelection{All: true}, Role: catalog.RoleAdmin}, true},
 		"guests in a cluster of theirs":     {[]catalog.AccessBindingSpec{{Projects: stall, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Clusters: catalog.ClusterSelection{Names: []string{"stall.one"}}, Role: catalog.RoleViewer}, false},
 		"another project":                   {[]catalog.AccessBindingSpec{{Projects: stall, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Projects: catalog.ProjectScope{Names: []string{"guest"}}, Role: catalog.RoleViewer}, false},
@@ -258,7 +265,7 @@ func TestSecNobodyGivesWhatTheyLack(t *testing.T) {
 		"the same":                          {[]catalog.AccessBindingSpec{admin}, admin, true},
 		"less":                              {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleViewer}, true},
 		"narrower":                          {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleAdmin, Rules: inShop}, true},
-		"a service of the cluster":          {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Services: []string{"web-one"}, Role: catalog.RoleEditor}, true},
+		"a service of the cluster":          {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Services: []string{"web@one"}, Role: catalog.RoleEditor}, true},
 		"another role of theirs":            {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Clusters: one, Role: "syncer"}, true},
 		"a group in the cluster":            {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Clusters: one, ClusterGroups: []string{"x"}}, true},
 		"more conditions":                   {[]catalog.AccessBindingSpec{prodAdmin}, catalog.AccessBindingSpec{Clusters: catalog.ClusterSelection{Labels: both}, Role: catalog.RoleAdmin}, true},
@@ -277,7 +284,12 @@ func TestSecNobodyGivesWhatTheyLack(t *testing.T) {
 		"other rules":                       {[]catalog.AccessBindingSpec{{Clusters: one, Role: catalog.RoleAdmin, Rules: inShop}}, catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleViewer, Rules: []accessrule.Rule{{Namespaces: []string{"web"}}}}, false},
 		"for longer":                        {[]catalog.AccessBindingSpec{{Clusters: one, Role: catalog.RoleAdmin, ExpiresAt: soon}}, admin, false},
 		"for a longer time":                 {[]catalog.AccessBindingSpec{{Clusters: one, Role: catalog.RoleAdmin, ExpiresAt: soon}}, catalog.AccessBindingSpec{Clusters: one, Role: catalog.RoleAdmin, ExpiresAt: late}, false},
-		"a service of another cluster":      {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Services: []string{"web-two"}, Role: catalog.RoleViewer}, false},
+		"one of their services":             {[]catalog.AccessBindingSpec{{Services: []string{"web"}, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Services: []string{"web@two"}, Role: catalog.RoleEditor}, true},
+		"a name, by all clusters":           {[]catalog.AccessBindingSpec{{Clusters: catalog.ClusterSelection{All: true}, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Services: []string{"web"}, Role: catalog.RoleEditor}, true},
+		"a name, by one service":            {[]catalog.AccessBindingSpec{{Services: []string{"web@one", "web@two"}, Role: catalog.RoleAdmin}}, catalog.AccessBindingSpec{Services: []string{"web"}, Role: catalog.RoleEditor}, false},
+		"a name, by one cluster":            {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Services: []string{"web"}, Role: catalog.RoleEditor}, false},
+		"a name, by labels":                 {[]catalog.AccessBindingSpec{prodAdmin}, catalog.AccessBindingSpec{Services: []string{"web"}, Role: catalog.RoleEditor}, false},
+		"a service of another cluster":      {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Services: []string{"web@two"}, Role: catalog.RoleViewer}, false},
 		"a repository":                      {[]catalog.AccessBindingSpec{admin}, catalog.AccessBindingSpec{Clusters: one, Repositories: []string{"deploy"}, Role: catalog.RoleViewer}, false},
 		"two halves of a scope":             {[]catalog.AccessBindingSpec{admin, {Clusters: prod, Role: catalog.RoleViewer}}, catalog.AccessBindingSpec{Clusters: catalog.ClusterSelection{Names: []string{"one", "two"}}, Role: catalog.RoleOperator}, false},
 	} {
@@ -299,8 +311,8 @@ func TestSecGivingNeverAddsAnything(t *testing.T) {
 	t.Parallel()
 	b := fleet()
 	objects := []string{
-		"hub", "cluster one", "cluster two", "service shop-one", "service web-one", "service shop-two", "service web-two", "repository deploy", "repository other",
-		"cluster stall.one", "service stall.app", "service stall.far", "service guest.app", "repository stall.deploy", "project stall", "project guest",
+		"hub", "cluster one", "cluster two", "service shop@one", "service web@one", "service shop@two", "service web@two", "repository deploy", "repository other",
+		"cluster stall.one", "service stall.app@stall.one", "service stall.far@one", "service guest.app@stall.one", "repository stall.deploy", "project stall", "project guest",
 	}
 	spec := rapid.Custom(drawSpec)
 	rapid.Check(t, func(t *rapid.T) {
@@ -365,7 +377,7 @@ func drawSpec(t *rapid.T) catalog.AccessBindingSpec {
 	case 2:
 		spec.Clusters.Labels = &catalog.LabelSelector{MatchLabels: map[string]string{"stage": rapid.SampledFrom([]string{"dev", "prod"}).Draw(t, "stage")}}
 	case 3:
-		spec.Services = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"shop-one", "web-one", "shop-two", "stall.app", "guest.app"}), 1, 2, rapid.ID[string]).Draw(t, "services")
+		spec.Services = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"shop@one", "web@one", "shop@two", "shop", "web", "stall.app@stall.one", "guest.app@stall.one", "guest.app"}), 1, 2, rapid.ID[string]).Draw(t, "services")
 		spec.Repositories = rapid.SliceOfN(rapid.SampledFrom([]string{"deploy"}), 0, 1).Draw(t, "repositories")
 	case 4:
 		spec.Projects.All = true

@@ -19,7 +19,7 @@ type Object struct {
 	// Project is the project that the object is in, or that it is itself. Empty: it is in none, or in
 	// one that only a binding for all projects covers.
 	Project string
-	// Service is the name of the service that the object is or belongs to.
+	// Service is the path of the service that the object is or belongs to.
 	Service string
 	// Namespace is the service's.
 	Namespace string
@@ -89,7 +89,7 @@ func (g Grant) contains(o Object) bool {
 		return false // of the hub
 	case spec.Projects.Covers(o.Project):
 		return true
-	case o.Service != "" && slices.Contains(spec.Services, o.Service):
+	case o.Service != "" && namesService(spec.Services, o.Service):
 		return true
 	case o.Cluster != nil:
 		return spec.Clusters.Covers(o.Cluster)
@@ -189,11 +189,17 @@ func (p scopePart) isIn(directory Directory, scope *catalog.AccessBindingSpec) b
 	case p.labels != nil:
 		return clusters.All || clusters.Labels != nil && implies(p.labels, clusters.Labels)
 	case p.service != "":
-		service, ok := directory.Service(p.service)
-		return slices.Contains(scope.Services, p.service) || projects.Covers(objectname.Project(p.service)) ||
-			ok && (clusters.All || slices.Contains(clusters.Names, service.Spec.Cluster) || coversNow(directory, clusters, service.Spec.Cluster))
+		_, cluster := objectname.SplitService(p.service)
+		return namesService(scope.Services, p.service) || projects.Covers(objectname.Project(p.service)) || clusters.All ||
+			cluster != "" && (slices.Contains(clusters.Names, cluster) || coversNow(directory, clusters, cluster))
 	}
 	return slices.Contains(scope.Repositories, p.repository) || projects.Covers(objectname.Project(p.repository))
+}
+
+// namesService reports whether one of the paths selects the service: by its own path, or by its name in
+// every cluster.
+func namesService(paths []string, service string) bool {
+	return slices.Contains(paths, service) || slices.Contains(paths, objectname.LocalPath(service))
 }
 
 func coversNow(directory Directory, clusters catalog.ClusterSelection, name string) bool {

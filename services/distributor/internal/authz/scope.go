@@ -19,7 +19,8 @@ type Scope struct {
 	Projects []string
 	// Clusters are those whose services it contains. None of them is all clusters.
 	Clusters []catalog.ClusterSelection
-	// Services are further services by name, sorted.
+	// Services are paths of further services, sorted. One without a cluster stands for those of that
+	// name in every cluster.
 	Services []string
 }
 

@@ -31,7 +31,8 @@ type AccessBindingSpec struct {
 	Projects ProjectScope `json:"projects,omitzero"`
 	// Clusters selects clusters with their services.
 	Clusters ClusterSelection `json:"clusters"`
-	// Services are names of single services. They let nobody reach a cluster.
+	// Services are paths of single services. One without a cluster selects the services of that name
+	// in every cluster. They let nobody reach a cluster.
 	Services []string `json:"services,omitempty"`
 	// Repositories are names of repositories.
 	Repositories []string `json:"repositories,omitempty"`

@@ -50,7 +50,10 @@ func (k Kind) InProject() bool {
 // validateName checks what objects of the kind are named by. The error is a *fielderr.Error that names
 // field.
 func (k Kind) validateName(field, name string) error {
-	if k.InProject() {
+	switch {
+	case k == KindService:
+		return objectname.ValidateService(field, name)
+	case k.InProject():
 		return ValidatePath(field, name)
 	}
 	return ValidateName(field, name)
@@ -71,7 +74,7 @@ func (k Key) String() string {
 // Metadata is what every object carries.
 type Metadata struct {
 	// Name is unique within its kind. Where objects of the kind belong to projects, it is the
-	// object's path of package objectname, which holds the project.
+	// object's path of package objectname, which holds the project, and of a service its cluster.
 	Name string
 	// UID is never reused, even for the same name. The store's caller sets it when the object is
 	// created.

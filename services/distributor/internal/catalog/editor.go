@@ -330,10 +330,6 @@ func carryOver(current, next Object) (_ Object, err error) {
 		if !ok {
 			break
 		}
-		if c.Spec.Cluster != n.Spec.Cluster {
-			return nil, fielderr.New("spec.cluster", "is fixed to %q; create another service for %q",
-				objectname.Display(c.Spec.Cluster), objectname.Display(n.Spec.Cluster))
-		}
 		n.SyncRequest = c.SyncRequest
 		return next, n.settleConfig(c.Spec.Config)
 	}

@@ -45,6 +45,33 @@ func (e *NotFoundError) Error() string {
 // Is makes errors.Is(err, ErrNotFound) true.
 func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 
+// AmbiguousError names the services that a name without a cluster leads to, as far as the caller may
+// know of them.
+type AmbiguousError struct {
+	Key Key
+	// Services are paths, the first ones if More is true.
+	Services []string
+	More     bool
+}
+
+// Error implements error.
+func (e *AmbiguousError) Error() string {
+	text := fmt.Sprintf("%s runs in several clusters: %s", e.Key, strings.Join(e.Names(), ", "))
+	if e.More {
+		text += " and others"
+	}
+	return text
+}
+
+// Names returns the services as people write them.
+func (e *AmbiguousError) Names() []string {
+	names := make([]string, len(e.Services))
+	for i, path := range e.Services {
+		names[i] = objectname.Display(path)
+	}
+	return names
+}
+
 // ExistsError names the object that exists already.
 type ExistsError struct{ Key Key }
 

@@ -41,6 +41,8 @@ type Origin struct {
 // Target is the object that a call names.
 type Target struct {
 	Verb, Kind, Name string
+	// Cluster is the one that a service is named with, as people write it; empty otherwise.
+	Cluster string
 }
 
 // By returns who makes the change.

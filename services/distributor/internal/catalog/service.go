@@ -6,6 +6,7 @@ package catalog
 import (
 	"slices"
 
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/renderstep"
 	"github.com/leatdev/leat/internal/syncpolicy"
 )
@@ -13,7 +14,8 @@ import (
 // MaxSources bounds the sources of one service.
 const MaxSources = 16
 
-// Service is what one cluster runs from one or more sources.
+// Service is what one cluster runs from one or more sources. Its name holds its cluster, so another
+// cluster may have a service that people call the same.
 type Service struct {
 	Metadata
 	Spec ServiceSpec
@@ -26,6 +28,7 @@ type Service struct {
 
 // ServiceSpec is what is wanted of a service.
 type ServiceSpec struct {
+	// Cluster is the path of the cluster, as it stands in the service's name.
 	Cluster string
 	Sources []Source
 	// Options are how the manifests are applied, as the owner wrote them. Nil: every default. They
@@ -68,6 +71,10 @@ func (s ServiceSpec) Requires() []string {
 	}
 	return renderstep.Words(renderers...)
 }
+
+// LocalName returns the name by which the cluster's agent knows the service: its path without the
+// cluster.
+func (s *Service) LocalName() string { return objectname.LocalPath(s.Name) }
 
 // Key implements Object.
 func (s *Service) Key() Key { return Key{KindService, s.Name} }

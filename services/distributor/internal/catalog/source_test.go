@@ -144,7 +144,7 @@ func TestValidateSelection(t *testing.T) {
 		{nil, nil, nil, []string{"!"}, "exclude[0]"},
 		{nil, nil, nil, many, "exclude"},
 	} {
-		err := (&catalog.Service{Metadata: catalog.Metadata{Name: "web"}, Spec: catalog.ServiceSpec{Cluster: "one", Sources: []catalog.Source{{
+		err := (&catalog.Service{Metadata: catalog.Metadata{Name: "web@one"}, Spec: catalog.ServiceSpec{Cluster: "one", Sources: []catalog.Source{{
 			Repository: "demo", Folders: catalog.NewList(test.folders), Files: catalog.NewList(test.files),
 			Include: catalog.NewList(test.include), Exclude: catalog.NewList(test.exclude),
 		}}}}).Validate()
@@ -197,7 +197,7 @@ func TestValidatePlacing(t *testing.T) {
 		{catalog.Source{Layer: catalog.ArtifactLayer{MediaType: "a/" + strings.Repeat("b", 254)}}, "layer.media_type"},
 	} {
 		test.source.Repository = "demo"
-		err := (&catalog.Service{Metadata: catalog.Metadata{Name: "web"}, Spec: catalog.ServiceSpec{Cluster: "one", Sources: []catalog.Source{test.source}}}).Validate()
+		err := (&catalog.Service{Metadata: catalog.Metadata{Name: "web@one"}, Spec: catalog.ServiceSpec{Cluster: "one", Sources: []catalog.Source{test.source}}}).Validate()
 		got := ""
 		if e, ok := errors.AsType[*fielderr.Error](err); ok {
 			got = strings.TrimPrefix(e.Path, "spec.sources[0].")

@@ -107,12 +107,22 @@ func validateDescription(description string) error {
 // Validate implements Object.
 func (s *Service) Validate() error {
 	return cmp.Or(
-		s.validate(KindService),
 		ValidatePath("spec.cluster", s.Spec.Cluster),
-		fielderr.Within("spec", s.Spec.Wanted().Validate(s.Name)),
+		s.validate(KindService),
+		s.validateCluster(),
+		fielderr.Within("spec", s.Spec.Wanted().Validate(s.LocalName())),
 		s.Spec.Config.validate(),
 		validateSources(s.Spec.Sources),
 	)
+}
+
+// validateCluster checks that the service is named by its own cluster.
+func (s *Service) validateCluster() error {
+	if _, cluster := objectname.SplitService(s.Name); cluster != s.Spec.Cluster {
+		return fielderr.New("spec.cluster", "%q is not the cluster %q that the service's name holds",
+			objectname.Display(s.Spec.Cluster), objectname.Display(cluster))
+	}
+	return nil
 }
 
 func validateSources(sources []Source) error {

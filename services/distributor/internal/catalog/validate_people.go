@@ -10,6 +10,7 @@ import (
 
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Bounds of people and their bindings.
@@ -93,7 +94,7 @@ func (s AccessBindingSpec) validateScope() error {
 	return cmp.Or(
 		fielderr.Each("spec.projects.names", "items", s.Projects.Names, maxScopeNames, ValidateName),
 		s.Clusters.validate(),
-		fielderr.Each("spec.services", "items", s.Services, maxScopeNames, ValidatePath),
+		fielderr.Each("spec.services", "items", s.Services, maxScopeNames, validateNamedService),
 		fielderr.Each("spec.repositories", "items", s.Repositories, maxScopeNames, ValidatePath),
 	)
 }
@@ -208,4 +209,12 @@ func ValidateForeignGroup(name string) error {
 		return fielderr.New("group", "%q is reserved", name)
 	}
 	return validateGroup("group", name)
+}
+
+// validateNamedService checks the path of a service, which names one cluster or none.
+func validateNamedService(field, path string) error {
+	if objectname.IsPath(path) {
+		return nil
+	}
+	return objectname.ValidateService(field, path)
 }

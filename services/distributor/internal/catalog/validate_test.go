@@ -23,7 +23,7 @@ import (
 
 func service(change func(*catalog.Service)) *catalog.Service {
 	s := &catalog.Service{
-		Metadata: catalog.Metadata{Name: "app"},
+		Metadata: catalog.Metadata{Name: "app@one"},
 		Spec:     catalog.ServiceSpec{Cluster: "one", Sources: []catalog.Source{{Repository: "demo", Path: "apps/web"}}},
 	}
 	change(s)

@@ -224,14 +224,14 @@ func attributeService(stored *catalog.StoredReport, service *catalog.Service, cu
 	var applied plan.Entry
 	isKnown := false
 	if seen != nil {
-		applied, isKnown = seen.Entry(service.Name)
+		applied, isKnown = seen.Entry(service.LocalName())
 	}
 	if isKnown && applied.SpecDigest == stored.Report.ObservedSpecDigest {
 		stored.Entry = applied.Digest
 	}
 	// The configuration belongs to the generation, too. Nothing is known of that of a plan which
 	// was forgotten.
-	if entry, ok := current.Entry(service.Name); ok && entry.SpecDigest == stored.Report.ObservedSpecDigest &&
+	if entry, ok := current.Entry(service.LocalName()); ok && entry.SpecDigest == stored.Report.ObservedSpecDigest &&
 		(!isKnown || applied.ConfigDigest == entry.ConfigDigest) {
 		stored.ObservedGeneration = service.Generation
 	}

@@ -71,6 +71,19 @@ func (n *nameSet) inDefault(text string) iter.Seq[string] {
 	}
 }
 
+// inClusters returns the names of a service in every cluster, by its local name; none for a name that
+// holds a cluster.
+func (n *nameSet) inClusters(local string) iter.Seq[string] {
+	prefix := strings.TrimSuffix(objectname.ServicePath(local, "-"), "-")
+	return func(yield func(string) bool) {
+		for name := range n.from(prefix) {
+			if !strings.HasPrefix(name, prefix) || !yield(name) {
+				return
+			}
+		}
+	}
+}
+
 // first returns the first name of a span that sorts after a text, or "".
 func (n *nameSet) first(s span, text string) string {
 	for name := range n.from(max(text, s.from)) {
@@ -198,6 +211,9 @@ func candidatesLocked(c *Catalog, q Query) *candidates {
 	listed := map[string]struct{}{}
 	for _, name := range q.Within.Services {
 		listed[name] = struct{}{}
+		for named := range names.inClusters(name) {
+			listed[named] = struct{}{}
+		}
 	}
 	for _, selection := range q.Within.Clusters {
 		for _, cluster := range selectedLocked(c, selection) {
@@ -223,6 +239,14 @@ func selectedLocked(c *Catalog, selection catalog.ClusterSelection) []string {
 		}
 	}
 	return covered
+}
+
+// ServicesNamed returns the services of a local name, by cluster.
+func ServicesNamed(v *View, local string) []*catalog.Service {
+	c := v.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.servicesLocked(slices.Collect(c.names[catalog.KindService].inClusters(local)))
 }
 
 // ServicesWithin returns the services of a scope, and perhaps others, by name.

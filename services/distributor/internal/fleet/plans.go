@@ -156,7 +156,7 @@ func (b *planBook) entry(service *catalog.Service) plan.Entry {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if p := b.knownLocked(service.Spec.Cluster); p != nil && p.current != nil {
-		entry, _ := p.current.Entry(service.Name)
+		entry, _ := p.current.Entry(service.LocalName())
 		return entry
 	}
 	cluster, ok := b.catalog.Cluster(service.Spec.Cluster)

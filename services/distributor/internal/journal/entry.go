@@ -71,7 +71,7 @@ const apiGroup = "leat.fleet.v1"
 func recordOf(origin catalog.Origin, asked catalog.Target, at time.Time) *audit.Record {
 	id := audit.NewID()
 	request := audit.Request{
-		ID: id, TraceID: cmp.Or(origin.TraceID, origin.RequestID, id), Subject: origin.By(), SubjectUID: origin.SubjectUID,
+		ID: id, Cluster: asked.Cluster, TraceID: cmp.Or(origin.TraceID, origin.RequestID, id), Subject: origin.By(), SubjectUID: origin.SubjectUID,
 		TokenID: origin.TokenID, Claims: origin.Claims, URI: origin.Procedure, SourceAddress: origin.SourceAddress, UserAgent: origin.UserAgent,
 		Attributes: audit.Attributes{Verb: asked.Verb, APIGroup: apiGroup, Resource: resourceOf(asked.Kind), Name: asked.Name},
 	}

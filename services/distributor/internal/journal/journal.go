@@ -169,8 +169,8 @@ func (j *Journal) Records(ctx context.Context, changes []catalog.Change) []*audi
 	records := make([]*audit.Record, len(changes))
 	budget := min(maxFields, maxEdit/max(len(changes), 1))
 	for i, change := range changes {
-		r := recordOf(origin, catalog.Target{Verb: change.Verb, Kind: change.Kind, Name: shownName(change.Kind, change.Name)}, at)
-		r.Phase, r.Allowed, r.Cluster = audit.PhaseChange, true, objectname.Display(change.Cluster)
+		r := recordOf(origin, catalog.Target{Verb: change.Verb, Kind: change.Kind, Name: shownName(change.Kind, change.Name), Cluster: objectname.Display(change.Cluster)}, at)
+		r.Phase, r.Allowed = audit.PhaseChange, true
 		r.Change.ObjectUID = change.UID
 		fields, omitted, err := j.fields(change, budget)
 		if err != nil {
@@ -195,10 +195,10 @@ func (j *Journal) fields(change catalog.Change, budget int) (fields []audit.Fiel
 }
 
 // shownName returns the name of an object as people write it: with its project, unless that is the
-// default one.
+// default one. That of a service has no cluster, because the record has a field for it.
 func shownName(kind, name string) string {
 	if objectname.BelongsToProject(kind) {
-		return objectname.Display(name)
+		return objectname.Display(objectname.LocalPath(name))
 	}
 	return name
 }

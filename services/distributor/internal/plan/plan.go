@@ -62,6 +62,7 @@ func (c ClusterPart) equal(other ClusterPart) bool {
 
 // Entry is one service of a plan.
 type Entry struct {
+	// Name is the service's local one: the cluster is the plan's.
 	Name string
 	UID  string
 	// SpecDigest is a digest over Apply and the places of the sources.
@@ -149,7 +150,7 @@ func (c Cause) trace(next *Entry) string {
 func entryOf(input Input) *Entry {
 	service := input.Service
 	entry := &Entry{
-		Name:         service.Name,
+		Name:         service.LocalName(),
 		UID:          service.UID,
 		ConfigDigest: service.ConfigDigest,
 		Bundles:      bundlesOf(service.Spec.Sources, input.Snapshots),
@@ -184,7 +185,7 @@ func bundlesOf(sources []catalog.Source, snapshots []*catalog.Snapshot) []Bundle
 	return bundles
 }
 
-// Entry returns the entry of a service.
+// Entry returns the entry of a service by its local name.
 func (p *Plan) Entry(name string) (Entry, bool) {
 	if entry := p.find(name); entry != nil {
 		return *entry, true

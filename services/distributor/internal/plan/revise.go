@@ -6,19 +6,21 @@ package plan
 import (
 	"cmp"
 	"slices"
+
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 // Revise makes the next plan of a cluster from its last one: the services that changed or came, and
-// the names of those that went. It is what Compute makes of all services, at the price of those
+// the paths of those that went. It is what Compute makes of all services, at the price of those
 // that changed. Cause.Last is not looked at.
 func Revise(last *Plan, changed []Input, gone []string, why Cause) *Plan {
 	why.Last = last
 	touched := make(map[string]struct{}, len(changed)+len(gone))
 	for _, input := range changed {
-		touched[input.Service.Name] = struct{}{}
+		touched[input.Service.LocalName()] = struct{}{}
 	}
-	for _, name := range gone {
-		touched[name] = struct{}{}
+	for _, path := range gone {
+		touched[objectname.LocalPath(path)] = struct{}{}
 	}
 	entries := make([]*Entry, 0, len(last.Entries)+len(changed))
 	for _, entry := range last.Entries {

@@ -157,7 +157,7 @@ func testConfigSealed(t *testing.T, s subject) {
 	apply(t, s, cluster("one"), repository("demo"))
 	secret := configured("app", &catalog.Config{Values: values{"A": "seen"}, Secrets: secrets{"P": "hunter2-in-the-clear"}})
 	uid := apply(t, s, secret)[0].Object.Meta().UID
-	if _, err := catalog.NewEditor(s).RequestSync(ctx, "app", false); err != nil {
+	if _, err := catalog.NewEditor(s).RequestSync(ctx, "app@one", false); err != nil {
 		t.Fatal(err)
 	}
 	if got, _, err := s.Config(ctx, uid); err != nil || got.Secrets["P"].Reveal() != "hunter2-in-the-clear" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -31,7 +32,7 @@ func phases(t *testing.T, s subject) map[string]catalog.Phase {
 	all := map[string]catalog.Phase{}
 	for _, stored := range changes(t, s, 0).Reports {
 		if stored.Report != nil {
-			all[stored.Service] = stored.Report.Phase
+			all[objectname.LocalPath(stored.Service)] = stored.Report.Phase
 		}
 	}
 	return all
@@ -41,13 +42,13 @@ func said(uid string, phase catalog.Phase) catalog.StoredReport {
 	return catalog.StoredReport{ServiceUID: uid, Report: &catalog.ServiceReport{Phase: phase}}
 }
 
-// uids returns the uids of the services by name, and that of the only cluster.
+// uids returns the uids of the services by local name, and that of the only cluster.
 func uids(t *testing.T, s subject) (cluster string, services map[string]string) {
 	t.Helper()
 	all := changes(t, s, 0)
 	services = map[string]string{}
 	for _, service := range all.Services {
-		services[service.Name] = service.UID
+		services[service.LocalName()] = service.UID
 	}
 	return all.Clusters[0].UID, services
 }
@@ -73,7 +74,7 @@ func testReports(t *testing.T, s subject) {
 			},
 		},
 		Services: []catalog.StoredReport{
-			{Service: "app", ServiceUID: uid, Entry: "e", ObservedGeneration: 1, Report: &catalog.ServiceReport{
+			{Service: "app@one", ServiceUID: uid, Entry: "e", ObservedGeneration: 1, Report: &catalog.ServiceReport{
 				Phase: catalog.PhaseFailed, Problem: &catalog.Problem{Reason: reason.ApplyRejected, Message: "no"}, AppliedDigests: []string{"a"},
 				Objects: []catalog.ObjectStatus{{ObjectRef: catalog.ObjectRef{Kind: "Pod"}, Health: "DEGRADED"}}, AppliedAt: time.Unix(1, 0).UTC(),
 				Timings: catalog.Timings{ArrivedAt: time.Unix(2, 0).UTC(), Download: time.Second},
@@ -107,7 +108,7 @@ func testReports(t *testing.T, s subject) {
 	if receipt := save(t, s, other); receipt != (catalog.Receipt{}) {
 		t.Errorf("got %+v, want nothing of a cluster that is gone", receipt)
 	}
-	if _, err := catalog.NewEditor(s).Delete(ctx, catalog.Key{Kind: catalog.KindService, Name: "app"}); err != nil {
+	if _, err := catalog.NewEditor(s).Delete(ctx, catalog.Key{Kind: catalog.KindService, Name: "app@one"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := changes(t, s, 0); len(got.Reports) != 0 {
@@ -351,7 +352,7 @@ func testHistoryEnds(t *testing.T, s subject) {
 	if got := outcomes(t, s, services["other"]); len(got) != 1 {
 		t.Errorf("got %v, want the other service's history untouched", got)
 	}
-	if _, err := catalog.NewEditor(s).Delete(t.Context(), catalog.Key{Kind: catalog.KindService, Name: "app"}); err != nil {
+	if _, err := catalog.NewEditor(s).Delete(t.Context(), catalog.Key{Kind: catalog.KindService, Name: "app@one"}); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, s, service("app", "one", "demo"))

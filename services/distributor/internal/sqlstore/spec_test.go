@@ -133,7 +133,7 @@ func testSteps(t *testing.T, s subject) {
 			t.Errorf("the same again: got %v of %v", outcome.Action, outcome.Object.Key())
 		}
 	}
-	for name, want := range map[string]bool{"app": true, "paused": true, "plain": false} {
+	for name, want := range map[string]bool{"app@one": true, "paused@one": true, "plain@one": false} {
 		var text string
 		if err := s.raw(t).QueryRowContext(t.Context(), "SELECT spec FROM services WHERE name = '"+name+"'").Scan(&text); err != nil {
 			t.Fatal(err)
@@ -142,6 +142,43 @@ func testSteps(t *testing.T, s subject) {
 		if err := json.Unmarshal([]byte(text), &earlier); err != nil || earlier.Paused != want {
 			t.Errorf("%s: an earlier version reads paused %v (%v), want %v, from %s", name, earlier.Paused, err, want, text)
 		}
+	}
+}
+
+// testServicesOfEarlierVersions opens a database whose services are named without their clusters: each
+// keeps its uid, and then leaves room for another cluster's service of its name.
+func testServicesOfEarlierVersions(t *testing.T, s subject) {
+	apply(t, s, cluster("one"), cluster("shop.two"), repository("demo"), service("app", "one", "demo"), service("shop.app", "shop.two", "demo"))
+	_, before := uids(t, s)
+	for _, statement := range []string{
+		"UPDATE services SET name = 'app' WHERE name = 'app@one'",
+		"UPDATE services SET name = 'shop.app' WHERE name = 'shop.app@shop.two'",
+		"DELETE FROM bun_migrations WHERE name = '20261203000000'",
+	} {
+		result, err := s.raw(t).ExecContext(t.Context(), statement)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows, err := result.RowsAffected(); rows != 1 || err != nil {
+			t.Fatalf("%s: changed %d rows (%v), want one", statement, rows, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.Store = open(t, s.url)
+	apply(t, s, service("app", "shop.two", "demo"))
+	after := map[string]string{}
+	for _, service := range changes(t, s, 0).Services {
+		after[service.Name] = service.UID
+	}
+	for name, uid := range map[string]string{"app@one": before["app"], "shop.app@shop.two": before["shop.app"]} {
+		if after[name] != uid {
+			t.Errorf("%s: got uid %q, want %q", name, after[name], uid)
+		}
+	}
+	if other := after["app@shop.two"]; len(after) != 3 || other == "" || other == before["app"] {
+		t.Errorf("got %v, want a third service beside them", after)
 	}
 }
 
@@ -176,7 +213,7 @@ func testSourcesFitTheirRepositories(t *testing.T, s subject) {
 		{catalog.Source{Repository: "oci", Chart: "web"}, "chart"},
 		{catalog.Source{Repository: "oci", Ref: catalog.Ref{Kind: catalog.RefBranch, Value: "main"}}, "ref.branch"},
 	} {
-		app := &catalog.Service{Metadata: catalog.Metadata{Name: "app"}, Spec: catalog.ServiceSpec{
+		app := &catalog.Service{Metadata: catalog.Metadata{Name: "app@one"}, Spec: catalog.ServiceSpec{
 			Cluster: "one", Sources: []catalog.Source{{Repository: "git"}, test.source},
 		}}
 		_, err := catalog.NewEditor(s).Apply(t.Context(), []catalog.Object{app}, true)

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -102,6 +103,7 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 
 		"specs of earlier versions":        testSpecsOfEarlierVersions,
 		"repositories of earlier versions": testRepositoriesOfEarlierVersions,
+		"services of earlier versions":     testServicesOfEarlierVersions,
 
 		"steps":   testSteps,
 		"sources": testSourcesFitTheirRepositories,
@@ -150,7 +152,7 @@ func repository(name string) *catalog.Repository {
 }
 
 func service(name, cluster string, repositories ...string) *catalog.Service {
-	s := &catalog.Service{Metadata: catalog.Metadata{Name: name, Annotations: map[string]string{"a": "b"}}, Spec: catalog.ServiceSpec{
+	s := &catalog.Service{Metadata: catalog.Metadata{Name: objectname.ServicePath(name, cluster), Annotations: map[string]string{"a": "b"}}, Spec: catalog.ServiceSpec{
 		Cluster: cluster, Options: &syncpolicy.Options{
 			Namespace: "ns", Renderer: syncpolicy.RenderPlain, Prune: new(false), HealthTimeout: time.Minute, DryRun: true,
 			Policy: syncpolicy.Policy{
@@ -250,18 +252,18 @@ func testReferences(t *testing.T, s subject) {
 	apply(t, s, cluster("one"), repository("demo"), service("app", "one", "demo"))
 	for _, key := range []catalog.Key{{Kind: catalog.KindCluster, Name: "one"}, {Kind: catalog.KindRepository, Name: "demo"}} {
 		_, err := editor.Delete(ctx, key)
-		if used, ok := errors.AsType[*catalog.InUseError](err); !ok || cmp.Diff(used.Names(), []string{"app"}) != "" {
+		if used, ok := errors.AsType[*catalog.InUseError](err); !ok || cmp.Diff(used.Names(), []string{"app@one"}) != "" {
 			t.Errorf("delete %v: got %v, want in use by app", key, err)
 		}
 	}
 	for _, key := range []catalog.Key{
-		{Kind: catalog.KindService, Name: "app"}, {Kind: catalog.KindRepository, Name: "demo"}, {Kind: catalog.KindCluster, Name: "one"},
+		{Kind: catalog.KindService, Name: "app@one"}, {Kind: catalog.KindRepository, Name: "demo"}, {Kind: catalog.KindCluster, Name: "one"},
 	} {
 		if _, err := editor.Delete(ctx, key); err != nil {
 			t.Errorf("delete %v: %v", key, err)
 		}
 	}
-	if got := changes(t, s, 1); len(got.Deleted) != 3 || got.Deleted[0].Key.Name != "app" {
+	if got := changes(t, s, 1); len(got.Deleted) != 3 || got.Deleted[0].Key.Name != "app@one" {
 		t.Errorf("got %v, want three tombstones", got.Deleted)
 	}
 }
@@ -311,7 +313,7 @@ func testChanges(t *testing.T, s subject) {
 	if got := changes(t, s, first.Revision); len(got.Clusters)+len(got.Repositories)+len(got.Services)+len(got.Deleted) != 0 {
 		t.Errorf("got %+v, want no changes", got)
 	}
-	if _, err := catalog.NewEditor(s).RequestSync(t.Context(), "app", true); err != nil {
+	if _, err := catalog.NewEditor(s).RequestSync(t.Context(), "app@one", true); err != nil {
 		t.Fatal(err)
 	}
 	got := changes(t, s, first.Revision)

@@ -48,6 +48,8 @@ const (
 	// The object names another one that does not exist (metadata["kind"], ["name"]). Create that one
 	// first.
 	Reason_REASON_REFERENCE_NOT_FOUND Reason = 6
+	// Services in several clusters have the name (metadata["candidates"]). Name one of them as NAME@CLUSTER.
+	Reason_REASON_NAME_AMBIGUOUS Reason = 7
 	// The upstream answers, but has no such repository, or hides it from this credential. Check the
 	// URL and the credential's rights.
 	Reason_REASON_REPOSITORY_NOT_FOUND Reason = 20
@@ -201,6 +203,7 @@ var (
 		4:   "REASON_VERSION_CONFLICT",
 		5:   "REASON_IN_USE",
 		6:   "REASON_REFERENCE_NOT_FOUND",
+		7:   "REASON_NAME_AMBIGUOUS",
 		20:  "REASON_REPOSITORY_NOT_FOUND",
 		21:  "REASON_REF_NOT_FOUND",
 		22:  "REASON_PATH_NOT_FOUND",
@@ -266,6 +269,7 @@ var (
 		"REASON_VERSION_CONFLICT":             4,
 		"REASON_IN_USE":                       5,
 		"REASON_REFERENCE_NOT_FOUND":          6,
+		"REASON_NAME_AMBIGUOUS":               7,
 		"REASON_REPOSITORY_NOT_FOUND":         20,
 		"REASON_REF_NOT_FOUND":                21,
 		"REASON_PATH_NOT_FOUND":               22,
@@ -356,7 +360,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xbb\x0e\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd6\x0e\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -364,7 +368,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x15REASON_ALREADY_EXISTS\x10\x03\x12\x1b\n" +
 	"\x17REASON_VERSION_CONFLICT\x10\x04\x12\x11\n" +
 	"\rREASON_IN_USE\x10\x05\x12\x1e\n" +
-	"\x1aREASON_REFERENCE_NOT_FOUND\x10\x06\x12\x1f\n" +
+	"\x1aREASON_REFERENCE_NOT_FOUND\x10\x06\x12\x19\n" +
+	"\x15REASON_NAME_AMBIGUOUS\x10\a\x12\x1f\n" +
 	"\x1bREASON_REPOSITORY_NOT_FOUND\x10\x14\x12\x18\n" +
 	"\x14REASON_REF_NOT_FOUND\x10\x15\x12\x19\n" +
 	"\x15REASON_PATH_NOT_FOUND\x10\x16\x12!\n" +

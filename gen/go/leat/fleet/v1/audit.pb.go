@@ -115,7 +115,8 @@ type AuditRecord struct {
 	// The kind of the object, such as "Service", "Token", "JoinToken" or "AccessToken". Empty if the
 	// refused call named none.
 	Kind string `protobuf:"bytes,14,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The name of the object; the id of a token. Long names in refused calls are cut.
+	// The name of the object; the id of a token. That of a service is without its cluster. Long names in
+	// refused calls are cut.
 	Name string `protobuf:"bytes,15,opt,name=name,proto3" json:"name,omitempty"`
 	// The cluster that a service runs on, or that a cluster or join token is. Empty for others.
 	Cluster string `protobuf:"bytes,16,opt,name=cluster,proto3" json:"cluster,omitempty"`
@@ -425,7 +426,7 @@ type ListAuditRecordsRequest struct {
 	Token string `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
 	// The kind of the object, such as "Service".
 	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The name of the object.
+	// The name of the object. NAME@CLUSTER of a service is its name and its cluster.
 	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
 	// The cluster.
 	Cluster string `protobuf:"bytes,7,opt,name=cluster,proto3" json:"cluster,omitempty"`

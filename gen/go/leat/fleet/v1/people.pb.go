@@ -291,7 +291,8 @@ type AccessBindingSpec struct {
 	// Everything: all clusters, and what belongs to none, such as repositories, users and bindings.
 	// Excludes the other scopes.
 	Hub bool `protobuf:"varint,9,opt,name=hub,proto3" json:"hub,omitempty"`
-	// Names of single services. They let nobody reach their clusters. At most 256.
+	// Single services: NAME for the services of that name in every cluster, NAME@CLUSTER for one of them.
+	// They let nobody reach their clusters. At most 256.
 	Services []string `protobuf:"bytes,10,rep,name=services,proto3" json:"services,omitempty"`
 	// Names of repositories. At most 256.
 	Repositories []string `protobuf:"bytes,11,rep,name=repositories,proto3" json:"repositories,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -80,7 +81,7 @@ func agentReportOf(cluster *catalog.Cluster, m *distributorv1.ReportStatusReques
 	}
 	for _, s := range m.GetServices() {
 		stated := wire.ReportOf(s)
-		report.Services = append(report.Services, catalog.StoredReport{Service: s.GetService(), ServiceUID: s.GetServiceUid(), Report: &stated})
+		report.Services = append(report.Services, catalog.StoredReport{Service: objectname.ServicePath(s.GetService(), cluster.Name), ServiceUID: s.GetServiceUid(), Report: &stated})
 	}
 	return report
 }

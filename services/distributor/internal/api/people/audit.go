@@ -18,6 +18,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/audit"
 	"github.com/leatdev/leat/internal/enumname"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -83,6 +84,11 @@ func queryOf(req *fleetv1.ListAuditRecordsRequest) (journal.Query, error) {
 		Verb: req.GetVerb(), RPC: req.GetRpc(), Outcome: strings.ToUpper(req.GetOutcome()), RequestID: req.GetRequestId(),
 		After: req.GetAfter(), Limit: min(cmp.Or(int(req.GetPageSize()), defaultRecords), maxRecords),
 	}
+	if q.Kind == string(catalog.KindService) {
+		if err := splitService(&q); err != nil {
+			return q, err
+		}
+	}
 	claims, err := claimsOf(req.GetClaims())
 	if err != nil {
 		return q, err
@@ -110,6 +116,21 @@ func queryOf(req *fleetv1.ListAuditRecordsRequest) (journal.Query, error) {
 		q.Before = before
 	}
 	return q, nil
+}
+
+// splitService turns the name of a service with its cluster into two conditions: records have a field for
+// each.
+func splitService(q *journal.Query) error {
+	path, _ := objectname.ParseService("name", q.Name, objectname.Default) // a text of another form is compared as it is
+	local, cluster := objectname.SplitService(path)
+	if cluster == "" {
+		return nil
+	}
+	if shown := objectname.Display(cluster); q.Cluster == "" || q.Cluster == shown {
+		q.Name, q.Cluster = objectname.Display(local), shown
+		return nil
+	}
+	return rpcerr.Field("cluster", fmt.Sprintf("%q is not the cluster of the service %q", q.Cluster, q.Name))
 }
 
 // claimsOf reads conditions NAME=VALUE.

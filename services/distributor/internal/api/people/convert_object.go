@@ -8,6 +8,7 @@ import (
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/fielderr"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/internal/upstream/upstreamwire"
@@ -69,7 +70,11 @@ func serviceOf(m *fleetv1.Service) (*catalog.Service, error) {
 	service := &catalog.Service{Metadata: metadata, Spec: catalog.ServiceSpec{
 		Cluster: spec.GetCluster(), Sources: wire.Each(spec.GetSources(), catalogwire.SourceOf), Options: &options, Config: configOf(spec.GetConfig()),
 	}}
-	return service, parseReferences(&service.Spec, m.GetMetadata().GetProject())
+	if err := parseReferences(&service.Spec, m.GetMetadata().GetProject()); err != nil {
+		return nil, err
+	}
+	service.Name = objectname.ServicePath(service.Name, service.Spec.Cluster)
+	return service, nil
 }
 
 // documentOf returns the object of a document.

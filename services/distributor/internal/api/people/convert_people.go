@@ -48,7 +48,7 @@ func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 	}
 	spec := m.GetSpec()
 	clusters, err1 := parseNames("spec.clusters.names", spec.GetClusters().GetNames(), objectname.Default)
-	services, err2 := parseNames("spec.services", spec.GetServices(), objectname.Default)
+	services, err2 := parseEach("spec.services", spec.GetServices(), objectname.Default, objectname.ParseService)
 	repositories, err3 := parseNames("spec.repositories", spec.GetRepositories(), objectname.Default)
 	if err := cmp.Or(err1, err2, err3); err != nil {
 		return nil, err

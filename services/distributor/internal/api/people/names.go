@@ -12,19 +12,60 @@ import (
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // keyOf returns the key of the object that a request names in field. Requests stand in no project, so
-// a bare name is one of the project default.
+// a bare name is one of the project default. A service may be named without its cluster: see isPrecise.
 func keyOf(kind catalog.Kind, field, reference string) (catalog.Key, error) {
 	if !kind.InProject() {
 		return catalog.Key{Kind: kind, Name: reference}, catalog.ValidateName(field, reference)
+	}
+	if kind == catalog.KindService {
+		path, err := objectname.ParseService(field, reference, objectname.Default)
+		if err == nil {
+			err = catalog.ValidatePath(field, objectname.LocalPath(path))
+		}
+		return catalog.Key{Kind: kind, Name: path}, err
 	}
 	path, err := objectname.Parse(field, reference, objectname.Default)
 	if err == nil {
 		err = catalog.ValidatePath(field, path)
 	}
 	return catalog.Key{Kind: kind, Name: path}, err
+}
+
+// isPrecise reports whether a key names one object. That of a service without its cluster may lead to
+// several.
+func isPrecise(key catalog.Key) bool {
+	_, cluster := objectname.SplitService(key.Name)
+	return key.Kind != catalog.KindService || cluster != ""
+}
+
+// maxCandidates bounds the services that an ambiguous name lists.
+const maxCandidates = 10
+
+// only returns the service of a name without a cluster that the caller may see. ok is false if there is
+// none. The error is a *catalog.AmbiguousError.
+func (c *caller) only(key catalog.Key) (_ catalog.Key, ok bool, err error) {
+	var found []string
+	sees := c.visible(catalog.VerbGet)
+	for _, service := range fleet.ServicesNamed(c.view, key.Name) {
+		if !sees(service) && !c.allows(service) {
+			continue
+		}
+		if found = append(found, service.Name); len(found) > maxCandidates {
+			break
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return key, false, nil
+	case len(found) == 1:
+		return catalog.Key{Kind: key.Kind, Name: found[0]}, true, nil
+	}
+	n := min(len(found), maxCandidates)
+	return key, true, &catalog.AmbiguousError{Key: key, Services: found[:n], More: n < len(found)}
 }
 
 // optionalPath is the path of keyOf for a field that may be empty.
@@ -76,9 +117,14 @@ func metadataOf(m *typev1.Metadata) (catalog.Metadata, error) {
 
 // parseNames returns the paths of references that stand in a project.
 func parseNames(field string, references []string, project string) ([]string, error) {
+	return parseEach(field, references, project, objectname.Parse)
+}
+
+// parseEach returns the paths of references, which parse reads.
+func parseEach(field string, references []string, project string, parse func(field, reference, project string) (string, error)) ([]string, error) {
 	paths := slices.Clone(references)
 	for i, reference := range references {
-		path, err := objectname.Parse(fielderr.Indexed(field, i), reference, project)
+		path, err := parse(fielderr.Indexed(field, i), reference, project)
 		if err != nil {
 			return nil, err
 		}

@@ -125,7 +125,7 @@ func (s *Service) planned(ctx context.Context, name string) (fleet.Record, plan.
 		if !ok {
 			return plan.Entry{}, false
 		}
-		return current.Entry(service.Name)
+		return current.Entry(service.LocalName())
 	})
 	if !ok {
 		return fleet.Record{}, plan.Entry{}, missing

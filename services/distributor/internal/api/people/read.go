@@ -88,15 +88,35 @@ func (s *Service) seen(ctx context.Context, kind catalog.Kind, field, reference 
 	if err != nil {
 		return nil, fleet.Record{}, wire.Error(err)
 	}
+	record, err := s.find(ctx, c, key)
+	return c, record, err
+}
+
+// find returns the object of a key that the caller may see, or for a service named without its cluster
+// the only one of that name.
+func (s *Service) find(ctx context.Context, c *caller, key catalog.Key) (fleet.Record, error) {
+	var ambiguous error
 	record, ok := fleet.LookTwice(ctx, s.d.View, func() (fleet.Record, bool) {
-		record, ok := s.d.View.Get(key)
 		c.rights = s.d.View.Rights(c.Name, c.Groups)
+		one, ok := key, true
+		if !isPrecise(key) {
+			if one, ok, ambiguous = c.only(key); ambiguous != nil {
+				return fleet.Record{}, true
+			}
+		}
+		if !ok {
+			return fleet.Record{}, false
+		}
+		record, ok := s.d.View.Get(one)
 		return record, ok && (c.allows(record.Object) || c.sees(record.Object))
 	})
-	if !ok {
-		return nil, fleet.Record{}, wire.NotFound(key)
+	switch {
+	case ambiguous != nil:
+		return fleet.Record{}, wire.Error(ambiguous)
+	case !ok:
+		return fleet.Record{}, wire.NotFound(key)
 	}
-	return c, record, nil
+	return record, nil
 }
 
 // ListClusters implements FleetService.

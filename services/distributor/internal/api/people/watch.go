@@ -40,6 +40,13 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 		if err != nil {
 			return wire.Error(err)
 		}
+		if !isPrecise(key) {
+			record, err := s.find(ctx, c, key)
+			if err != nil {
+				return err
+			}
+			key = record.Object.Key()
+		}
 		watcher = func() *fanout.Watcher[catalog.Key] { return s.d.Objects.Watch(key) }
 		keys = func(*authz.Scope) []catalog.Key { return []catalog.Key{key} }
 		isInProject := isWanted
@@ -272,5 +279,16 @@ func (w *fleetWatch) sendOne(key catalog.Key) error {
 		return nil
 	}
 	delete(w.shown, key)
-	return w.send(&fleetv1.WatchFleetResponse{Document: fleetdoc.Named(string(key.Kind), metadataMessage(&catalog.Metadata{Name: key.Name})), Deleted: true})
+	return w.send(&fleetv1.WatchFleetResponse{Document: nameOnly(key), Deleted: true})
+}
+
+// nameOnly returns a document that says which object a key names, and nothing else: its metadata, and of
+// a service its cluster.
+func nameOnly(key catalog.Key) *fleetv1.Document {
+	document := fleetdoc.Named(string(key.Kind), metadataMessage(&catalog.Metadata{Name: key.Name}))
+	if service := document.GetService(); service != nil {
+		local, cluster := objectname.SplitService(key.Name)
+		service.Spec = &fleetv1.ServiceSpec{Cluster: objectname.Format(cluster, objectname.Project(local))}
+	}
+	return document
 }

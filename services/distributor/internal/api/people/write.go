@@ -160,6 +160,13 @@ func (s *Service) delete(ctx context.Context, kind catalog.Kind, name string) er
 	if err != nil {
 		return wire.Error(err)
 	}
+	if !isPrecise(key) {
+		record, err := s.find(ctx, c, key)
+		if err != nil {
+			return err
+		}
+		key = record.Object.Key()
+	}
 	if _, err := s.d.Editor.Under(guard{c}).Delete(ctx, key); err != nil {
 		return wire.Error(c.withoutUnseen(err))
 	}

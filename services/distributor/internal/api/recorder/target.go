@@ -27,7 +27,19 @@ func targetOf(procedure string, message proto.Message) catalog.Target {
 	if i := strings.IndexFunc(name[min(1, len(name)):], func(r rune) bool { return 'A' <= r && r <= 'Z' }); i >= 0 {
 		verb, kind = strings.ToLower(name[:i+1]), name[i+1:]
 	}
-	return catalog.Target{Verb: verb, Kind: kind, Name: nameIn(message)}
+	return aimed(catalog.Target{Verb: verb, Kind: kind, Name: nameIn(message)})
+}
+
+// aimed returns a target whose name, if that of a service holds a cluster, is without it.
+func aimed(t catalog.Target) catalog.Target {
+	if !strings.HasPrefix(t.Kind, string(catalog.KindService)) {
+		return t
+	}
+	path, err := objectname.ParseService("", t.Name, objectname.Default)
+	if local, cluster := objectname.SplitService(path); err == nil && cluster != "" {
+		t.Name, t.Cluster = objectname.Display(local), objectname.Display(cluster)
+	}
+	return t
 }
 
 // nameIn returns the name of the object in a message: its field name, or the name in the metadata of
@@ -53,7 +65,8 @@ func nameIn(message proto.Message) string {
 	return ""
 }
 
-// metadataName returns the name in the metadata of an object, or "" if the message has no metadata.
+// metadataName returns the name in the metadata of an object, with the cluster of a service, or "" if
+// the message has no metadata.
 func metadataName(object protoreflect.Message) string {
 	field := object.Descriptor().Fields().ByName("metadata")
 	if field == nil || field.Kind() != protoreflect.MessageKind {
@@ -68,10 +81,17 @@ func metadataName(object protoreflect.Message) string {
 	if field := metadata.Descriptor().Fields().ByName("project"); field != nil && field.Kind() == protoreflect.StringKind {
 		project = metadata.Get(field).String()
 	}
-	if text := metadata.Get(name).String(); text == "" || project == "" || project == objectname.Default {
-		return text
+	text := metadata.Get(name).String()
+	if text == "" {
+		return ""
 	}
-	return project + "/" + metadata.Get(name).String()
+	if project != "" && project != objectname.Default {
+		text = project + "/" + text
+	}
+	if service, ok := object.Interface().(*fleetv1.Service); ok && service.GetSpec().GetCluster() != "" {
+		text += "@" + service.GetSpec().GetCluster()
+	}
+	return text
 }
 
 // refusedTarget returns what a refused call asked for. A refused Apply is about the document that its
@@ -94,7 +114,7 @@ func refusedTarget(asked catalog.Target, message proto.Message, err error) catal
 		return asked
 	}
 	asked.Kind, asked.Name = string(object.Descriptor().Name()), metadataName(object)
-	return asked
+	return aimed(asked)
 }
 
 // documentOf returns the index in a path such as documents[3].spec.url, or -1.

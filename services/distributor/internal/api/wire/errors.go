@@ -48,6 +48,10 @@ func Error(err error) error {
 	if e, ok := errors.AsType[*catalog.NotFoundError](err); ok {
 		return rpcerr.NotFound(strings.ToLower(string(e.Key.Kind)), objectname.Display(e.Key.Name))
 	}
+	if e, ok := errors.AsType[*catalog.AmbiguousError](err); ok {
+		return rpcerr.New(connect.CodeInvalidArgument, errorsv1.Reason_REASON_NAME_AMBIGUOUS, e.Error()+"; name one of them",
+			kindOf(e.Key), nameOf(e.Key), rpcerr.With("candidates", strings.Join(e.Names(), ",")))
+	}
 	if e, ok := errors.AsType[*catalog.ExistsError](err); ok {
 		return rpcerr.New(connect.CodeAlreadyExists, errorsv1.Reason_REASON_ALREADY_EXISTS, e.Error()+"; update it, or choose another name",
 			kindOf(e.Key), nameOf(e.Key))

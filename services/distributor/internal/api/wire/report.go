@@ -14,7 +14,7 @@ import (
 // ReportMessage returns the message of a service's report.
 func ReportMessage(s *catalog.Service, r *catalog.ServiceReport) *distributorv1.ServiceReport {
 	return &distributorv1.ServiceReport{
-		Service:             s.Name,
+		Service:             s.LocalName(),
 		ServiceUid:          s.UID,
 		Phase:               enumname.Value[typev1.ServicePhase](string(r.Phase)),
 		Problem:             catalogwire.ProblemMessage(r.Problem),
