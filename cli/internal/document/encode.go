@@ -106,16 +106,31 @@ func itemsNode[M proto.Message](items []M) *yaml.Node {
 }
 
 // Identify returns the kind of an object, and the reference by which people and requests name it: NAME
-// in the project default, PROJECT/NAME elsewhere. Both are empty if it is unset or of an unknown kind.
+// in the project default, PROJECT/NAME elsewhere, and with its cluster for a service. Both are empty if it
+// is unset or of an unknown kind.
 func Identify(document *fleetv1.Document) (kind, name string) {
 	object := fleetdoc.Object(document)
 	if object == nil {
 		return "", ""
 	}
+	if service := document.GetService(); service != nil {
+		return string(object.Descriptor().Name()), ServiceReference(service)
+	}
 	return string(object.Descriptor().Name()), Reference(metadataOf(object))
 }
 
-// Reference returns the reference of an object to people: see Identify.
+// ServiceReference returns the reference of a service to people: NAME@CLUSTER in the project default. A
+// document without a valid cluster has the reference of its metadata.
+func ServiceReference(service *fleetv1.Service) string {
+	metadata := service.GetMetadata()
+	cluster, err := objectname.Parse("spec.cluster", service.GetSpec().GetCluster(), metadata.GetProject())
+	if err != nil {
+		return Reference(metadata)
+	}
+	return objectname.Display(objectname.ServicePath(objectname.Join(metadata.GetProject(), metadata.GetName()), cluster))
+}
+
+// Reference returns the reference of an object other than a service to people: see Identify.
 func Reference(metadata *typev1.Metadata) string {
 	return objectname.Display(objectname.Join(metadata.GetProject(), metadata.GetName()))
 }

@@ -15,6 +15,7 @@ func Advice(reason errorsv1.Reason) string {
 		errorsv1.Reason_REASON_VERSION_CONFLICT:    "Somebody changed it since you read it. Read it again (leat get … -o yaml), or leave resourceVersion out.",
 		errorsv1.Reason_REASON_ROTATION_UNFINISHED: "Run leat admin keys to see how far it is, and try again when it has ended.",
 		errorsv1.Reason_REASON_IN_USE:              "First delete or change the objects that name it.",
+		errorsv1.Reason_REASON_NAME_AMBIGUOUS:      "Write service/NAME@CLUSTER.",
 		errorsv1.Reason_REASON_REFERENCE_NOT_FOUND: "Create the referenced object first, or apply both together.",
 
 		errorsv1.Reason_REASON_REPOSITORY_NOT_FOUND:   "Check the repository's url, and whether its credential may read it.",

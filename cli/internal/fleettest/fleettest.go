@@ -181,11 +181,36 @@ func (h *Hub) AccessTokens() int {
 func (h *Hub) get(kind, name string) (*fleetv1.Document, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	object, ok := h.objects[kind+"/"+name]
-	if !ok {
-		return nil, rpcerr.NotFound(kind, name)
+	key, err := h.keyLocked(kind, name)
+	if err != nil {
+		return nil, err
 	}
-	return proto.CloneOf(object), nil
+	return proto.CloneOf(h.objects[key]), nil
+}
+
+// keyLocked returns the key of the object that a request names. A service may be named without its
+// cluster if that leads to one.
+func (h *Hub) keyLocked(kind, name string) (string, error) {
+	key := kind + "/" + name
+	if _, ok := h.objects[key]; ok {
+		return key, nil
+	}
+	var found []string
+	for other := range h.objects {
+		if kind == "service" && strings.HasPrefix(other, key+"@") {
+			found = append(found, other)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", rpcerr.NotFound(kind, name)
+	case 1:
+		return found[0], nil
+	}
+	slices.Sort(found)
+	names := strings.ReplaceAll(strings.Join(found, ", "), "service/", "")
+	return "", rpcerr.New(connect.CodeInvalidArgument, errorsv1.Reason_REASON_NAME_AMBIGUOUS,
+		fmt.Sprintf("service %q runs in several clusters: %s; name one of them", name, names))
 }
 
 func (h *Hub) list(kind string) []*fleetv1.Document {
@@ -203,13 +228,14 @@ func (h *Hub) list(kind string) []*fleetv1.Document {
 func (h *Hub) remove(kind, name string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, ok := h.objects[kind+"/"+name]; !ok {
-		return rpcerr.NotFound(kind, name)
+	key, err := h.keyLocked(kind, name)
+	if err != nil {
+		return err
 	}
 	if kind != "service" && h.used(kind, name) {
 		return rpcerr.New(connect.CodeFailedPrecondition, errorsv1.Reason_REASON_IN_USE, kind+" "+name+" is named by a service")
 	}
-	delete(h.objects, kind+"/"+name)
+	delete(h.objects, key)
 	h.changed.Notify()
 	return nil
 }
@@ -402,7 +428,7 @@ const Contested = "contested"
 // UpdateService implements FleetService.
 func (h *Hub) UpdateService(_ context.Context, request *fleetv1.UpdateServiceRequest) (*fleetv1.UpdateServiceResponse, error) {
 	metadata := request.GetService().GetMetadata()
-	object, err := h.get("service", document.Reference(metadata))
+	object, err := h.get("service", document.ServiceReference(request.GetService()))
 	if err != nil {
 		return nil, err
 	}
@@ -448,7 +474,7 @@ func (h *Hub) WatchFleet(ctx context.Context, request *fleetv1.WatchFleetRequest
 		changed := h.changed.Next()
 		for _, object := range h.list("") {
 			kind, name := document.Identify(object)
-			if request.GetService() != "" && (kind != "Service" || name != request.GetService()) {
+			if request.GetService() != "" && (kind != "Service" || name != request.GetService() && !strings.HasPrefix(name, request.GetService()+"@")) {
 				continue
 			}
 			if err := stream.Send(&fleetv1.WatchFleetResponse{Document: object}); err != nil {

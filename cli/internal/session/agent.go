@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/gen/go/leat/agent/v1/agentv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
@@ -32,7 +33,7 @@ func (s *Session) AgentOf(ctx context.Context, service *fleetv1.Service) (agent 
 		return nil, "", err
 	}
 	name = objectname.Join(service.GetMetadata().GetProject(), service.GetMetadata().GetName())
-	if err := s.checkReach(ctx, cluster, name); err != nil {
+	if err := s.checkReach(ctx, cluster, document.ServiceReference(service)); err != nil {
 		return nil, "", err
 	}
 	agent, err = s.Agent(ctx, cluster)
@@ -51,7 +52,7 @@ func (s *Session) checkReach(ctx context.Context, cluster, service string) error
 	if connect.CodeOf(err) != connect.CodeNotFound {
 		return err
 	}
-	return failure.New(fmt.Sprintf("no binding lets you reach cluster %s, where service/%s runs", reference, objectname.Display(service)),
+	return failure.New(fmt.Sprintf("no binding lets you reach cluster %s, where service/%s runs", reference, service),
 		"Its agent has to be asked. A binding of the service, or of its project, is not enough: ask for a binding of the cluster.")
 }
 

@@ -20,13 +20,19 @@ func (s *Session) Project() string {
 	return endpoint.Project
 }
 
+const kindService = "Service"
+
 // Reference returns the name that requests have for an object of a kind: a name of the command line
 // that says no project is one of the command's project.
 func (s *Session) Reference(kind, name string) string {
 	if !objectname.BelongsToProject(kind) {
 		return name
 	}
-	path, err := objectname.Parse("name", name, s.Project())
+	parse := objectname.Parse
+	if kind == kindService {
+		parse = objectname.ParseService
+	}
+	path, err := parse("name", name, s.Project())
 	if err != nil {
 		return name // which the hub refuses, and says why
 	}

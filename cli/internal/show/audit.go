@@ -14,6 +14,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/internal/objectname"
 )
 
 const (
@@ -73,13 +74,26 @@ func (l *AuditLog) Write(records []*fleetv1.AuditRecord) error {
 func auditCells(r *fleetv1.AuditRecord) []cell {
 	object := strings.ToLower(r.GetKind())
 	if r.GetName() != "" {
-		object += "/" + r.GetName()
+		object += "/" + auditName(r)
 	}
 	return []cell{
 		plain(r.GetTime().AsTime().Local().Format(time.DateTime)), plain(strings.TrimPrefix(r.GetSubject(), "user:")), plain(r.GetVerb()), plain(object),
 		auditOutcome(r), plain(r.GetReason()),
 		{text: auditChanges(r)},
 	}
+}
+
+// auditName returns the name of a record's object, and that of a service with its cluster.
+func auditName(r *fleetv1.AuditRecord) string {
+	service, err := objectname.Parse("name", r.GetName(), objectname.Default)
+	if r.GetKind() != "Service" || err != nil {
+		return r.GetName()
+	}
+	cluster, err := objectname.Parse("cluster", r.GetCluster(), objectname.Default)
+	if err != nil {
+		return r.GetName()
+	}
+	return objectname.Display(objectname.ServicePath(service, cluster))
 }
 
 func auditOutcome(r *fleetv1.AuditRecord) cell {

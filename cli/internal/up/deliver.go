@@ -123,8 +123,8 @@ func (u *up) summary(t *tracker) *report.Summary {
 
 // tracker remembers the last state of every service, and the problems of repositories.
 type tracker struct {
-	planned      []string // names, in the order of the summary
-	seen         map[string]seen
+	planned      []string          // references, in the order of the summary
+	seen         map[string]seen   // by reference
 	repositories map[string]string // reported problems, by name
 }
 
@@ -139,12 +139,12 @@ func newTracker(planned []string) *tracker {
 
 // observe records a service's state and reports whether it is new.
 func (t *tracker) observe(now time.Time, service *fleetv1.Service) (report.Service, bool) {
-	state := stateOf(service)
-	before, known := t.seen[state.Name]
+	state, name := stateOf(service), document.ServiceReference(service)
+	before, known := t.seen[name]
 	if known && same(before.state, state) {
 		return state, false
 	}
-	t.seen[state.Name] = seen{state: state, since: now}
+	t.seen[name] = seen{state: state, since: now}
 	return state, true
 }
 
@@ -197,7 +197,7 @@ func (t *tracker) states() []report.Service {
 	states := make([]report.Service, 0, len(t.planned))
 	for _, name := range t.planned {
 		state := t.seen[name].state
-		state.Name = name
+		state.Name, _, _ = strings.Cut(name, "@")
 		states = append(states, state)
 	}
 	return states

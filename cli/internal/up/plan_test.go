@@ -106,7 +106,7 @@ func ids(objects []*fleetv1.Document) []string {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	p := plan(t, options(func(o *up.Options) { o.Clusters = 2 }), "http://127.0.0.1:1/demo.git")
-	want := []string{"Cluster/demo", "Cluster/demo-2", "Repository/demo", "Service/demo", "Service/demo-2"}
+	want := []string{"Cluster/demo", "Cluster/demo-2", "Repository/demo", "Service/demo@demo", "Service/demo-2@demo-2"}
 	if diff := cmp.Diff(want, ids(p.Objects)); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)
 	}
@@ -114,7 +114,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("cluster of the second service: got %q, want %q", got, want)
 	}
 	own := plan(t, options(func(o *up.Options) { o.RepoURL, o.Path, o.Ref = "https://example.com/shop", "deploy", "main" }), "https://example.com/shop")
-	if diff := cmp.Diff([]string{"Cluster/demo", "Repository/shop", "Service/shop"}, ids(own.Objects)); diff != "" {
+	if diff := cmp.Diff([]string{"Cluster/demo", "Repository/shop", "Service/shop@demo"}, ids(own.Objects)); diff != "" {
 		t.Errorf("objects for a repository of one's own (-want +got):\n%s", diff)
 	}
 	if got, want := own.Namespace, "default"; got != want {
@@ -133,7 +133,7 @@ func TestChanges(t *testing.T) {
 		existing      []*fleetv1.Document
 		apply, remove []string
 	}{
-		"first start":                  {demo, nil, []string{"Cluster/demo", "Repository/demo", "Service/demo"}, []string{}},
+		"first start":                  {demo, nil, []string{"Cluster/demo", "Repository/demo", "Service/demo@demo"}, []string{}},
 		"same again":                   {demo, existing, []string{}, []string{}},
 		"with something of a person's": {demo, append([]*fleetv1.Document{mine}, existing...), []string{}, []string{}},
 		"the person paused it":         {demo, paused(existing), []string{}, []string{}},
@@ -145,13 +145,13 @@ func TestChanges(t *testing.T) {
 		"other repository": {
 			plan(t, options(func(o *up.Options) { o.RepoURL = "https://example.com/shop" }), "https://example.com/shop"),
 			append([]*fleetv1.Document{mine}, existing...),
-			[]string{"Repository/shop", "Service/shop"},
-			[]string{"Service/demo", "Repository/demo"},
+			[]string{"Repository/shop", "Service/shop@demo"},
+			[]string{"Service/demo@demo", "Repository/demo"},
 		},
 		"fewer clusters": {
 			demo, plan(t, options(func(o *up.Options) { o.Clusters = 2 }), "http://127.0.0.1:1/demo.git").Objects,
 			[]string{},
-			[]string{"Service/demo-2"},
+			[]string{"Service/demo-2@demo-2"},
 		},
 	}
 	for name, test := range tests {

@@ -326,7 +326,7 @@ func (h *importer) runRetire(ctx context.Context) error {
 		return failure.New(fmt.Sprintf("revision %d of release %s is %s, and may have made objects that no other revision has", last.Version, h.release, line(last.Status)),
 			"Nothing was deleted. Finish it with helm upgrade or helm rollback, or delete what it has made and its Secret "+last.Secret+".")
 	}
-	if err := h.requireOwner(ctx, store, release, service.GetMetadata()); err != nil {
+	if err := h.requireOwner(ctx, store, release, service); err != nil {
 		return err
 	}
 	if h.backup != "" {

@@ -15,7 +15,6 @@ import (
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/helmrelease"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
-	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/render/renderworker"
 )
@@ -48,7 +47,7 @@ func (h *importer) healthy(ctx context.Context, name string) (service *fleetv1.S
 }
 
 // requireOwner fails unless every object of the release that exists belongs to the service.
-func (h *importer) requireOwner(ctx context.Context, store *helmrelease.Store, release helmrelease.Release, owner *typev1.Metadata) error {
+func (h *importer) requireOwner(ctx context.Context, store *helmrelease.Store, release helmrelease.Release, service *fleetv1.Service) error {
 	objects, err := helmrelease.Applied(ctx, render.Split{Limits: render.LimitsWithin(renderworker.Container())}, release)
 	if err != nil {
 		return err
@@ -58,13 +57,14 @@ func (h *importer) requireOwner(ctx context.Context, store *helmrelease.Store, r
 		return err
 	}
 	var others []string
+	owner := service.GetMetadata()
 	for i, labels := range all {
 		if labels != nil && (labels[serviceLabel] != owner.GetName() || labels[projectLabel] != owner.GetProject()) {
 			others = append(others, line(helmrelease.Describe(objects[i])))
 		}
 	}
 	if len(others) > 0 {
-		return failure.New(fmt.Sprintf("objects of release %s do not belong to service/%s: %s", release.Name, document.Reference(owner), strings.Join(others, ", ")),
+		return failure.New(fmt.Sprintf("objects of release %s do not belong to service/%s: %s", release.Name, document.ServiceReference(service), strings.Join(others, ", ")),
 			"Nothing was deleted. Delete them, or let the service have them: without the release, nothing would know of them.")
 	}
 	return nil

@@ -208,7 +208,7 @@ func (g *get) follow(ctx context.Context, c *client.Client) error {
 	rows := g.table()
 	err := c.Watch(ctx, client.Watched{Service: only, Project: g.project()}, func(change *fleetv1.WatchFleetResponse) error {
 		kind, name := document.Identify(change.GetDocument())
-		if kind != g.target.kind || g.target.name != "" && name != g.target.name {
+		if kind != g.target.kind || g.target.name != "" && !g.target.names(name) {
 			return nil
 		}
 		return g.printChange(rows, change, name)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
 	"github.com/leatdev/leat/cli/internal/show"
@@ -126,7 +127,7 @@ func (p *pruning) ask(service *fleetv1.Service) error {
 
 func (p *pruning) list(service *fleetv1.Service) error {
 	report := service.GetStatus().GetReport()
-	if _, err := fmt.Fprintf(p.session.Err, "service/%s: %s\n", service.GetMetadata().GetName(), report.GetProblem().GetMessage()); err != nil {
+	if _, err := fmt.Fprintf(p.session.Err, "service/%s: %s\n", document.ServiceReference(service), report.GetProblem().GetMessage()); err != nil {
 		return err
 	}
 	for _, ref := range report.GetGuarded() {
@@ -150,6 +151,6 @@ func (p *pruning) print(service *fleetv1.Service, what string) error {
 	if service.GetStatus().GetReport().GetGuardedSpecDigest() == "" {
 		subject = "the guard of service/"
 	}
-	_, err := fmt.Fprintf(p.session.Out, "%s%s %s\n", subject, service.GetMetadata().GetName(), what)
+	_, err := fmt.Fprintf(p.session.Out, "%s%s %s\n", subject, document.ServiceReference(service), what)
 	return err
 }

@@ -23,10 +23,19 @@ type target struct{ kind, name string }
 
 func (t target) String() string { return strings.ToLower(t.kind) + "/" + t.name }
 
-// parseTarget parses KIND/NAME, or KIND/PROJECT/NAME.
+// names reports whether the target is the object of a reference. One without a cluster is the service of
+// that name in every cluster.
+func (t target) names(reference string) bool {
+	if t.kind == "Service" && !strings.Contains(t.name, "@") {
+		reference, _, _ = strings.Cut(reference, "@")
+	}
+	return t.name == reference
+}
+
+// parseTarget parses KIND/NAME, or KIND/PROJECT/NAME. A service may be named with its cluster behind an @.
 func parseTarget(s *session.Session, text string) (target, error) {
 	word, name, found := strings.Cut(text, "/")
-	if !found || name == "" || strings.Count(name, "/") > 1 {
+	if plain, _, _ := strings.Cut(name, "@"); !found || plain == "" || strings.Count(plain, "/") > 1 {
 		return target{}, failure.Usage("%q is not of the form KIND/NAME or KIND/PROJECT/NAME, such as service/shop", text)
 	}
 	kind, err := parseKind(word)
@@ -41,9 +50,9 @@ func parseKind(word string) (string, error) {
 	return kind, nil
 }
 
-// parseService parses service/NAME, service/PROJECT/NAME or a bare NAME.
+// parseService parses service/NAME, service/PROJECT/NAME or a bare NAME, each with @CLUSTER or without.
 func parseService(s *session.Session, text string) (string, error) {
-	if !strings.Contains(text, "/") && text != "" {
+	if plain, _, _ := strings.Cut(text, "@"); !strings.Contains(plain, "/") && plain != "" {
 		return s.Reference("Service", text), nil
 	}
 	t, err := parseTarget(s, text)
@@ -107,9 +116,17 @@ func completeNames(cmd *cobra.Command, s *session.Session, kind, prefix string) 
 	if err != nil {
 		return nil
 	}
+	count := map[string]int{}
+	for _, object := range objects {
+		count[document.Metadata(object).GetName()]++
+	}
 	var names []string
 	for _, object := range objects {
-		names = append(names, prefix+document.Metadata(object).GetName())
+		name := document.Metadata(object).GetName()
+		if service := object.GetService(); count[name] > 1 && service != nil {
+			name += "@" + service.GetSpec().GetCluster()
+		}
+		names = append(names, prefix+name)
 	}
 	return names
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/leatdev/leat/cli/internal/document"
 	"github.com/leatdev/leat/cli/internal/failure"
 	"github.com/leatdev/leat/cli/internal/session"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
 )
 
 // Wait is `leat wait`.
@@ -62,10 +64,15 @@ func (w *waiter) wait(ctx context.Context, c *client.Client, name string) error 
 	defer cancel()
 	// The watch does not report objects that do not exist.
 	service, err := c.GetService(ctx, &fleetv1.GetServiceRequest{Name: name})
-	if connect.CodeOf(err) == connect.CodeNotFound {
+	switch {
+	case err == nil:
+		w.last = service.GetService()
+		name = document.ServiceReference(w.last)
+	case connect.CodeOf(err) == connect.CodeNotFound:
 		return orMissing(err, serviceTarget(name))
+	case rpcerr.ReasonOf(err) == errorsv1.Reason_REASON_NAME_AMBIGUOUS:
+		return err
 	}
-	w.last = service.GetService()
 	err = c.Watch(ctx, client.Watched{Service: name}, w.see)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -93,7 +100,7 @@ func (w *waiter) see(change *fleetv1.WatchFleetResponse) error {
 	case service == nil:
 		return nil
 	case change.GetDeleted():
-		return failure.New("service/"+document.Reference(service.GetMetadata())+" was deleted", "")
+		return failure.New("service/"+document.ServiceReference(service)+" was deleted", "")
 	}
 	w.last = service
 	if w.goal.Reached(service) && w.carriedOut(service) {
@@ -116,7 +123,7 @@ func (w *waiter) tell(service *fleetv1.Service) error {
 		return nil
 	}
 	w.told = state
-	_, err := fmt.Fprintf(w.session.Err, "service/%s: %s\n", document.Reference(service.GetMetadata()), state)
+	_, err := fmt.Fprintf(w.session.Err, "service/%s: %s\n", document.ServiceReference(service), state)
 	return err
 }
 
