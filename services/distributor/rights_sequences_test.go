@@ -270,13 +270,27 @@ func remove(ctx context.Context, client fleetv1connect.FleetServiceClient, o thi
 
 // TestRightsFollowTheModel makes random edits at two replicas of one hub. After each, what three people
 // see in lists, counts and streams, and what they can do, is what a model says that does not share the
-// hub's code. LEAT_FAULT_LONG=1 runs 2000 sequences of edits. A sequence begins where the last one ended.
+// hub's code. A sequence begins where the last one ended. LEAT_FAULT_LONG=1 runs 2000 sequences: those
+// of eight seeds, each at a hub of its own.
 func TestRightsFollowTheModel(t *testing.T) {
 	t.Parallel()
-	sequences, edits := 20, 3
-	if os.Getenv("LEAT_FAULT_LONG") != "" {
-		sequences = 2000
+	const seed = 17
+	if os.Getenv("LEAT_FAULT_LONG") == "" {
+		followModel(t, seed, 20)
+		return
 	}
+	for i := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed+i), func(t *testing.T) {
+			t.Parallel()
+			followModel(t, seed+i, 250)
+		})
+	}
+}
+
+// followModel makes the edits of one seed at a hub of its own, and compares it with the model after each.
+func followModel(t *testing.T, seed uint64, sequences int) {
+	t.Helper()
+	const edits, reported = 3, 50
 	poll := func(c *distributor.Config) { c.Intervals.CatalogPoll = 20 * time.Millisecond }
 	first := startHub(t, poll)
 	second := startReplica(t, first.git, poll, func(c *distributor.Config) { c.DatabaseURL = first.cfg.DatabaseURL })
@@ -308,10 +322,12 @@ func TestRightsFollowTheModel(t *testing.T) {
 			group.Go(func() { w.watch(ctx) })
 		}
 	}
-	const seed = 17
 	r := rand.New(rand.NewPCG(seed, seed))
 	taken := 0
 	for sequence := range sequences {
+		if sequence%reported == 0 {
+			t.Logf("%d of %d sequences, %d edits taken", sequence, sequences, taken)
+		}
 		var history []string
 		for range edits {
 			edit, at := nextEdit(r), r.IntN(len(admins))
