@@ -115,6 +115,63 @@ func TestWatchFollowsRights(t *testing.T) {
 }
 
 // note takes a change to what is seen.
+// TestWatchOfAProjectFollowsForeignServices watches one project. A repository of it is visible through a
+// service of another project alone, until that service is no longer visible, by its own change and then
+// by another source.
+func TestWatchOfAProjectFollowsForeignServices(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	shared := projectDocument("lib", &fleetv1.ProjectSpec{Shares: []*fleetv1.ProjectShare{{
+		Projects: &fleetv1.Selection{All: true}, Repositories: &fleetv1.Selection{All: true},
+	}}})
+	put := func(namespace, repository string) {
+		t.Helper()
+		c.apply(t, in("shop", inNamespace(serviceDocument("app", "default/one", repository, "a"), namespace)))
+	}
+	open := projectDocument("default", &fleetv1.ProjectSpec{Shares: []*fleetv1.ProjectShare{{
+		Projects: &fleetv1.Selection{All: true}, Clusters: &fleetv1.Selection{All: true},
+	}}})
+	c.apply(t, shared, open, projectDocument("shop", nil), clusterDocument("one"), in("lib", repositoryDocument("base")), in("shop", repositoryDocument("own")))
+	put("seen", "lib/base")
+	secret, _ := c.join(t, "ada")
+	c.bind(t, "b", &fleetv1.AccessBindingSpec{
+		Users: []string{"ada"}, Role: typev1.AccessRole_ACCESS_ROLE_VIEWER, Clusters: named("one"), Rules: []*typev1.AccessRule{{Namespaces: []string{"seen"}}},
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := c.fleet(t, secret).WatchFleet(ctx, &fleetv1.WatchFleetRequest{Project: "lib"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	seen := map[string]bool{}
+	follow := func(what string, want bool) {
+		t.Helper()
+		for seen["Repository base"] != want || !seen["User ada"] {
+			if !stream.Receive() {
+				t.Fatalf("%s: the stream ended with %v, having shown %v", what, stream.Err(), seen)
+			}
+			note(t, seen, stream)
+		}
+		if seen["Service app"] || seen["Repository own"] {
+			t.Fatalf("%s: got %v, want nothing of other projects", what, seen)
+		}
+	}
+	follow("at first", true)
+	put("hidden", "lib/base")
+	follow("the service has left for another namespace", false)
+	put("seen", "lib/base")
+	follow("it has come back", true)
+	put("seen", "own")
+	follow("it is made of another repository", false)
+	put("seen", "lib/base")
+	follow("it is made of the first one again", true)
+	if _, err := c.admin.DeleteService(ctx, &fleetv1.DeleteServiceRequest{Name: "shop/app"}); err != nil {
+		t.Fatal(err)
+	}
+	follow("it is deleted", false)
+}
+
 func note(t *testing.T, seen map[string]bool, stream *connect.ServerStreamForClient[fleetv1.WatchFleetResponse]) {
 	t.Helper()
 	object := fleetdoc.Object(stream.Msg().GetDocument())

@@ -64,6 +64,12 @@ func OfEveryService(cluster *catalog.Cluster) Object {
 	return Object{Cluster: cluster, Service: anyService}
 }
 
+// OfServicesIn returns those services of a cluster that belong to a project and have a namespace, as far
+// as no binding names them one by one.
+func OfServicesIn(cluster *catalog.Cluster, project, namespace string) Object {
+	return Object{Cluster: cluster, Project: project, Namespace: namespace, Service: anyService}
+}
+
 // ofService returns a service's. A cluster that does not exist can still be in a scope by its name.
 func ofService(directory Directory, service *catalog.Service) Object {
 	cluster, ok := directory.Cluster(service.Spec.Cluster)

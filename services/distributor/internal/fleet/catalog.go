@@ -34,6 +34,8 @@ type Catalog struct {
 	tokens map[string]catalog.Token
 	// sessions are by id. They are no objects. Some may have ended.
 	sessions map[string]catalog.Session
+	// labelChanges counts the times that a cluster was given other labels.
+	labelChanges uint64
 	// names are those of each kind, in the order of listings.
 	names map[catalog.Kind]*nameSet
 }
@@ -60,6 +62,14 @@ func (c *Catalog) Revision() int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.revision
+}
+
+// LabelChanges returns a number that grows whenever a cluster is given other labels, which bindings may
+// select.
+func (c *Catalog) LabelChanges() uint64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.labelChanges
 }
 
 // merge applies a batch of changes to the copy and returns what it touches.
@@ -173,6 +183,9 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 		case *catalog.Cluster:
 			if old, ok := last.(*catalog.Cluster); ok {
 				addCluster(s, old, o)
+				if !maps.Equal(old.Labels, o.Labels) {
+					c.labelChanges++
+				}
 				c.addRequirersLocked(s, old, o)
 			}
 		case *catalog.AccessBinding:

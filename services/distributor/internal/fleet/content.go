@@ -68,6 +68,7 @@ func (v *View) SetMirror(repository string, mirror *catalog.Mirror) {
 	for _, source := range v.SourcesOf(repository) {
 		if hasOtherRefs || v.Resolution(source).Snapshot == nil {
 			for _, service := range v.Readers(source) {
+				v.recount(service.Spec.Cluster, service.Name)
 				v.p.Objects.Publish(service.Key())
 			}
 		}

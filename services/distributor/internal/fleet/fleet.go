@@ -24,6 +24,7 @@
 //	grants        bundles that clusters may read beside their plans
 //	Presence      when agents were heard from
 //	lookups       the reads of the store on behalf of one cluster
+//	Tallies       the healthy services of each cluster
 //
 // A status joins several parts and may be a moment older in one of them. Its watchers are notified
 // after all of them have changed, so they end with the latest.
@@ -38,7 +39,7 @@
 //
 // Locks are taken in this order:
 //
-//	View.refreshing → View.writing → planBook → Catalog → sourceStates
+//	View.refreshing → View.writing → clusterTally → planBook → Catalog → sourceStates
 //
 // The other parts' locks are taken last, one at a time. The store is called under refreshing alone.
 // Watchers are notified under writing, which no reader takes.
@@ -103,6 +104,7 @@ type Params struct {
 type View struct {
 	*Catalog
 	*Presence
+	*Tallies
 
 	p       Params
 	sources *sourceStates
@@ -130,6 +132,7 @@ func New(p Params) *View {
 	v := &View{
 		Catalog:    c,
 		Presence:   &Presence{store: p.Store, objects: p.Objects, byUID: map[string]*agentPresence{}},
+		Tallies:    &Tallies{catalog: c, byCluster: map[string]*clusterTally{}},
 		p:          p,
 		sources:    sources,
 		plans:      newPlanBook(c, sources, p.Settings, p.Tracer),
@@ -139,6 +142,7 @@ func New(p Params) *View {
 		newSources: wake.NewSignal(),
 		sharing:    newSharing(),
 	}
+	v.Tallies.status = v.serviceStatus
 	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
 	return v
 }
@@ -224,6 +228,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
 // publish notifies the watchers of what a change touched, and of plans that have another version
 // now.
 func (v *View) publish(set *changeSet, changedPlans []string) {
+	v.Tallies.invalidate(set)
 	v.p.Plans.Publish(changedPlans...)
 	for cluster := range set.clusters {
 		v.p.Plans.Publish(cluster)

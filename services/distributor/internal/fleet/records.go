@@ -86,32 +86,15 @@ func (v *View) serviceStatus(service *catalog.Service) ServiceStatus {
 }
 
 func (v *View) clusterStatus(cluster *catalog.Cluster) ClusterStatus {
-	_, services := v.servicesOf(cluster.Name)
 	s := ClusterStatus{
 		Enrolled:    cluster.Agent.Enrolled(),
 		Report:      cluster.Agent.Report,
 		PlanVersion: cluster.Agent.PlanVersion,
-		Services:    len(services),
 	}
 	s.Connected, s.LastSeenAt = v.presenceOf(cluster)
-	for _, service := range services {
-		if v.serviceStatus(service).Phase == catalog.PhaseHealthy {
-			s.ServicesHealthy++
-		}
+	for _, tally := range v.TalliesOf(cluster.Name) {
+		s.Services += tally.Total
+		s.ServicesHealthy += tally.Healthy
 	}
 	return s
-}
-
-// CountServices counts those of a cluster's services that keep selects, and the healthy ones of them.
-func (v *View) CountServices(cluster string, keep func(*catalog.Service) bool) (total, healthy int) {
-	_, services := v.servicesOf(cluster)
-	for _, service := range services {
-		if !keep(service) {
-			continue
-		}
-		if total++; v.serviceStatus(service).Phase == catalog.PhaseHealthy {
-			healthy++
-		}
-	}
-	return total, healthy
 }

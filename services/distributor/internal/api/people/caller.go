@@ -68,19 +68,30 @@ func (c *caller) sees(object catalog.Object) bool { return c.visible(catalog.Ver
 // their bindings, because it is about themselves, or because a service that they may see is made of
 // it. The function decides once for each cluster and namespace. It is for one goroutine.
 func (c *caller) visible(verb string) func(catalog.Object) bool {
+	allows := c.allower(verb)
+	return c.visibleIf(verb, allows, c.reader(verb, func(service *catalog.Service) bool { return allows(service) }))
+}
+
+// allower returns a function that reports whether the caller's bindings let them get, list or watch an
+// object. It is for one goroutine.
+func (c *caller) allower(verb string) func(catalog.Object) bool {
 	filters := map[catalog.Kind]func(authz.Object) bool{}
-	allows := func(object catalog.Object) bool {
+	return func(object catalog.Object) bool {
 		kind := object.Key().Kind
 		if filters[kind] == nil {
 			filters[kind] = c.rights.Filter(catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(kind)})
 		}
 		return filters[kind](authz.ObjectOf(c.view, object))
 	}
+}
+
+// visibleIf is visible for what bindings allow, and repositories that isRead reports as made into
+// services that the caller may see.
+func (c *caller) visibleIf(verb string, allows func(catalog.Object) bool, isRead func(repository string) bool) func(catalog.Object) bool {
 	// People who hold a permission in a project may read what the project is.
 	allowsIn := func(project *catalog.Project) bool {
 		return c.rights.Allows(catalog.Permission{Verb: verb, Resource: catalog.ResourceProjects}, authz.OfProject(project.Name))
 	}
-	isRead := c.reader(verb, func(service *catalog.Service) bool { return allows(service) })
 	return func(object catalog.Object) bool {
 		if allows(object) {
 			return true
@@ -183,8 +194,35 @@ func (c *caller) shown(record fleet.Record) fleet.Record {
 		if c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceServices}, authz.OfEveryService(o)) {
 			return record
 		}
-		sees := c.visible(catalog.VerbGet)
-		record.Cluster.Services, record.Cluster.ServicesHealthy = c.view.CountServices(o.Name, func(s *catalog.Service) bool { return sees(s) })
+		record.Cluster.Services, record.Cluster.ServicesHealthy = c.count(o)
 	}
 	return record
+}
+
+// count counts the services of a cluster that the caller may see, and the healthy ones of them. It
+// decides for each project and namespace, and for each service that a binding names.
+func (c *caller) count(cluster *catalog.Cluster) (total, healthy int) {
+	get := catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceServices}
+	allows := func(t fleet.Tally) bool {
+		return c.rights.Allows(get, authz.OfServicesIn(cluster, t.Project, t.Namespace))
+	}
+	add := func(t fleet.Tally) {
+		total += t.Total
+		healthy += t.Healthy
+	}
+	for _, tally := range c.view.TalliesOf(cluster.Name) {
+		if allows(tally) {
+			add(tally)
+		}
+	}
+	for _, name := range c.rights.ScopeOf(get).Services {
+		one := c.view.TallyOf(cluster.Name, name)
+		if one.Total == 0 || allows(one) {
+			continue
+		}
+		if service, ok := c.view.Service(name); ok && c.may(catalog.VerbGet, service) {
+			add(one)
+		}
+	}
+	return total, healthy
 }

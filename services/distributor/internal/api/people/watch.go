@@ -54,12 +54,13 @@ func (s *Service) WatchFleet(ctx context.Context, req *fleetv1.WatchFleetRequest
 	}
 	watch := &fleetWatch{
 		service: s, caller: c, watcher: watcher(), keys: keys, isWanted: isWanted, send: stream.Send, shown: map[catalog.Key]struct{}{},
+		isOfOne: req.GetService() != "", labelChanges: s.d.View.LabelChanges(),
 	}
 	defer watch.watcher.Close()
 	if watch.seesAll() {
 		watch.shown = nil
 	}
-	watch.look()
+	watch.read()
 	if err := watch.sendEach(keys(c.scope(catalog.VerbWatch))); err != nil {
 		return err
 	}
@@ -98,14 +99,19 @@ type fleetWatch struct {
 	// isWanted reports whether the request selects an object.
 	isWanted func(catalog.Key) bool
 	send     func(*fleetv1.WatchFleetResponse) error
-	// visible reports whether the caller may watch an object; look sets it.
-	visible func(catalog.Object) bool
+	// visible reports whether the caller may watch an object, and allows whether their bindings let them;
+	// look sets both.
+	visible, allows func(catalog.Object) bool
 	// shown are the objects that the caller has been sent and that were not deleted for them since. It
 	// is nil while the caller may see everything, so that it costs nothing then.
 	shown map[catalog.Key]struct{}
-	// sources are what services that changed under this watch are made of, as far as they are visible. A
-	// service that is not here may be made of anything that was sent.
-	sources map[catalog.Key][]catalog.Source
+	// reading follows the repositories that the caller sees by services. It is nil if their bindings let
+	// them watch all repositories, or if the stream selects one service.
+	reading *reading
+	// isOfOne is true if the stream selects one service.
+	isOfOne bool
+	// labelChanges is View.LabelChanges before the latest decision about everything.
+	labelChanges uint64
 }
 
 // seesAll reports whether the caller may watch everything that there is.
@@ -117,7 +123,29 @@ func (w *fleetWatch) seesAll() bool {
 
 // look prepares the decisions about a batch of objects. They count as long as no cluster has other
 // labels.
-func (w *fleetWatch) look() { w.visible = w.caller.visible(catalog.VerbWatch) }
+func (w *fleetWatch) look() {
+	w.allows = w.caller.allower(catalog.VerbWatch)
+	w.visible = w.caller.visibleIf(catalog.VerbWatch, w.allows, w.reading.has)
+}
+
+// read prepares the decisions about everything: it looks at all services that the caller may watch.
+func (w *fleetWatch) read() {
+	w.reading = nil
+	w.look()
+	watchRepositories := catalog.Permission{Verb: catalog.VerbWatch, Resource: catalog.ResourceOf(catalog.KindRepository)}
+	if w.isOfOne || w.caller.rights.HoldsEverywhere(watchRepositories) {
+		return
+	}
+	w.reading = newReading(func(repository string) bool {
+		return w.isWanted(catalog.Key{Kind: catalog.KindRepository, Name: repository})
+	})
+	for _, service := range w.service.d.View.ServicesWithin(*w.caller.scope(catalog.VerbWatch)) {
+		if w.allows(service) {
+			w.reading.set(service.Name, service.Spec.Sources)
+		}
+	}
+	w.look()
+}
 
 // changed sends what the watcher has noticed.
 func (w *fleetWatch) changed() error {
@@ -125,8 +153,10 @@ func (w *fleetWatch) changed() error {
 	if lagged {
 		return rpcerr.New(connect.CodeOutOfRange, errorsv1.Reason_REASON_RESUME_EXPIRED, "the watcher fell too far behind; watch again from the beginning")
 	}
+	labelChanges := w.service.d.View.LabelChanges()
 	rights := w.service.d.View.Rights(w.caller.Name, w.caller.Groups)
-	isMoved := rights.DependsOnLabels() && slices.ContainsFunc(keys, func(key catalog.Key) bool { return key.Kind == catalog.KindCluster })
+	isMoved := rights.DependsOnLabels() && labelChanges != w.labelChanges
+	w.labelChanges = labelChanges
 	if isMoved || !rights.Equal(w.caller.rights) {
 		w.caller.rights = rights
 		if err := w.reconsider(); err != nil {
@@ -134,56 +164,33 @@ func (w *fleetWatch) changed() error {
 		}
 	}
 	w.look()
-	repositories := w.sourcesOf(keys)
+	turned := w.readAgain(keys)
 	if err := w.sendEach(keys); err != nil {
 		return err
 	}
-	return w.sendTurned(maps.Keys(repositories))
+	return w.sendTurned(maps.Keys(turned))
 }
 
-// sourcesOf returns the repositories that the caller may begin or cease to see because services that
-// changed are made of others than before, and remembers what they are made of. Most changes of services
-// are of their state, so it returns none for them. Of a service whose sources it does not remember it
-// returns all repositories that the caller has been sent.
-func (w *fleetWatch) sourcesOf(changed []catalog.Key) map[catalog.Key]struct{} {
-	repositories := map[catalog.Key]struct{}{}
-	if w.shown == nil {
-		w.sources = nil
-		return repositories
+// readAgain looks at services that changed, and returns the repositories that begin or cease to be read
+// by that.
+func (w *fleetWatch) readAgain(changed []catalog.Key) map[catalog.Key]struct{} {
+	turned := map[catalog.Key]struct{}{}
+	if w.reading == nil {
+		return turned
 	}
 	for _, key := range changed {
 		if key.Kind != catalog.KindService {
 			continue
 		}
-		object, exists := w.service.d.View.Object(key)
-		service, isVisible := object.(*catalog.Service)
-		isVisible = isVisible && w.visible(service)
-		before, isKnown := w.sources[key]
-		var now []catalog.Source
-		if isVisible {
-			now = service.Spec.Sources
+		var sources []catalog.Source
+		if service, ok := w.service.d.View.Service(key.Name); ok && w.allows(service) {
+			sources = service.Spec.Sources
 		}
-		if isKnown && slices.Equal(before, now) {
-			continue
-		}
-		for _, source := range slices.Concat(before, now) {
-			repositories[catalog.Key{Kind: catalog.KindRepository, Name: source.Repository}] = struct{}{}
-		}
-		if _, isShown := w.shown[key]; !isKnown && (isShown || isVisible || !exists) {
-			for shown := range w.shown {
-				if shown.Kind == catalog.KindRepository {
-					repositories[shown] = struct{}{}
-				}
-			}
-		}
-		if w.sources == nil {
-			w.sources = map[catalog.Key][]catalog.Source{}
-		}
-		if w.sources[key] = now; !isVisible {
-			delete(w.sources, key)
+		for _, repository := range w.reading.set(key.Name, sources) {
+			turned[catalog.Key{Kind: catalog.KindRepository, Name: repository}] = struct{}{}
 		}
 	}
-	return repositories
+	return turned
 }
 
 // sendTurned sends those of the objects that the caller begins or ceases to see.
@@ -221,7 +228,7 @@ func (w *fleetWatch) renew(ctx context.Context) error {
 // reconsider sends the objects that the caller may see now and could not see before, and deletes the
 // others for them.
 func (w *fleetWatch) reconsider() error {
-	w.look()
+	w.read()
 	if err := w.sendTurned(slices.Values(w.concerned())); err != nil {
 		return err
 	}
