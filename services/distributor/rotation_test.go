@@ -18,8 +18,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	"github.com/leatdev/leat/gen/go/leat/distributor/v1/distributorv1connect"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/secret"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/services/distributor"
@@ -33,6 +36,8 @@ type fleetOfKeys struct {
 	// tunnel verifies tokens as the other services do.
 	tunnel *identity.JWKS
 	calls  atomic.Int64
+	// shown counts what streams of the fleet show.
+	shown atomic.Int64
 }
 
 // sizeOfKeys returns how many agents there are, and the time between two rounds of an agent. Both are
@@ -73,24 +78,63 @@ func newFleetOfKeys(t *testing.T, change func(*distributor.Config)) *fleetOfKeys
 	return f
 }
 
+// heldToken is the token that a client shows now. It is for one goroutine.
+type heldToken string
+
+// Token implements identity.TokenSource.
+func (h *heldToken) Token(context.Context) (string, error) { return string(*h), nil }
+
+// keyCaller calls both replicas, over one connection to each, with the token that it holds.
+type keyCaller struct {
+	token   heldToken
+	clients []rpc.Client
+}
+
+func (f *fleetOfKeys) caller(t *testing.T) *keyCaller {
+	t.Helper()
+	c := &keyCaller{}
+	for _, replica := range f.replicas {
+		client, err := rpc.NewClient(rpc.ClientParams{BaseURL: replica.url, Tokens: &c.token, Telemetry: telemetry.Noop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.clients = append(c.clients, client)
+	}
+	return c
+}
+
+// agents calls a replica as an agent.
+func (c *keyCaller) agents(replica int, token string) distributorv1connect.DistributorServiceClient {
+	c.token = heldToken(token)
+	client := c.clients[replica%len(c.clients)]
+	return distributorv1connect.NewDistributorServiceClient(client.HTTP, client.BaseURL, client.Options...)
+}
+
+// fleet calls a replica as a person.
+func (c *keyCaller) fleet(replica int, token string) fleetv1connect.FleetServiceClient {
+	c.token = heldToken(token)
+	client := c.clients[replica%len(c.clients)]
+	return fleetv1connect.NewFleetServiceClient(client.HTTP, client.BaseURL, client.Options...)
+}
+
 // agent makes the calls of one agent until ctx is done: each token comes from one replica and is
 // used at the other.
 func (f *fleetOfKeys) agent(t *testing.T, ctx context.Context, i int) {
 	service := fmt.Sprintf("app-%d", i)
 	var tokens *distributorv1.RefreshTokenResponse
+	calls := f.caller(t)
 	_, every := sizeOfKeys()
 	pause := time.NewTicker(every)
 	defer pause.Stop()
 	for n := i; ctx.Err() == nil; n++ {
 		<-pause.C
-		here, there := f.replicas[n%2], f.replicas[(n+1)%2]
 		if n%renewalOfKeys == i%renewalOfKeys {
 			assertion, err := identity.SignAssertion(f.agents[i].key, f.agents[i].cluster)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			if tokens, err = here.agents(t, "").RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion}); err != nil {
+			if tokens, err = calls.agents(n, "").RefreshToken(t.Context(), &distributorv1.RefreshTokenRequest{Assertion: assertion}); err != nil {
 				t.Errorf("agent %d: refresh: %v", i, err)
 				return
 			}
@@ -99,7 +143,7 @@ func (f *fleetOfKeys) agent(t *testing.T, ctx context.Context, i int) {
 			t.Errorf("agent %d: the tunnel refuses a new token: %v", i, err)
 		}
 		for _, token := range []string{tokens.GetAccessToken(), f.agents[i].token} {
-			config, err := there.agents(t, token).GetServiceConfig(t.Context(), &distributorv1.GetServiceConfigRequest{Service: service})
+			config, err := calls.agents(n+1, token).GetServiceConfig(t.Context(), &distributorv1.GetServiceConfigRequest{Service: service})
 			if err != nil || string(config.GetSecrets()["PASSWORD"]) != hunter2 {
 				t.Errorf("agent %d: configuration: %v", i, err)
 				return
@@ -125,22 +169,49 @@ func (f *fleetOfKeys) watch(t *testing.T, ctx context.Context, i int) {
 	}
 }
 
+// viewer follows the fleet until ctx is done, by an access token that the replaced key signed. Nothing of
+// what it has seen is deleted meanwhile.
+func (f *fleetOfKeys) viewer(t *testing.T, ctx context.Context, i int) {
+	here, there := f.replicas[i%2], f.replicas[(i+1)%2]
+	access, err := here.fleet(t, adminToken).CreateAccessToken(ctx, &fleetv1.CreateAccessTokenRequest{})
+	if err != nil {
+		t.Errorf("viewer %d: access token: %v", i, err)
+		return
+	}
+	stream, err := there.fleet(t, access.GetAccessToken()).WatchFleet(ctx, &fleetv1.WatchFleetRequest{})
+	if err != nil {
+		t.Errorf("viewer %d: watch: %v", i, err)
+		return
+	}
+	defer func() { _ = stream.Close() }()
+	for stream.Receive() {
+		f.shown.Add(1)
+		if stream.Msg().GetDeleted() {
+			t.Errorf("viewer %d: %v was deleted", i, stream.Msg().GetDocument())
+		}
+	}
+	if ctx.Err() == nil {
+		t.Errorf("viewer %d: stream ended: %v", i, stream.Err())
+	}
+}
+
 // editor writes secrets until ctx is done.
 func (f *fleetOfKeys) editor(t *testing.T, ctx context.Context) {
+	calls := f.caller(t)
 	for n := 0; ctx.Err() == nil; n++ {
 		name := fmt.Sprintf("app-%d", n%len(f.agents))
 		document := configDocument(name, fmt.Sprintf("cluster-%d", n%len(f.agents)), map[string]string{"N": fmt.Sprint(n)}, map[string]string{"PASSWORD": hunter2})
-		_, err := f.replicas[n%2].fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
+		_, err := calls.fleet(n, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
 		if err != nil {
 			t.Errorf("edit %d: %v", n, err)
 			return
 		}
-		access, err := f.replicas[n%2].fleet(t, adminToken).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+		access, err := calls.fleet(n, adminToken).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
 		if err != nil {
 			t.Errorf("access token %d: %v", n, err)
 			return
 		}
-		if _, err := f.replicas[(n+1)%2].fleet(t, access.GetAccessToken()).ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil {
+		if _, err := calls.fleet(n+1, access.GetAccessToken()).ListClusters(t.Context(), &fleetv1.ListClustersRequest{}); err != nil {
 			t.Errorf("call %d with the access token of another replica: %v", n, err)
 			return
 		}
@@ -155,6 +226,9 @@ func (f *fleetOfKeys) load(t *testing.T) (stop func()) {
 	for i := range f.agents {
 		running.Go(func() { f.agent(t, ctx, i) })
 		running.Go(func() { f.watch(t, ctx, i) })
+		if i%8 == 0 {
+			running.Go(func() { f.viewer(t, ctx, i/8) })
+		}
 	}
 	running.Go(func() { f.editor(t, ctx) })
 	return sync.OnceFunc(func() {
@@ -172,9 +246,9 @@ func (f *fleetOfKeys) keys(t *testing.T) *fleetv1.GetKeysResponse {
 	return keys
 }
 
-// TestKeysRotateUnderLoad, with 24 agents or 200 in the long form, replaces the sealing key and the signing key while agents renew their
-// tokens and read configurations, plans are watched and people edit: no call fails, no stream ends,
-// and no token is refused.
+// TestKeysRotateUnderLoad, with 24 agents or 200 in the long form, replaces the sealing key and the
+// signing key while agents renew their tokens and read configurations, plans and the fleet are watched,
+// and people edit: no call fails, no stream ends, and no token is refused.
 func TestKeysRotateUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := newFleetOfKeys(t, func(*distributor.Config) {})
@@ -203,10 +277,12 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 		keys := f.keys(t).GetSigningKeys()
 		return len(keys) == 2 && keys[1].GetCurrent() && keys[1].GetId() == signing.GetKey().GetId()
 	})
-	calls := f.calls.Load()
-	eventually(t, "calls with the new keys", func() bool { return f.calls.Load() > calls+int64(40*len(f.agents)) || t.Failed() })
+	calls, shown := f.calls.Load(), f.shown.Load()
+	eventually(t, "calls and changes with the new keys", func() bool {
+		return f.calls.Load() > calls+int64(40*len(f.agents)) && f.shown.Load() > shown+int64(len(f.agents)) || t.Failed()
+	})
 	stop()
-	t.Logf("%d calls, none failed", f.calls.Load())
+	t.Logf("%d agents: %d calls and %d shown changes, none failed", len(f.agents), f.calls.Load(), f.shown.Load())
 }
 
 // TestRootOfSealingKeysChangesOver gives a hub, whose root is the service secret, a root of its

@@ -230,7 +230,7 @@ func (r *rig) startHub(ctx context.Context, redis string) error {
 			"LEAT_DISTRIBUTOR_DATA_DIR":     filepath.Join(r.dir, "distributor"),
 			"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  adminToken,
 			"LEAT_GITCACHE_URL":             "http://127.0.0.1:1", "LEAT_TUNNEL_URL": "https://" + r.door.Addr(),
-			"LEAT_LOG_LEVEL": "error", "LEAT_DRAIN_TIMEOUT": drainTimeout,
+			"LEAT_LOG_LEVEL": "error", "LEAT_DRAIN_TIMEOUT": drainTimeout, "LEAT_DISTRIBUTOR_SIGNING_KEY_LEAD": "11s",
 		}); err != nil {
 			return err
 		}
