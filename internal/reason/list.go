@@ -70,6 +70,11 @@ const (
 	// ["url"]) that it may not have, or that does not exist. Define the dependency's repository, list
 	// it under chartRepositories of the Git repository, or correct Chart.yaml and update its lock file.
 	ChartDependencyUnavailable Reason = 47
+	// The content of a source would exceed a quota of the project that its repository belongs to: bytes
+	// of all bundles, or of one. What was delivered before continues to be delivered. The message names
+	// the quota, the use and the limit. Make the content smaller, remove services that name other
+	// content of the project, or have the quota raised; Leat tries again automatically.
+	ProjectQuotaExceeded Reason = 48
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	TokenInvalid Reason = 60
 	// The caller is authenticated, but may not do this. Ask an administrator for a binding.
@@ -193,6 +198,7 @@ var names = map[Reason]string{
 	LFSObjectMissing:           "LFS_OBJECT_MISSING",
 	SubmoduleUnavailable:       "SUBMODULE_UNAVAILABLE",
 	ChartDependencyUnavailable: "CHART_DEPENDENCY_UNAVAILABLE",
+	ProjectQuotaExceeded:       "PROJECT_QUOTA_EXCEEDED",
 	TokenInvalid:               "TOKEN_INVALID",
 	AccessDenied:               "ACCESS_DENIED",
 	JoinTokenInvalid:           "JOIN_TOKEN_INVALID",

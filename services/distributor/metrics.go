@@ -24,6 +24,17 @@ func measure(tel *telemetry.Telemetry, view *fleet.View, plans *fanout.Hub[strin
 				observe(int64(n), attribute.String("kind", kind))
 			}
 		})
+	bundles := func(value func(used, quota int64) int64) func(func(int64, ...attribute.KeyValue)) {
+		return func(observe func(int64, ...attribute.KeyValue)) {
+			view.EachBoundedProject(func(project string, used, quota int64) {
+				observe(value(used, quota), attribute.String("project", project))
+			})
+		}
+	}
+	set.Int64ObservableGauge("leat.project.bundle.usage", "By", "Bytes of the bundles of a project that count against its quota; of the first 1000 projects with one.",
+		bundles(func(used, _ int64) int64 { return used }))
+	set.Int64ObservableGauge("leat.project.bundle.limit", "By", "The quota that leat.project.bundle.usage counts against.",
+		bundles(func(_, quota int64) int64 { return quota }))
 	set.Int64ObservableGauge("leat.agent.connected", "{agent}", "Agents that hold a plan stream of this replica open.",
 		instrument.Value(func() int64 { return int64(view.Connected()) }))
 	set.Int64ObservableGauge("leat.plan.watchers", "{watcher}", "Open plan streams of this replica.",

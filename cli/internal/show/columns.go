@@ -37,7 +37,7 @@ func columnsOf(kind string) []string {
 	case "Role":
 		return []string{"NAME", "PERMISSIONS", "IN CLUSTERS", "DESCRIPTION"}
 	case "Project":
-		return []string{"NAME", "CLUSTERS", "REPOSITORIES", "SERVICES", "DESCRIPTION"}
+		return []string{"NAME", "CLUSTERS", "REPOSITORIES", "SERVICES", "BUNDLES", "DESCRIPTION"}
 	default:
 		return []string{"NAME", "CLUSTER", "PHASE", "SYNCED", "VERSION", "OBJECTS", "SINCE", "MESSAGE"}
 	}
@@ -73,7 +73,7 @@ func projectCells(p *fleetv1.Project) []cell {
 	status, quotas := p.GetStatus(), p.GetSpec().GetQuotas()
 	return []cell{
 		plain(p.GetMetadata().GetName()), plain(fmt.Sprint(status.GetClusters())), within(status.GetRepositories(), quotas.GetRepositories(), quotas != nil && quotas.Repositories != nil),
-		within(status.GetServices(), quotas.GetServices(), quotas != nil && quotas.Services != nil), plain(p.GetSpec().GetDescription()),
+		within(status.GetServices(), quotas.GetServices(), quotas != nil && quotas.Services != nil), bundleBytes(status, quotas), plain(p.GetSpec().GetDescription()),
 	}
 }
 
@@ -83,6 +83,18 @@ func within(number, quota int32, hasQuota bool) cell {
 		return plain(fmt.Sprint(number))
 	}
 	return plain(fmt.Sprintf("%d of %d", number, quota))
+}
+
+// bundleBytes shows what the bundles of a project take, and red what exceeds a quota that was lowered.
+func bundleBytes(status *fleetv1.ProjectStatus, quotas *fleetv1.ProjectQuotas) cell {
+	used := memory(status.GetBundleBytes())
+	switch {
+	case quotas == nil || quotas.BundleBytes == nil:
+		return plain(used)
+	case status.GetBundleBytes() > quotas.GetBundleBytes():
+		return cell{used + " of " + memory(quotas.GetBundleBytes()), red}
+	}
+	return plain(used + " of " + memory(quotas.GetBundleBytes()))
 }
 
 func clusterCells(c *fleetv1.Cluster, now time.Time) []cell {

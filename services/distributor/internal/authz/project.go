@@ -75,6 +75,8 @@ func (r *Rights) mayLoosen(from, to catalog.ProjectSpec) error {
 	}{
 		{"services", catalog.ResourceServices, isRaised(from.Quotas.Services, to.Quotas.Services)},
 		{"repositories", catalog.ResourceRepositories, isRaised(from.Quotas.Repositories, to.Quotas.Repositories)},
+		{"bundleBytes", catalog.ResourceRepositories, isRaised(from.Quotas.BundleBytes, to.Quotas.BundleBytes)},
+		{"bytesPerBundle", catalog.ResourceRepositories, isRaised(from.Quotas.BytesPerBundle, to.Quotas.BytesPerBundle)},
 	} {
 		create := catalog.Permission{Verb: catalog.VerbCreate, Resource: quota.counts}
 		if quota.isRaised && !r.holdsFor(catalog.AccessBindingSpec{Projects: catalog.ProjectScope{All: true}}, create) {

@@ -26,7 +26,7 @@ type ProjectSpec struct {
 	Shares []ProjectShare `json:"shares,omitempty"`
 	// Limits are what the project's own services may be.
 	Limits ProjectLimits `json:"limits,omitzero"`
-	// Quotas bound the number of its objects.
+	// Quotas bound the number of its objects, and the bytes of its bundles.
 	Quotas ProjectQuotas `json:"quotas,omitzero"`
 }
 
@@ -61,10 +61,19 @@ func (l ProjectLimits) IsZero() bool {
 	return l.Limits.IsZero() && l.Repositories == nil && l.Clusters == nil
 }
 
-// ProjectQuotas bound the number of a project's objects. Nil: there is no bound.
+// ProjectQuotas bound the number of a project's objects, and the bytes of its bundles. Nil: there is no
+// bound.
+//
+// A bundle belongs to the project of the repository that it is made of, whichever services name it: each
+// one has one owner, who decides what it holds.
 type ProjectQuotas struct {
 	Services     *int32 `json:"services,omitempty"`
 	Repositories *int32 `json:"repositories,omitempty"`
+	// BundleBytes bounds all bundles that services name now, before compression; those with equal
+	// content count once.
+	BundleBytes *int64 `json:"bundleBytes,omitempty"`
+	// BytesPerBundle bounds each of them.
+	BytesPerBundle *int64 `json:"bytesPerBundle,omitempty"`
 }
 
 // defaultUID is the uid of the project default. It is the same in every hub.

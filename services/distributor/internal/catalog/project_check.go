@@ -35,10 +35,12 @@ func (p *Project) Validate() error {
 		limits.ServiceAccounts.Validate("spec.limits.service_accounts"),
 		validateQuota("spec.quotas.services", quotas.Services),
 		validateQuota("spec.quotas.repositories", quotas.Repositories),
+		validateQuota("spec.quotas.bundle_bytes", quotas.BundleBytes),
+		validateQuota("spec.quotas.bytes_per_bundle", quotas.BytesPerBundle),
 	)
 }
 
-func validateQuota(field string, quota *int32) error {
+func validateQuota[T int32 | int64](field string, quota *T) error {
 	if quota != nil && *quota < 0 {
 		return fielderr.New(field, "is negative; leave it out for no limit")
 	}

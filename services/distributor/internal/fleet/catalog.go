@@ -120,6 +120,7 @@ func (c *Catalog) removeLocked(stone catalog.Tombstone, s *changeSet) {
 		s.clusters[o.Name] = struct{}{}
 		s.endedClusters = append(s.endedClusters, o.UID)
 	case *catalog.Service:
+		s.addSources(o, c.services.Wanted)
 		c.services.Remove(o.Name)
 		s.addService(o)
 		s.endedServices = append(s.endedServices, o.UID)
@@ -174,8 +175,10 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 		}
 		switch o := catalog.Object(next).(type) {
 		case *catalog.Service:
+			s.addSources(o, c.services.Wanted)
 			if old, ok := last.(*catalog.Service); ok {
 				s.addService(old)
+				s.addSources(old, c.services.Wanted)
 			}
 			c.services.Put(o)
 			s.addService(o)

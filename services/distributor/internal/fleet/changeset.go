@@ -15,6 +15,9 @@ type changeSet struct {
 	services map[string]map[string]struct{}
 	// clusters are those whose plan watchers look again, whether the plan has changed or not.
 	clusters map[string]struct{}
+	// sources are those that services which were added, changed or removed name or named, in their normal
+	// spelling, and whether a service named them before.
+	sources map[catalog.Source]bool
 	// endedClusters and endedServices are the uids of deleted objects.
 	endedClusters, endedServices []string
 }
@@ -22,6 +25,7 @@ type changeSet struct {
 func newChangeSet() *changeSet {
 	return &changeSet{
 		objects: map[catalog.Key]struct{}{}, services: map[string]map[string]struct{}{}, clusters: map[string]struct{}{},
+		sources: map[catalog.Source]bool{},
 	}
 }
 
@@ -38,6 +42,17 @@ func (s *changeSet) addService(service *catalog.Service) {
 	s.addStatus(service)
 	s.addPlan(service.Spec.Cluster)
 	s.services[service.Spec.Cluster][service.Name] = struct{}{}
+}
+
+// addSources adds what a service named before a change, or names after it. isWanted reports whether a
+// service named a source before the change.
+func (s *changeSet) addSources(service *catalog.Service, isWanted func(catalog.Source) bool) {
+	for _, source := range service.Spec.Sources {
+		normal := source.Normal()
+		if _, ok := s.sources[normal]; !ok {
+			s.sources[normal] = isWanted(normal)
+		}
+	}
 }
 
 // addPlan adds a cluster whose plan may change.

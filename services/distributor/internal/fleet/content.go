@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
@@ -38,6 +39,11 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 			set.addObject(service.Key()) // it shows another commit
 		}
 	}
+	if hasNewContent {
+		project := objectname.Project(source.Repository)
+		v.account(set, project, last.Snapshot)
+		v.account(set, project, next.Snapshot)
+	}
 	changed := v.plans.revise(ctx, set, traceparent)
 	if hasNewSnapshot && !hasNewContent {
 		v.plans.outdate(readers)
@@ -49,6 +55,14 @@ func (v *View) Resolved(ctx context.Context, source catalog.Source, next catalog
 // problem stays.
 func (v *View) Stored(ctx context.Context, source catalog.Source, stored catalog.Resolution) {
 	known := v.Resolution(source)
+	if known.Snapshot == nil && stored.Snapshot != nil {
+		// What was stored may be of a time when the project had room for it.
+		release, refusal := v.Reserve(source, stored.Snapshot)
+		if refusal != "" {
+			return
+		}
+		defer release()
+	}
 	if known.Snapshot == nil || stored.FreshAt.After(known.FreshAt) {
 		stored.Problem = known.Problem
 		v.Resolved(ctx, source, stored, "")

@@ -25,6 +25,7 @@
 //	Presence      when agents were heard from
 //	lookups       the reads of the store on behalf of one cluster
 //	Tallies       the healthy services of each cluster
+//	BundleBooks   the bytes of each project's bundles
 //
 // A status joins several parts and may be a moment older in one of them. Its watchers are notified
 // after all of them have changed, so they end with the latest.
@@ -54,12 +55,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/leatdev/leat/internal/backoff"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/wake"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -105,6 +109,7 @@ type View struct {
 	*Catalog
 	*Presence
 	*Tallies
+	*BundleBooks
 
 	p       Params
 	sources *sourceStates
@@ -130,17 +135,18 @@ type View struct {
 func New(p Params) *View {
 	c, sources := newCatalog(), newSourceStates()
 	v := &View{
-		Catalog:    c,
-		Presence:   &Presence{store: p.Store, objects: p.Objects, byUID: map[string]*agentPresence{}},
-		Tallies:    &Tallies{catalog: c, byCluster: map[string]*clusterTally{}},
-		p:          p,
-		sources:    sources,
-		plans:      newPlanBook(c, sources, p.Settings, p.Tracer),
-		reports:    &reports{byUID: map[string]*catalog.StoredReport{}},
-		grants:     &grants{byKey: map[grantKey]catalog.Grant{}},
-		lookups:    &lookups{byUID: map[string]*clusterLookups{}},
-		newSources: wake.NewSignal(),
-		sharing:    newSharing(),
+		Catalog:     c,
+		Presence:    &Presence{store: p.Store, objects: p.Objects, byUID: map[string]*agentPresence{}},
+		Tallies:     &Tallies{catalog: c, byCluster: map[string]*clusterTally{}},
+		BundleBooks: &BundleBooks{catalog: c, sources: sources, byProject: map[string]*bundleBook{}},
+		p:           p,
+		sources:     sources,
+		plans:       newPlanBook(c, sources, p.Settings, p.Tracer),
+		reports:     &reports{byUID: map[string]*catalog.StoredReport{}},
+		grants:      &grants{byKey: map[grantKey]catalog.Grant{}},
+		lookups:     &lookups{byUID: map[string]*clusterLookups{}},
+		newSources:  wake.NewSignal(),
+		sharing:     newSharing(),
 	}
 	v.Tallies.status = v.serviceStatus
 	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
@@ -179,13 +185,14 @@ func (v *View) Refresh(ctx context.Context) error {
 	} else if changes.Revision == since {
 		return nil
 	}
-	v.applyLocked(ctx, changes)
+	v.applyLocked(ctx, changes, since == 0)
 	return nil
 }
 
 // applyLocked applies a batch of changes to all parts, revises the plans that it touches, and
-// notifies watchers. The batch is the view's own. The caller holds refreshing.
-func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
+// notifies watchers. The batch is the view's own. isFirst is true if the view was empty before it. The
+// caller holds refreshing.
+func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst bool) {
 	for i, service := range changes.Services {
 		changes.Services[i] = v.sharing.service(service)
 	}
@@ -193,21 +200,25 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes) {
 	defer v.writing.Unlock()
 	// The content of a repository that is replaced goes first, so that no plan of a service that
 	// reads the new repository is computed from it.
-	var forgotten []catalog.Source
+	forgotten := map[catalog.Source]*catalog.Snapshot{}
 	for _, stone := range changes.Deleted {
 		if stone.Key.Kind == catalog.KindRepository && stone.UID == v.RepositoryUID(stone.Key.Name) {
-			forgotten = append(forgotten, v.sources.forget(stone.Key.Name)...)
+			maps.Copy(forgotten, v.sources.forget(stone.Key.Name))
 		}
 	}
 	for _, repository := range changes.Repositories {
 		if uid := v.RepositoryUID(repository.Name); uid != "" && uid != repository.UID {
-			forgotten = append(forgotten, v.sources.forget(repository.Name)...)
+			maps.Copy(forgotten, v.sources.forget(repository.Name))
 		}
 	}
 	set := v.merge(changes)
-	for _, service := range v.Readers(forgotten...) {
+	for _, service := range v.Readers(slices.Collect(maps.Keys(forgotten))...) {
 		set.addService(service)
 	}
+	for source, snapshot := range forgotten {
+		v.account(set, objectname.Project(source.Repository), snapshot)
+	}
+	v.accountWanted(set, isFirst)
 	v.plans.forget(set.endedClusters)
 	v.lookups.forget(set.endedClusters)
 	v.forgetAgents(set.endedClusters)

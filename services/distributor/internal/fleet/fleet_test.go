@@ -40,6 +40,7 @@ func (l *log) Changes(_ context.Context, since int64) (catalog.Changes, error) {
 			continue
 		}
 		all.Deleted = append(all.Deleted, c.Deleted...)
+		all.Projects = append(all.Projects, c.Projects...)
 		all.Clusters = append(all.Clusters, c.Clusters...)
 		all.Repositories = append(all.Repositories, c.Repositories...)
 		all.Services = append(all.Services, c.Services...)

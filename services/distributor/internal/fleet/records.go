@@ -18,6 +18,8 @@ type Record struct {
 	Binding BindingStatus
 	// Project belongs to a *catalog.Project.
 	Project Totals
+	// Bundles belongs to a *catalog.Project, too.
+	Bundles BundleUse
 	// Provider belongs to a *catalog.IdentityProvider.
 	Provider ProviderStatus
 }
@@ -56,7 +58,7 @@ func (v *View) Describe(object catalog.Object) Record {
 	case *catalog.AccessBinding:
 		r.Binding = bindingStatus(v.Catalog, o)
 	case *catalog.Project:
-		r.Project = v.ProjectTotals(o.Name)
+		r.Project, r.Bundles = v.ProjectTotals(o.Name), v.BundleUse(o.Name)
 	case *catalog.IdentityProvider:
 		r.Provider = v.providerStatus(o)
 	}

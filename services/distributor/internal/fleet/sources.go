@@ -63,17 +63,25 @@ func (s *sourceStates) releaseLocked(source catalog.Source) {
 	}
 }
 
-// forget drops what is known of a repository, and returns its sources.
-func (s *sourceStates) forget(repository string) []catalog.Source {
+// drop drops what is known of a source.
+func (s *sourceStates) drop(source catalog.Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releaseLocked(source)
+	delete(s.resolutions, source)
+}
+
+// forget drops what is known of a repository, and returns its sources with what they held.
+func (s *sourceStates) forget(repository string) map[catalog.Source]*catalog.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mirrors, repository)
-	var forgotten []catalog.Source
-	for source := range s.resolutions {
+	forgotten := map[catalog.Source]*catalog.Snapshot{}
+	for source, last := range s.resolutions {
 		if source.Repository == repository {
 			s.releaseLocked(source)
 			delete(s.resolutions, source)
-			forgotten = append(forgotten, source)
+			forgotten[source] = last.Snapshot
 		}
 	}
 	return forgotten

@@ -67,6 +67,9 @@ type Board interface {
 	Stored(ctx context.Context, source catalog.Source, stored catalog.Resolution)
 	// Resolved takes over an answer, unless one of a later state of the upstream came first.
 	Resolved(ctx context.Context, source catalog.Source, next catalog.Resolution, traceparent string)
+	// Reserve makes room for an answer in the quotas of the source's project, until release is called
+	// after Resolved. If there is none, release is nil, and refusal is a sentence that says so.
+	Reserve(source catalog.Source, next *catalog.Snapshot) (release func(), refusal string)
 	SetMirror(repository string, mirror *catalog.Mirror)
 	NewSources() <-chan struct{}
 }
@@ -100,6 +103,10 @@ type Loop struct {
 	// storing is false while the store does not answer.
 	storing atomic.Bool
 }
+
+// quotaRetry is after how long content for which a project has no room is asked for again. Until then
+// people see why it is not delivered; a commit, or a sync that they ask for, has it asked for at once.
+const quotaRetry = 15 * time.Second
 
 // New returns a Loop.
 func New(p Params) *Loop {
@@ -243,6 +250,14 @@ func (l *Loop) settle(ctx context.Context, item *item) {
 	}
 	if ctx.Err() != nil {
 		return
+	}
+	if err == nil {
+		release, refusal := l.p.Board.Reserve(source, &answer.Snapshot)
+		if refusal != "" {
+			err = &Failure{Reason: reason.ProjectQuotaExceeded, Message: refusal, RetryAfter: quotaRetry}
+		} else {
+			defer release()
+		}
 	}
 	next := outcome(l.p.Board.Resolution(source), answer, err)
 	if err == nil {

@@ -35,6 +35,9 @@ type world struct {
 	asking map[catalog.Source]int
 	answer func(catalog.Source) (resolve.Answer, error)
 	news   chan struct{}
+	// refusal is why there is no room for an answer; reserved counts those that have room.
+	refusal  string
+	reserved int
 }
 
 func newWorld(sources ...catalog.Source) *world {
@@ -118,6 +121,20 @@ func (w *world) Resolved(_ context.Context, source catalog.Source, next catalog.
 	defer w.mu.Unlock()
 	w.resolutions[source], w.traces[source] = next, traceparent
 	w.order += "show "
+}
+
+func (w *world) Reserve(catalog.Source, *catalog.Snapshot) (release func(), refusal string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.refusal != "" {
+		return nil, w.refusal
+	}
+	w.reserved++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.reserved--
+	}, ""
 }
 
 func (w *world) SetMirror(string, *catalog.Mirror) {}

@@ -98,6 +98,11 @@ const (
 	// ["url"]) that it may not have, or that does not exist. Define the dependency's repository, list
 	// it under chartRepositories of the Git repository, or correct Chart.yaml and update its lock file.
 	Reason_REASON_CHART_DEPENDENCY_UNAVAILABLE Reason = 47
+	// The content of a source would exceed a quota of the project that its repository belongs to: bytes
+	// of all bundles, or of one. What was delivered before continues to be delivered. The message names
+	// the quota, the use and the limit. Make the content smaller, remove services that name other
+	// content of the project, or have the quota raised; Leat tries again automatically.
+	Reason_REASON_PROJECT_QUOTA_EXCEEDED Reason = 48
 	// The call carries no token, or one that is malformed, expired, revoked or for another audience. Obtain a new one.
 	Reason_REASON_TOKEN_INVALID Reason = 60
 	// The caller is authenticated, but may not do this. Ask an administrator for a binding.
@@ -223,6 +228,7 @@ var (
 		45:  "REASON_LFS_OBJECT_MISSING",
 		46:  "REASON_SUBMODULE_UNAVAILABLE",
 		47:  "REASON_CHART_DEPENDENCY_UNAVAILABLE",
+		48:  "REASON_PROJECT_QUOTA_EXCEEDED",
 		60:  "REASON_TOKEN_INVALID",
 		61:  "REASON_ACCESS_DENIED",
 		62:  "REASON_JOIN_TOKEN_INVALID",
@@ -289,6 +295,7 @@ var (
 		"REASON_LFS_OBJECT_MISSING":           45,
 		"REASON_SUBMODULE_UNAVAILABLE":        46,
 		"REASON_CHART_DEPENDENCY_UNAVAILABLE": 47,
+		"REASON_PROJECT_QUOTA_EXCEEDED":       48,
 		"REASON_TOKEN_INVALID":                60,
 		"REASON_ACCESS_DENIED":                61,
 		"REASON_JOIN_TOKEN_INVALID":           62,
@@ -360,7 +367,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xd6\x0e\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf9\x0e\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -388,7 +395,8 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x13REASON_STORAGE_FULL\x10,\x12\x1d\n" +
 	"\x19REASON_LFS_OBJECT_MISSING\x10-\x12 \n" +
 	"\x1cREASON_SUBMODULE_UNAVAILABLE\x10.\x12'\n" +
-	"#REASON_CHART_DEPENDENCY_UNAVAILABLE\x10/\x12\x18\n" +
+	"#REASON_CHART_DEPENDENCY_UNAVAILABLE\x10/\x12!\n" +
+	"\x1dREASON_PROJECT_QUOTA_EXCEEDED\x100\x12\x18\n" +
 	"\x14REASON_TOKEN_INVALID\x10<\x12\x18\n" +
 	"\x14REASON_ACCESS_DENIED\x10=\x12\x1d\n" +
 	"\x19REASON_JOIN_TOKEN_INVALID\x10>\x12\x1f\n" +

@@ -99,7 +99,7 @@ type ProjectSpec struct {
 	Shares []*ProjectShare `protobuf:"bytes,2,rep,name=shares,proto3" json:"shares,omitempty"`
 	// What the project's own services may be. Unset means no limit.
 	Limits *ProjectLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
-	// How many objects the project may hold. Unset means no limit.
+	// How many objects, and how many bytes of bundles, the project may have. Unset means no limit.
 	Quotas        *ProjectQuotas `protobuf:"bytes,4,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -386,9 +386,15 @@ type ProjectQuotas struct {
 	// Services. Unset means no limit.
 	Services *int32 `protobuf:"varint,1,opt,name=services,proto3,oneof" json:"services,omitempty"`
 	// Repositories. Unset means no limit.
-	Repositories  *int32 `protobuf:"varint,2,opt,name=repositories,proto3,oneof" json:"repositories,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Repositories *int32 `protobuf:"varint,2,opt,name=repositories,proto3,oneof" json:"repositories,omitempty"`
+	// Bytes of the bundles that are made of the project's repositories and that services name now, before
+	// compression. Equal content counts once, and services of other projects count, too. A source whose new
+	// content would be too much continues to be delivered as it was. Unset means no limit.
+	BundleBytes *int64 `protobuf:"varint,3,opt,name=bundle_bytes,json=bundleBytes,proto3,oneof" json:"bundle_bytes,omitempty"`
+	// Bytes of one such bundle. Unset means no limit.
+	BytesPerBundle *int64 `protobuf:"varint,4,opt,name=bytes_per_bundle,json=bytesPerBundle,proto3,oneof" json:"bytes_per_bundle,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ProjectQuotas) Reset() {
@@ -435,6 +441,20 @@ func (x *ProjectQuotas) GetRepositories() int32 {
 	return 0
 }
 
+func (x *ProjectQuotas) GetBundleBytes() int64 {
+	if x != nil && x.BundleBytes != nil {
+		return *x.BundleBytes
+	}
+	return 0
+}
+
+func (x *ProjectQuotas) GetBytesPerBundle() int64 {
+	if x != nil && x.BytesPerBundle != nil {
+		return *x.BytesPerBundle
+	}
+	return 0
+}
+
 // ProjectStatus is the observed state of a project.
 type ProjectStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -443,9 +463,16 @@ type ProjectStatus struct {
 	// Number of repositories.
 	Repositories int32 `protobuf:"varint,2,opt,name=repositories,proto3" json:"repositories,omitempty"`
 	// Number of services.
-	Services      int32 `protobuf:"varint,3,opt,name=services,proto3" json:"services,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Services int32 `protobuf:"varint,3,opt,name=services,proto3" json:"services,omitempty"`
+	// Bytes that count against spec.quotas.bundle_bytes.
+	BundleBytes int64 `protobuf:"varint,4,opt,name=bundle_bytes,json=bundleBytes,proto3" json:"bundle_bytes,omitempty"`
+	// Number of the bundles that have these bytes.
+	Bundles int32 `protobuf:"varint,5,opt,name=bundles,proto3" json:"bundles,omitempty"`
+	// The largest of them, at most five, by size. Empty for a caller who may not read the project's
+	// repositories.
+	LargestBundles []*ProjectBundle `protobuf:"bytes,6,rep,name=largest_bundles,json=largestBundles,proto3" json:"largest_bundles,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ProjectStatus) Reset() {
@@ -499,6 +526,92 @@ func (x *ProjectStatus) GetServices() int32 {
 	return 0
 }
 
+func (x *ProjectStatus) GetBundleBytes() int64 {
+	if x != nil {
+		return x.BundleBytes
+	}
+	return 0
+}
+
+func (x *ProjectStatus) GetBundles() int32 {
+	if x != nil {
+		return x.Bundles
+	}
+	return 0
+}
+
+func (x *ProjectStatus) GetLargestBundles() []*ProjectBundle {
+	if x != nil {
+		return x.LargestBundles
+	}
+	return nil
+}
+
+// ProjectBundle is a bundle that is made of a project's repository.
+type ProjectBundle struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The repository's name in the project.
+	Repository string `protobuf:"bytes,1,opt,name=repository,proto3" json:"repository,omitempty"`
+	// Where in the repository it begins, with the name of the chart. Several sources can have the same
+	// content; this is one of them.
+	Path string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// Its bytes before compression.
+	Bytes         int64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProjectBundle) Reset() {
+	*x = ProjectBundle{}
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProjectBundle) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProjectBundle) ProtoMessage() {}
+
+func (x *ProjectBundle) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProjectBundle.ProtoReflect.Descriptor instead.
+func (*ProjectBundle) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ProjectBundle) GetRepository() string {
+	if x != nil {
+		return x.Repository
+	}
+	return ""
+}
+
+func (x *ProjectBundle) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ProjectBundle) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // CreateProjectRequest carries the project.
 type CreateProjectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -510,7 +623,7 @@ type CreateProjectRequest struct {
 
 func (x *CreateProjectRequest) Reset() {
 	*x = CreateProjectRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -522,7 +635,7 @@ func (x *CreateProjectRequest) String() string {
 func (*CreateProjectRequest) ProtoMessage() {}
 
 func (x *CreateProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[7]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -535,7 +648,7 @@ func (x *CreateProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProjectRequest.ProtoReflect.Descriptor instead.
 func (*CreateProjectRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{7}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreateProjectRequest) GetProject() *Project {
@@ -556,7 +669,7 @@ type CreateProjectResponse struct {
 
 func (x *CreateProjectResponse) Reset() {
 	*x = CreateProjectResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +681,7 @@ func (x *CreateProjectResponse) String() string {
 func (*CreateProjectResponse) ProtoMessage() {}
 
 func (x *CreateProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[8]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +694,7 @@ func (x *CreateProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProjectResponse.ProtoReflect.Descriptor instead.
 func (*CreateProjectResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{8}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreateProjectResponse) GetProject() *Project {
@@ -602,7 +715,7 @@ type GetProjectRequest struct {
 
 func (x *GetProjectRequest) Reset() {
 	*x = GetProjectRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +727,7 @@ func (x *GetProjectRequest) String() string {
 func (*GetProjectRequest) ProtoMessage() {}
 
 func (x *GetProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +740,7 @@ func (x *GetProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProjectRequest.ProtoReflect.Descriptor instead.
 func (*GetProjectRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetProjectRequest) GetName() string {
@@ -648,7 +761,7 @@ type GetProjectResponse struct {
 
 func (x *GetProjectResponse) Reset() {
 	*x = GetProjectResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +773,7 @@ func (x *GetProjectResponse) String() string {
 func (*GetProjectResponse) ProtoMessage() {}
 
 func (x *GetProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +786,7 @@ func (x *GetProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProjectResponse.ProtoReflect.Descriptor instead.
 func (*GetProjectResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetProjectResponse) GetProject() *Project {
@@ -694,7 +807,7 @@ type ListProjectsRequest struct {
 
 func (x *ListProjectsRequest) Reset() {
 	*x = ListProjectsRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +819,7 @@ func (x *ListProjectsRequest) String() string {
 func (*ListProjectsRequest) ProtoMessage() {}
 
 func (x *ListProjectsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +832,7 @@ func (x *ListProjectsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProjectsRequest.ProtoReflect.Descriptor instead.
 func (*ListProjectsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListProjectsRequest) GetPage() *v1.Page {
@@ -742,7 +855,7 @@ type ListProjectsResponse struct {
 
 func (x *ListProjectsResponse) Reset() {
 	*x = ListProjectsResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +867,7 @@ func (x *ListProjectsResponse) String() string {
 func (*ListProjectsResponse) ProtoMessage() {}
 
 func (x *ListProjectsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +880,7 @@ func (x *ListProjectsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProjectsResponse.ProtoReflect.Descriptor instead.
 func (*ListProjectsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListProjectsResponse) GetProjects() []*Project {
@@ -795,7 +908,7 @@ type UpdateProjectRequest struct {
 
 func (x *UpdateProjectRequest) Reset() {
 	*x = UpdateProjectRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +920,7 @@ func (x *UpdateProjectRequest) String() string {
 func (*UpdateProjectRequest) ProtoMessage() {}
 
 func (x *UpdateProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +933,7 @@ func (x *UpdateProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateProjectRequest.ProtoReflect.Descriptor instead.
 func (*UpdateProjectRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateProjectRequest) GetProject() *Project {
@@ -841,7 +954,7 @@ type UpdateProjectResponse struct {
 
 func (x *UpdateProjectResponse) Reset() {
 	*x = UpdateProjectResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +966,7 @@ func (x *UpdateProjectResponse) String() string {
 func (*UpdateProjectResponse) ProtoMessage() {}
 
 func (x *UpdateProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +979,7 @@ func (x *UpdateProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateProjectResponse.ProtoReflect.Descriptor instead.
 func (*UpdateProjectResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *UpdateProjectResponse) GetProject() *Project {
@@ -887,7 +1000,7 @@ type DeleteProjectRequest struct {
 
 func (x *DeleteProjectRequest) Reset() {
 	*x = DeleteProjectRequest{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1012,7 @@ func (x *DeleteProjectRequest) String() string {
 func (*DeleteProjectRequest) ProtoMessage() {}
 
 func (x *DeleteProjectRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1025,7 @@ func (x *DeleteProjectRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteProjectRequest.ProtoReflect.Descriptor instead.
 func (*DeleteProjectRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteProjectRequest) GetName() string {
@@ -931,7 +1044,7 @@ type DeleteProjectResponse struct {
 
 func (x *DeleteProjectResponse) Reset() {
 	*x = DeleteProjectResponse{}
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1056,7 @@ func (x *DeleteProjectResponse) String() string {
 func (*DeleteProjectResponse) ProtoMessage() {}
 
 func (x *DeleteProjectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_project_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_project_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1069,7 @@ func (x *DeleteProjectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteProjectResponse.ProtoReflect.Descriptor instead.
 func (*DeleteProjectResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_project_proto_rawDescGZIP(), []int{17}
 }
 
 var File_leat_fleet_v1_project_proto protoreflect.FileDescriptor
@@ -988,16 +1101,29 @@ const file_leat_fleet_v1_project_proto_rawDesc = "" +
 	"namespaces\x18\x03 \x01(\v2\x17.leat.type.v1.AllowListR\n" +
 	"namespaces\x12I\n" +
 	"\x14cluster_scoped_kinds\x18\x04 \x01(\v2\x17.leat.type.v1.AllowListR\x12clusterScopedKinds\x12B\n" +
-	"\x10service_accounts\x18\x05 \x01(\v2\x17.leat.type.v1.AllowListR\x0fserviceAccounts\"w\n" +
+	"\x10service_accounts\x18\x05 \x01(\v2\x17.leat.type.v1.AllowListR\x0fserviceAccounts\"\xf4\x01\n" +
 	"\rProjectQuotas\x12\x1f\n" +
 	"\bservices\x18\x01 \x01(\x05H\x00R\bservices\x88\x01\x01\x12'\n" +
-	"\frepositories\x18\x02 \x01(\x05H\x01R\frepositories\x88\x01\x01B\v\n" +
+	"\frepositories\x18\x02 \x01(\x05H\x01R\frepositories\x88\x01\x01\x12&\n" +
+	"\fbundle_bytes\x18\x03 \x01(\x03H\x02R\vbundleBytes\x88\x01\x01\x12-\n" +
+	"\x10bytes_per_bundle\x18\x04 \x01(\x03H\x03R\x0ebytesPerBundle\x88\x01\x01B\v\n" +
 	"\t_servicesB\x0f\n" +
-	"\r_repositories\"k\n" +
+	"\r_repositoriesB\x0f\n" +
+	"\r_bundle_bytesB\x13\n" +
+	"\x11_bytes_per_bundle\"\xef\x01\n" +
 	"\rProjectStatus\x12\x1a\n" +
 	"\bclusters\x18\x01 \x01(\x05R\bclusters\x12\"\n" +
 	"\frepositories\x18\x02 \x01(\x05R\frepositories\x12\x1a\n" +
-	"\bservices\x18\x03 \x01(\x05R\bservices\"H\n" +
+	"\bservices\x18\x03 \x01(\x05R\bservices\x12!\n" +
+	"\fbundle_bytes\x18\x04 \x01(\x03R\vbundleBytes\x12\x18\n" +
+	"\abundles\x18\x05 \x01(\x05R\abundles\x12E\n" +
+	"\x0flargest_bundles\x18\x06 \x03(\v2\x1c.leat.fleet.v1.ProjectBundleR\x0elargestBundles\"Y\n" +
+	"\rProjectBundle\x12\x1e\n" +
+	"\n" +
+	"repository\x18\x01 \x01(\tR\n" +
+	"repository\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"H\n" +
 	"\x14CreateProjectRequest\x120\n" +
 	"\aproject\x18\x01 \x01(\v2\x16.leat.fleet.v1.ProjectR\aproject\"I\n" +
 	"\x15CreateProjectResponse\x120\n" +
@@ -1032,7 +1158,7 @@ func file_leat_fleet_v1_project_proto_rawDescGZIP() []byte {
 	return file_leat_fleet_v1_project_proto_rawDescData
 }
 
-var file_leat_fleet_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_leat_fleet_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_leat_fleet_v1_project_proto_goTypes = []any{
 	(*Project)(nil),               // 0: leat.fleet.v1.Project
 	(*ProjectSpec)(nil),           // 1: leat.fleet.v1.ProjectSpec
@@ -1041,23 +1167,24 @@ var file_leat_fleet_v1_project_proto_goTypes = []any{
 	(*ProjectLimits)(nil),         // 4: leat.fleet.v1.ProjectLimits
 	(*ProjectQuotas)(nil),         // 5: leat.fleet.v1.ProjectQuotas
 	(*ProjectStatus)(nil),         // 6: leat.fleet.v1.ProjectStatus
-	(*CreateProjectRequest)(nil),  // 7: leat.fleet.v1.CreateProjectRequest
-	(*CreateProjectResponse)(nil), // 8: leat.fleet.v1.CreateProjectResponse
-	(*GetProjectRequest)(nil),     // 9: leat.fleet.v1.GetProjectRequest
-	(*GetProjectResponse)(nil),    // 10: leat.fleet.v1.GetProjectResponse
-	(*ListProjectsRequest)(nil),   // 11: leat.fleet.v1.ListProjectsRequest
-	(*ListProjectsResponse)(nil),  // 12: leat.fleet.v1.ListProjectsResponse
-	(*UpdateProjectRequest)(nil),  // 13: leat.fleet.v1.UpdateProjectRequest
-	(*UpdateProjectResponse)(nil), // 14: leat.fleet.v1.UpdateProjectResponse
-	(*DeleteProjectRequest)(nil),  // 15: leat.fleet.v1.DeleteProjectRequest
-	(*DeleteProjectResponse)(nil), // 16: leat.fleet.v1.DeleteProjectResponse
-	(*v1.Metadata)(nil),           // 17: leat.type.v1.Metadata
-	(*LabelSelector)(nil),         // 18: leat.fleet.v1.LabelSelector
-	(*v1.AllowList)(nil),          // 19: leat.type.v1.AllowList
-	(*v1.Page)(nil),               // 20: leat.type.v1.Page
+	(*ProjectBundle)(nil),         // 7: leat.fleet.v1.ProjectBundle
+	(*CreateProjectRequest)(nil),  // 8: leat.fleet.v1.CreateProjectRequest
+	(*CreateProjectResponse)(nil), // 9: leat.fleet.v1.CreateProjectResponse
+	(*GetProjectRequest)(nil),     // 10: leat.fleet.v1.GetProjectRequest
+	(*GetProjectResponse)(nil),    // 11: leat.fleet.v1.GetProjectResponse
+	(*ListProjectsRequest)(nil),   // 12: leat.fleet.v1.ListProjectsRequest
+	(*ListProjectsResponse)(nil),  // 13: leat.fleet.v1.ListProjectsResponse
+	(*UpdateProjectRequest)(nil),  // 14: leat.fleet.v1.UpdateProjectRequest
+	(*UpdateProjectResponse)(nil), // 15: leat.fleet.v1.UpdateProjectResponse
+	(*DeleteProjectRequest)(nil),  // 16: leat.fleet.v1.DeleteProjectRequest
+	(*DeleteProjectResponse)(nil), // 17: leat.fleet.v1.DeleteProjectResponse
+	(*v1.Metadata)(nil),           // 18: leat.type.v1.Metadata
+	(*LabelSelector)(nil),         // 19: leat.fleet.v1.LabelSelector
+	(*v1.AllowList)(nil),          // 20: leat.type.v1.AllowList
+	(*v1.Page)(nil),               // 21: leat.type.v1.Page
 }
 var file_leat_fleet_v1_project_proto_depIdxs = []int32{
-	17, // 0: leat.fleet.v1.Project.metadata:type_name -> leat.type.v1.Metadata
+	18, // 0: leat.fleet.v1.Project.metadata:type_name -> leat.type.v1.Metadata
 	1,  // 1: leat.fleet.v1.Project.spec:type_name -> leat.fleet.v1.ProjectSpec
 	6,  // 2: leat.fleet.v1.Project.status:type_name -> leat.fleet.v1.ProjectStatus
 	2,  // 3: leat.fleet.v1.ProjectSpec.shares:type_name -> leat.fleet.v1.ProjectShare
@@ -1066,24 +1193,25 @@ var file_leat_fleet_v1_project_proto_depIdxs = []int32{
 	3,  // 6: leat.fleet.v1.ProjectShare.projects:type_name -> leat.fleet.v1.Selection
 	3,  // 7: leat.fleet.v1.ProjectShare.repositories:type_name -> leat.fleet.v1.Selection
 	3,  // 8: leat.fleet.v1.ProjectShare.clusters:type_name -> leat.fleet.v1.Selection
-	18, // 9: leat.fleet.v1.Selection.labels:type_name -> leat.fleet.v1.LabelSelector
-	19, // 10: leat.fleet.v1.ProjectLimits.repositories:type_name -> leat.type.v1.AllowList
-	19, // 11: leat.fleet.v1.ProjectLimits.clusters:type_name -> leat.type.v1.AllowList
-	19, // 12: leat.fleet.v1.ProjectLimits.namespaces:type_name -> leat.type.v1.AllowList
-	19, // 13: leat.fleet.v1.ProjectLimits.cluster_scoped_kinds:type_name -> leat.type.v1.AllowList
-	19, // 14: leat.fleet.v1.ProjectLimits.service_accounts:type_name -> leat.type.v1.AllowList
-	0,  // 15: leat.fleet.v1.CreateProjectRequest.project:type_name -> leat.fleet.v1.Project
-	0,  // 16: leat.fleet.v1.CreateProjectResponse.project:type_name -> leat.fleet.v1.Project
-	0,  // 17: leat.fleet.v1.GetProjectResponse.project:type_name -> leat.fleet.v1.Project
-	20, // 18: leat.fleet.v1.ListProjectsRequest.page:type_name -> leat.type.v1.Page
-	0,  // 19: leat.fleet.v1.ListProjectsResponse.projects:type_name -> leat.fleet.v1.Project
-	0,  // 20: leat.fleet.v1.UpdateProjectRequest.project:type_name -> leat.fleet.v1.Project
-	0,  // 21: leat.fleet.v1.UpdateProjectResponse.project:type_name -> leat.fleet.v1.Project
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	19, // 9: leat.fleet.v1.Selection.labels:type_name -> leat.fleet.v1.LabelSelector
+	20, // 10: leat.fleet.v1.ProjectLimits.repositories:type_name -> leat.type.v1.AllowList
+	20, // 11: leat.fleet.v1.ProjectLimits.clusters:type_name -> leat.type.v1.AllowList
+	20, // 12: leat.fleet.v1.ProjectLimits.namespaces:type_name -> leat.type.v1.AllowList
+	20, // 13: leat.fleet.v1.ProjectLimits.cluster_scoped_kinds:type_name -> leat.type.v1.AllowList
+	20, // 14: leat.fleet.v1.ProjectLimits.service_accounts:type_name -> leat.type.v1.AllowList
+	7,  // 15: leat.fleet.v1.ProjectStatus.largest_bundles:type_name -> leat.fleet.v1.ProjectBundle
+	0,  // 16: leat.fleet.v1.CreateProjectRequest.project:type_name -> leat.fleet.v1.Project
+	0,  // 17: leat.fleet.v1.CreateProjectResponse.project:type_name -> leat.fleet.v1.Project
+	0,  // 18: leat.fleet.v1.GetProjectResponse.project:type_name -> leat.fleet.v1.Project
+	21, // 19: leat.fleet.v1.ListProjectsRequest.page:type_name -> leat.type.v1.Page
+	0,  // 20: leat.fleet.v1.ListProjectsResponse.projects:type_name -> leat.fleet.v1.Project
+	0,  // 21: leat.fleet.v1.UpdateProjectRequest.project:type_name -> leat.fleet.v1.Project
+	0,  // 22: leat.fleet.v1.UpdateProjectResponse.project:type_name -> leat.fleet.v1.Project
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_project_proto_init() }
@@ -1099,7 +1227,7 @@ func file_leat_fleet_v1_project_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_project_proto_rawDesc), len(file_leat_fleet_v1_project_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

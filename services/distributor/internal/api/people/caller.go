@@ -167,7 +167,8 @@ func (c *caller) allows(object catalog.Object) bool {
 }
 
 // shown returns what the caller sees of a record. Who made and changed an object, and why, is for
-// people who may change it. Of a binding that only names them, they do not see
+// people who may change it. Of a project, they see the largest bundles if they may read its
+// repositories. Of a binding that only names them, they do not see
 // other people; of a repository that only a service of theirs is made of, not how it is reached; and
 // clusters count the services that they may see.
 func (c *caller) shown(record fleet.Record) fleet.Record {
@@ -190,6 +191,10 @@ func (c *caller) shown(record fleet.Record) fleet.Record {
 		public := &catalog.Repository{Metadata: o.Metadata}
 		public.Spec.Type, public.Spec.URL = o.Spec.Type, o.Spec.URL
 		record.Object = public
+	case *catalog.Project:
+		if !c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceRepositories}, authz.OfProject(o.Name)) {
+			record.Bundles.Largest = nil
+		}
 	case *catalog.Cluster:
 		if c.rights.Allows(catalog.Permission{Verb: catalog.VerbGet, Resource: catalog.ResourceServices}, authz.OfEveryService(o)) {
 			return record

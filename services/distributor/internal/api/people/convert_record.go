@@ -33,7 +33,7 @@ func objectMessage(r fleet.Record) proto.Message {
 	case *catalog.AccessBinding:
 		return bindingMessage(o, r.Binding)
 	case *catalog.Project:
-		return projectMessage(o, r.Project)
+		return projectMessage(o, r.Project, r.Bundles)
 	case *catalog.IdentityProvider:
 		return providerMessage(o, r.Provider)
 	case *catalog.TrustRule:

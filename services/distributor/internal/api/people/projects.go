@@ -7,6 +7,7 @@ import (
 	"context"
 
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/syncpolicy"
 	"github.com/leatdev/leat/internal/syncpolicy/policywire"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
@@ -73,7 +74,7 @@ func quotasOf(m *fleetv1.ProjectQuotas) catalog.ProjectQuotas {
 	if m == nil {
 		return catalog.ProjectQuotas{}
 	}
-	return catalog.ProjectQuotas{Services: m.Services, Repositories: m.Repositories}
+	return catalog.ProjectQuotas{Services: m.Services, Repositories: m.Repositories, BundleBytes: m.BundleBytes, BytesPerBundle: m.BytesPerBundle}
 }
 
 func selectionOf(m *fleetv1.Selection) catalog.Selection {
@@ -88,7 +89,7 @@ func selectionMessage(s catalog.Selection) *fleetv1.Selection {
 	return &fleetv1.Selection{All: s.All, Names: s.Names, Labels: selectorMessage(s.Labels)}
 }
 
-func projectMessage(p *catalog.Project, held fleet.Totals) *fleetv1.Project {
+func projectMessage(p *catalog.Project, held fleet.Totals, use fleet.BundleUse) *fleetv1.Project {
 	return &fleetv1.Project{
 		Metadata: metadataMessage(&p.Metadata),
 		Spec: &fleetv1.ProjectSpec{
@@ -101,7 +102,14 @@ func projectMessage(p *catalog.Project, held fleet.Totals) *fleetv1.Project {
 			Limits: projectLimitsMessage(p.Spec.Limits),
 			Quotas: quotasMessage(p.Spec.Quotas),
 		},
-		Status: &fleetv1.ProjectStatus{Clusters: int32(held.Clusters), Repositories: int32(held.Repositories), Services: int32(held.Services)},
+		Status: &fleetv1.ProjectStatus{
+			Clusters: int32(held.Clusters), Repositories: int32(held.Repositories), Services: int32(held.Services),
+			BundleBytes: use.Bytes, Bundles: int32(use.Bundles),
+			LargestBundles: wire.Each(use.Largest, func(b fleet.OwnBundle) *fleetv1.ProjectBundle {
+				_, repository := objectname.Split(b.Source.Repository)
+				return &fleetv1.ProjectBundle{Repository: repository, Path: b.Source.Place(), Bytes: b.Bytes}
+			}),
+		},
 	}
 }
 
@@ -122,5 +130,5 @@ func quotasMessage(q catalog.ProjectQuotas) *fleetv1.ProjectQuotas {
 	if q == (catalog.ProjectQuotas{}) {
 		return nil
 	}
-	return &fleetv1.ProjectQuotas{Services: q.Services, Repositories: q.Repositories}
+	return &fleetv1.ProjectQuotas{Services: q.Services, Repositories: q.Repositories, BundleBytes: q.BundleBytes, BytesPerBundle: q.BytesPerBundle}
 }
