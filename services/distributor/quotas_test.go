@@ -11,6 +11,7 @@ import (
 	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/services/distributor"
 )
 
 // sized returns a folder whose bundle has more than the given bytes. Another seed gives other content.
@@ -84,6 +85,7 @@ func (h *hub) isRefused(t *testing.T, service string) bool {
 func TestQuotaOfBundles(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
+	second := startReplica(t, h.git, func(c *distributor.Config) { c.DatabaseURL = h.cfg.DatabaseURL })
 	first, other := sized(t, "c1", 1, 4000), sized(t, "c1", 2, 4000)
 	unit := first.snapshot.GetContentSize()
 	h.push("shop.demo", "a", first)
@@ -120,6 +122,10 @@ func TestQuotaOfBundles(t *testing.T) {
 	wantPlan()
 	if h.source(t, "shop/b").GetSnapshot().GetCommit() != "c1" {
 		t.Errorf("got %v, want commit c1", h.source(t, "shop/b"))
+	}
+	eventually(t, "the refusal at the other replica", func() bool { return second.isRefused(t, "shop/b") })
+	if !second.delivers(t, "shop/b", other) || second.projectStatus(t, "shop").GetBundleBytes() != 2*unit {
+		t.Errorf("the other replica delivers %v, and the project has %v", second.source(t, "shop/b"), second.projectStatus(t, "shop"))
 	}
 
 	h.stop(t)

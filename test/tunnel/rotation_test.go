@@ -28,7 +28,7 @@ type sessions struct {
 	rig       *rig
 	namespace string
 	// ctx ends when they go home.
-	ctx      context.Context //nolint:containedctx // it is the lifetime of the goroutines that share this value
+	ctx      context.Context
 	running  sync.WaitGroup
 	requests atomic.Int64
 	watched  atomic.Int64
@@ -134,11 +134,11 @@ func (s *sessions) request(t *testing.T, client *http.Client, method, way, name 
 
 // TestKeysRotateUnderSessions replaces the sealing key and the signing key of the hub while people hold
 // watches open through both replicas of the tunnel, and others make requests: nothing fails, no watch
-// ends, and what is created afterwards reaches all of them. There are 8 sessions of each kind, or 100 in
+// ends, and what is created afterwards reaches all of them. There are 4 sessions of each kind, or 100 in
 // the long form.
 func TestKeysRotateUnderSessions(t *testing.T) {
 	t.Parallel()
-	r, n := theRig(t), 8
+	r, n := theRig(t), 4
 	if os.Getenv("LEAT_FAULT_LONG") != "" {
 		n = 100
 	}

@@ -148,7 +148,7 @@ func New(p Params) *View {
 		newSources:  wake.NewSignal(),
 		sharing:     newSharing(),
 	}
-	v.Tallies.status = v.serviceStatus
+	v.statusOf = v.serviceStatus
 	v.refreshes = lookup.NewFlight(lookPause, v.Refresh)
 	return v
 }
@@ -239,7 +239,7 @@ func (v *View) applyLocked(ctx context.Context, changes catalog.Changes, isFirst
 // publish notifies the watchers of what a change touched, and of plans that have another version
 // now.
 func (v *View) publish(set *changeSet, changedPlans []string) {
-	v.Tallies.invalidate(set)
+	v.invalidate(set)
 	v.p.Plans.Publish(changedPlans...)
 	for cluster := range set.clusters {
 		v.p.Plans.Publish(cluster)

@@ -26,8 +26,8 @@ type Tally struct {
 // those of all parts that a status joins.
 type Tallies struct {
 	catalog *Catalog
-	// status returns that of a service.
-	status func(*catalog.Service) ServiceStatus
+	// statusOf returns the status of a service.
+	statusOf func(*catalog.Service) ServiceStatus
 
 	mu        sync.Mutex
 	byCluster map[string]*clusterTally
@@ -145,7 +145,7 @@ func (t *Tallies) tallied(cluster string, fn func(*clusterTally)) {
 			c.count(name, nil, false)
 			continue
 		}
-		c.count(name, service, t.status(service).Phase == catalog.PhaseHealthy)
+		c.count(name, service, t.statusOf(service).Phase == catalog.PhaseHealthy)
 	}
 	clear(c.stale)
 	fn(c)

@@ -85,7 +85,6 @@ func TestTalliesAreTheCount(t *testing.T) {
 						tally.Total++
 						if r.Service.Phase == catalog.PhaseHealthy {
 							tally.Healthy++
-
 						}
 						want[place] = tally
 						if one := v.TallyOf(cluster, s.Name); one.Total != 1 || one.Healthy == 1 != (r.Service.Phase == catalog.PhaseHealthy) {
