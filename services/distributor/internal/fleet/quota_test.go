@@ -168,3 +168,54 @@ func TestReservationsCount(t *testing.T) {
 		release()
 	}
 }
+
+// TestReservedRoomIsTaken reserves room without putting anything up: it is taken until it is released.
+func TestReservedRoomIsTaken(t *testing.T) {
+	t.Parallel()
+	v, l := newShops(t.Context(), t, 100)
+	first, second := catalog.Source{Repository: "shop.demo", Path: "x"}, catalog.Source{Repository: "shop.demo", Path: "y"}
+	l.add(catalog.Changes{Services: []*catalog.Service{service("shop.a", "c0", first, second)}})
+	if err := v.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	release, refusal := v.Reserve(first, sizedSnapshot(60))
+	if refusal != "" {
+		t.Fatal(refusal)
+	}
+	if _, refusal := v.Reserve(second, sizedSnapshot(41)); refusal == "" {
+		t.Error("room was given to two sources")
+	}
+	release()
+	if _, refusal := v.Reserve(second, sizedSnapshot(41)); refusal != "" {
+		t.Errorf("released room is still taken: %s", refusal)
+	}
+}
+
+// TestReturningContentNeedsRoom deletes a service, gives its room to another one, and makes it again: the
+// content that the hub still knows has no room any more.
+func TestReturningContentNeedsRoom(t *testing.T) {
+	t.Parallel()
+	v, l := newShops(t.Context(), t, 100)
+	first, second := catalog.Source{Repository: "shop.demo", Path: "x"}, catalog.Source{Repository: "shop.demo", Path: "y"}
+	change := func(changes catalog.Changes) {
+		t.Helper()
+		l.add(changes)
+		if err := v.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := service("shop.a", "c0", first), service("shop.b", "c0", second)
+	change(catalog.Changes{Services: []*catalog.Service{a}})
+	v.Resolved(t.Context(), first, catalog.Resolution{Snapshot: sizedSnapshot(60)}, "")
+	change(catalog.Changes{Deleted: []catalog.Tombstone{{Key: a.Key(), UID: a.UID}}})
+	change(catalog.Changes{Services: []*catalog.Service{b}})
+	v.Resolved(t.Context(), second, catalog.Resolution{Snapshot: sizedSnapshot(61)}, "")
+	change(catalog.Changes{Services: []*catalog.Service{a}})
+	if use := v.BundleUse("shop"); use.Bytes != 61 || v.Resolution(first).Snapshot != nil {
+		t.Errorf("got %+v and %v, want the second service's alone", use, v.Resolution(first))
+	}
+	v.Stored(t.Context(), first, catalog.Resolution{Snapshot: sizedSnapshot(60)})
+	if use := v.BundleUse("shop"); use.Bytes != 61 {
+		t.Errorf("got %+v: what another replica stored before came back", use)
+	}
+}
