@@ -21,6 +21,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/leatdev/leat/internal/cloud"
 )
 
 // What the clouds know and give.
@@ -86,6 +88,15 @@ func TokenFile(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	return path
+}
+
+// Environment is what the clouds set in a pod that has the token of a file.
+func (c *Clouds) Environment(token string) cloud.Config {
+	return cloud.Config{
+		AWSRole: Role, AWSTokenFile: token, STSURL: c.URL + "/aws/sts",
+		GCPTokenFile: token, GCPMetadataHost: c.Listener.Addr().String(), GCPSTSURL: c.URL + "/google/sts", GCPIAMURL: c.URL + "/google/iam/",
+		AzureClient: Client, AzureTenant: Tenant, AzureTokenFile: token, AzureAuthorityURL: c.URL + "/azure/",
+	}
 }
 
 // Fail has requests answered by fault where that returns true. Nil ends that.

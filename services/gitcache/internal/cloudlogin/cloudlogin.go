@@ -19,15 +19,13 @@
 //   - Errors are *mirror.UpstreamError, with what the cloud said and what to do. They, and logs, hold
 //     no token.
 //
-// An exchange takes the proxy of gitcache's environment and the system's certificates, never those
-// of a repository, whose author would otherwise see the pod's token. Requests to the node itself,
-// such as those to a metadata server, take no proxy. The one request that goes to a registry takes
-// the repository's way.
+// Package cloud makes the calls. They take the proxy of gitcache's environment and the system's
+// certificates, never those of a repository, whose author would otherwise see the pod's token. The one
+// request that goes to a registry takes the repository's way.
 //
-// There is no SDK of a cloud behind it: the exchanges are plain HTTP. Files call one another downwards:
-// cloudlogin; aws, gcp, azure; hosts, exchange; config. The package has one lock, that of the logins,
-// and nothing is sent with it held. It keeps nothing on disk and knows nothing of the registry's
-// protocol.
+// Files call one another downwards: cloudlogin; exchange; hosts; config. The package has one lock, that
+// of the logins, and nothing is sent with it held. It keeps nothing on disk and knows nothing of the
+// registry's protocol.
 package cloudlogin
 
 import (
@@ -42,6 +40,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"github.com/leatdev/leat/internal/cloud"
 	"github.com/leatdev/leat/internal/flight"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/mirror"
@@ -59,11 +58,15 @@ const (
 	// that refuses every login must not cost an exchange each time.
 	forgetAfter = 10 * time.Minute
 	remembered  = 10_000
+	// exchangeTimeout bounds all requests of an exchange together.
+	exchangeTimeout = 40 * time.Second
+	// maxLifetime bounds what a cloud says of a login's end.
+	maxLifetime = 12 * time.Hour
 )
 
 // Logins are the logins of this process. All methods may be called concurrently.
 type Logins struct {
-	services *services
+	identity *cloud.Identity
 	config   Config
 	listed   map[string]bool // host:port
 	now      func() time.Time
@@ -85,19 +88,24 @@ type record struct {
 // New returns logins by what the environment says of the pod's identity. It sends nothing. Now returns
 // the time; nil: time.Now. The error names the setting that cannot be used.
 func New(config Config, now func() time.Time) (*Logins, error) {
-	config = config.completed()
 	if err := config.Check(); err != nil {
 		return nil, err
 	}
 	if now == nil {
 		now = time.Now
 	}
+	pod, err := cloud.New(cloud.Params{
+		Config: config.Config, Caller: "gitcache", Prefix: prefix, GoogleRole: "roles/artifactregistry.reader", Now: now,
+	})
+	if err != nil {
+		return nil, err
+	}
 	known, err := lru.New[identity, record](remembered)
 	if err != nil {
 		return nil, err
 	}
 	l := &Logins{
-		services: newServices(config, now), config: config, listed: map[string]bool{}, now: now,
+		identity: pod, config: config, listed: map[string]bool{}, now: now,
 		flights: flight.New[identity, login](exchangeTimeout), known: known,
 	}
 	for _, host := range config.Registries {
@@ -191,9 +199,10 @@ func (l *Logins) renew(ctx context.Context, id identity, carrier http.RoundTripp
 		return known.orFailure(now)
 	}
 	got, err := l.exchange(ctx, id, carrier)
+	err = translated(err)
 	now = l.now()
 	if err == nil && !got.ends.After(now) {
-		err = misconfigured("%s gives a login that has ended already; check the clock of gitcache's machine.", id.cloud)
+		err = rejected("%s gives a login that has ended already; check the clock of gitcache's machine.", id.cloud)
 	}
 	if err != nil {
 		known = known.withFailure(err, now)
@@ -210,11 +219,11 @@ func (l *Logins) renew(ctx context.Context, id identity, carrier http.RoundTripp
 func (l *Logins) exchange(ctx context.Context, id identity, carrier http.RoundTripper) (login, error) {
 	switch id.cloud {
 	case upstream.CloudAWS:
-		return l.services.exchangeAWS(ctx, id)
+		return l.exchangeAWS(ctx, id)
 	case upstream.CloudGCP:
-		return l.services.exchangeGCP(ctx, id)
+		return l.exchangeGCP(ctx, id)
 	case upstream.CloudAzure:
-		return l.services.exchangeAzure(ctx, id, carrier)
+		return l.exchangeAzure(ctx, id, carrier)
 	}
 	return login{}, fmt.Errorf("no exchange for the cloud %q", id.cloud)
 }

@@ -43,13 +43,7 @@ func newSubject(t *testing.T, change func(*cloudlogin.Config)) *subject {
 	t.Helper()
 	s := &subject{clouds: cloudtest.Start(t), time: time.Now()}
 	s.clouds.Now = s.now
-	token := cloudtest.TokenFile(t)
-	s.config = cloudlogin.Config{
-		AWSRole: cloudtest.Role, AWSTokenFile: token, STSURL: s.clouds.URL + "/aws/sts", ECRURL: s.clouds.URL + "/aws/ecr/",
-		GCPTokenFile: token, GCPMetadataHost: s.clouds.Listener.Addr().String(), GCPSTSURL: s.clouds.URL + "/google/sts",
-		GCPIAMURL:   s.clouds.URL + "/google/iam/",
-		AzureClient: cloudtest.Client, AzureTenant: cloudtest.Tenant, AzureTokenFile: token, AzureAuthorityURL: s.clouds.URL + "/azure/",
-	}
+	s.config = cloudlogin.Config{ECRURL: s.clouds.URL + "/aws/ecr/", Config: s.clouds.Environment(cloudtest.TokenFile(t))}
 	if change != nil {
 		change(&s.config)
 	}

@@ -6,116 +6,39 @@ package cloudlogin
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"net/url"
-	"strings"
 
+	"github.com/leatdev/leat/internal/cloud"
 	"github.com/leatdev/leat/internal/config"
 )
 
-// Config is what the environment says of the pod's identity. The variables are those that the clouds
-// set in pods. An empty field means that there is none, unless it says otherwise.
+// prefix begins the flags of the identity.
+const prefix = "gitcache"
+
+// Config is what the environment says of the pod's identity, and who may have its logins.
 type Config struct {
+	cloud.Config
 	// Registries may have the login of any cloud besides the clouds' own: host, or host:port.
 	Registries []string
-
-	AWSRole               string
-	AWSTokenFile          string
-	AWSRegion             string
-	AWSContainerURL       string // of EKS Pod Identity
-	AWSContainerTokenFile string
-	STSURL                string // empty: that of the registry's region
-	ECRURL                string // empty: that of the registry's region
-
-	GCPTokenFile    string
-	GCPMetadataHost string // empty: metadata.google.internal
-	GCPSTSURL       string // empty: https://sts.googleapis.com
-	GCPIAMURL       string // empty: https://iamcredentials.googleapis.com
-
-	AzureClient       string
-	AzureTenant       string
-	AzureTokenFile    string
-	AzureAuthorityURL string // empty: https://login.microsoftonline.com
+	AWSRegion  string // of a registry whose host does not name one
+	ECRURL     string // empty: that of the registry's region
 }
 
 // Bind binds the fields to flags and environment variables.
 func (c *Config) Bind(s *config.Set) {
 	s.Strings(&c.Registries, "gitcache-identity-registries", nil,
 		"registries, host or host:port, that may have the login of a workload identity besides the cloud's own")
-	s.String(&c.GCPTokenFile, "gitcache-gcp-token-file", "", "the pod's token for a workload identity provider of Google Cloud")
-	s.String(&c.GCPSTSURL, "gitcache-gcp-sts-url", defaultGCPSTS, "Security Token Service of Google Cloud")
-	s.String(&c.GCPIAMURL, "gitcache-gcp-iam-url", defaultGCPIAM, "service account credentials of Google Cloud")
-	s.Env(&c.GCPMetadataHost, "GCE_METADATA_HOST", "metadata server of Google Cloud, host or host:port; empty: "+defaultGCPMetadata)
-	s.Env(&c.AWSRole, "AWS_ROLE_ARN", "role of gitcache's pods at AWS")
-	s.Env(&c.AWSTokenFile, "AWS_WEB_IDENTITY_TOKEN_FILE", "the pod's token for AWS STS")
 	s.Env(&c.AWSRegion, "AWS_REGION", "region of a registry whose host does not name one")
-	s.Env(&c.AWSContainerURL, "AWS_CONTAINER_CREDENTIALS_FULL_URI", "agent of EKS Pod Identity on the node")
-	s.Env(&c.AWSContainerTokenFile, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "the pod's token for that agent")
-	s.Env(&c.STSURL, "AWS_ENDPOINT_URL_STS", "AWS STS; empty: that of the registry's region")
 	s.Env(&c.ECRURL, "AWS_ENDPOINT_URL_ECR", "API of Amazon ECR; empty: that of the registry's region")
-	s.Env(&c.AzureClient, "AZURE_CLIENT_ID", "application of gitcache's pods at Microsoft Entra ID")
-	s.Env(&c.AzureTenant, "AZURE_TENANT_ID", "its tenant")
-	s.Env(&c.AzureTokenFile, "AZURE_FEDERATED_TOKEN_FILE", "the pod's token for Microsoft Entra ID")
-	s.Env(&c.AzureAuthorityURL, "AZURE_AUTHORITY_HOST", "Microsoft Entra ID; empty: "+defaultAzure)
-}
-
-const (
-	defaultGCPMetadata = "metadata.google.internal"
-	defaultGCPSTS      = "https://sts.googleapis.com"
-	defaultGCPIAM      = "https://iamcredentials.googleapis.com"
-	defaultAzure       = "https://login.microsoftonline.com"
-)
-
-// completed returns a Config without the fields that are empty by default.
-func (c Config) completed() Config {
-	for field, value := range map[*string]string{
-		&c.GCPMetadataHost: defaultGCPMetadata, &c.GCPSTSURL: defaultGCPSTS, &c.GCPIAMURL: defaultGCPIAM, &c.AzureAuthorityURL: defaultAzure,
-	} {
-		if *field == "" {
-			*field = value
-		}
-	}
-	return c
+	c.Config.Bind(s, prefix, "gitcache")
 }
 
 // Check returns an error that names each setting that cannot be used.
 func (c Config) Check() error {
-	c = c.completed()
-	var errs []error
+	errs := []error{c.Config.Check(prefix), cloud.CheckService("AWS_ENDPOINT_URL_ECR", c.ECRURL)}
 	for _, host := range c.Registries {
-		if !isHost(host) {
+		if !cloud.IsHost(host) {
 			errs = append(errs, fmt.Errorf("--gitcache-identity-registries: got %q, want host or host:port", host))
 		}
 	}
-	if !isHost(c.GCPMetadataHost) {
-		errs = append(errs, fmt.Errorf("GCE_METADATA_HOST: got %q, want host or host:port", c.GCPMetadataHost))
-	}
-	for _, service := range []struct{ name, text string }{
-		{"--gitcache-gcp-sts-url", c.GCPSTSURL},
-		{"--gitcache-gcp-iam-url", c.GCPIAMURL},
-		{"AWS_ENDPOINT_URL_STS", c.STSURL},
-		{"AWS_ENDPOINT_URL_ECR", c.ECRURL},
-		{"AZURE_AUTHORITY_HOST", c.AzureAuthorityURL},
-	} {
-		if service.text != "" && !isService(service.text) {
-			errs = append(errs, fmt.Errorf("%s: got %q, want https://host[/path]: gitcache sends its token there", service.name, service.text))
-		}
-	}
 	return errors.Join(errs...)
-}
-
-// isHost reports whether text is host or host:port.
-func isHost(text string) bool {
-	u, err := url.Parse("https://" + text)
-	return err == nil && u.Host == text && u.Hostname() != "" && !strings.Contains(text, "*")
-}
-
-// isService reports whether a URL may get the pod's token: it is https, or on this machine itself.
-func isService(text string) bool {
-	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return false
-	}
-	address, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "https" || u.Scheme == "http" && err == nil && address.IsLoopback()
 }

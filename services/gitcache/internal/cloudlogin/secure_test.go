@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/cloud"
 	"github.com/leatdev/leat/internal/testkit/cloudtest"
 	"github.com/leatdev/leat/internal/upstream"
 	"github.com/leatdev/leat/services/gitcache/internal/cloudlogin"
@@ -171,13 +172,13 @@ func TestSecHostileTokenServices(t *testing.T) {
 func TestSecIdentitySettings(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []cloudlogin.Config{
-		{STSURL: "http://sts.example"},
+		{Config: cloud.Config{STSURL: "http://sts.example"}},
 		{ECRURL: "http://10.0.0.1"},
-		{GCPSTSURL: "ftp://x"},
-		{GCPIAMURL: "https://u:p@x"},
-		{AzureAuthorityURL: "//x"},
-		{AzureAuthorityURL: "https://x?y=z"},
-		{GCPMetadataHost: "evil/x"},
+		{Config: cloud.Config{GCPSTSURL: "ftp://x"}},
+		{Config: cloud.Config{GCPIAMURL: "https://u:p@x"}},
+		{Config: cloud.Config{AzureAuthorityURL: "//x"}},
+		{Config: cloud.Config{AzureAuthorityURL: "https://x?y=z"}},
+		{Config: cloud.Config{GCPMetadataHost: "evil/x"}},
 		{Registries: []string{"https://x"}},
 		{Registries: []string{"*.example"}},
 		{Registries: []string{""}},

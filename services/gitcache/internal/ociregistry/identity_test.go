@@ -47,10 +47,7 @@ func newIdentitySubject(t *testing.T, clouds *cloudtest.Clouds, def upstream.Def
 	s := newSubject(t, def)
 	token := cloudtest.TokenFile(t)
 	logins, err := cloudlogin.New(cloudlogin.Config{
-		Registries: registries,
-		AWSRole:    cloudtest.Role, AWSTokenFile: token, AWSRegion: cloudtest.Region, STSURL: clouds.URL + "/aws/sts", ECRURL: clouds.URL + "/aws/ecr",
-		GCPMetadataHost: clouds.Listener.Addr().String(),
-		AzureClient:     cloudtest.Client, AzureTenant: cloudtest.Tenant, AzureTokenFile: token, AzureAuthorityURL: clouds.URL + "/azure",
+		Registries: registries, AWSRegion: cloudtest.Region, ECRURL: clouds.URL + "/aws/ecr", Config: clouds.Environment(token),
 	}, func() time.Time { return s.now })
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/cloud/sigv4"
 	"github.com/leatdev/leat/internal/secret"
-	"github.com/leatdev/leat/services/gitcache/internal/cloudlogin/sigv4"
 )
 
 // TestPublishedVectors signs requests of AWS's own test suite for Signature Version 4 that have a plain
