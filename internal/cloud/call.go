@@ -4,6 +4,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -220,7 +221,7 @@ var named = regexp.MustCompile(`^[A-Za-z_]{1,40}$`)
 
 // said returns what an answer calls the failure, and what it says of it for people, on one line and
 // without secrets; "" for nothing. Each cloud has its own form: Google and Microsoft {error,
-// error_description} or {error: {status, code, message}}, registries {errors: [{message}]}, AWS {__type,
+// error_description} or {error: {status, code, message, innererror}}, registries {errors: [{message}]}, AWS {__type,
 // message} or XML.
 func (c Call) said(body []byte) (code, words string) {
 	var answer struct {
@@ -237,6 +238,9 @@ func (c Call) said(body []byte) (code, words string) {
 		Status  string          `json:"status"`
 		Code    json.RawMessage `json:"code"` // a number at Google
 		Message string          `json:"message"`
+		Inner   struct {
+			Code string `json:"code"`
+		} `json:"innererror"`
 	}
 	var markup struct {
 		Code    string `xml:"Error>Code"`
@@ -250,13 +254,8 @@ func (c Call) said(body []byte) (code, words string) {
 			words = answer.Errors[0].Message
 		}
 		_ = json.Unmarshal(nested.Code, &code)
-		if nested.Status != "" {
-			code = nested.Status
-		}
-		if _, kind, isQualified := strings.Cut(answer.Type, "#"); isQualified {
-			code = kind
-		} else if answer.Type != "" {
-			code = answer.Type
+		if code = cmp.Or(nested.Inner.Code, nested.Status, code); answer.Type != "" {
+			code = answer.Type[strings.LastIndexByte(answer.Type, '#')+1:]
 		}
 		if name := ""; json.Unmarshal(answer.Error, &name) == nil && name != "" {
 			code = name

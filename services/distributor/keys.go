@@ -6,6 +6,7 @@ package distributor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leatdev/leat/internal/config"
@@ -28,10 +29,12 @@ const minSigningLead = 11 * time.Second
 // KeyConfig says how the keys that seal and sign are kept and replaced.
 type KeyConfig struct {
 	// Sealing are roots of the keys that seal stored secrets, one a line: the first wraps, all unwrap.
-	// Empty: Vault or the service's secrets are the roots.
+	// Empty: a key management service or the service's secrets are the roots.
 	Sealing secret.Text
 	// Vault is a root that comes before those of Sealing. Without a URL it is not used.
 	Vault VaultConfig
+	// KMS are roots that come before that of Vault.
+	KMS KMSConfig
 	// SigningEvery is how long a key signs access tokens. Negative: until somebody rotates it.
 	SigningEvery time.Duration
 	// SigningLead is how long a signing key is published before it signs.
@@ -53,6 +56,7 @@ func (c *KeyConfig) bind(s *config.Set) {
 	s.String(&c.Vault.AuthMount, "distributor-sealing-vault-auth-mount", "kubernetes", "path of that auth method")
 	s.String(&c.Vault.CAFile, "distributor-sealing-vault-ca-file", "", "certificates to trust for Vault, in PEM")
 	s.Bool(&c.Vault.Former, "distributor-sealing-vault-former", false, "only accept what that key has wrapped, and wrap with the other roots: to stop using Vault")
+	c.KMS.bind(s)
 	s.Duration(&c.SigningEvery, "distributor-signing-key-every", 30*24*time.Hour, "how long a key signs access tokens before the next one does; negative: until \"leat admin rotate signing-key\"")
 	s.Duration(&c.SigningLead, "distributor-signing-key-lead", 15*time.Minute, "how long a signing key is published before it signs, so that every service knows it")
 }
@@ -72,9 +76,9 @@ func (c *KeyConfig) check(service *rpc.ServiceConfig) error {
 	return errors.Join(errs...)
 }
 
-// open returns the roots of the keys that seal: Vault, those that are set, and the service's
-// secrets. The latter stay roots beside others: so a hub changes over to a root of its own by
-// setting it.
+// open returns the roots of the keys that seal: keys of clouds, Vault, those that are set, and the
+// service's secrets. The latter stay roots beside others: so a hub changes over to a root of its own by
+// setting it. Former roots come last.
 func (c *KeyConfig) open(service *rpc.ServiceConfig) (sqlstore.Keys, error) {
 	roots, err := keyroot.ParseLocal(c.Sealing)
 	if err != nil {
@@ -96,11 +100,22 @@ func (c *KeyConfig) open(service *rpc.ServiceConfig) (sqlstore.Keys, error) {
 		if err != nil {
 			return sqlstore.Keys{}, err
 		}
-		if roots = append(roots, vault); !c.Vault.Former {
-			roots = append([]keyroot.Root{vault}, roots[:len(roots)-1]...)
-		}
+		roots = joined([]keyroot.Root{vault}, roots, c.Vault.Former)
 	}
+	kms, err := c.KMS.open()
+	if err != nil {
+		return sqlstore.Keys{}, err
+	}
+	roots = joined(kms, roots, c.KMS.Former)
 	return sqlstore.Keys{Roots: roots, Secrets: secrets}, nil
+}
+
+// joined returns roots before others, or after them if they are former ones.
+func joined(roots, others []keyroot.Root, former bool) []keyroot.Root {
+	if former {
+		return slices.Concat(others, roots)
+	}
+	return slices.Concat(roots, others)
 }
 
 // open returns the root.

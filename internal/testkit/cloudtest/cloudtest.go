@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cloudtest stands in for the services of AWS, Google Cloud and Azure that trade the token of a
-// pod for a login at a registry. It is one HTTP server on loopback, and as strict as the clouds: a
-// request that they would refuse is refused, and the test fails. It checks the signatures of AWS by
-// code of its own.
+// pod for a login at a registry, and for their key management services. It is one HTTP server on
+// loopback, and as strict as the clouds: a request that they would refuse is refused, and the test
+// fails. It checks the signatures of AWS by code of its own.
 package cloudtest
 
 import (
@@ -42,6 +42,7 @@ const (
 	GoogleToken    = "canary-google-token"
 	AccountToken   = "canary-account-token"
 	entraToken     = "canary-entra-token"
+	vaultToken     = "canary-vault-token"
 	federatedToken = "canary-federated-token"
 )
 
@@ -52,12 +53,15 @@ type Clouds struct {
 	Now func() time.Time
 
 	tb testing.TB
+	// right answers without faults.
+	right http.Handler
 
 	mu       sync.Mutex
 	requests []string
 	fault    func(w http.ResponseWriter, r *http.Request) (handled bool)
 	lifetime time.Duration
 	keys     keys
+	kms      kms
 }
 
 // Start starts the services.
@@ -75,7 +79,16 @@ func Start(tb testing.TB) *Clouds {
 	mux.HandleFunc("POST /google/sts/v1/token", c.serveGoogleSTS)
 	mux.HandleFunc("POST /google/iam/v1/projects/-/serviceAccounts/{action}", c.serveIAM)
 	mux.HandleFunc("POST /azure/{tenant}/oauth2/v2.0/token", c.serveEntra)
-	c.Server = httptest.NewServer(c.watched(mux))
+	mux.HandleFunc("POST /aws/kms/{$}", c.serveAWSKMS)
+	mux.HandleFunc("POST /google/kms/v1/projects/{project}/locations/{location}/keyRings/{ring}/cryptoKeys/{action}", c.serveGoogleKMS)
+	c.right = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/keys/") { // a mux would redirect from a path with an empty version
+			c.serveAzureKeys(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	c.Server = httptest.NewServer(c.watched(c.right))
 	tb.Cleanup(c.Close)
 	return c
 }
@@ -105,6 +118,9 @@ func (c *Clouds) Fail(fault func(w http.ResponseWriter, r *http.Request) bool) {
 	defer c.mu.Unlock()
 	c.fault = fault
 }
+
+// ServeRight answers a request as it is answered without a fault: for a fault that changes answers.
+func (c *Clouds) ServeRight(w http.ResponseWriter, r *http.Request) { c.right.ServeHTTP(w, r) }
 
 // Live sets how long what is given lasts from now on.
 func (c *Clouds) Live(lifetime time.Duration) {
@@ -263,13 +279,19 @@ func (c *Clouds) serveEntra(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, "unknown tenant")
 		return
 	}
+	tokens := map[string]string{"https://containerregistry.azure.net/.default": entraToken, "https://vault.azure.net/.default": vaultToken}
 	if !c.form(w, r, url.Values{
-		"grant_type": {"client_credentials"}, "client_id": {Client}, "scope": {"https://containerregistry.azure.net/.default"},
+		"grant_type": {"client_credentials"}, "client_id": {Client}, "scope": {""},
 		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}, "client_assertion": {PodToken},
 	}) {
 		return
 	}
-	answer(w, map[string]any{"access_token": entraToken, "expires_in": c.seconds(), "token_type": "Bearer"})
+	token := tokens[r.PostForm.Get("scope")]
+	if token == "" {
+		c.refuse(w, r, "unknown scope %q", r.PostForm.Get("scope"))
+		return
+	}
+	answer(w, map[string]any{"access_token": token, "expires_in": c.seconds(), "token_type": "Bearer"})
 }
 
 // ServeExchange serves /oauth2/exchange of a registry of Azure at the given host.

@@ -4,6 +4,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -273,11 +274,19 @@ func randomKey() []byte {
 	return key
 }
 
-// wrap returns the row of a key, wrapped by the first root.
+// wrap returns the row of a key, wrapped by the first root. It has the root unwrap the key again: one
+// that may encrypt and not decrypt would make a database that nobody can open.
 func (k *keyStore) wrap(ctx context.Context, id string, number int64, key []byte) (*sealingKeyRow, error) {
 	wrapped, err := k.roots[0].Wrap(ctx, key, id)
 	if err != nil {
 		return nil, rootError("wrap key", err)
+	}
+	again, err := k.roots[0].Unwrap(ctx, wrapped, id)
+	if err != nil {
+		return nil, rootError("unwrap a key that was just wrapped", err)
+	}
+	if !bytes.Equal(again, key) {
+		return nil, fmt.Errorf("wrap key: root %s unwraps to another key: %w", k.roots[0].Name(), keyroot.ErrRefused)
 	}
 	return &sealingKeyRow{ID: id, Number: number, Root: k.roots[0].Name(), Wrapped: wrapped, CreatedAt: micros(time.Now())}, nil
 }
