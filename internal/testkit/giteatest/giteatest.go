@@ -100,7 +100,7 @@ DISABLE_REGISTRATION = true
 // Start runs a Gitea, compiles it first if necessary, and returns once it serves.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	home := build(t)
+	home := program.Build(t, "gitea")
 	who, err := user.Current()
 	if err != nil {
 		t.Fatalf("find user: %v", err)
@@ -120,30 +120,6 @@ func Start(t testing.TB) *Server {
 		return status == http.StatusOK
 	})
 	return s
-}
-
-// build returns the folder of the compiled Gitea.
-func build(t testing.TB) string {
-	t.Helper()
-	at, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; ; at = filepath.Dir(at) {
-		script := filepath.Join(at, "tools", "gitea", "build.sh")
-		if _, err := os.Stat(script); err == nil {
-			command := exec.CommandContext(t.Context(), script)
-			command.Stderr = os.Stderr // it reports that this takes a while
-			out, err := command.Output()
-			if err != nil {
-				t.Fatalf("build Gitea: %v", err)
-			}
-			return strings.TrimSpace(string(out))
-		}
-		if at == filepath.Dir(at) {
-			t.Fatal("no tools/gitea in this folder or above it")
-		}
-	}
 }
 
 func (s *Server) command(ctx context.Context, args ...string) *exec.Cmd {

@@ -19,7 +19,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -75,7 +74,7 @@ type Registry struct {
 // Start runs a registry, compiles it first if necessary, and returns once it serves.
 func Start(t testing.TB, config Config) *Registry {
 	t.Helper()
-	path, dir := build(t), t.TempDir()
+	path, dir := program.Build(t, "registry"), t.TempDir()
 	r := &Registry{Addr: loopback.Addr(t), config: config}
 	settings := map[string]any{
 		"version": "0.1",
@@ -140,30 +139,6 @@ func write(t testing.TB, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// build returns the path of the compiled registry.
-func build(t testing.TB) string {
-	t.Helper()
-	at, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; ; at = filepath.Dir(at) {
-		script := filepath.Join(at, "tools", "registry", "build.sh")
-		if _, err := os.Stat(script); err == nil {
-			command := exec.CommandContext(t.Context(), script)
-			command.Stderr = os.Stderr // it reports that this takes a while
-			out, err := command.Output()
-			if err != nil {
-				t.Fatalf("build registry: %v", err)
-			}
-			return strings.TrimSpace(string(out))
-		}
-		if at == filepath.Dir(at) {
-			t.Fatal("no tools/registry in this folder or above it")
-		}
 	}
 }
 

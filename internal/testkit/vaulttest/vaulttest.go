@@ -41,7 +41,7 @@ const patience = 2 * time.Minute
 // Start runs a Vault, compiles it first if necessary, and returns once it serves.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{URL: "http://" + loopback.Addr(t), program: build(t), folder: t.TempDir()}
+	s := &Server{URL: "http://" + loopback.Addr(t), program: program.Build(t, "vault"), folder: t.TempDir()}
 	s.Restart(t)
 	var secrets struct{ Token, Unseal string }
 	content, err := os.ReadFile(filepath.Join(s.folder, "secrets.json"))
@@ -138,28 +138,4 @@ func (s *Server) try(ctx context.Context, token, method, path string, body any) 
 		return 0, err.Error()
 	}
 	return response.StatusCode, string(text)
-}
-
-// build returns the path of the compiled Vault.
-func build(t testing.TB) string {
-	t.Helper()
-	at, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; ; at = filepath.Dir(at) {
-		script := filepath.Join(at, "tools", "vault", "build.sh")
-		if _, err := os.Stat(script); err == nil {
-			command := exec.CommandContext(t.Context(), script)
-			command.Stderr = os.Stderr // it reports that this takes a while
-			out, err := command.Output()
-			if err != nil {
-				t.Fatalf("build Vault: %v", err)
-			}
-			return strings.TrimSpace(string(out))
-		}
-		if at == filepath.Dir(at) {
-			t.Fatal("no tools/vault in this folder or above it")
-		}
-	}
 }
