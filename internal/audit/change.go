@@ -20,6 +20,8 @@ type Change struct {
 	// Credential is what the caller's token was issued for, such as the API token "api.…", or the
 	// token itself. Empty: the hub acts itself.
 	Credential string
+	// TokenLimit describes what the caller's API token is limited to. Empty: it has no limit.
+	TokenLimit string
 	// StatedReason is why the caller makes the change, in their words. Empty: they gave no reason.
 	StatedReason string
 	// Fields are the changed fields, by path. It must not change any more.
@@ -47,7 +49,7 @@ func (c *Change) weight() int64 {
 	if c == nil {
 		return 0
 	}
-	size := len(c.RequestID) + len(c.Credential) + len(c.StatedReason)
+	size := len(c.RequestID) + len(c.Credential) + len(c.TokenLimit) + len(c.StatedReason)
 	for _, field := range c.Fields {
 		size += 64 + len(field.Path) + len(field.Old) + len(field.New)
 	}
@@ -60,6 +62,7 @@ func (c *Change) attrs() []slog.Attr {
 		slog.String("kind", c.Kind),
 		slog.String("object_uid", c.ObjectUID),
 		slog.String("credential", c.Credential),
+		slog.String("token_limit", c.TokenLimit),
 		slog.String("stated_reason", c.StatedReason),
 		slog.Any("changes", c.list()),
 		slog.Int("changes_omitted", c.Omitted),

@@ -75,6 +75,7 @@ func appendChange(b []byte, c *Change) []byte {
 	b = appendString(append(b, `,"kind":`...), c.Kind)
 	b = appendString(append(b, `,"object_uid":`...), c.ObjectUID)
 	b = appendString(append(b, `,"credential":`...), c.Credential)
+	b = appendString(append(b, `,"token_limit":`...), c.TokenLimit)
 	b = appendString(append(b, `,"stated_reason":`...), c.StatedReason)
 	b = append(append(b, `,"changes":`...), c.text()...)
 	return strconv.AppendInt(append(b, `,"changes_omitted":`...), int64(c.Omitted), 10)

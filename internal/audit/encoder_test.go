@@ -36,7 +36,7 @@ func TestEncoderWritesWhatSlogWrites(t *testing.T) {
 		"change": {
 			Request: request, Phase: PhaseChange, Time: time.Unix(3, 1), Allowed: true,
 			Change: &Change{
-				RequestID: "r", Kind: "Service", ObjectUID: odd, Credential: "api.1", StatedReason: odd, Omitted: 3,
+				RequestID: "r", Kind: "Service", ObjectUID: odd, Credential: "api.1", TokenLimit: odd, StatedReason: odd, Omitted: 3,
 				Fields: []FieldChange{
 					{Path: odd, Old: json.RawMessage(`"<a>"`), New: json.RawMessage(`{}`)}, {Path: "p", Secret: true, Effect: "set"},
 				},

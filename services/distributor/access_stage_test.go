@@ -48,6 +48,8 @@ type caller struct {
 	name, kind, token string
 	// person is what a caller of the kind people holds.
 	person person
+	// user is the name of the owner of a token with a limit, who knows of themselves.
+	user string
 }
 
 // stage is a hub with the clusters one and two, the service app on one, and everybody who may come
@@ -94,8 +96,8 @@ func newStage(t *testing.T) *stage {
 		{name: "service", kind: services, token: serviceToken(t)},
 		{name: "person without a binding", kind: people, token: "leat_token-of-a-person-without-bindings"},
 		{name: "access token of a person without a binding", kind: people, token: issue(t, issuer, "eve", "everybody")},
-		{name: "admin", kind: people, token: adminToken, person: person{catalog.RoleAdmin, "hub"}},
-		{name: "admin's access token", kind: people, token: access.GetAccessToken(), person: person{catalog.RoleAdmin, "hub"}},
+		{name: "admin", kind: people, token: adminToken, person: person{role: catalog.RoleAdmin, scope: "hub"}},
+		{name: "admin's access token", kind: people, token: access.GetAccessToken(), person: person{role: catalog.RoleAdmin, scope: "hub"}},
 	}...)
 	s.callers = append(s.callers, s.roles(t)...)
 	return s
@@ -115,7 +117,7 @@ func (s *stage) roles(t *testing.T) []caller {
 	} {
 		for _, scope := range []string{"one", "two", "hub"} {
 			name := strings.ToLower(strings.TrimPrefix(role.String(), "ACCESS_ROLE_"))
-			p := person{catalog.RoleName(name), scope}
+			p := person{role: catalog.RoleName(name), scope: scope}
 			user := name + "-" + scope
 			spec := &fleetv1.AccessBindingSpec{Users: []string{user}, Role: role, Hub: scope == "hub"}
 			if scope != "hub" {
@@ -160,12 +162,62 @@ func (s *stage) projectRoles(t *testing.T) []caller {
 	in := func(project string) *fleetv1.ProjectSelection {
 		return &fleetv1.ProjectSelection{Names: []string{project}}
 	}
-	add("viewer-of-the-project", person{catalog.RoleViewer, ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_VIEWER, Projects: in("default")})
-	add("editor-of-the-project", person{catalog.RoleEditor, ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Projects: in("default")})
-	add("admin-of-the-project", person{catalog.RoleAdmin, ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_ADMIN, Projects: in("default")})
-	add("admin-of-another-project", person{catalog.RoleAdmin, foreignProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_ADMIN, Projects: in("shop")})
-	add("syncer-of-the-cluster", person{"syncer", "one"}, &fleetv1.AccessBindingSpec{RoleName: "syncer", Clusters: named("one")})
-	add("syncer-of-another-cluster", person{"syncer", "two"}, &fleetv1.AccessBindingSpec{RoleName: "syncer", Clusters: named("two")})
+	add("viewer-of-the-project", person{role: catalog.RoleViewer, scope: ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_VIEWER, Projects: in("default")})
+	add("editor-of-the-project", person{role: catalog.RoleEditor, scope: ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Projects: in("default")})
+	add("admin-of-the-project", person{role: catalog.RoleAdmin, scope: ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_ADMIN, Projects: in("default")})
+	add("admin-of-another-project", person{role: catalog.RoleAdmin, scope: foreignProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_ADMIN, Projects: in("shop")})
+	add("syncer-of-the-cluster", person{role: "syncer", scope: "one"}, &fleetv1.AccessBindingSpec{RoleName: "syncer", Clusters: named("one")})
+	add("syncer-of-another-cluster", person{role: "syncer", scope: "two"}, &fleetv1.AccessBindingSpec{RoleName: "syncer", Clusters: named("two")})
+	return all
+}
+
+// narrow makes tokens with limits: for owners with many rights and with few, each of a role in each kind
+// of scope.
+func (s *stage) narrow(t *testing.T) []caller {
+	t.Helper()
+	admin := s.fleet(t, adminToken)
+	var all []caller
+	for user, owner := range map[string]person{
+		"admin": {role: catalog.RoleAdmin, scope: "hub"}, "editor-one": {role: catalog.RoleEditor, scope: "one"},
+		"viewer-hub": {role: catalog.RoleViewer, scope: "hub"},
+	} {
+		for _, limit := range []person{
+			{role: catalog.RoleViewer, scope: "one"}, {role: catalog.RoleAdmin, scope: "one"}, {role: "syncer", scope: "one"},
+			{role: catalog.RoleAdmin, scope: "two"}, {role: catalog.RoleOperator, scope: "hub"}, {role: catalog.RoleEditor, scope: ownProject},
+			{role: catalog.RoleAdmin, scope: foreignProject},
+		} {
+			m := &fleetv1.TokenLimit{Hub: limit.scope == "hub"}
+			if m.Role = typev1.AccessRole(typev1.AccessRole_value["ACCESS_ROLE_"+strings.ToUpper(string(limit.role))]); m.GetRole() == 0 {
+				m.RoleName = string(limit.role)
+			}
+			switch limit.scope {
+			case "one":
+				m.Clusters, m.Repositories = named("one"), []string{"demo"}
+			case "two":
+				m.Clusters = named("two")
+			case ownProject:
+				m.Projects = &fleetv1.ProjectSelection{Names: []string{"default"}}
+			case foreignProject:
+				m.Projects = &fleetv1.ProjectSelection{Names: []string{"shop"}}
+			}
+			name := fmt.Sprintf("%s, limited to %s of %s", user, limit.role, limit.scope)
+			made, err := admin.CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: user, Label: name, Limit: m})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := owner
+			held.limit = &limit
+			all = append(all, caller{name: name, kind: people, token: made.GetSecret(), person: held, user: user})
+			if limit.role != catalog.RoleViewer {
+				continue
+			}
+			access, err := s.fleet(t, made.GetSecret()).CreateAccessToken(t.Context(), &fleetv1.CreateAccessTokenRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, caller{name: "access token of " + name, kind: people, token: access.GetAccessToken(), person: held, user: user})
+		}
+	}
 	return all
 }
 

@@ -202,18 +202,18 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	recording, err := recorder.New(recorder.Params{Journal: records, Logger: logger, Meter: tel.Meter(scope)})
+	recording, err := recorder.New(recorder.Params{Journal: records, Limits: view, Logger: logger, Meter: tel.Meter(scope)})
 	if err != nil {
 		return err
 	}
-	joinTokens := admission.NewJoinTokens(store)
+	joinTokens, uses := admission.NewJoinTokens(store), admission.NewUses(store, logger)
 	handler, err := newHandler(handlerParams{
 		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
 		People: people.Deps{
-			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, History: store, Grants: store, Bundles: cache,
+			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, Uses: uses, History: store, Grants: store, Bundles: cache,
 			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
 		},
@@ -231,7 +231,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records}
+	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses}
 	return p.run(ctx, serve.Params{
 		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
 	})
@@ -336,7 +336,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	path, forAgents := distributorv1connect.NewDistributorServiceHandler(agents.New(p.Agents), server.Options()...)
 	mux.Handle(path, server.Guard(forAgents))
 	mux.Handle(distributorv1connect.DistributorServiceWatchPlanProcedure, serve.CutStalled(server.Guard(forAgents), streamStallTimeout))
-	path, access := distributorv1connect.NewAccessServiceHandler(hub.NewAccess(p.People.View), server.Options()...)
+	path, access := distributorv1connect.NewAccessServiceHandler(hub.NewAccess(p.People.View, p.People.Uses), server.Options()...)
 	mux.Handle(path, server.Guard(access))
 	path, reception := distributorv1connect.NewReceptionServiceHandler(hub.NewReception(p.People.View, p.Issuer), server.Options()...)
 	mux.Handle(path, server.Guard(reception))

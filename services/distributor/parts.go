@@ -12,6 +12,7 @@ import (
 
 	"github.com/leatdev/leat/internal/cas/casdisk"
 	"github.com/leatdev/leat/internal/serve"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
@@ -31,6 +32,7 @@ type parts struct {
 	disk    *casdisk.Store
 	cache   *bundles.Cache
 	records *journal.Journal
+	uses    *admission.Uses
 }
 
 // run serves until ctx is done or a part fails. The parts continue during the drain, for the calls
@@ -44,7 +46,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 	defer context.AfterFunc(work, cancel)()
 	defer cancel()
 	for _, part := range []func(context.Context) error{
-		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run,
+		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
 	} {

@@ -94,16 +94,16 @@ func allMethods() []protoreflect.MethodDescriptor {
 
 // columns are the people of the table: those of the object's own cluster first.
 var columns = []person{
-	{catalog.RoleViewer, "one"},
-	{catalog.RoleOperator, "one"},
-	{catalog.RoleEditor, "one"},
-	{catalog.RoleAdmin, "one"},
-	{catalog.RoleAdmin, "two"},
-	{catalog.RoleNone, ""},
-	{catalog.RoleViewer, "hub"},
-	{catalog.RoleOperator, "hub"},
-	{catalog.RoleEditor, "hub"},
-	{catalog.RoleAdmin, "hub"},
+	{role: catalog.RoleViewer, scope: "one"},
+	{role: catalog.RoleOperator, scope: "one"},
+	{role: catalog.RoleEditor, scope: "one"},
+	{role: catalog.RoleAdmin, scope: "one"},
+	{role: catalog.RoleAdmin, scope: "two"},
+	{role: catalog.RoleNone, scope: ""},
+	{role: catalog.RoleViewer, scope: "hub"},
+	{role: catalog.RoleOperator, scope: "hub"},
+	{role: catalog.RoleEditor, scope: "hub"},
+	{role: catalog.RoleAdmin, scope: "hub"},
 }
 
 func tableOfRights(t *testing.T) string {

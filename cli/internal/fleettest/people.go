@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -91,11 +92,16 @@ func (h *Hub) CreateToken(_ context.Context, request *fleetv1.CreateTokenRequest
 	if request.GetLabel() == "" {
 		return nil, rpcerr.Field("label", "is required: say what the token is for")
 	}
+	expires := request.GetExpireTime()
+	if expires == nil {
+		expires = timestamppb.New(time.Now().Add(90 * 24 * time.Hour))
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	id := fmt.Sprintf("id%d", len(h.apiTokens)+1)
 	token := &fleetv1.Token{
-		Id: id, User: request.GetUser(), Label: request.GetLabel(), CreateTime: timestamppb.Now(), ExpireTime: request.GetExpireTime(),
+		Id: id, User: request.GetUser(), Label: request.GetLabel(), CreateTime: timestamppb.Now(), ExpireTime: expires,
+		Limit: request.GetLimit(), CreatedBy: "user:admin",
 	}
 	h.apiTokens = append(h.apiTokens, token)
 	return &fleetv1.CreateTokenResponse{Token: token, Secret: "leat_secret-of-" + id}, nil

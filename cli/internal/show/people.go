@@ -144,11 +144,27 @@ func ends(at *timestamppb.Timestamp, now time.Time) cell {
 
 // Tokens prints API tokens.
 func Tokens(w io.Writer, format Format, style Style, now time.Time, tokens []*fleetv1.Token) error {
-	return items(w, format, newRows(style, "ID", "USER", "LABEL", "LAST USED", "ENDS"), tokens, func(t *fleetv1.Token) []cell {
+	return items(w, format, newRows(style, "ID", "USER", "LABEL", "LIMIT", "CREATED", "LAST USED", "FROM", "ENDS"), tokens, func(t *fleetv1.Token) []cell {
 		return []cell{
-			plain(t.GetId()), plain(t.GetUser()), plain(t.GetLabel()), ago(t.GetLastUsedTime(), now), ends(t.GetExpireTime(), now),
+			plain(t.GetId()), plain(t.GetUser()), plain(t.GetLabel()), plain(Limit(t.GetLimit())), ago(t.GetCreateTime(), now),
+			ago(t.GetLastUsedTime(), now), plain(t.GetLastUsedAddress()), ends(t.GetExpireTime(), now),
 		}
 	})
+}
+
+// Limit describes what a token is limited to; empty for no limit.
+func Limit(l *fleetv1.TokenLimit) string {
+	if l == nil {
+		return ""
+	}
+	where := scope(&fleetv1.AccessBindingSpec{
+		Hub: l.GetHub(), Projects: l.GetProjects(), Clusters: l.GetClusters(), Services: l.GetServices(), Repositories: l.GetRepositories(),
+	})
+	what := l.GetRoleName()
+	if l.GetRole() != typev1.AccessRole_ACCESS_ROLE_UNSPECIFIED {
+		what = document.EnumName(l.GetRole())
+	}
+	return strings.TrimSuffix(what+" in "+where, " in ")
 }
 
 // Access prints what a caller may do in a cluster, and why.

@@ -20,8 +20,6 @@ const (
 	tokenFresh = 30 * time.Second
 	// tokenKept is how long it continues to be accepted if the store does not answer.
 	tokenKept = 10 * time.Minute
-	// tokenTouched is how old the stored time of a token's use may get.
-	tokenTouched = 5 * time.Minute
 	// tokenMax bounds the tokens that are remembered.
 	tokenMax = 4096
 	// apiTokenID begins the id of an identity that came with an API token.
@@ -73,7 +71,7 @@ func (t *APITokens) Verify(ctx context.Context, token string) (identity.Identity
 	signIn, err := t.people.UserByToken(ctx, []byte(hash))
 	switch {
 	case err == nil:
-		t.byHash.Add(hash, verifiedToken{signIn: t.touch(ctx, hash, signIn), at: time.Now()})
+		t.byHash.Add(hash, verifiedToken{signIn: signIn, at: time.Now()})
 		return identityOf(signIn), nil
 	case errors.Is(err, catalog.ErrNotFound):
 		t.byHash.Remove(hash)
@@ -84,16 +82,6 @@ func (t *APITokens) Verify(ctx context.Context, token string) (identity.Identity
 		return identity.Identity{}, errors.Join(identity.ErrUnavailable, err)
 	}
 	return identity.Identity{}, err
-}
-
-// touch stores the time at which the token was used, if the stored one is old. The time is for
-// people to see, so a failure is ignored.
-func (t *APITokens) touch(ctx context.Context, hash string, signIn catalog.SignIn) catalog.SignIn {
-	at := time.Now()
-	if at.Sub(signIn.Token.LastUsedAt) >= tokenTouched && t.people.TouchToken(ctx, []byte(hash), at) == nil {
-		signIn.Token.LastUsedAt = at
-	}
-	return signIn
 }
 
 // identityOf returns the identity of the token's owner. It names the token by its id, which reveals

@@ -47,6 +47,9 @@ type Grant struct {
 	// Subjects are those of the binding that it is about: "user:NAME" and "group:NAME".
 	Subjects []string
 	role     catalog.RoleSpec
+	// limit is the most that the credential of the person gives. Everything that a grant gives, its
+	// limit gives, too. Nil: there is none.
+	limit *Grant
 }
 
 // AdminGrant returns the grant of the members of leat:admins: everything.
@@ -86,17 +89,29 @@ func (g Grant) Rules() []accessrule.Rule {
 	return g.Binding.Spec.Rules
 }
 
-// Ends returns when it ends; zero: never.
+// Ends returns when it, or its limit, ends; zero: never.
 func (g Grant) Ends() time.Time {
-	if g.Binding == nil {
-		return time.Time{}
+	var ends time.Time
+	if g.Binding != nil {
+		ends = g.Binding.Spec.ExpiresAt
 	}
-	return g.Binding.Spec.ExpiresAt
+	if g.limit != nil && !outlives(g.limit.Ends(), ends) {
+		return g.limit.Ends()
+	}
+	return ends
 }
 
 // Groups returns the groups that it gives in the clusters of its scope. Without any, it lets nobody
 // reach a cluster.
 func (g Grant) Groups() []string {
+	if g.limit != nil {
+		return commonGroups(g.ownGroups(), g.limit.Groups())
+	}
+	return g.ownGroups()
+}
+
+// ownGroups returns the groups that it gives without a limit.
+func (g Grant) ownGroups() []string {
 	var groups []string
 	switch g.role.ClusterRole {
 	case catalog.RoleViewer:
@@ -134,7 +149,12 @@ func (g Grant) Allows(p catalog.Permission, o Object) bool {
 	if !g.contains(o) {
 		return false
 	}
-	return isOpen(p, o) || g.role.Holds(p) && g.Selects(requestOf(p, o))
+	return isOpen(p, o) || g.holds(p) && g.Selects(requestOf(p, o))
+}
+
+// holds reports whether its role has the permission, and the limit's role, too.
+func (g Grant) holds(p catalog.Permission) bool {
+	return g.role.Holds(p) && (g.limit == nil || g.limit.holds(p))
 }
 
 // isOpen reports whether everybody whom a binding lets into a cluster has the permission, whatever
@@ -166,6 +186,8 @@ func Subjects(users, groups []string) []string {
 type Rights struct {
 	directory Directory
 	grants    []Grant
+	// limit is that of all grants.
+	limit *Grant
 }
 
 // NewRights returns the rights of a person by the bindings that name them or one of their groups.
@@ -203,7 +225,7 @@ func common(names, others []string) []string {
 
 // Equal reports whether two persons, or one at two times, have the same rights.
 func (r *Rights) Equal(other *Rights) bool {
-	return slices.EqualFunc(r.grants, other.grants, func(a, b Grant) bool {
+	return r.sameLimit(other) && slices.EqualFunc(r.grants, other.grants, func(a, b Grant) bool {
 		return a.Binding == b.Binding && slices.Equal(a.Subjects, b.Subjects) && sameRole(a.role, b.role)
 	})
 }
@@ -216,12 +238,12 @@ func sameRole(a, b catalog.RoleSpec) bool {
 
 // HoldsEverywhere reports whether the person has the permission for everything that there is.
 func (r *Rights) HoldsEverywhere(p catalog.Permission) bool {
-	return slices.ContainsFunc(r.grants, func(g Grant) bool { return g.isHub() && g.IsUnconditional() && g.role.Holds(p) })
+	return slices.ContainsFunc(r.grants, func(g Grant) bool { return g.isEverywhere() && g.IsUnconditional() && g.holds(p) })
 }
 
 // DependsOnLabels reports whether the labels of clusters decide about anything.
 func (r *Rights) DependsOnLabels() bool {
-	return slices.ContainsFunc(r.grants, func(g Grant) bool { return g.Binding != nil && g.Binding.Spec.Clusters.Labels != nil })
+	return r.limit.dependsOnLabels() || slices.ContainsFunc(r.grants, func(g Grant) bool { return g.dependsOnLabels() })
 }
 
 // Grants returns all grants.
@@ -249,7 +271,7 @@ func (r *Rights) Filter(p catalog.Permission) func(Object) bool {
 	if r.HoldsEverywhere(p) {
 		return func(Object) bool { return true }
 	}
-	grants := slices.DeleteFunc(slices.Clone(r.grants), func(g Grant) bool { return !g.role.Holds(p) && p.Resource != catalog.ResourceClusters })
+	grants := slices.DeleteFunc(slices.Clone(r.grants), func(g Grant) bool { return !g.holds(p) && p.Resource != catalog.ResourceClusters })
 	if len(grants) == 0 {
 		return func(Object) bool { return false }
 	}
@@ -258,7 +280,7 @@ func (r *Rights) Filter(p catalog.Permission) func(Object) bool {
 	}
 	named := map[string]bool{}
 	for _, g := range grants {
-		for _, service := range g.Binding.Spec.Services {
+		for _, service := range g.namedServices() {
 			named[service] = true
 		}
 	}

@@ -15,6 +15,8 @@ type DeniedError struct {
 	Permission catalog.Permission
 	// Key names the object; it is zero where there is none.
 	Key catalog.Key
+	// Limit describes the limit of the token that the person uses; empty: it has none.
+	Limit string
 }
 
 // Error implements error. It says what to do.
@@ -23,5 +25,13 @@ func (e *DeniedError) Error() string {
 	if e.Key.Name != "" {
 		about = fmt.Sprintf(" for %s", e.Key)
 	}
-	return fmt.Sprintf("you lack the permission %q%s; ask an administrator for a binding whose role has it", e.Permission, about)
+	return fmt.Sprintf("you lack the permission %q%s; ask an administrator for a binding whose role has it%s", e.Permission, about, hintOf(e.Limit))
+}
+
+// hintOf returns what an error adds for somebody whose token has a limit.
+func hintOf(limit string) string {
+	if limit == "" {
+		return ""
+	}
+	return "; your API token gives no more than " + limit
 }

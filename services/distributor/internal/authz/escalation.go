@@ -17,11 +17,13 @@ import (
 type EscalationError struct {
 	// Missing is what they do not hold, and where.
 	Missing string
+	// Limit describes the limit of the token that they use; empty: it has none.
+	Limit string
 }
 
 // Error implements error.
 func (e *EscalationError) Error() string {
-	return "nobody may give what they do not hold themselves: you lack " + e.Missing
+	return "nobody may give what they do not hold themselves: you lack " + e.Missing + hintOf(e.Limit)
 }
 
 // MayGive returns an *EscalationError unless the person holds everything that a binding would give,
@@ -30,7 +32,7 @@ func (r *Rights) MayGive(spec catalog.AccessBindingSpec, role catalog.RoleSpec) 
 	for _, part := range partsOf(spec) {
 		holders := slices.DeleteFunc(slices.Clone(r.grants), func(g Grant) bool { return !g.outdoes(r.directory, part, spec) })
 		if missing := lacking(holders, part, spec, role); missing != "" {
-			return &EscalationError{Missing: fmt.Sprintf("%s for %s", missing, part)}
+			return &EscalationError{Missing: fmt.Sprintf("%s for %s", missing, part), Limit: r.LimitText()}
 		}
 	}
 	return nil
@@ -59,6 +61,9 @@ func (r *Rights) MayBecome(other *Rights) error {
 // outdoes reports whether a binding with that spec gives no more of the part than the grant, but for
 // the role.
 func (g Grant) outdoes(directory Directory, part scopePart, spec catalog.AccessBindingSpec) bool {
+	if g.limit != nil && !g.limit.outdoes(directory, part, spec) {
+		return false
+	}
 	if g.Binding == nil {
 		return true
 	}
@@ -85,7 +90,7 @@ func lacking(holders []Grant, part scopePart, spec catalog.AccessBindingSpec, ro
 		return "any binding"
 	}
 	for _, p := range catalog.Permissions() {
-		if role.Holds(p) && !slices.ContainsFunc(holders, func(g Grant) bool { return g.role.Holds(p) }) {
+		if role.Holds(p) && !slices.ContainsFunc(holders, func(g Grant) bool { return g.holds(p) }) {
 			return fmt.Sprintf("the permission %q", p)
 		}
 	}
@@ -106,11 +111,29 @@ func lacking(holders []Grant, part scopePart, spec catalog.AccessBindingSpec, ro
 }
 
 // hasGroup reports whether the grant gives a group in clusters, or one that includes it.
-func (g Grant) hasGroup(group string) bool {
-	own := g.Groups()
+func (g Grant) hasGroup(group string) bool { return includesGroup(g.Groups(), group) }
+
+// includesGroup reports whether one of the groups of a cluster is the other one, or includes it.
+func includesGroup(groups []string, other string) bool {
 	switch {
-	case slices.Contains(own, catalog.AdminGroup), slices.Contains(own, group):
+	case slices.Contains(groups, catalog.AdminGroup), slices.Contains(groups, other):
 		return true
 	}
-	return group == "leat:viewers" && slices.Contains(own, "leat:operators")
+	return other == "leat:viewers" && slices.Contains(groups, "leat:operators")
+}
+
+// commonGroups returns the groups of each list that the other list includes, each once.
+func commonGroups(groups, others []string) []string {
+	var common []string
+	for _, group := range groups {
+		if includesGroup(others, group) {
+			common = append(common, group)
+		}
+	}
+	for _, group := range others {
+		if includesGroup(groups, group) && !slices.Contains(common, group) {
+			common = append(common, group)
+		}
+	}
+	return common
 }

@@ -82,8 +82,16 @@ func ofService(directory Directory, service *catalog.Service) Object {
 // isHub reports whether the grant's scope is everything.
 func (g Grant) isHub() bool { return g.Binding == nil || g.Binding.Spec.Hub }
 
-// contains reports whether the object is in the grant's scope.
+// isEverywhere reports whether the grant's scope is everything, and that of its limit, too.
+func (g Grant) isEverywhere() bool { return g.isHub() && (g.limit == nil || g.limit.isEverywhere()) }
+
+// contains reports whether the object is in the grant's scope, and in that of its limit.
 func (g Grant) contains(o Object) bool {
+	return g.ownContains(o) && (g.limit == nil || g.limit.contains(o))
+}
+
+// ownContains reports whether the object is in the grant's scope without a limit.
+func (g Grant) ownContains(o Object) bool {
 	if g.isHub() {
 		return true
 	}

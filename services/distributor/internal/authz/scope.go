@@ -26,10 +26,19 @@ type Scope struct {
 
 // ScopeOf returns a scope that contains every service for which the person has the permission.
 func (r *Rights) ScopeOf(p catalog.Permission) Scope {
+	scope := scopeOf(r.grants, p)
+	if scope.Everything && r.limit != nil {
+		return scopeOf([]Grant{*r.limit}, p)
+	}
+	return scope
+}
+
+// scopeOf returns a scope that contains every service for which the grants give the permission.
+func scopeOf(grants []Grant, p catalog.Permission) Scope {
 	projects, services := map[string]struct{}{}, map[string]struct{}{}
 	var scope Scope
-	for _, g := range r.grants {
-		if !g.role.Holds(p) {
+	for _, g := range grants {
+		if !g.holds(p) {
 			continue
 		}
 		if g.isHub() || g.Binding.Spec.Projects.All || g.Binding.Spec.Clusters.All {

@@ -20,6 +20,8 @@ type Origin struct {
 	// TokenID is the token of the call, and Credential what that was issued for.
 	TokenID    string
 	Credential string
+	// TokenLimit describes the limit of the API token behind the call. Empty: it has none.
+	TokenLimit string
 	// Claims describe the workload that the token was issued to. Nil for others.
 	Claims map[string]string
 	// SourceAddress and UserAgent are the caller's.

@@ -23,23 +23,33 @@ type Access struct {
 	Until time.Time
 }
 
-// Rights returns what a person with these groups may do now.
-func (c *Catalog) Rights(user string, groups []string) *authz.Rights {
+// Rights returns what a person may do now.
+func (c *Catalog) Rights(p Person) *authz.Rights {
 	c.mu.RLock()
-	bindings := c.bindings.of(user, groups)
+	bindings := c.bindings.of(p.id.Name, p.id.Groups)
 	c.mu.RUnlock()
-	return authz.NewRights(c, user, groups, bindings, catalog.Now())
+	return c.rightsBy(p, bindings)
 }
 
-// Access returns what a person with these groups may do in a cluster. ok is false if there is no
-// such cluster. Cluster and bindings are of one revision: nobody reaches a cluster by a binding that
-// was deleted before the cluster was created.
-func (c *Catalog) Access(user string, groups []string, cluster string) (access Access, ok bool) {
+// rightsBy returns what a person may do now by the bindings that name them, as far as their credential
+// goes. It is the only place where a Person becomes Rights.
+func (c *Catalog) rightsBy(p Person, bindings []*catalog.AccessBinding) *authz.Rights {
+	rights := authz.NewRights(c, p.id.Name, p.id.Groups, bindings, catalog.Now())
+	if p.limit == nil {
+		return rights
+	}
+	return rights.Within(authz.NewLimit(c, *p.limit, p.ends))
+}
+
+// Access returns what a person may do in a cluster. ok is false if there is no such cluster. Cluster
+// and bindings are of one revision: nobody reaches a cluster by a binding that was deleted before the
+// cluster was created.
+func (c *Catalog) Access(p Person, cluster string) (access Access, ok bool) {
 	c.mu.RLock()
 	access.Cluster, ok = c.objects[catalog.KindCluster][cluster].(*catalog.Cluster)
-	bindings := c.bindings.of(user, groups)
+	bindings := c.bindings.of(p.id.Name, p.id.Groups)
 	c.mu.RUnlock()
-	access.Rights = authz.NewRights(c, user, groups, bindings, catalog.Now())
+	access.Rights = c.rightsBy(p, bindings)
 	if !ok {
 		return access, false
 	}

@@ -53,37 +53,44 @@ func (v *View) Admit(ctx context.Context, name, identityUID string) (*catalog.Cl
 // identity whose API token or session has ended. A person with a session is not a user of the hub:
 // the session says what its groups are, and of a workload its trust rule. Of any other person without a
 // uid the token alone says so. It looks twice.
-func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current identity.Identity, ok bool) {
+//
+// The Person is limited to what its API token is limited to, also where the identity is that of an
+// access token which was issued for it.
+func (v *View) AdmitPerson(ctx context.Context, id identity.Identity) (current Person, ok bool) {
 	if of, ok := session.OfCredential(id.Credential); ok {
 		return v.admitSession(ctx, id, of)
 	}
 	if catalog.IsTrustCredential(id.Credential) {
 		return v.admitWorkload(ctx, id)
 	}
+	of, isToken := admission.APITokenOf(id.Credential)
 	if id.UID == "" {
-		return id, true
+		return Person{id: id}, !isToken // an API token is always a user's
 	}
-	return LookTwice(ctx, v, func() (identity.Identity, bool) {
+	return LookTwice(ctx, v, func() (Person, bool) {
 		user, ok := v.User(id.Name)
 		if !ok || user.UID != id.UID {
-			return id, false
+			return Person{}, false
 		}
 		id.Groups = user.Spec.Groups
-		token, isToken := admission.APITokenOf(id.Credential)
-		return id, !isToken || v.hasToken(token, id.UID, time.Now())
+		if !isToken {
+			return Person{id: id}, true
+		}
+		token, ok := v.token(of, id.UID, time.Now())
+		return Person{id: id, limit: token.Limit, ends: token.ExpiresAt}, ok
 	})
 }
 
 // admitSession returns the person of a session with the groups that the session has now. ok is false
 // for a session that has ended, and for a name that a user of the hub has by now.
-func (v *View) admitSession(ctx context.Context, id identity.Identity, of string) (current identity.Identity, ok bool) {
-	return LookTwice(ctx, v, func() (identity.Identity, bool) {
+func (v *View) admitSession(ctx context.Context, id identity.Identity, of string) (current Person, ok bool) {
+	return LookTwice(ctx, v, func() (Person, bool) {
 		s, ok := v.Session(of)
 		if _, taken := v.User(id.Name); taken || !ok || s.Pending || s.Person != id.Name || s.Expired(time.Now()) || id.UID != "" {
-			return id, false
+			return Person{}, false
 		}
 		id.Groups = s.Groups
-		return id, true
+		return Person{id: id}, true
 	})
 }
 

@@ -330,12 +330,12 @@ func (c *Catalog) Service(name string) (*catalog.Service, bool) {
 	return service, ok
 }
 
-// hasToken reports whether the API token of that id is the user's and has not ended.
-func (c *Catalog) hasToken(id, userUID string, at time.Time) bool {
+// token returns the API token of that id if it is the user's and has not ended.
+func (c *Catalog) token(id, userUID string, at time.Time) (token catalog.Token, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	token, ok := c.tokens[id]
-	return ok && token.UserUID == userUID && !token.Expired(at)
+	token, ok = c.tokens[id]
+	return token, ok && token.UserUID == userUID && !token.Expired(at)
 }
 
 // servicesOf returns a cluster, or nil, and its services by name.

@@ -67,14 +67,14 @@ func (r TrustRules) RightsByRule(rule *catalog.TrustRule) *authz.Rights {
 
 // admitWorkload returns the user of a trust rule with the groups that the rule gives now. ok is false
 // if the rule was deleted, or changed since it gave the token. It looks twice.
-func (v *View) admitWorkload(ctx context.Context, id identity.Identity) (current identity.Identity, ok bool) {
-	return LookTwice(ctx, v, func() (identity.Identity, bool) {
+func (v *View) admitWorkload(ctx context.Context, id identity.Identity) (current Person, ok bool) {
+	return LookTwice(ctx, v, func() (Person, bool) {
 		name, isUser := catalog.RuleOfUser(id.Name)
 		rule, ok := TrustRules{View: v}.TrustRule(name)
 		if !isUser || !ok || rule.Credential() != id.Credential || id.UID != "" {
-			return id, false
+			return Person{}, false
 		}
 		id.Groups = rule.Spec.Groups
-		return id, true
+		return Person{id: id}, true
 	})
 }

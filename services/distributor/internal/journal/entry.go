@@ -58,6 +58,7 @@ func EntryOf(r *audit.Record) Entry {
 		e.Outcome = r.Reason.String()
 	}
 	if c := r.Change; c != nil {
+		e.TokenLimit = c.TokenLimit
 		e.Kind, e.ObjectUID, e.RequestID, e.Credential, e.Reason = c.Kind, c.ObjectUID, c.RequestID, c.Credential, c.StatedReason
 		e.Changes, e.Omitted = c.Fields, c.Omitted
 	}
@@ -81,7 +82,7 @@ func recordOf(origin catalog.Origin, asked catalog.Target, at time.Time) *audit.
 	return &audit.Record{
 		Request: request.Bounded(), Time: at.UTC(),
 		Change: &audit.Change{
-			RequestID: cmp.Or(origin.RequestID, id), Kind: asked.Kind, Credential: origin.Credential, StatedReason: origin.Reason,
+			RequestID: cmp.Or(origin.RequestID, id), Kind: asked.Kind, Credential: origin.Credential, TokenLimit: origin.TokenLimit, StatedReason: origin.Reason,
 		},
 	}
 }

@@ -164,6 +164,7 @@ type auditColumn struct {
 	UserAgent  string              `json:"user_agent,omitempty"`
 	ObjectUID  string              `json:"object_uid,omitempty"`
 	Reason     string              `json:"stated_reason,omitempty"`
+	TokenLimit string              `json:"token_limit,omitempty"`
 	Changes    []audit.FieldChange `json:"changes,omitempty"`
 	Omitted    int                 `json:"changes_omitted,omitempty"`
 	Count      int64               `json:"count,omitempty"`
@@ -199,7 +200,7 @@ func auditRowOf(e journal.Entry) *auditRow {
 		Claims: claimLines(e.Claims),
 		Record: auditJSON{auditColumn{
 			TraceID: e.TraceID, SubjectUID: e.SubjectUID, Procedure: e.Procedure, Address: e.SourceAddress, UserAgent: e.UserAgent,
-			ObjectUID: e.ObjectUID, Reason: e.Reason, Changes: e.Changes, Omitted: e.Omitted, Count: e.Count, Since: micros(e.Since),
+			ObjectUID: e.ObjectUID, Reason: e.Reason, TokenLimit: e.TokenLimit, Changes: e.Changes, Omitted: e.Omitted, Count: e.Count, Since: micros(e.Since),
 		}},
 	}
 }
@@ -211,7 +212,7 @@ func (r *auditRow) entry() journal.Entry {
 		Origin: catalog.Origin{
 			Subject: r.Subject, SubjectUID: c.SubjectUID, TokenID: r.TokenID, Credential: r.Credential, SourceAddress: c.Address,
 			UserAgent: c.UserAgent, Procedure: c.Procedure, RequestID: r.RequestID, TraceID: c.TraceID, Reason: c.Reason,
-			Claims: claimsIn(r.Claims),
+			Claims: claimsIn(r.Claims), TokenLimit: c.TokenLimit,
 		},
 		Verb: r.Verb, Kind: r.Kind, Name: r.Name, Cluster: r.Cluster, ObjectUID: c.ObjectUID, Outcome: r.Outcome,
 		Changes: c.Changes, Omitted: c.Omitted, Count: c.Count, Since: timeOf(c.Since),

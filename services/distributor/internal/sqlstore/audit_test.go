@@ -209,7 +209,7 @@ func (e *edits) step(ctx context.Context, w *witness) (int, error) {
 		_, err := w.editor.RequestSync(ctx, fmt.Sprint("s", e.rand.IntN(3)), false)
 		return 1, err
 	case 2:
-		_, err := w.CreateToken(ctx, fmt.Sprint("u", e.rand.IntN(3)), "l", admission.Hash(e.secret().Reveal()), time.Time{})
+		_, err := w.CreateToken(ctx, catalog.NewToken{User: fmt.Sprint("u", e.rand.IntN(3)), Label: "l", Hash: admission.Hash(e.secret().Reveal())})
 		return 1, err
 	case 3:
 		return 1, w.CreateJoinToken(ctx, fmt.Sprint("c", e.rand.IntN(2)), admission.Hash(e.secret().Reveal()), time.Now().Add(time.Hour))

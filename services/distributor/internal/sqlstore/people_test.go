@@ -86,7 +86,7 @@ func testUsers(t *testing.T, s subject) {
 	if outcomes := apply(t, s, user("ada", "dev", "a")); outcomes[0].Action != catalog.ActionUnchanged {
 		t.Errorf("got %v, want unchanged: the order of groups means nothing", outcomes[0].Action)
 	}
-	if _, err := s.CreateToken(t.Context(), "ada", "laptop", []byte("hash of ada's"), time.Time{}); err != nil {
+	if _, err := s.CreateToken(t.Context(), catalog.NewToken{User: "ada", Label: "laptop", Hash: []byte("hash of ada's")}); err != nil {
 		t.Fatal(err)
 	}
 	since := changes(t, s, 0).Revision
@@ -139,15 +139,15 @@ func testRoles(t *testing.T, s subject) {
 func testTokens(t *testing.T, s subject) {
 	ctx := t.Context()
 	apply(t, s, user("ada"), user("bob"))
-	if _, err := s.CreateToken(ctx, "nobody", "x", []byte("hash nobody"), time.Time{}); !errors.Is(err, catalog.ErrNotFound) {
+	if _, err := s.CreateToken(ctx, catalog.NewToken{User: "nobody", Label: "x", Hash: []byte("hash nobody")}); !errors.Is(err, catalog.ErrNotFound) {
 		t.Errorf("got %v, want not found", err)
 	}
 	ends := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
-	made, err := s.CreateToken(ctx, "ada", "laptop", []byte("hash one"), ends)
+	made, err := s.CreateToken(ctx, catalog.NewToken{User: "ada", Label: "laptop", Hash: []byte("hash one"), ExpiresAt: ends})
 	if err != nil || made.User != "ada" || made.ID != admission.TokenID([]byte("hash one")) || !made.ExpiresAt.Equal(ends) {
 		t.Fatalf("got %+v, %v, want ada's token", made, err)
 	}
-	if _, err := s.CreateToken(ctx, "bob", "ci", []byte("hash two"), time.Now().Add(-time.Second)); err != nil {
+	if _, err := s.CreateToken(ctx, catalog.NewToken{User: "bob", Label: "ci", Hash: []byte("hash two"), ExpiresAt: time.Now().Add(-time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.UserByToken(ctx, []byte("hash one")); err != nil || got.User.Name != "ada" || !got.Token.LastUsedAt.IsZero() {
@@ -157,11 +157,15 @@ func testTokens(t *testing.T, s subject) {
 		t.Errorf("got %v, want not found: the token has ended", err)
 	}
 	used := time.Now().UTC().Truncate(time.Microsecond)
-	if err := errors.Join(s.TouchToken(ctx, []byte("hash one"), used), s.TouchToken(ctx, []byte("none"), used)); err != nil {
+	uses := []catalog.TokenUse{
+		{ID: made.ID, At: used, From: "192.0.2.1:1"}, {ID: made.ID, At: used.Add(-time.Second), From: "192.0.2.2:1"}, {ID: made.ID, At: used},
+		{ID: "00", At: used}, {ID: "ff", At: used}, {ID: "x", At: used}, {At: used},
+	}
+	if err := s.TouchTokens(ctx, uses); err != nil {
 		t.Fatal(err)
 	}
 	all, err := s.ListTokens(ctx, "")
-	if err != nil || len(all) != 2 || all[0].User != "ada" || !all[0].LastUsedAt.Equal(used) || all[1].Label != "ci" {
+	if err != nil || len(all) != 2 || all[0].User != "ada" || !all[0].LastUsedAt.Equal(used) || all[0].LastUsedFrom != "192.0.2.1:1" || all[1].Label != "ci" || !all[1].LastUsedAt.IsZero() {
 		t.Errorf("got %+v, %v, want both, ada's first", all, err)
 	}
 	if own, err := s.ListTokens(ctx, "bob"); err != nil || len(own) != 1 || own[0].User != "bob" {
@@ -182,7 +186,7 @@ func testTokens(t *testing.T, s subject) {
 		if c := changes(t, s, since.Revision); len(c.Deleted) == 0 || c.Deleted[len(c.Deleted)-1].Key != (catalog.Key{Kind: catalog.KindToken, Name: made.ID}) {
 			t.Errorf("got %+v, want the token's tombstone", c.Deleted)
 		}
-		if _, err := s.CreateToken(ctx, "ada", "laptop", []byte("hash one"), time.Time{}); err != nil {
+		if _, err := s.CreateToken(ctx, catalog.NewToken{User: "ada", Label: "laptop", Hash: []byte("hash one")}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
@@ -28,18 +30,24 @@ type tokenRow struct {
 	ExpiresAt     int64  `bun:"expires_at"`
 	LastUsedAt    int64  `bun:"last_used_at"`
 	Revision      int64  `bun:"revision"`
+
+	Limit        column[*catalog.TokenLimit] `bun:"token_limit"`
+	CreatedBy    string                      `bun:"created_by"`
+	MadeWith     string                      `bun:"made_with"`
+	LastUsedFrom string                      `bun:"last_used_from"`
 }
 
 func (r *tokenRow) token() catalog.Token {
 	return catalog.Token{
 		ID: admission.TokenID(r.Hash), User: r.User, UserUID: r.UserUID, Label: r.Label,
-		CreatedAt: timeOf(r.CreatedAt), ExpiresAt: timeOf(r.ExpiresAt), LastUsedAt: timeOf(r.LastUsedAt),
+		CreatedAt: timeOf(r.CreatedAt), CreatedBy: r.CreatedBy, ExpiresAt: timeOf(r.ExpiresAt), Limit: r.Limit.v, MadeWith: r.MadeWith,
+		LastUsedAt: timeOf(r.LastUsedAt), LastUsedFrom: r.LastUsedFrom,
 	}
 }
 
 // unused returns the token without its last use, which is not a change of the catalog.
 func (r *tokenRow) unused() catalog.Token {
-	r.LastUsedAt = 0
+	r.LastUsedAt, r.LastUsedFrom = 0, ""
 	return r.token()
 }
 
@@ -56,7 +64,7 @@ func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string
 		}
 		there := false
 		for _, row := range rows {
-			if slices.Equal(row.Hash, hash) && row.UserUID == uid && row.Label == label && row.ExpiresAt == micros(expires) {
+			if slices.Equal(row.Hash, hash) && row.UserUID == uid && row.Label == label && row.ExpiresAt == micros(expires) && row.Limit.v == nil {
 				there = true
 				continue
 			}
@@ -96,7 +104,7 @@ func (t *tx) ensureUser(ctx context.Context, user catalog.User) (string, error) 
 
 func (t *tx) putToken(ctx context.Context, row *tokenRow) error {
 	t.dirty = true
-	row.Revision, row.CreatedAt = t.revision, micros(time.Now())
+	row.Revision, row.CreatedAt, row.CreatedBy = t.revision, micros(time.Now()), catalog.OriginOf(ctx).By()
 	token := row.unused()
 	t.note(catalog.Change{Verb: catalog.VerbCreate, Kind: string(catalog.KindToken), Name: token.ID, UID: token.UserUID, After: token})
 	_, err := t.sql.NewInsert().Model(row).Exec(ctx)
@@ -141,21 +149,60 @@ func (s *Store) UserByToken(ctx context.Context, hash []byte) (catalog.SignIn, e
 	return catalog.SignIn{User: row.user(), Token: token.token()}, nil
 }
 
-// TouchToken implements catalog.People.
-func (s *Store) TouchToken(ctx context.Context, hash []byte, at time.Time) error {
-	_, err := s.db.NewUpdate().Model((*tokenRow)(nil)).Set("last_used_at = ?", micros(at)).Where("hash = ?", hash).Exec(ctx)
-	return translate("write use of token", err)
+// TouchTokens implements catalog.People. An id is the beginning of a hash.
+func (s *Store) TouchTokens(ctx context.Context, uses []catalog.TokenUse) error {
+	err := s.db.RunInTx(ctx, &sql.TxOptions{}, func(ctx context.Context, tx bun.Tx) error {
+		for _, use := range uses {
+			from, err := hex.DecodeString(use.ID)
+			if err != nil || len(from) == 0 {
+				continue // no token has such an id
+			}
+			query := tx.NewUpdate().Model((*tokenRow)(nil)).Set("last_used_at = ?", micros(use.At)).
+				Where("hash >= ?", from).Where("last_used_at <= ?", micros(use.At))
+			if to := after(from); to != nil {
+				query = query.Where("hash < ?", to)
+			}
+			if use.From != "" {
+				query = query.Set("last_used_from = ?", use.From)
+			}
+			if _, err := query.Exec(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return translate("write uses of tokens", err)
+}
+
+// after returns the first text of bytes behind all that begin with the prefix; nil if there is none.
+func after(prefix []byte) []byte {
+	next := slices.Clone(prefix)
+	for i := len(next) - 1; i >= 0; i-- {
+		if next[i]++; next[i] != 0 {
+			return next[:i+1]
+		}
+	}
+	return nil
 }
 
 // CreateToken implements catalog.People.
-func (s *Store) CreateToken(ctx context.Context, user, label string, hash []byte, expires time.Time) (catalog.Token, error) {
+func (s *Store) CreateToken(ctx context.Context, made catalog.NewToken) (catalog.Token, error) {
 	var token catalog.Token
 	err := s.edit(ctx, func(ctx context.Context, t *tx) error {
-		owner, err := t.Get(ctx, catalog.Key{Kind: catalog.KindUser, Name: user})
+		owner, err := t.Get(ctx, catalog.Key{Kind: catalog.KindUser, Name: made.User})
 		if err != nil {
 			return err
 		}
-		row := &tokenRow{Hash: hash, UserUID: owner.Meta().UID, User: user, Label: label, ExpiresAt: micros(expires)}
+		if err := t.checkMaker(ctx, made.MadeWith); err != nil {
+			return err
+		}
+		if err := t.makeRoom(ctx, made.User); err != nil {
+			return err
+		}
+		row := &tokenRow{
+			Hash: made.Hash, UserUID: owner.Meta().UID, User: made.User, Label: made.Label, ExpiresAt: micros(made.ExpiresAt),
+			Limit: columnOf(made.Limit), MadeWith: made.MadeWith,
+		}
 		if err := t.putToken(ctx, row); err != nil {
 			return err
 		}
@@ -163,6 +210,55 @@ func (s *Store) CreateToken(ctx context.Context, user, label string, hash []byte
 		return nil
 	})
 	return token, err
+}
+
+// checkMaker returns an error if the token that another one is made with has ended.
+func (t *tx) checkMaker(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	rows, err := t.tokens(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(rows, func(row *tokenRow) bool { return row.token().ID == id && !row.token().Expired(time.Now()) }) {
+		return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindToken, Name: id}}
+	}
+	return nil
+}
+
+// makeRoom returns an error if a user cannot have another token. It removes tokens of the user that
+// have ended where there would be too many with them.
+func (t *tx) makeRoom(ctx context.Context, user string) error {
+	rows, err := t.tokens(ctx)
+	if err != nil {
+		return err
+	}
+	rows = slices.DeleteFunc(rows, func(row *tokenRow) bool { return row.User != user })
+	if len(rows) < catalog.MaxTokensPerUser {
+		return nil
+	}
+	live := 0
+	for _, row := range rows {
+		if !row.token().Expired(time.Now()) {
+			live++
+			continue
+		}
+		if err := t.dropToken(ctx, row); err != nil {
+			return err
+		}
+	}
+	if live >= catalog.MaxTokensPerUser {
+		return fielderr.New("user", "has %d API tokens already; delete those that are not in use any more", live)
+	}
+	return nil
+}
+
+// tokens returns all tokens. Edits of tokens are rare, and a user has few, so they may look at all.
+func (t *tx) tokens(ctx context.Context) ([]*tokenRow, error) {
+	var rows []*tokenRow
+	err := withUser(t.sql.NewSelect().Model(&rows)).Scan(ctx)
+	return rows, translate("read tokens", err)
 }
 
 // ListTokens implements catalog.People.
@@ -176,18 +272,30 @@ func (s *Store) ListTokens(ctx context.Context, user string) ([]catalog.Token, e
 	return tokens, translate("list tokens", err)
 }
 
-// DeleteToken implements catalog.People. There are few tokens, and it is rarely called, so that it
-// may look at all of them.
+// DeleteToken implements catalog.People.
 func (s *Store) DeleteToken(ctx context.Context, id string) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
-		var rows []*tokenRow
-		if err := withUser(t.sql.NewSelect().Model(&rows)).Scan(ctx); err != nil {
-			return translate("read tokens", err)
+		rows, err := t.tokens(ctx)
+		if err != nil {
+			return err
 		}
-		found := slices.IndexFunc(rows, func(row *tokenRow) bool { return admission.TokenID(row.Hash) == id })
-		if found < 0 {
+		all, byID := make([]catalog.Token, len(rows)), map[string]*tokenRow{}
+		for i, row := range rows {
+			all[i] = row.token()
+			byID[all[i].ID] = row
+		}
+		if byID[id] == nil {
 			return &catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindToken, Name: id}}
 		}
-		return t.dropToken(ctx, rows[found])
+		ended := []string{id}
+		for _, made := range catalog.MadeWith(id, all) {
+			ended = append(ended, made.ID)
+		}
+		for _, each := range ended {
+			if err := t.dropToken(ctx, byID[each]); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }

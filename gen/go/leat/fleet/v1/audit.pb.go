@@ -137,7 +137,9 @@ type AuditRecord struct {
 	Since *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=since,proto3" json:"since,omitempty"`
 	// The claims of the token that a workload's access token was obtained for: iss, sub, and those that the trust rule puts on record,
 	// such as repository and run_number. Empty for people.
-	Claims        map[string]string `protobuf:"bytes,24,rep,name=claims,proto3" json:"claims,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Claims map[string]string `protobuf:"bytes,24,rep,name=claims,proto3" json:"claims,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The limit of the API token behind the call, such as "viewer in project shop". Empty if it had none.
+	TokenLimit    string `protobuf:"bytes,25,opt,name=token_limit,json=tokenLimit,proto3" json:"token_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -338,6 +340,13 @@ func (x *AuditRecord) GetClaims() map[string]string {
 		return x.Claims
 	}
 	return nil
+}
+
+func (x *AuditRecord) GetTokenLimit() string {
+	if x != nil {
+		return x.TokenLimit
+	}
+	return ""
 }
 
 // AuditFieldChange is the change of one field.
@@ -656,7 +665,7 @@ var File_leat_fleet_v1_audit_proto protoreflect.FileDescriptor
 
 const file_leat_fleet_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x19leat/fleet/v1/audit.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\x06\n" +
+	"\x19leat/fleet/v1/audit.proto\x12\rleat.fleet.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x06\n" +
 	"\vAuditRecord\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1d\n" +
@@ -688,7 +697,9 @@ const file_leat_fleet_v1_audit_proto_rawDesc = "" +
 	"\x0fchanges_omitted\x18\x15 \x01(\x05R\x0echangesOmitted\x12\x14\n" +
 	"\x05count\x18\x16 \x01(\x03R\x05count\x120\n" +
 	"\x05since\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12>\n" +
-	"\x06claims\x18\x18 \x03(\v2&.leat.fleet.v1.AuditRecord.ClaimsEntryR\x06claims\x1a9\n" +
+	"\x06claims\x18\x18 \x03(\v2&.leat.fleet.v1.AuditRecord.ClaimsEntryR\x06claims\x12\x1f\n" +
+	"\vtoken_limit\x18\x19 \x01(\tR\n" +
+	"tokenLimit\x1a9\n" +
 	"\vClaimsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xab\x01\n" +

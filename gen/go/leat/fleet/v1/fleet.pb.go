@@ -3244,7 +3244,7 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\x18APPLY_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14APPLY_ACTION_CREATED\x10\x01\x12\x1b\n" +
 	"\x17APPLY_ACTION_CONFIGURED\x10\x02\x12\x1a\n" +
-	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xa8=\n" +
+	"\x16APPLY_ACTION_UNCHANGED\x10\x032\xac=\n" +
 	"\fFleetService\x12f\n" +
 	"\rGetServerInfo\x12#.leat.fleet.v1.GetServerInfoRequest\x1a$.leat.fleet.v1.GetServerInfoResponse\"\n" +
 	"\xa2\x9f\x19\x03\n" +
@@ -3349,17 +3349,17 @@ const file_leat_fleet_v1_fleet_proto_rawDesc = "" +
 	"\n" +
 	"DeleteUser\x12 .leat.fleet.v1.DeleteUserRequest\x1a!.leat.fleet.v1.DeleteUserResponse\"\x18\xa2\x9f\x19\x14\n" +
 	"\x01\x02\x12\x0f\n" +
-	"\x06delete\x12\x05users\x12o\n" +
-	"\vCreateToken\x12!.leat.fleet.v1.CreateTokenRequest\x1a\".leat.fleet.v1.CreateTokenResponse\"\x19\xa2\x9f\x19\x15\n" +
+	"\x06delete\x12\x05users\x12q\n" +
+	"\vCreateToken\x12!.leat.fleet.v1.CreateTokenRequest\x1a\".leat.fleet.v1.CreateTokenResponse\"\x1b\xa2\x9f\x19\x17\n" +
 	"\x01\x02\x12\x10\n" +
-	"\x06create\x12\x06tokens\x12o\n" +
+	"\x06create\x12\x06tokens\x18\x01\x12o\n" +
 	"\n" +
 	"ListTokens\x12 .leat.fleet.v1.ListTokensRequest\x1a!.leat.fleet.v1.ListTokensResponse\"\x1c\xa2\x9f\x19\x15\n" +
 	"\x01\x02\x12\x0e\n" +
-	"\x04list\x12\x06tokens\x18\x01\x90\x02\x01\x12o\n" +
-	"\vDeleteToken\x12!.leat.fleet.v1.DeleteTokenRequest\x1a\".leat.fleet.v1.DeleteTokenResponse\"\x19\xa2\x9f\x19\x15\n" +
+	"\x04list\x12\x06tokens\x18\x01\x90\x02\x01\x12q\n" +
+	"\vDeleteToken\x12!.leat.fleet.v1.DeleteTokenRequest\x1a\".leat.fleet.v1.DeleteTokenResponse\"\x1b\xa2\x9f\x19\x17\n" +
 	"\x01\x02\x12\x10\n" +
-	"\x06delete\x12\x06tokens\x12\x8f\x01\n" +
+	"\x06delete\x12\x06tokens\x18\x01\x12\x8f\x01\n" +
 	"\x13CreateAccessBinding\x12).leat.fleet.v1.CreateAccessBindingRequest\x1a*.leat.fleet.v1.CreateAccessBindingResponse\"!\xa2\x9f\x19\x1d\n" +
 	"\x01\x02\x12\x18\n" +
 	"\x06create\x12\x0eaccessbindings\x12\x88\x01\n" +

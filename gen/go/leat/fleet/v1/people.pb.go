@@ -913,9 +913,17 @@ type Token struct {
 	// When it ends. Unset means never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// When it was last used, within five minutes. Unset means never.
-	LastUsedTime  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used_time,json=lastUsedTime,proto3" json:"last_used_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LastUsedTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used_time,json=lastUsedTime,proto3" json:"last_used_time,omitempty"`
+	// The most that it gives, whatever its owner may do. Unset means all that its owner may do.
+	Limit *TokenLimit `protobuf:"bytes,7,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Who made it, such as "user:ada". Empty for tokens of earlier versions.
+	CreatedBy string `protobuf:"bytes,8,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	// Id of the token with a limit that it was made with. When that is deleted, so is this one. Empty if there is none.
+	MadeWith string `protobuf:"bytes,9,opt,name=made_with,json=madeWith,proto3" json:"made_with,omitempty"`
+	// Address of the caller that used it last. Empty if it is not known.
+	LastUsedAddress string `protobuf:"bytes,10,opt,name=last_used_address,json=lastUsedAddress,proto3" json:"last_used_address,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Token) Reset() {
@@ -990,6 +998,136 @@ func (x *Token) GetLastUsedTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Token) GetLimit() *TokenLimit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *Token) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *Token) GetMadeWith() string {
+	if x != nil {
+		return x.MadeWith
+	}
+	return ""
+}
+
+func (x *Token) GetLastUsedAddress() string {
+	if x != nil {
+		return x.LastUsedAddress
+	}
+	return ""
+}
+
+// TokenLimit is the most that an API token gives: a role in a scope, as a binding gives it. A call with the token may do what both
+// the bindings of its owner, at that time, and the limit allow.
+type TokenLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A built-in role. Unset, without a role_name, means that the role of the owner's bindings counts.
+	Role v1.AccessRole `protobuf:"varint,1,opt,name=role,proto3,enum=leat.type.v1.AccessRole" json:"role,omitempty"`
+	// Name of a Role, in place of a built-in one. Excludes role. Without that Role the token gives nothing.
+	RoleName string `protobuf:"bytes,2,opt,name=role_name,json=roleName,proto3" json:"role_name,omitempty"`
+	// The projects, with their clusters, repositories and services. A limit without any scope, this one or one of the following,
+	// does not limit where the token counts.
+	Projects *ProjectSelection `protobuf:"bytes,3,opt,name=projects,proto3" json:"projects,omitempty"`
+	// The clusters, with their services.
+	Clusters *ClusterSelection `protobuf:"bytes,4,opt,name=clusters,proto3" json:"clusters,omitempty"`
+	// Names of single services. They let nobody reach their clusters. At most 256.
+	Services []string `protobuf:"bytes,5,rep,name=services,proto3" json:"services,omitempty"`
+	// Names of repositories. At most 256.
+	Repositories []string `protobuf:"bytes,6,rep,name=repositories,proto3" json:"repositories,omitempty"`
+	// Everything that the owner's bindings cover. Excludes the other scopes.
+	Hub           bool `protobuf:"varint,7,opt,name=hub,proto3" json:"hub,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenLimit) Reset() {
+	*x = TokenLimit{}
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenLimit) ProtoMessage() {}
+
+func (x *TokenLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenLimit.ProtoReflect.Descriptor instead.
+func (*TokenLimit) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *TokenLimit) GetRole() v1.AccessRole {
+	if x != nil {
+		return x.Role
+	}
+	return v1.AccessRole(0)
+}
+
+func (x *TokenLimit) GetRoleName() string {
+	if x != nil {
+		return x.RoleName
+	}
+	return ""
+}
+
+func (x *TokenLimit) GetProjects() *ProjectSelection {
+	if x != nil {
+		return x.Projects
+	}
+	return nil
+}
+
+func (x *TokenLimit) GetClusters() *ClusterSelection {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+func (x *TokenLimit) GetServices() []string {
+	if x != nil {
+		return x.Services
+	}
+	return nil
+}
+
+func (x *TokenLimit) GetRepositories() []string {
+	if x != nil {
+		return x.Repositories
+	}
+	return nil
+}
+
+func (x *TokenLimit) GetHub() bool {
+	if x != nil {
+		return x.Hub
+	}
+	return false
+}
+
 // CreateUserRequest carries the user.
 type CreateUserRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1001,7 +1139,7 @@ type CreateUserRequest struct {
 
 func (x *CreateUserRequest) Reset() {
 	*x = CreateUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1151,7 @@ func (x *CreateUserRequest) String() string {
 func (*CreateUserRequest) ProtoMessage() {}
 
 func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1164,7 @@ func (x *CreateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserRequest.ProtoReflect.Descriptor instead.
 func (*CreateUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CreateUserRequest) GetUser() *User {
@@ -1047,7 +1185,7 @@ type CreateUserResponse struct {
 
 func (x *CreateUserResponse) Reset() {
 	*x = CreateUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1197,7 @@ func (x *CreateUserResponse) String() string {
 func (*CreateUserResponse) ProtoMessage() {}
 
 func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1210,7 @@ func (x *CreateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateUserResponse.ProtoReflect.Descriptor instead.
 func (*CreateUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateUserResponse) GetUser() *User {
@@ -1093,7 +1231,7 @@ type GetUserRequest struct {
 
 func (x *GetUserRequest) Reset() {
 	*x = GetUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1243,7 @@ func (x *GetUserRequest) String() string {
 func (*GetUserRequest) ProtoMessage() {}
 
 func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1256,7 @@ func (x *GetUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserRequest.ProtoReflect.Descriptor instead.
 func (*GetUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetUserRequest) GetName() string {
@@ -1139,7 +1277,7 @@ type GetUserResponse struct {
 
 func (x *GetUserResponse) Reset() {
 	*x = GetUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1289,7 @@ func (x *GetUserResponse) String() string {
 func (*GetUserResponse) ProtoMessage() {}
 
 func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1302,7 @@ func (x *GetUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUserResponse.ProtoReflect.Descriptor instead.
 func (*GetUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetUserResponse) GetUser() *User {
@@ -1185,7 +1323,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1335,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1348,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListUsersRequest) GetPage() *v1.Page {
@@ -1233,7 +1371,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1383,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1396,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListUsersResponse) GetUsers() []*User {
@@ -1286,7 +1424,7 @@ type UpdateUserRequest struct {
 
 func (x *UpdateUserRequest) Reset() {
 	*x = UpdateUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1436,7 @@ func (x *UpdateUserRequest) String() string {
 func (*UpdateUserRequest) ProtoMessage() {}
 
 func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1449,7 @@ func (x *UpdateUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserRequest.ProtoReflect.Descriptor instead.
 func (*UpdateUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UpdateUserRequest) GetUser() *User {
@@ -1332,7 +1470,7 @@ type UpdateUserResponse struct {
 
 func (x *UpdateUserResponse) Reset() {
 	*x = UpdateUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1482,7 @@ func (x *UpdateUserResponse) String() string {
 func (*UpdateUserResponse) ProtoMessage() {}
 
 func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1495,7 @@ func (x *UpdateUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateUserResponse.ProtoReflect.Descriptor instead.
 func (*UpdateUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{20}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateUserResponse) GetUser() *User {
@@ -1378,7 +1516,7 @@ type DeleteUserRequest struct {
 
 func (x *DeleteUserRequest) Reset() {
 	*x = DeleteUserRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1528,7 @@ func (x *DeleteUserRequest) String() string {
 func (*DeleteUserRequest) ProtoMessage() {}
 
 func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1541,7 @@ func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserRequest.ProtoReflect.Descriptor instead.
 func (*DeleteUserRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{21}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteUserRequest) GetName() string {
@@ -1422,7 +1560,7 @@ type DeleteUserResponse struct {
 
 func (x *DeleteUserResponse) Reset() {
 	*x = DeleteUserResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1572,7 @@ func (x *DeleteUserResponse) String() string {
 func (*DeleteUserResponse) ProtoMessage() {}
 
 func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1585,7 @@ func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserResponse.ProtoReflect.Descriptor instead.
 func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{22}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{23}
 }
 
 // CreateTokenRequest describes the token.
@@ -1457,15 +1595,18 @@ type CreateTokenRequest struct {
 	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
 	// What it is for. Required; at most 128 characters.
 	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
-	// When it ends. Unset means never.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// When it ends. Unset means in 90 days; 366 days at most. A token that is made by somebody without the permission to create tokens,
+	// or with a token that has a limit, ends with the token that it is made with at the latest.
+	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	// The most that it gives. Unset means all that its owner may do. A token that is made with a token gives no more than that one.
+	Limit         *TokenLimit `protobuf:"bytes,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1477,7 +1618,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1490,7 +1631,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{23}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateTokenRequest) GetUser() string {
@@ -1514,6 +1655,13 @@ func (x *CreateTokenRequest) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *CreateTokenRequest) GetLimit() *TokenLimit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
 // CreateTokenResponse carries the token with its secret, which is returned only here.
 type CreateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1527,7 +1675,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1687,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1700,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{24}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -1582,7 +1730,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1742,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[25]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1755,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{25}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListTokensRequest) GetUser() string {
@@ -1637,7 +1785,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1797,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[26]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1810,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{26}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -1690,7 +1838,7 @@ type DeleteTokenRequest struct {
 
 func (x *DeleteTokenRequest) Reset() {
 	*x = DeleteTokenRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +1850,7 @@ func (x *DeleteTokenRequest) String() string {
 func (*DeleteTokenRequest) ProtoMessage() {}
 
 func (x *DeleteTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[27]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +1863,7 @@ func (x *DeleteTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTokenRequest.ProtoReflect.Descriptor instead.
 func (*DeleteTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{27}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteTokenRequest) GetId() string {
@@ -1734,7 +1882,7 @@ type DeleteTokenResponse struct {
 
 func (x *DeleteTokenResponse) Reset() {
 	*x = DeleteTokenResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1894,7 @@ func (x *DeleteTokenResponse) String() string {
 func (*DeleteTokenResponse) ProtoMessage() {}
 
 func (x *DeleteTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[28]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1907,7 @@ func (x *DeleteTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteTokenResponse.ProtoReflect.Descriptor instead.
 func (*DeleteTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{28}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{29}
 }
 
 // CreateAccessBindingRequest carries the binding.
@@ -1773,7 +1921,7 @@ type CreateAccessBindingRequest struct {
 
 func (x *CreateAccessBindingRequest) Reset() {
 	*x = CreateAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1933,7 @@ func (x *CreateAccessBindingRequest) String() string {
 func (*CreateAccessBindingRequest) ProtoMessage() {}
 
 func (x *CreateAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[29]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1946,7 @@ func (x *CreateAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{29}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateAccessBindingRequest) GetAccessBinding() *AccessBinding {
@@ -1819,7 +1967,7 @@ type CreateAccessBindingResponse struct {
 
 func (x *CreateAccessBindingResponse) Reset() {
 	*x = CreateAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1831,7 +1979,7 @@ func (x *CreateAccessBindingResponse) String() string {
 func (*CreateAccessBindingResponse) ProtoMessage() {}
 
 func (x *CreateAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[30]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1844,7 +1992,7 @@ func (x *CreateAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{30}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CreateAccessBindingResponse) GetAccessBinding() *AccessBinding {
@@ -1865,7 +2013,7 @@ type GetAccessBindingRequest struct {
 
 func (x *GetAccessBindingRequest) Reset() {
 	*x = GetAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +2025,7 @@ func (x *GetAccessBindingRequest) String() string {
 func (*GetAccessBindingRequest) ProtoMessage() {}
 
 func (x *GetAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[31]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +2038,7 @@ func (x *GetAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*GetAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{31}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetAccessBindingRequest) GetName() string {
@@ -1911,7 +2059,7 @@ type GetAccessBindingResponse struct {
 
 func (x *GetAccessBindingResponse) Reset() {
 	*x = GetAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2071,7 @@ func (x *GetAccessBindingResponse) String() string {
 func (*GetAccessBindingResponse) ProtoMessage() {}
 
 func (x *GetAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[32]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2084,7 @@ func (x *GetAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*GetAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{32}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetAccessBindingResponse) GetAccessBinding() *AccessBinding {
@@ -1957,7 +2105,7 @@ type ListAccessBindingsRequest struct {
 
 func (x *ListAccessBindingsRequest) Reset() {
 	*x = ListAccessBindingsRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2117,7 @@ func (x *ListAccessBindingsRequest) String() string {
 func (*ListAccessBindingsRequest) ProtoMessage() {}
 
 func (x *ListAccessBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[33]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2130,7 @@ func (x *ListAccessBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{33}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListAccessBindingsRequest) GetPage() *v1.Page {
@@ -2005,7 +2153,7 @@ type ListAccessBindingsResponse struct {
 
 func (x *ListAccessBindingsResponse) Reset() {
 	*x = ListAccessBindingsResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2165,7 @@ func (x *ListAccessBindingsResponse) String() string {
 func (*ListAccessBindingsResponse) ProtoMessage() {}
 
 func (x *ListAccessBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[34]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2178,7 @@ func (x *ListAccessBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{34}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListAccessBindingsResponse) GetAccessBindings() []*AccessBinding {
@@ -2058,7 +2206,7 @@ type UpdateAccessBindingRequest struct {
 
 func (x *UpdateAccessBindingRequest) Reset() {
 	*x = UpdateAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2070,7 +2218,7 @@ func (x *UpdateAccessBindingRequest) String() string {
 func (*UpdateAccessBindingRequest) ProtoMessage() {}
 
 func (x *UpdateAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[35]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2083,7 +2231,7 @@ func (x *UpdateAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{35}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UpdateAccessBindingRequest) GetAccessBinding() *AccessBinding {
@@ -2104,7 +2252,7 @@ type UpdateAccessBindingResponse struct {
 
 func (x *UpdateAccessBindingResponse) Reset() {
 	*x = UpdateAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2264,7 @@ func (x *UpdateAccessBindingResponse) String() string {
 func (*UpdateAccessBindingResponse) ProtoMessage() {}
 
 func (x *UpdateAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[36]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2277,7 @@ func (x *UpdateAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*UpdateAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{36}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UpdateAccessBindingResponse) GetAccessBinding() *AccessBinding {
@@ -2150,7 +2298,7 @@ type DeleteAccessBindingRequest struct {
 
 func (x *DeleteAccessBindingRequest) Reset() {
 	*x = DeleteAccessBindingRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2310,7 @@ func (x *DeleteAccessBindingRequest) String() string {
 func (*DeleteAccessBindingRequest) ProtoMessage() {}
 
 func (x *DeleteAccessBindingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[37]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2323,7 @@ func (x *DeleteAccessBindingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAccessBindingRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAccessBindingRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{37}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DeleteAccessBindingRequest) GetName() string {
@@ -2194,7 +2342,7 @@ type DeleteAccessBindingResponse struct {
 
 func (x *DeleteAccessBindingResponse) Reset() {
 	*x = DeleteAccessBindingResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2354,7 @@ func (x *DeleteAccessBindingResponse) String() string {
 func (*DeleteAccessBindingResponse) ProtoMessage() {}
 
 func (x *DeleteAccessBindingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[38]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2367,7 @@ func (x *DeleteAccessBindingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAccessBindingResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAccessBindingResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{38}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{39}
 }
 
 // CreateRoleRequest carries the role.
@@ -2233,7 +2381,7 @@ type CreateRoleRequest struct {
 
 func (x *CreateRoleRequest) Reset() {
 	*x = CreateRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2393,7 @@ func (x *CreateRoleRequest) String() string {
 func (*CreateRoleRequest) ProtoMessage() {}
 
 func (x *CreateRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[39]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2406,7 @@ func (x *CreateRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRoleRequest.ProtoReflect.Descriptor instead.
 func (*CreateRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{39}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CreateRoleRequest) GetRole() *Role {
@@ -2279,7 +2427,7 @@ type CreateRoleResponse struct {
 
 func (x *CreateRoleResponse) Reset() {
 	*x = CreateRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2439,7 @@ func (x *CreateRoleResponse) String() string {
 func (*CreateRoleResponse) ProtoMessage() {}
 
 func (x *CreateRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[40]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2452,7 @@ func (x *CreateRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRoleResponse.ProtoReflect.Descriptor instead.
 func (*CreateRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{40}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CreateRoleResponse) GetRole() *Role {
@@ -2325,7 +2473,7 @@ type GetRoleRequest struct {
 
 func (x *GetRoleRequest) Reset() {
 	*x = GetRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +2485,7 @@ func (x *GetRoleRequest) String() string {
 func (*GetRoleRequest) ProtoMessage() {}
 
 func (x *GetRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[41]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +2498,7 @@ func (x *GetRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRoleRequest.ProtoReflect.Descriptor instead.
 func (*GetRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{41}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetRoleRequest) GetName() string {
@@ -2371,7 +2519,7 @@ type GetRoleResponse struct {
 
 func (x *GetRoleResponse) Reset() {
 	*x = GetRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2531,7 @@ func (x *GetRoleResponse) String() string {
 func (*GetRoleResponse) ProtoMessage() {}
 
 func (x *GetRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[42]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2544,7 @@ func (x *GetRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRoleResponse.ProtoReflect.Descriptor instead.
 func (*GetRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{42}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetRoleResponse) GetRole() *Role {
@@ -2417,7 +2565,7 @@ type ListRolesRequest struct {
 
 func (x *ListRolesRequest) Reset() {
 	*x = ListRolesRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2429,7 +2577,7 @@ func (x *ListRolesRequest) String() string {
 func (*ListRolesRequest) ProtoMessage() {}
 
 func (x *ListRolesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[43]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2442,7 +2590,7 @@ func (x *ListRolesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesRequest.ProtoReflect.Descriptor instead.
 func (*ListRolesRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{43}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListRolesRequest) GetPage() *v1.Page {
@@ -2465,7 +2613,7 @@ type ListRolesResponse struct {
 
 func (x *ListRolesResponse) Reset() {
 	*x = ListRolesResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2477,7 +2625,7 @@ func (x *ListRolesResponse) String() string {
 func (*ListRolesResponse) ProtoMessage() {}
 
 func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[44]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2490,7 +2638,7 @@ func (x *ListRolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRolesResponse.ProtoReflect.Descriptor instead.
 func (*ListRolesResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{44}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListRolesResponse) GetRoles() []*Role {
@@ -2518,7 +2666,7 @@ type UpdateRoleRequest struct {
 
 func (x *UpdateRoleRequest) Reset() {
 	*x = UpdateRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2530,7 +2678,7 @@ func (x *UpdateRoleRequest) String() string {
 func (*UpdateRoleRequest) ProtoMessage() {}
 
 func (x *UpdateRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[45]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2543,7 +2691,7 @@ func (x *UpdateRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRoleRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{45}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *UpdateRoleRequest) GetRole() *Role {
@@ -2564,7 +2712,7 @@ type UpdateRoleResponse struct {
 
 func (x *UpdateRoleResponse) Reset() {
 	*x = UpdateRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2724,7 @@ func (x *UpdateRoleResponse) String() string {
 func (*UpdateRoleResponse) ProtoMessage() {}
 
 func (x *UpdateRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[46]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2737,7 @@ func (x *UpdateRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRoleResponse.ProtoReflect.Descriptor instead.
 func (*UpdateRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{46}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *UpdateRoleResponse) GetRole() *Role {
@@ -2610,7 +2758,7 @@ type DeleteRoleRequest struct {
 
 func (x *DeleteRoleRequest) Reset() {
 	*x = DeleteRoleRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2770,7 @@ func (x *DeleteRoleRequest) String() string {
 func (*DeleteRoleRequest) ProtoMessage() {}
 
 func (x *DeleteRoleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[47]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2783,7 @@ func (x *DeleteRoleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRoleRequest.ProtoReflect.Descriptor instead.
 func (*DeleteRoleRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{47}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DeleteRoleRequest) GetName() string {
@@ -2654,7 +2802,7 @@ type DeleteRoleResponse struct {
 
 func (x *DeleteRoleResponse) Reset() {
 	*x = DeleteRoleResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2814,7 @@ func (x *DeleteRoleResponse) String() string {
 func (*DeleteRoleResponse) ProtoMessage() {}
 
 func (x *DeleteRoleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[48]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2827,7 @@ func (x *DeleteRoleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteRoleResponse.ProtoReflect.Descriptor instead.
 func (*DeleteRoleResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{48}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{49}
 }
 
 // ReviewAccessRequest asks what a person may do in a cluster.
@@ -2701,7 +2849,7 @@ type ReviewAccessRequest struct {
 
 func (x *ReviewAccessRequest) Reset() {
 	*x = ReviewAccessRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +2861,7 @@ func (x *ReviewAccessRequest) String() string {
 func (*ReviewAccessRequest) ProtoMessage() {}
 
 func (x *ReviewAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[49]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +2874,7 @@ func (x *ReviewAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewAccessRequest.ProtoReflect.Descriptor instead.
 func (*ReviewAccessRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{49}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ReviewAccessRequest) GetCluster() string {
@@ -2784,7 +2932,7 @@ type AccessAttributes struct {
 
 func (x *AccessAttributes) Reset() {
 	*x = AccessAttributes{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2944,7 @@ func (x *AccessAttributes) String() string {
 func (*AccessAttributes) ProtoMessage() {}
 
 func (x *AccessAttributes) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[50]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +2957,7 @@ func (x *AccessAttributes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessAttributes.ProtoReflect.Descriptor instead.
 func (*AccessAttributes) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{50}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AccessAttributes) GetVerb() string {
@@ -2870,7 +3018,7 @@ type ReviewAccessResponse struct {
 
 func (x *ReviewAccessResponse) Reset() {
 	*x = ReviewAccessResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3030,7 @@ func (x *ReviewAccessResponse) String() string {
 func (*ReviewAccessResponse) ProtoMessage() {}
 
 func (x *ReviewAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[51]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3043,7 @@ func (x *ReviewAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewAccessResponse.ProtoReflect.Descriptor instead.
 func (*ReviewAccessResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{51}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReviewAccessResponse) GetAllowed() bool {
@@ -2963,7 +3111,7 @@ type AccessReason struct {
 
 func (x *AccessReason) Reset() {
 	*x = AccessReason{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[52]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +3123,7 @@ func (x *AccessReason) String() string {
 func (*AccessReason) ProtoMessage() {}
 
 func (x *AccessReason) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[52]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +3136,7 @@ func (x *AccessReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessReason.ProtoReflect.Descriptor instead.
 func (*AccessReason) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{52}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AccessReason) GetBinding() string {
@@ -3058,7 +3206,7 @@ type ListAccessHoldersRequest struct {
 
 func (x *ListAccessHoldersRequest) Reset() {
 	*x = ListAccessHoldersRequest{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[53]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3218,7 @@ func (x *ListAccessHoldersRequest) String() string {
 func (*ListAccessHoldersRequest) ProtoMessage() {}
 
 func (x *ListAccessHoldersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[53]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3231,7 @@ func (x *ListAccessHoldersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessHoldersRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessHoldersRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{53}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListAccessHoldersRequest) GetCluster() string {
@@ -3135,7 +3283,7 @@ type ListAccessHoldersResponse struct {
 
 func (x *ListAccessHoldersResponse) Reset() {
 	*x = ListAccessHoldersResponse{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[54]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3295,7 @@ func (x *ListAccessHoldersResponse) String() string {
 func (*ListAccessHoldersResponse) ProtoMessage() {}
 
 func (x *ListAccessHoldersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[54]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3308,7 @@ func (x *ListAccessHoldersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessHoldersResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessHoldersResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{54}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListAccessHoldersResponse) GetHolders() []*AccessHolder {
@@ -3220,7 +3368,7 @@ type AccessHolder struct {
 
 func (x *AccessHolder) Reset() {
 	*x = AccessHolder{}
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[55]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3232,7 +3380,7 @@ func (x *AccessHolder) String() string {
 func (*AccessHolder) ProtoMessage() {}
 
 func (x *AccessHolder) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_people_proto_msgTypes[55]
+	mi := &file_leat_fleet_v1_people_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3245,7 +3393,7 @@ func (x *AccessHolder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessHolder.ProtoReflect.Descriptor instead.
 func (*AccessHolder) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{55}
+	return file_leat_fleet_v1_people_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AccessHolder) GetPerson() string {
@@ -3350,7 +3498,7 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x06values\x18\x03 \x03(\tR\x06values\"K\n" +
 	"\x13AccessBindingStatus\x12\x1a\n" +
 	"\bclusters\x18\x01 \x01(\x05R\bclusters\x12\x18\n" +
-	"\aexpired\x18\x02 \x01(\bR\aexpired\"\xfd\x01\n" +
+	"\aexpired\x18\x02 \x01(\bR\aexpired\"\x96\x03\n" +
 	"\x05Token\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -3359,7 +3507,22 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"createTime\x12;\n" +
 	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12@\n" +
-	"\x0elast_used_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\flastUsedTime\"<\n" +
+	"\x0elast_used_time\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\flastUsedTime\x12/\n" +
+	"\x05limit\x18\a \x01(\v2\x19.leat.fleet.v1.TokenLimitR\x05limit\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\b \x01(\tR\tcreatedBy\x12\x1b\n" +
+	"\tmade_with\x18\t \x01(\tR\bmadeWith\x12*\n" +
+	"\x11last_used_address\x18\n" +
+	" \x01(\tR\x0flastUsedAddress\"\xa3\x02\n" +
+	"\n" +
+	"TokenLimit\x12,\n" +
+	"\x04role\x18\x01 \x01(\x0e2\x18.leat.type.v1.AccessRoleR\x04role\x12\x1b\n" +
+	"\trole_name\x18\x02 \x01(\tR\broleName\x12;\n" +
+	"\bprojects\x18\x03 \x01(\v2\x1f.leat.fleet.v1.ProjectSelectionR\bprojects\x12;\n" +
+	"\bclusters\x18\x04 \x01(\v2\x1f.leat.fleet.v1.ClusterSelectionR\bclusters\x12\x1a\n" +
+	"\bservices\x18\x05 \x03(\tR\bservices\x12\"\n" +
+	"\frepositories\x18\x06 \x03(\tR\frepositories\x12\x10\n" +
+	"\x03hub\x18\a \x01(\bR\x03hub\"<\n" +
 	"\x11CreateUserRequest\x12'\n" +
 	"\x04user\x18\x01 \x01(\v2\x13.leat.fleet.v1.UserR\x04user\"=\n" +
 	"\x12CreateUserResponse\x12'\n" +
@@ -3379,12 +3542,13 @@ const file_leat_fleet_v1_people_proto_rawDesc = "" +
 	"\x04user\x18\x01 \x01(\v2\x13.leat.fleet.v1.UserR\x04user\"'\n" +
 	"\x11DeleteUserRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
-	"\x12DeleteUserResponse\"{\n" +
+	"\x12DeleteUserResponse\"\xac\x01\n" +
 	"\x12CreateTokenRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12;\n" +
 	"\vexpire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\"^\n" +
+	"expireTime\x12/\n" +
+	"\x05limit\x18\x04 \x01(\v2\x19.leat.fleet.v1.TokenLimitR\x05limit\"^\n" +
 	"\x13CreateTokenResponse\x12*\n" +
 	"\x05token\x18\x01 \x01(\v2\x14.leat.fleet.v1.TokenR\x05token\x12\x1b\n" +
 	"\x06secret\x18\x02 \x01(\tB\x03\x80\x01\x01R\x06secret\"O\n" +
@@ -3509,7 +3673,7 @@ func file_leat_fleet_v1_people_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_people_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_leat_fleet_v1_people_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_leat_fleet_v1_people_proto_goTypes = []any{
 	(LabelOperator)(0),                  // 0: leat.fleet.v1.LabelOperator
 	(*User)(nil),                        // 1: leat.fleet.v1.User
@@ -3525,126 +3689,132 @@ var file_leat_fleet_v1_people_proto_goTypes = []any{
 	(*LabelRequirement)(nil),            // 11: leat.fleet.v1.LabelRequirement
 	(*AccessBindingStatus)(nil),         // 12: leat.fleet.v1.AccessBindingStatus
 	(*Token)(nil),                       // 13: leat.fleet.v1.Token
-	(*CreateUserRequest)(nil),           // 14: leat.fleet.v1.CreateUserRequest
-	(*CreateUserResponse)(nil),          // 15: leat.fleet.v1.CreateUserResponse
-	(*GetUserRequest)(nil),              // 16: leat.fleet.v1.GetUserRequest
-	(*GetUserResponse)(nil),             // 17: leat.fleet.v1.GetUserResponse
-	(*ListUsersRequest)(nil),            // 18: leat.fleet.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),           // 19: leat.fleet.v1.ListUsersResponse
-	(*UpdateUserRequest)(nil),           // 20: leat.fleet.v1.UpdateUserRequest
-	(*UpdateUserResponse)(nil),          // 21: leat.fleet.v1.UpdateUserResponse
-	(*DeleteUserRequest)(nil),           // 22: leat.fleet.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),          // 23: leat.fleet.v1.DeleteUserResponse
-	(*CreateTokenRequest)(nil),          // 24: leat.fleet.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),         // 25: leat.fleet.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),           // 26: leat.fleet.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),          // 27: leat.fleet.v1.ListTokensResponse
-	(*DeleteTokenRequest)(nil),          // 28: leat.fleet.v1.DeleteTokenRequest
-	(*DeleteTokenResponse)(nil),         // 29: leat.fleet.v1.DeleteTokenResponse
-	(*CreateAccessBindingRequest)(nil),  // 30: leat.fleet.v1.CreateAccessBindingRequest
-	(*CreateAccessBindingResponse)(nil), // 31: leat.fleet.v1.CreateAccessBindingResponse
-	(*GetAccessBindingRequest)(nil),     // 32: leat.fleet.v1.GetAccessBindingRequest
-	(*GetAccessBindingResponse)(nil),    // 33: leat.fleet.v1.GetAccessBindingResponse
-	(*ListAccessBindingsRequest)(nil),   // 34: leat.fleet.v1.ListAccessBindingsRequest
-	(*ListAccessBindingsResponse)(nil),  // 35: leat.fleet.v1.ListAccessBindingsResponse
-	(*UpdateAccessBindingRequest)(nil),  // 36: leat.fleet.v1.UpdateAccessBindingRequest
-	(*UpdateAccessBindingResponse)(nil), // 37: leat.fleet.v1.UpdateAccessBindingResponse
-	(*DeleteAccessBindingRequest)(nil),  // 38: leat.fleet.v1.DeleteAccessBindingRequest
-	(*DeleteAccessBindingResponse)(nil), // 39: leat.fleet.v1.DeleteAccessBindingResponse
-	(*CreateRoleRequest)(nil),           // 40: leat.fleet.v1.CreateRoleRequest
-	(*CreateRoleResponse)(nil),          // 41: leat.fleet.v1.CreateRoleResponse
-	(*GetRoleRequest)(nil),              // 42: leat.fleet.v1.GetRoleRequest
-	(*GetRoleResponse)(nil),             // 43: leat.fleet.v1.GetRoleResponse
-	(*ListRolesRequest)(nil),            // 44: leat.fleet.v1.ListRolesRequest
-	(*ListRolesResponse)(nil),           // 45: leat.fleet.v1.ListRolesResponse
-	(*UpdateRoleRequest)(nil),           // 46: leat.fleet.v1.UpdateRoleRequest
-	(*UpdateRoleResponse)(nil),          // 47: leat.fleet.v1.UpdateRoleResponse
-	(*DeleteRoleRequest)(nil),           // 48: leat.fleet.v1.DeleteRoleRequest
-	(*DeleteRoleResponse)(nil),          // 49: leat.fleet.v1.DeleteRoleResponse
-	(*ReviewAccessRequest)(nil),         // 50: leat.fleet.v1.ReviewAccessRequest
-	(*AccessAttributes)(nil),            // 51: leat.fleet.v1.AccessAttributes
-	(*ReviewAccessResponse)(nil),        // 52: leat.fleet.v1.ReviewAccessResponse
-	(*AccessReason)(nil),                // 53: leat.fleet.v1.AccessReason
-	(*ListAccessHoldersRequest)(nil),    // 54: leat.fleet.v1.ListAccessHoldersRequest
-	(*ListAccessHoldersResponse)(nil),   // 55: leat.fleet.v1.ListAccessHoldersResponse
-	(*AccessHolder)(nil),                // 56: leat.fleet.v1.AccessHolder
-	nil,                                 // 57: leat.fleet.v1.LabelSelector.MatchLabelsEntry
-	(*v1.Metadata)(nil),                 // 58: leat.type.v1.Metadata
-	(v1.AccessRole)(0),                  // 59: leat.type.v1.AccessRole
-	(*v1.AccessRule)(nil),               // 60: leat.type.v1.AccessRule
-	(*timestamppb.Timestamp)(nil),       // 61: google.protobuf.Timestamp
-	(*v1.Page)(nil),                     // 62: leat.type.v1.Page
-	(*v11.Permission)(nil),              // 63: leat.options.v1.Permission
+	(*TokenLimit)(nil),                  // 14: leat.fleet.v1.TokenLimit
+	(*CreateUserRequest)(nil),           // 15: leat.fleet.v1.CreateUserRequest
+	(*CreateUserResponse)(nil),          // 16: leat.fleet.v1.CreateUserResponse
+	(*GetUserRequest)(nil),              // 17: leat.fleet.v1.GetUserRequest
+	(*GetUserResponse)(nil),             // 18: leat.fleet.v1.GetUserResponse
+	(*ListUsersRequest)(nil),            // 19: leat.fleet.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),           // 20: leat.fleet.v1.ListUsersResponse
+	(*UpdateUserRequest)(nil),           // 21: leat.fleet.v1.UpdateUserRequest
+	(*UpdateUserResponse)(nil),          // 22: leat.fleet.v1.UpdateUserResponse
+	(*DeleteUserRequest)(nil),           // 23: leat.fleet.v1.DeleteUserRequest
+	(*DeleteUserResponse)(nil),          // 24: leat.fleet.v1.DeleteUserResponse
+	(*CreateTokenRequest)(nil),          // 25: leat.fleet.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),         // 26: leat.fleet.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),           // 27: leat.fleet.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),          // 28: leat.fleet.v1.ListTokensResponse
+	(*DeleteTokenRequest)(nil),          // 29: leat.fleet.v1.DeleteTokenRequest
+	(*DeleteTokenResponse)(nil),         // 30: leat.fleet.v1.DeleteTokenResponse
+	(*CreateAccessBindingRequest)(nil),  // 31: leat.fleet.v1.CreateAccessBindingRequest
+	(*CreateAccessBindingResponse)(nil), // 32: leat.fleet.v1.CreateAccessBindingResponse
+	(*GetAccessBindingRequest)(nil),     // 33: leat.fleet.v1.GetAccessBindingRequest
+	(*GetAccessBindingResponse)(nil),    // 34: leat.fleet.v1.GetAccessBindingResponse
+	(*ListAccessBindingsRequest)(nil),   // 35: leat.fleet.v1.ListAccessBindingsRequest
+	(*ListAccessBindingsResponse)(nil),  // 36: leat.fleet.v1.ListAccessBindingsResponse
+	(*UpdateAccessBindingRequest)(nil),  // 37: leat.fleet.v1.UpdateAccessBindingRequest
+	(*UpdateAccessBindingResponse)(nil), // 38: leat.fleet.v1.UpdateAccessBindingResponse
+	(*DeleteAccessBindingRequest)(nil),  // 39: leat.fleet.v1.DeleteAccessBindingRequest
+	(*DeleteAccessBindingResponse)(nil), // 40: leat.fleet.v1.DeleteAccessBindingResponse
+	(*CreateRoleRequest)(nil),           // 41: leat.fleet.v1.CreateRoleRequest
+	(*CreateRoleResponse)(nil),          // 42: leat.fleet.v1.CreateRoleResponse
+	(*GetRoleRequest)(nil),              // 43: leat.fleet.v1.GetRoleRequest
+	(*GetRoleResponse)(nil),             // 44: leat.fleet.v1.GetRoleResponse
+	(*ListRolesRequest)(nil),            // 45: leat.fleet.v1.ListRolesRequest
+	(*ListRolesResponse)(nil),           // 46: leat.fleet.v1.ListRolesResponse
+	(*UpdateRoleRequest)(nil),           // 47: leat.fleet.v1.UpdateRoleRequest
+	(*UpdateRoleResponse)(nil),          // 48: leat.fleet.v1.UpdateRoleResponse
+	(*DeleteRoleRequest)(nil),           // 49: leat.fleet.v1.DeleteRoleRequest
+	(*DeleteRoleResponse)(nil),          // 50: leat.fleet.v1.DeleteRoleResponse
+	(*ReviewAccessRequest)(nil),         // 51: leat.fleet.v1.ReviewAccessRequest
+	(*AccessAttributes)(nil),            // 52: leat.fleet.v1.AccessAttributes
+	(*ReviewAccessResponse)(nil),        // 53: leat.fleet.v1.ReviewAccessResponse
+	(*AccessReason)(nil),                // 54: leat.fleet.v1.AccessReason
+	(*ListAccessHoldersRequest)(nil),    // 55: leat.fleet.v1.ListAccessHoldersRequest
+	(*ListAccessHoldersResponse)(nil),   // 56: leat.fleet.v1.ListAccessHoldersResponse
+	(*AccessHolder)(nil),                // 57: leat.fleet.v1.AccessHolder
+	nil,                                 // 58: leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	(*v1.Metadata)(nil),                 // 59: leat.type.v1.Metadata
+	(v1.AccessRole)(0),                  // 60: leat.type.v1.AccessRole
+	(*v1.AccessRule)(nil),               // 61: leat.type.v1.AccessRule
+	(*timestamppb.Timestamp)(nil),       // 62: google.protobuf.Timestamp
+	(*v1.Page)(nil),                     // 63: leat.type.v1.Page
+	(*v11.Permission)(nil),              // 64: leat.options.v1.Permission
 }
 var file_leat_fleet_v1_people_proto_depIdxs = []int32{
-	58, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
+	59, // 0: leat.fleet.v1.User.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.User.spec:type_name -> leat.fleet.v1.UserSpec
-	58, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
+	59, // 2: leat.fleet.v1.AccessBinding.metadata:type_name -> leat.type.v1.Metadata
 	4,  // 3: leat.fleet.v1.AccessBinding.spec:type_name -> leat.fleet.v1.AccessBindingSpec
 	12, // 4: leat.fleet.v1.AccessBinding.status:type_name -> leat.fleet.v1.AccessBindingStatus
 	9,  // 5: leat.fleet.v1.AccessBindingSpec.clusters:type_name -> leat.fleet.v1.ClusterSelection
-	59, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
-	60, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
-	61, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
+	60, // 6: leat.fleet.v1.AccessBindingSpec.role:type_name -> leat.type.v1.AccessRole
+	61, // 7: leat.fleet.v1.AccessBindingSpec.rules:type_name -> leat.type.v1.AccessRule
+	62, // 8: leat.fleet.v1.AccessBindingSpec.expire_time:type_name -> google.protobuf.Timestamp
 	5,  // 9: leat.fleet.v1.AccessBindingSpec.projects:type_name -> leat.fleet.v1.ProjectSelection
-	58, // 10: leat.fleet.v1.Role.metadata:type_name -> leat.type.v1.Metadata
+	59, // 10: leat.fleet.v1.Role.metadata:type_name -> leat.type.v1.Metadata
 	7,  // 11: leat.fleet.v1.Role.spec:type_name -> leat.fleet.v1.RoleSpec
 	8,  // 12: leat.fleet.v1.RoleSpec.permissions:type_name -> leat.fleet.v1.RolePermission
-	59, // 13: leat.fleet.v1.RoleSpec.cluster_role:type_name -> leat.type.v1.AccessRole
+	60, // 13: leat.fleet.v1.RoleSpec.cluster_role:type_name -> leat.type.v1.AccessRole
 	10, // 14: leat.fleet.v1.ClusterSelection.labels:type_name -> leat.fleet.v1.LabelSelector
-	57, // 15: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
+	58, // 15: leat.fleet.v1.LabelSelector.match_labels:type_name -> leat.fleet.v1.LabelSelector.MatchLabelsEntry
 	11, // 16: leat.fleet.v1.LabelSelector.match_expressions:type_name -> leat.fleet.v1.LabelRequirement
 	0,  // 17: leat.fleet.v1.LabelRequirement.operator:type_name -> leat.fleet.v1.LabelOperator
-	61, // 18: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
-	61, // 19: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
-	61, // 20: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
-	1,  // 21: leat.fleet.v1.CreateUserRequest.user:type_name -> leat.fleet.v1.User
-	1,  // 22: leat.fleet.v1.CreateUserResponse.user:type_name -> leat.fleet.v1.User
-	1,  // 23: leat.fleet.v1.GetUserResponse.user:type_name -> leat.fleet.v1.User
-	62, // 24: leat.fleet.v1.ListUsersRequest.page:type_name -> leat.type.v1.Page
-	1,  // 25: leat.fleet.v1.ListUsersResponse.users:type_name -> leat.fleet.v1.User
-	1,  // 26: leat.fleet.v1.UpdateUserRequest.user:type_name -> leat.fleet.v1.User
-	1,  // 27: leat.fleet.v1.UpdateUserResponse.user:type_name -> leat.fleet.v1.User
-	61, // 28: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
-	13, // 29: leat.fleet.v1.CreateTokenResponse.token:type_name -> leat.fleet.v1.Token
-	62, // 30: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
-	13, // 31: leat.fleet.v1.ListTokensResponse.tokens:type_name -> leat.fleet.v1.Token
-	3,  // 32: leat.fleet.v1.CreateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 33: leat.fleet.v1.CreateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 34: leat.fleet.v1.GetAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	62, // 35: leat.fleet.v1.ListAccessBindingsRequest.page:type_name -> leat.type.v1.Page
-	3,  // 36: leat.fleet.v1.ListAccessBindingsResponse.access_bindings:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 37: leat.fleet.v1.UpdateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	3,  // 38: leat.fleet.v1.UpdateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
-	6,  // 39: leat.fleet.v1.CreateRoleRequest.role:type_name -> leat.fleet.v1.Role
-	6,  // 40: leat.fleet.v1.CreateRoleResponse.role:type_name -> leat.fleet.v1.Role
-	6,  // 41: leat.fleet.v1.GetRoleResponse.role:type_name -> leat.fleet.v1.Role
-	62, // 42: leat.fleet.v1.ListRolesRequest.page:type_name -> leat.type.v1.Page
-	6,  // 43: leat.fleet.v1.ListRolesResponse.roles:type_name -> leat.fleet.v1.Role
-	6,  // 44: leat.fleet.v1.UpdateRoleRequest.role:type_name -> leat.fleet.v1.Role
-	6,  // 45: leat.fleet.v1.UpdateRoleResponse.role:type_name -> leat.fleet.v1.Role
-	51, // 46: leat.fleet.v1.ReviewAccessRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
-	53, // 47: leat.fleet.v1.ReviewAccessResponse.reasons:type_name -> leat.fleet.v1.AccessReason
-	63, // 48: leat.fleet.v1.ReviewAccessResponse.permissions:type_name -> leat.options.v1.Permission
-	59, // 49: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
-	60, // 50: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
-	61, // 51: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
-	51, // 52: leat.fleet.v1.ListAccessHoldersRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
-	61, // 53: leat.fleet.v1.ListAccessHoldersRequest.since:type_name -> google.protobuf.Timestamp
-	61, // 54: leat.fleet.v1.ListAccessHoldersRequest.until:type_name -> google.protobuf.Timestamp
-	56, // 55: leat.fleet.v1.ListAccessHoldersResponse.holders:type_name -> leat.fleet.v1.AccessHolder
-	61, // 56: leat.fleet.v1.ListAccessHoldersResponse.since:type_name -> google.protobuf.Timestamp
-	61, // 57: leat.fleet.v1.ListAccessHoldersResponse.until:type_name -> google.protobuf.Timestamp
-	61, // 58: leat.fleet.v1.ListAccessHoldersResponse.recorded_since:type_name -> google.protobuf.Timestamp
-	53, // 59: leat.fleet.v1.AccessHolder.reason:type_name -> leat.fleet.v1.AccessReason
-	61, // 60: leat.fleet.v1.AccessHolder.since:type_name -> google.protobuf.Timestamp
-	61, // 61: leat.fleet.v1.AccessHolder.until:type_name -> google.protobuf.Timestamp
-	61, // 62: leat.fleet.v1.AccessHolder.signed_in_at:type_name -> google.protobuf.Timestamp
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	62, // 18: leat.fleet.v1.Token.create_time:type_name -> google.protobuf.Timestamp
+	62, // 19: leat.fleet.v1.Token.expire_time:type_name -> google.protobuf.Timestamp
+	62, // 20: leat.fleet.v1.Token.last_used_time:type_name -> google.protobuf.Timestamp
+	14, // 21: leat.fleet.v1.Token.limit:type_name -> leat.fleet.v1.TokenLimit
+	60, // 22: leat.fleet.v1.TokenLimit.role:type_name -> leat.type.v1.AccessRole
+	5,  // 23: leat.fleet.v1.TokenLimit.projects:type_name -> leat.fleet.v1.ProjectSelection
+	9,  // 24: leat.fleet.v1.TokenLimit.clusters:type_name -> leat.fleet.v1.ClusterSelection
+	1,  // 25: leat.fleet.v1.CreateUserRequest.user:type_name -> leat.fleet.v1.User
+	1,  // 26: leat.fleet.v1.CreateUserResponse.user:type_name -> leat.fleet.v1.User
+	1,  // 27: leat.fleet.v1.GetUserResponse.user:type_name -> leat.fleet.v1.User
+	63, // 28: leat.fleet.v1.ListUsersRequest.page:type_name -> leat.type.v1.Page
+	1,  // 29: leat.fleet.v1.ListUsersResponse.users:type_name -> leat.fleet.v1.User
+	1,  // 30: leat.fleet.v1.UpdateUserRequest.user:type_name -> leat.fleet.v1.User
+	1,  // 31: leat.fleet.v1.UpdateUserResponse.user:type_name -> leat.fleet.v1.User
+	62, // 32: leat.fleet.v1.CreateTokenRequest.expire_time:type_name -> google.protobuf.Timestamp
+	14, // 33: leat.fleet.v1.CreateTokenRequest.limit:type_name -> leat.fleet.v1.TokenLimit
+	13, // 34: leat.fleet.v1.CreateTokenResponse.token:type_name -> leat.fleet.v1.Token
+	63, // 35: leat.fleet.v1.ListTokensRequest.page:type_name -> leat.type.v1.Page
+	13, // 36: leat.fleet.v1.ListTokensResponse.tokens:type_name -> leat.fleet.v1.Token
+	3,  // 37: leat.fleet.v1.CreateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 38: leat.fleet.v1.CreateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 39: leat.fleet.v1.GetAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	63, // 40: leat.fleet.v1.ListAccessBindingsRequest.page:type_name -> leat.type.v1.Page
+	3,  // 41: leat.fleet.v1.ListAccessBindingsResponse.access_bindings:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 42: leat.fleet.v1.UpdateAccessBindingRequest.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	3,  // 43: leat.fleet.v1.UpdateAccessBindingResponse.access_binding:type_name -> leat.fleet.v1.AccessBinding
+	6,  // 44: leat.fleet.v1.CreateRoleRequest.role:type_name -> leat.fleet.v1.Role
+	6,  // 45: leat.fleet.v1.CreateRoleResponse.role:type_name -> leat.fleet.v1.Role
+	6,  // 46: leat.fleet.v1.GetRoleResponse.role:type_name -> leat.fleet.v1.Role
+	63, // 47: leat.fleet.v1.ListRolesRequest.page:type_name -> leat.type.v1.Page
+	6,  // 48: leat.fleet.v1.ListRolesResponse.roles:type_name -> leat.fleet.v1.Role
+	6,  // 49: leat.fleet.v1.UpdateRoleRequest.role:type_name -> leat.fleet.v1.Role
+	6,  // 50: leat.fleet.v1.UpdateRoleResponse.role:type_name -> leat.fleet.v1.Role
+	52, // 51: leat.fleet.v1.ReviewAccessRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
+	54, // 52: leat.fleet.v1.ReviewAccessResponse.reasons:type_name -> leat.fleet.v1.AccessReason
+	64, // 53: leat.fleet.v1.ReviewAccessResponse.permissions:type_name -> leat.options.v1.Permission
+	60, // 54: leat.fleet.v1.AccessReason.role:type_name -> leat.type.v1.AccessRole
+	61, // 55: leat.fleet.v1.AccessReason.rules:type_name -> leat.type.v1.AccessRule
+	62, // 56: leat.fleet.v1.AccessReason.expire_time:type_name -> google.protobuf.Timestamp
+	52, // 57: leat.fleet.v1.ListAccessHoldersRequest.attributes:type_name -> leat.fleet.v1.AccessAttributes
+	62, // 58: leat.fleet.v1.ListAccessHoldersRequest.since:type_name -> google.protobuf.Timestamp
+	62, // 59: leat.fleet.v1.ListAccessHoldersRequest.until:type_name -> google.protobuf.Timestamp
+	57, // 60: leat.fleet.v1.ListAccessHoldersResponse.holders:type_name -> leat.fleet.v1.AccessHolder
+	62, // 61: leat.fleet.v1.ListAccessHoldersResponse.since:type_name -> google.protobuf.Timestamp
+	62, // 62: leat.fleet.v1.ListAccessHoldersResponse.until:type_name -> google.protobuf.Timestamp
+	62, // 63: leat.fleet.v1.ListAccessHoldersResponse.recorded_since:type_name -> google.protobuf.Timestamp
+	54, // 64: leat.fleet.v1.AccessHolder.reason:type_name -> leat.fleet.v1.AccessReason
+	62, // 65: leat.fleet.v1.AccessHolder.since:type_name -> google.protobuf.Timestamp
+	62, // 66: leat.fleet.v1.AccessHolder.until:type_name -> google.protobuf.Timestamp
+	62, // 67: leat.fleet.v1.AccessHolder.signed_in_at:type_name -> google.protobuf.Timestamp
+	68, // [68:68] is the sub-list for method output_type
+	68, // [68:68] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_people_proto_init() }
@@ -3658,7 +3828,7 @@ func file_leat_fleet_v1_people_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_people_proto_rawDesc), len(file_leat_fleet_v1_people_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   57,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

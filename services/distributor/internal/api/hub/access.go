@@ -40,15 +40,16 @@ func (s *Access) CheckAccess(ctx context.Context, req *distributorv1.CheckAccess
 	id := identity.Identity{
 		Kind: kind, Name: name, UID: req.GetSubjectUid(), Groups: req.GetGroups(), Credential: req.GetCredential(),
 	}
-	id, ok := s.view.AdmitPerson(ctx, id)
+	person, ok := s.view.AdmitPerson(ctx, id)
 	if !ok {
 		return &distributorv1.CheckAccessResponse{MaxAge: durationpb.New(accessMaxAge)}, nil
 	}
+	s.uses.Note(person.Identity(), "")
 	if req.GetCluster() == "" {
-		return atHub(id, s.view.Rights(id.Name, id.Groups)), nil
+		return atHub(person.Identity(), s.view.Rights(person)), nil
 	}
-	access, ok := s.view.Access(id.Name, id.Groups, req.GetCluster())
-	res := decision(id, access)
+	access, ok := s.view.Access(person, req.GetCluster())
+	res := decision(person.Identity(), access)
 	if ok {
 		res.Permissions = permissions(access.Rights, authz.OfCluster(access.Cluster), agentv1.File_leat_agent_v1_agent_proto)
 	}

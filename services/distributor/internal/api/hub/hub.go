@@ -9,15 +9,21 @@ import (
 	"context"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
 
 // Access implements leat.distributor.v1.AccessService.
-type Access struct{ view *fleet.View }
+type Access struct {
+	view *fleet.View
+	uses *admission.Uses
+}
 
 // NewAccess returns the service that decides who may reach which cluster.
-func NewAccess(view *fleet.View) *Access { return &Access{view: view} }
+func NewAccess(view *fleet.View, uses *admission.Uses) *Access {
+	return &Access{view: view, uses: uses}
+}
 
 // Reception implements leat.distributor.v1.ReceptionService.
 type Reception struct {

@@ -168,7 +168,7 @@ func entryMessage(e journal.Entry) *fleetv1.AuditRecord {
 		SourceAddress: e.SourceAddress, UserAgent: e.UserAgent, Procedure: e.Procedure,
 		Verb: e.Verb, Kind: e.Kind, Name: e.Name, Cluster: e.Cluster, ObjectUid: e.ObjectUID, Outcome: e.Outcome, Reason: e.Reason,
 		Changes: wire.Each(e.Changes, fieldMessage), ChangesOmitted: int32(e.Omitted), Count: e.Count, Since: catalogwire.Timestamp(e.Since),
-		Claims: e.Claims,
+		Claims: e.Claims, TokenLimit: e.TokenLimit,
 	}
 }
 
@@ -201,9 +201,9 @@ func Describe(object any) ([]byte, error) {
 	return protojson.Marshal(message)
 }
 
-// describeToken returns the user, the label and the end of a token, as the spec of an object.
+// describeToken returns the user, the label, the end and the limit of a token, as the spec of an object.
 func describeToken(t catalog.Token) ([]byte, error) {
-	spec, err := protojson.Marshal(&fleetv1.Token{User: t.User, Label: t.Label, ExpireTime: catalogwire.Timestamp(t.ExpiresAt)})
+	spec, err := protojson.Marshal(&fleetv1.Token{User: t.User, Label: t.Label, ExpireTime: catalogwire.Timestamp(t.ExpiresAt), Limit: tokenLimitMessage(t.Limit), MadeWith: t.MadeWith})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"slices"
 
+	"connectrpc.com/connect"
+
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
@@ -18,6 +20,7 @@ import (
 // caller is a person who makes a call, with what they may do now. It is for one goroutine.
 type caller struct {
 	identity.Identity
+	person fleet.Person
 	view   *fleet.View
 	rights *authz.Rights
 	// access is who may make the call, as its option says.
@@ -31,11 +34,23 @@ func (s *Service) person(ctx context.Context) (*caller, error) {
 	if id.Kind != identity.KindUser {
 		return nil, wire.Denied("only people may make this call")
 	}
-	id, ok := s.d.View.AdmitPerson(ctx, id)
+	person, ok := s.d.View.AdmitPerson(ctx, id)
 	if !ok {
 		return nil, wire.TokenInvalid("the user, or the API token behind this one, has ended; obtain a new token")
 	}
-	return &caller{Identity: id, view: s.d.View, rights: s.d.View.Rights(id.Name, id.Groups), access: permission.OfCall(ctx)}, nil
+	s.noteUse(ctx, person.Identity())
+	return &caller{
+		Identity: person.Identity(), person: person, view: s.d.View, rights: s.d.View.Rights(person), access: permission.OfCall(ctx),
+	}, nil
+}
+
+// noteUse notices that the API token behind the call is in use.
+func (s *Service) noteUse(ctx context.Context, id identity.Identity) {
+	from := ""
+	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		from = call.Peer().Addr
+	}
+	s.d.Uses.Note(id, from)
 }
 
 // atHub returns the caller if they have the call's permission for the hub as a whole.
@@ -45,7 +60,7 @@ func (s *Service) atHub(ctx context.Context) (*caller, error) {
 		return nil, err
 	}
 	if !c.rights.Allows(c.needs(), authz.Object{}) {
-		return nil, wire.Error(&authz.DeniedError{Permission: c.needs()})
+		return nil, wire.Error(c.rights.Denied(c.needs(), catalog.Key{}))
 	}
 	return c, nil
 }
@@ -96,11 +111,16 @@ func (c *caller) visibleIf(verb string, allows func(catalog.Object) bool, isRead
 		if allows(object) {
 			return true
 		}
+		// What is about themselves needs no binding, and still the leave of their token's limit.
+		isLeft := func() bool {
+			p := catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(object.Key().Kind)}
+			return c.rights.LimitAllows(p, authz.ObjectOf(c.view, object))
+		}
 		switch o := object.(type) {
 		case *catalog.User:
-			return o.Name == c.Name
+			return o.Name == c.Name && isLeft()
 		case *catalog.AccessBinding:
-			return names(o, c.Identity)
+			return names(o, c.Identity) && isLeft()
 		case *catalog.Project:
 			return allowsIn(o)
 		case *catalog.Repository:

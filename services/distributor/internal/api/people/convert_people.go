@@ -34,12 +34,6 @@ func userMessage(u *catalog.User) *fleetv1.User {
 	}
 }
 
-func tokenMessage(t catalog.Token) *fleetv1.Token {
-	return &fleetv1.Token{
-		Id: t.ID, User: t.User, Label: t.Label, CreateTime: catalogwire.Timestamp(t.CreatedAt), ExpireTime: catalogwire.Timestamp(t.ExpiresAt), LastUsedTime: catalogwire.Timestamp(t.LastUsedAt),
-	}
-}
-
 // bindingOf refuses an unknown field anywhere in the rules, because they narrow the binding.
 func bindingOf(m *fleetv1.AccessBinding) (*catalog.AccessBinding, error) {
 	metadata, err := hubMetadataOf(m.GetMetadata())

@@ -32,7 +32,7 @@ func (g guard) MayCreate(ctx context.Context, find catalog.Finder, next catalog.
 		if err := edit.checkPlace(next); err != nil {
 			return err
 		}
-		return denied(catalog.VerbCreate, next)
+		return g.denied(catalog.VerbCreate, next)
 	}
 	return edit.checkContent(nil, next)
 }
@@ -43,7 +43,7 @@ func (g guard) MayUpdate(ctx context.Context, find catalog.Finder, current, next
 	edit := g.editing(ctx, find)
 	for _, verb := range catalog.VerbsOf(current, next) {
 		if !edit.allows(verb, current) || !edit.allows(verb, next) {
-			return denied(verb, current)
+			return g.denied(verb, current)
 		}
 	}
 	return edit.checkContent(current, next)
@@ -52,7 +52,7 @@ func (g guard) MayUpdate(ctx context.Context, find catalog.Finder, current, next
 // MayDelete implements catalog.Guard.
 func (g guard) MayDelete(ctx context.Context, find catalog.Finder, current catalog.Object) error {
 	if !g.editing(ctx, find).allows(catalog.VerbDelete, current) {
-		return denied(catalog.VerbDelete, current)
+		return g.denied(catalog.VerbDelete, current)
 	}
 	if project, ok := current.(*catalog.Project); ok {
 		return g.rights.MayChangeProject(project, nil)
@@ -60,9 +60,9 @@ func (g guard) MayDelete(ctx context.Context, find catalog.Finder, current catal
 	return nil
 }
 
-func denied(verb string, object catalog.Object) error {
+func (c *caller) denied(verb string, object catalog.Object) error {
 	key := object.Key()
-	return &authz.DeniedError{Permission: catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(key.Kind)}, Key: key}
+	return c.rights.Denied(catalog.Permission{Verb: verb, Resource: catalog.ResourceOf(key.Kind)}, key)
 }
 
 // editing returns the guard's view of one edit, which has made objects that nobody else sees yet.
@@ -118,7 +118,7 @@ func (e editing) checkContent(current, next catalog.Object) error {
 		// The editor decides who becomes a user of the rule.
 		return e.rights.MayBecome(fleet.TrustRules{View: e.view}.RightsByRule(o))
 	case *catalog.User:
-		return e.rights.MayBecome(e.view.Rights(o.Name, o.Spec.Groups))
+		return e.rights.MayBecome(e.view.Rights(fleet.Named(o.Name, o.Spec.Groups)))
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (e editing) checkSources(current catalog.Object, next *catalog.Service) err
 		}
 		key := catalog.Key{Kind: catalog.KindRepository, Name: source.Repository}
 		if record, ok := e.view.Get(key); ok && e.sees(record.Object) {
-			return &authz.DeniedError{Permission: use, Key: key}
+			return e.rights.Denied(use, key)
 		}
 		return &catalog.ReferenceError{Key: key, Path: fielderr.Indexed("spec.sources", i) + ".repository"}
 	}
@@ -163,7 +163,7 @@ func (e editing) checkProject(current catalog.Object, next *catalog.Service) err
 	if current != nil || objectname.Project(next.Spec.Cluster) == project || e.rights.Allows(create, inProject) {
 		return nil
 	}
-	return denied(catalog.VerbCreate, next)
+	return e.denied(catalog.VerbCreate, next)
 }
 
 // checkCluster returns an error if a cluster gets another address to dial from somebody who may not
@@ -177,7 +177,7 @@ func (e editing) checkCluster(current catalog.Object, next *catalog.Cluster) err
 	}
 	all := catalog.Permission{Verb: catalog.VerbUpdate, Resource: catalog.ResourceClusters}
 	if last.Spec.AgentEndpoint != next.Spec.AgentEndpoint && !e.rights.Allows(all, authz.Object{}) {
-		return &authz.EscalationError{Missing: fmt.Sprintf("the permission %q for the hub, which agent_endpoint needs", all)}
+		return &authz.EscalationError{Missing: fmt.Sprintf("the permission %q for the hub, which agent_endpoint needs", all), Limit: e.rights.LimitText()}
 	}
 	if maps.Equal(last.Labels, next.Labels) {
 		return nil

@@ -57,6 +57,7 @@ type Deps struct {
 	Editor     *catalog.Editor
 	Enrolments catalog.Enrolments
 	People     catalog.People
+	Uses       *admission.Uses
 	History    catalog.History
 	Grants     catalog.Grants
 	Bundles    Bundles

@@ -13,7 +13,6 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
-	"github.com/leatdev/leat/services/distributor/internal/authz"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 )
@@ -71,7 +70,7 @@ func (s *Service) get(ctx context.Context, kind catalog.Kind, name string) (flee
 func (s *Service) permitted(ctx context.Context, kind catalog.Kind, field, reference string) (fleet.Record, error) {
 	c, record, err := s.seen(ctx, kind, field, reference)
 	if err == nil && !c.allows(record.Object) {
-		err = wire.Error(&authz.DeniedError{Permission: c.needs(), Key: record.Object.Key()})
+		err = wire.Error(c.rights.Denied(c.needs(), record.Object.Key()))
 	}
 	return record, err
 }
@@ -97,7 +96,7 @@ func (s *Service) seen(ctx context.Context, kind catalog.Kind, field, reference 
 func (s *Service) find(ctx context.Context, c *caller, key catalog.Key) (fleet.Record, error) {
 	var ambiguous error
 	record, ok := fleet.LookTwice(ctx, s.d.View, func() (fleet.Record, bool) {
-		c.rights = s.d.View.Rights(c.Name, c.Groups)
+		c.rights = s.d.View.Rights(c.person)
 		one, ok := key, true
 		if !isPrecise(key) {
 			if one, ok, ambiguous = c.only(key); ambiguous != nil {

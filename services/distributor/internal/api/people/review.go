@@ -13,7 +13,6 @@ import (
 	optionsv1 "github.com/leatdev/leat/gen/go/leat/options/v1"
 	"github.com/leatdev/leat/internal/accessrule"
 	"github.com/leatdev/leat/internal/accessrule/rulewire"
-	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
@@ -30,7 +29,7 @@ func (s *Service) ReviewAccess(ctx context.Context, req *fleetv1.ReviewAccessReq
 	}
 	mayAsk := c.rights.Allows(c.needs(), authz.Object{})
 	if !mayAsk && (req.GetEverybody() || req.GetUser() != "" && req.GetUser() != c.Name) {
-		return nil, wire.Error(&authz.DeniedError{Permission: c.needs()})
+		return nil, wire.Error(c.rights.Denied(c.needs(), catalog.Key{}))
 	}
 	cluster, err := optionalPath("cluster", req.GetCluster())
 	if err != nil {
@@ -39,21 +38,34 @@ func (s *Service) ReviewAccess(ctx context.Context, req *fleetv1.ReviewAccessReq
 	if req.GetEverybody() {
 		return s.reviewAll(req, cluster)
 	}
-	who, err := s.reviewed(c.Identity, req)
+	who, err := s.reviewed(c, req)
 	if err != nil {
 		return nil, err
 	}
-	if cluster == "" {
-		return s.reviewHub(who, req.GetAttributes())
+	res, err := s.review(who, cluster, mayAsk, req.GetAttributes())
+	if limit, _ := who.Limit(); err == nil && limit != nil {
+		res.Reason += "; the API token gives no more than " + limit.String()
 	}
-	access, ok := s.d.View.Access(who.Name, who.Groups, cluster)
+	return res, err
+}
+
+// review returns what a person may do in a cluster, or in the hub itself for "". A cluster that does
+// not exist is an error for callers that may ask about others.
+func (s *Service) review(
+	person fleet.Person, cluster string, mayAsk bool, attributes *fleetv1.AccessAttributes,
+) (*fleetv1.ReviewAccessResponse, error) {
+	who := person.Identity()
+	if cluster == "" {
+		return s.reviewHub(person, attributes)
+	}
+	access, ok := s.d.View.Access(person, cluster)
 	if !ok && mayAsk {
 		return nil, wire.NotFound(catalog.Key{Kind: catalog.KindCluster, Name: cluster})
 	}
-	if req.GetAttributes() == nil {
+	if attributes == nil {
 		return reviewInGeneral(who.Name, access), nil
 	}
-	q, err := attributesOf(req.GetAttributes())
+	q, err := attributesOf(attributes)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +81,8 @@ func (s *Service) ReviewAccess(ctx context.Context, req *fleetv1.ReviewAccessReq
 }
 
 // reviewHub returns what a person may do in the hub itself.
-func (s *Service) reviewHub(who identity.Identity, attributes *fleetv1.AccessAttributes) (*fleetv1.ReviewAccessResponse, error) {
-	rights := s.d.View.Rights(who.Name, who.Groups)
+func (s *Service) reviewHub(person fleet.Person, attributes *fleetv1.AccessAttributes) (*fleetv1.ReviewAccessResponse, error) {
+	who, rights := person.Identity(), s.d.View.Rights(person)
 	if attributes == nil {
 		held := rights.Permissions(catalog.Permissions(), authz.Object{})
 		res := &fleetv1.ReviewAccessResponse{
@@ -120,18 +132,19 @@ func permissionMessages(held []catalog.Permission) []*optionsv1.Permission {
 	})
 }
 
-// reviewed is the person whom the question is about.
-func (s *Service) reviewed(caller identity.Identity, req *fleetv1.ReviewAccessRequest) (identity.Identity, error) {
-	if req.GetUser() == "" || req.GetUser() == caller.Name {
-		return caller, nil
+// reviewed is the person whom the question is about: the caller as their token lets them act, or
+// somebody else by all that bindings give them.
+func (s *Service) reviewed(c *caller, req *fleetv1.ReviewAccessRequest) (fleet.Person, error) {
+	if req.GetUser() == "" || req.GetUser() == c.Name {
+		return c.person, nil
 	}
 	if user, ok := s.d.View.User(req.GetUser()); ok {
-		return identity.Identity{Name: user.Name, Groups: user.Spec.Groups}, nil
+		return fleet.Named(user.Name, user.Spec.Groups), nil
 	}
 	if len(req.GetGroups()) == 0 {
-		return identity.Identity{}, rpcerr.Field("user", fmt.Sprintf("there is no user %q here; say the groups of one whom others sign in", req.GetUser()))
+		return fleet.Person{}, rpcerr.Field("user", fmt.Sprintf("there is no user %q here; say the groups of one whom others sign in", req.GetUser()))
 	}
-	return identity.Identity{Name: req.GetUser(), Groups: req.GetGroups()}, nil
+	return fleet.Named(req.GetUser(), req.GetGroups()), nil
 }
 
 func (s *Service) reviewAll(req *fleetv1.ReviewAccessRequest, cluster string) (*fleetv1.ReviewAccessResponse, error) {

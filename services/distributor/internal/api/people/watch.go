@@ -154,7 +154,7 @@ func (w *fleetWatch) changed() error {
 		return rpcerr.New(connect.CodeOutOfRange, errorsv1.Reason_REASON_RESUME_EXPIRED, "the watcher fell too far behind; watch again from the beginning")
 	}
 	labelChanges := w.service.d.View.LabelChanges()
-	rights := w.service.d.View.Rights(w.caller.Name, w.caller.Groups)
+	rights := w.service.d.View.Rights(w.caller.person)
 	isMoved := rights.DependsOnLabels() && labelChanges != w.labelChanges
 	w.labelChanges = labelChanges
 	if isMoved || !rights.Equal(w.caller.rights) {

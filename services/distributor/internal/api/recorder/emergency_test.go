@@ -25,6 +25,11 @@ func (fullJournal) Refuse(context.Context, catalog.Origin, reason.Reason) {}
 func (fullJournal) SignIn(context.Context, catalog.Origin, string)        {}
 func (fullJournal) Use(context.Context, catalog.Origin) error             { return catalog.ErrUnrecorded }
 
+// noLimits knows no token with a limit.
+type noLimits struct{}
+
+func (noLimits) LimitOf(string) string { return "" }
+
 // readRequest is a call that changes nothing.
 type readRequest struct {
 	*connect.Request[fleetv1.ListClustersRequest]
@@ -38,7 +43,7 @@ func (readRequest) Spec() connect.Spec {
 // be written.
 func TestSecEmergencyReadsNothingUnrecorded(t *testing.T) {
 	t.Parallel()
-	r, err := New(Params{Journal: fullJournal{}, Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{}})
+	r, err := New(Params{Journal: fullJournal{}, Limits: noLimits{}, Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{}})
 	if err != nil {
 		t.Fatal(err)
 	}

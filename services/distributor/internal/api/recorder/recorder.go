@@ -57,8 +57,17 @@ type Journal interface {
 // Params are what [New] needs, all required.
 type Params struct {
 	Journal Journal
-	Logger  *slog.Logger
-	Meter   metric.Meter
+	// Limits describes what an API token is limited to, by the credential of an identity.
+	Limits Limits
+	Logger *slog.Logger
+	Meter  metric.Meter
+}
+
+// Limits describes what credentials are limited to; fleet.View implements it.
+type Limits interface {
+	// LimitOf describes the limit of the API token that a credential stands for; empty: it has none, or
+	// is not known.
+	LimitOf(credential string) string
 }
 
 // Recorder is the interceptor. It needs the caller's identity in the context. A call whose reason is
@@ -87,7 +96,7 @@ func (r *Recorder) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, request)
 		}
 		message, _ := request.Any().(proto.Message)
-		origin := originOf(ctx, spec, request.Peer(), request.Header())
+		origin := r.originOf(ctx, spec, request.Peer(), request.Header())
 		origin.Asked = targetOf(spec.Procedure, message)
 		var response connect.AnyResponse
 		var err error
@@ -119,7 +128,7 @@ func (*Recorder) WrapStreamingClient(next connect.StreamingClientFunc) connect.S
 func (r *Recorder) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return func(ctx context.Context, stream connect.StreamingHandlerConn) error {
 		if id, isKnown := identity.FromContext(ctx); isKnown && isEmergency(id) {
-			origin := originOf(ctx, stream.Spec(), stream.Peer(), stream.RequestHeader())
+			origin := r.originOf(ctx, stream.Spec(), stream.Peer(), stream.RequestHeader())
 			origin.Asked = targetOf(stream.Spec().Procedure, nil)
 			if err := r.emergency(ctx, id, origin, true); err != nil {
 				return err
@@ -162,6 +171,13 @@ func Anonymous(ctx context.Context) context.Context {
 }
 
 // originOf returns where a call comes from, without the reason.
+func (r *Recorder) originOf(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) catalog.Origin {
+	origin := originOf(ctx, spec, peer, header)
+	origin.TokenLimit = r.p.Limits.LimitOf(origin.Credential)
+	return origin
+}
+
+// originOf returns where a call comes from, without the reason and the limit of the token.
 func originOf(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) catalog.Origin {
 	id, _ := identity.FromContext(ctx)
 	origin := catalog.Origin{

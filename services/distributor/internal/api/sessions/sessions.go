@@ -203,10 +203,10 @@ func (s *Service) ListSessions(ctx context.Context, req *fleetv1.ListSessionsReq
 	}
 	person := req.GetPerson()
 	if !s.isPermitted(ctx, caller) {
-		if person != "" && person != caller.Name {
-			return nil, denied(ctx)
+		if person != "" && person != caller.name() {
+			return nil, s.denied(ctx, caller)
 		}
-		person = caller.Name
+		person = caller.name()
 	}
 	limit := int(req.GetPage().GetSize())
 	switch {
@@ -256,37 +256,42 @@ func (s *Service) RevokeSession(ctx context.Context, req *fleetv1.RevokeSessionR
 	case (id == "") == (person == ""):
 		return nil, rpcerr.Field("id", "is required, or person, and not both")
 	case person != "":
-		if person != caller.Name && !s.isPermitted(ctx, caller) {
-			return nil, denied(ctx)
+		if person != caller.name() && !s.isPermitted(ctx, caller) {
+			return nil, s.denied(ctx, caller)
 		}
 		n, err := s.d.Desk.RevokePerson(ctx, person)
 		return &fleetv1.RevokeSessionResponse{Revoked: int32(n)}, wire.Error(err)
 	default:
 		known, ok := fleet.LookTwice(ctx, s.d.View, func() (catalog.Session, bool) { return s.d.View.Session(id) })
-		if !ok || known.Expired(time.Now()) || known.Person != caller.Name && !s.isPermitted(ctx, caller) {
+		if !ok || known.Expired(time.Now()) || known.Person != caller.name() && !s.isPermitted(ctx, caller) {
 			return nil, wire.NotFound(catalog.Key{Kind: catalog.KindSession, Name: id})
 		}
 		return &fleetv1.RevokeSessionResponse{Revoked: 1}, wire.Error(s.d.Desk.Revoke(ctx, id))
 	}
 }
 
+// caller is a person who makes a call.
+type caller struct{ fleet.Person }
+
+func (c caller) name() string { return c.Identity().Name }
+
 // person returns the caller if it is a person, with the groups that it has now.
-func (s *Service) person(ctx context.Context) (identity.Identity, error) {
+func (s *Service) person(ctx context.Context) (caller, error) {
 	id, _ := identity.FromContext(ctx)
 	if id.Kind != identity.KindUser {
-		return id, wire.Denied("only people may call this")
+		return caller{}, wire.Denied("only people may call this")
 	}
-	id, ok := s.d.View.AdmitPerson(ctx, id)
+	person, ok := s.d.View.AdmitPerson(ctx, id)
 	if !ok {
-		return id, wire.TokenInvalid("the user, session or API token behind this one has ended; sign in again")
+		return caller{}, wire.TokenInvalid("the user, session or API token behind this one has ended; sign in again")
 	}
-	return id, nil
+	return caller{person}, nil
 }
 
 // isPermitted reports whether the caller has the call's permission, which is for the sessions of
 // everybody.
-func (s *Service) isPermitted(ctx context.Context, caller identity.Identity) bool {
-	return s.d.View.Rights(caller.Name, caller.Groups).Allows(needs(ctx), authz.Object{})
+func (s *Service) isPermitted(ctx context.Context, c caller) bool {
+	return s.d.View.Rights(c.Person).Allows(needs(ctx), authz.Object{})
 }
 
 // needs returns the permission that the call's option names.
@@ -295,7 +300,9 @@ func needs(ctx context.Context) catalog.Permission {
 	return catalog.Permission{Verb: access.Verb, Resource: access.Resource}
 }
 
-func denied(ctx context.Context) error { return wire.Error(&authz.DeniedError{Permission: needs(ctx)}) }
+func (s *Service) denied(ctx context.Context, c caller) error {
+	return wire.Error(s.d.View.Rights(c.Person).Denied(needs(ctx), catalog.Key{}))
+}
 
 // present returns the session that the caller presents: in the request as ID.TOKEN, or in the
 // cookie of the hub's own pages.

@@ -296,12 +296,12 @@ type FleetServiceClient interface {
 	// end: within a second for calls to the hub, within 30 s for new requests to clusters, and within
 	// about 90 s for running ones.
 	DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error)
-	// CreateToken makes an API token for a user and returns its secret, only once.
+	// CreateToken makes an API token for a user and returns its secret, only once. Users of the hub may call it for themselves.
 	CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
 	// ListTokens returns API tokens, without secrets, in pages. Everybody may call it, and sees their own.
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
 	// DeleteToken ends an API token, and the access tokens that were issued for it, as DeleteUser
-	// does.
+	// does. It also ends the tokens that were made with it, if it has a limit. Users of the hub may call it for their own tokens.
 	DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error)
 	// CreateAccessBinding adds a binding.
 	CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error)
@@ -1501,12 +1501,12 @@ type FleetServiceHandler interface {
 	// end: within a second for calls to the hub, within 30 s for new requests to clusters, and within
 	// about 90 s for running ones.
 	DeleteUser(context.Context, *v1.DeleteUserRequest) (*v1.DeleteUserResponse, error)
-	// CreateToken makes an API token for a user and returns its secret, only once.
+	// CreateToken makes an API token for a user and returns its secret, only once. Users of the hub may call it for themselves.
 	CreateToken(context.Context, *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error)
 	// ListTokens returns API tokens, without secrets, in pages. Everybody may call it, and sees their own.
 	ListTokens(context.Context, *v1.ListTokensRequest) (*v1.ListTokensResponse, error)
 	// DeleteToken ends an API token, and the access tokens that were issued for it, as DeleteUser
-	// does.
+	// does. It also ends the tokens that were made with it, if it has a limit. Users of the hub may call it for their own tokens.
 	DeleteToken(context.Context, *v1.DeleteTokenRequest) (*v1.DeleteTokenResponse, error)
 	// CreateAccessBinding adds a binding.
 	CreateAccessBinding(context.Context, *v1.CreateAccessBindingRequest) (*v1.CreateAccessBindingResponse, error)
