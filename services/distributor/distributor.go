@@ -202,7 +202,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	recording, err := recorder.New(recorder.Params{Journal: records, Limits: view, Logger: logger, Meter: tel.Meter(scope)})
+	recording, err := recorder.New(recorder.Params{Journal: records, Limits: fleet.Tokens{View: view}, Logger: logger, Meter: tel.Meter(scope)})
 	if err != nil {
 		return err
 	}

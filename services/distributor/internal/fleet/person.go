@@ -33,9 +33,13 @@ func (p Person) Identity() identity.Identity { return p.id }
 // Limit returns the limit of the person's API token, and when that ends. Nil: it has none.
 func (p Person) Limit() (limit *catalog.TokenLimit, ends time.Time) { return p.limit, p.ends }
 
+// Tokens is the view for those who describe API tokens. It is safe for concurrent use.
+type Tokens struct{ View *View }
+
 // LimitOf describes the limit of the API token that a credential stands for; empty: it has none, or is
 // not known.
-func (c *Catalog) LimitOf(credential string) string {
+func (t Tokens) LimitOf(credential string) string {
+	c := t.View.Catalog
 	id, _ := admission.APITokenOf(credential)
 	c.mu.RLock()
 	limit := c.tokens[id].Limit
