@@ -75,7 +75,7 @@ func TestSecLimitsOnlyTakeAway(t *testing.T) {
 						t.Errorf("owner %d, limit %d (%s): the scope of %s leaves out %s", i, j, spec, p, name)
 					}
 				}
-				if limited.HoldsEverywhere(p) && !(full.HoldsEverywhere(p) && ceiling.HoldsEverywhere(p)) {
+				if limited.HoldsEverywhere(p) && (!full.HoldsEverywhere(p) || !ceiling.HoldsEverywhere(p)) {
 					t.Errorf("owner %d, limit %d (%s): holds %s everywhere", i, j, spec, p)
 				}
 			}

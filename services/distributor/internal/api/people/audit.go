@@ -47,7 +47,7 @@ const (
 
 // ListAuditRecords implements FleetService. A page's token is the number of its last record.
 func (s *Service) ListAuditRecords(ctx context.Context, req *fleetv1.ListAuditRecordsRequest) (*fleetv1.ListAuditRecordsResponse, error) {
-	if _, err := s.atHub(ctx); err != nil {
+	if err := s.atHub(ctx); err != nil {
 		return nil, err
 	}
 	q, err := queryOf(req)

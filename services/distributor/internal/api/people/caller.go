@@ -53,16 +53,16 @@ func (s *Service) noteUse(ctx context.Context, id identity.Identity) {
 	s.d.Uses.Note(id, from)
 }
 
-// atHub returns the caller if they have the call's permission for the hub as a whole.
-func (s *Service) atHub(ctx context.Context) (*caller, error) {
+// atHub returns an error unless the caller has the call's permission for the hub as a whole.
+func (s *Service) atHub(ctx context.Context) error {
 	c, err := s.person(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !c.rights.Allows(c.needs(), authz.Object{}) {
-		return nil, wire.Error(c.rights.Denied(c.needs(), catalog.Key{}))
+		return wire.Error(c.rights.Denied(c.needs(), catalog.Key{}))
 	}
-	return c, nil
+	return nil
 }
 
 // needs returns the permission that the call's option names.

@@ -52,7 +52,7 @@ var errTooMuch = errors.New("too much for one answer")
 
 // ListAccessHolders implements FleetService.
 func (s *Service) ListAccessHolders(ctx context.Context, req *fleetv1.ListAccessHoldersRequest) (*fleetv1.ListAccessHoldersResponse, error) {
-	if _, err := s.atHub(ctx); err != nil {
+	if err := s.atHub(ctx); err != nil {
 		return nil, err
 	}
 	q, err := holdersQueryOf(req, catalog.Now())

@@ -39,7 +39,7 @@ func NewKeys(d KeysDeps) *Keys { return &Keys{d: d} }
 
 // GetKeys implements KeyServiceHandler.
 func (k *Keys) GetKeys(ctx context.Context, _ *fleetv1.GetKeysRequest) (*fleetv1.GetKeysResponse, error) {
-	if _, err := k.d.People.atHub(ctx); err != nil {
+	if err := k.d.People.atHub(ctx); err != nil {
 		return nil, err
 	}
 	sealing, err := k.d.Keeper.SealingKeys(ctx)
@@ -67,7 +67,7 @@ func (k *Keys) GetKeys(ctx context.Context, _ *fleetv1.GetKeysRequest) (*fleetv1
 
 // RotateSealingKey implements KeyServiceHandler.
 func (k *Keys) RotateSealingKey(ctx context.Context, r *fleetv1.RotateSealingKeyRequest) (*fleetv1.RotateSealingKeyResponse, error) {
-	if _, err := k.d.People.atHub(ctx); err != nil {
+	if err := k.d.People.atHub(ctx); err != nil {
 		return nil, err
 	}
 	id, err := k.d.Keeper.RotateSealingKey(ctx, r.GetExpectedId())
@@ -79,7 +79,7 @@ func (k *Keys) RotateSealingKey(ctx context.Context, r *fleetv1.RotateSealingKey
 
 // RotateSigningKey implements KeyServiceHandler.
 func (k *Keys) RotateSigningKey(ctx context.Context, r *fleetv1.RotateSigningKeyRequest) (*fleetv1.RotateSigningKeyResponse, error) {
-	if _, err := k.d.People.atHub(ctx); err != nil {
+	if err := k.d.People.atHub(ctx); err != nil {
 		return nil, err
 	}
 	key, err := k.d.Keeper.RotateSigningKey(ctx, r.GetExpectedId())

@@ -29,7 +29,8 @@ func (s *Service) CreateToken(ctx context.Context, req *fleetv1.CreateTokenReque
 		return nil, err
 	}
 	mayForAll := c.rights.Allows(c.needs(), authz.Object{})
-	if !mayForAll && !(c.isUser(req.GetUser()) && c.rights.LimitHolds(c.needs())) {
+	mayForSelf := c.isUser(req.GetUser()) && c.rights.LimitHolds(c.needs())
+	if !mayForAll && !mayForSelf {
 		return nil, wire.Error(c.rights.Denied(c.needs(), catalog.Key{}))
 	}
 	if err := catalog.ValidateName("user", req.GetUser()); err != nil {
