@@ -213,7 +213,7 @@ const ownProject, foreignProject = "own project", "foreign project"
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
-	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "loginsessions", "keys", "auditrecords":
+	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "loginsessions", "keys", "auditrecords", "sessions", "recordings":
 		return ""
 	}
 	return cmp.Or(r.on, "one")

@@ -29,26 +29,14 @@ var update = flag.Bool("update", false, "write docs/rights.md")
 // need: no role can hold what no call asks for, and no call asks for what no role can hold.
 func TestVocabularyIsThatOfCalls(t *testing.T) {
 	t.Parallel()
-	asked := map[catalog.Permission]bool{}
-	for _, kind := range catalog.Kinds() {
-		asked[catalog.Permission{Verb: "watch", Resource: catalog.ResourceOf(kind)}] = true // WatchFleet
-	}
-	// Parts of UpdateService, and the right to name a repository in a service.
-	for _, text := range []string{"pause services", "confirm services", "rollback services", "use repositories"} {
-		verb, resource, _ := strings.Cut(text, " ")
-		asked[catalog.Permission{Verb: verb, Resource: resource}] = true
-	}
-	for _, method := range allMethods() {
-		access, _ := permission.Of(method)
-		if p := (catalog.Permission{Verb: access.Verb, Resource: access.Resource}); p.Verb != "" && p.Resource != permission.Each {
-			asked[p] = true
-			if !slices.Contains(catalog.Permissions(), p) {
-				t.Errorf("%s needs %q, which is not in the vocabulary of package catalog", method.FullName(), p)
-			}
+	opens := opened()
+	for p, calls := range opens {
+		if !slices.Contains(catalog.Permissions(), p) {
+			t.Errorf("%s needs %q, which is not in the vocabulary of package catalog", calls, p)
 		}
 	}
 	for _, p := range catalog.Permissions() {
-		if !asked[p] {
+		if len(opens[p]) == 0 {
 			t.Errorf("no call needs the permission %q", p)
 		}
 	}
@@ -124,7 +112,8 @@ The columns "hub" are the same roles for the whole hub; members of ` + "`leat:ad
 | theirs | the call is carried out, and holds what the caller may see |
 | self | the call is carried out for what is about the caller |
 | no | ` + "`PERMISSION_DENIED`" + `, with the permission that is missing |
-| hidden | the object does not exist for the caller: ` + "`NOT_FOUND`" + `, as for a name that nobody uses |
+| hidden | the object does not exist for the caller: ` + "`NOT_FOUND`" + `, as for a name that nobody uses; by way of the tunnel 403, the same as for a cluster that nobody has |
+| cluster | the hub passes the request on, and the cluster's RBAC refuses it: 403 |
 | – | the call is not for people: ` + "`PERMISSION_DENIED`" + ` |
 
 Calls without a valid token are ` + "`UNAUTHENTICATED`" + `, but for those that are for anyone.
@@ -139,8 +128,8 @@ A token counts for the kind of caller that it was issued to, and for the one ser
 		}
 		if name := string(method.Parent().Name()); name != service {
 			service = name
-			fmt.Fprintf(&page, "%s## %s\n\n| call | callers | permission | viewer | operator | editor | admin | elsewhere | none | hub viewer | hub operator | hub editor | hub admin |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-				strings.Repeat("\n", min(1, strings.Count(page.String(), "## "))), name)
+			fmt.Fprintf(&page, "%s## %s\n\n| call | callers | permission |%s\n|---|---|---|%s\n",
+				strings.Repeat("\n", min(1, strings.Count(page.String(), "## "))), name, header(), strings.Repeat("---|", len(columns)))
 		}
 		fmt.Fprintf(&page, "| %s | %s | %s |", method.Name(), callersOf(access), needsOf(access))
 		for _, p := range columns {
@@ -148,7 +137,7 @@ A token counts for the kind of caller that it was issued to, and for the one ser
 		}
 		page.WriteString("\n")
 	}
-	return page.String()
+	return page.String() + tableOfRequests() + tableOfPermissions()
 }
 
 func callersOf(access permission.Access) string {
@@ -183,12 +172,10 @@ func (p person) cell(method protoreflect.MethodDescriptor, access permission.Acc
 	}
 	r, isTried := rights[fmt.Sprintf("%s/%s", method.Parent().Name(), method.Name())]
 	switch {
-	case !isTried: // of the tunnel, or by way of it: only the permission counts
-		cluster := "one"
-		if access.Resource == "sessions" || access.Resource == "recordings" {
-			cluster = ""
-		}
-		if p.holds(access.Verb, access.Resource, cluster) {
+	case !isTried && method.Parent().Name() == "AgentService" && !p.isAbout(catalog.VerbGet, catalog.ResourceClusters, "one"):
+		return hidden // they do not reach the cluster
+	case !isTried: // of the tunnel, or by way of it: TestRightsOfAgentCalls and TestRightsAtTheTunnel in test/tunnel try them
+		if p.holds(access.Verb, access.Resource, r.clusterOf(access.Resource)) {
 			return "yes"
 		}
 		return "no"
