@@ -23,6 +23,7 @@ import (
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/localkube"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/telemetry"
 	"github.com/leatdev/leat/internal/testkit/chaos"
@@ -59,7 +60,8 @@ type rig struct {
 	people      *http.Client // with that token
 	echo        net.Listener
 	services    sync.Map // the addresses of services in the cluster, by the host and port that the agents dial
-	ends        []func()
+	mu          sync.Mutex
+	ends        []func() // guarded by mu
 }
 
 // transport is a transport between an agent and the hub. Each has a cluster of its name, and all
@@ -133,7 +135,11 @@ func (r *rig) stop() {
 	}
 }
 
-func (r *rig) end(f func()) { r.ends = append(r.ends, f) }
+func (r *rig) end(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ends = append(r.ends, f)
+}
 
 func (r *rig) start(t *testing.T) error {
 	t.Helper()
@@ -230,6 +236,7 @@ func (r *rig) startHub(ctx context.Context, redis string) error {
 			"LEAT_DISTRIBUTOR_DATA_DIR":     filepath.Join(r.dir, "distributor"),
 			"LEAT_DISTRIBUTOR_ADMIN_TOKEN":  adminToken,
 			"LEAT_GITCACHE_URL":             "http://127.0.0.1:1", "LEAT_TUNNEL_URL": "https://" + r.door.Addr(),
+			"LEAT_DISTRIBUTOR_PUBLIC_URL": r.distributor, "LEAT_ALLOW_LOCAL_AGENTS": "true", // people sign in by a provider of this machine
 			"LEAT_LOG_LEVEL": "error", "LEAT_DRAIN_TIMEOUT": drainTimeout, "LEAT_DISTRIBUTOR_SIGNING_KEY_LEAD": "11s",
 		}); err != nil {
 			return err
@@ -291,7 +298,12 @@ func (r *rig) startAgent(ctx context.Context, name, kubeconfig string, settings 
 	}}}); err != nil {
 		return fmt.Errorf("create cluster %s: %w", name, err)
 	}
-	joined, err := r.fleet.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: name})
+	return r.joinAgent(ctx, name, kubeconfig, settings)
+}
+
+// joinAgent does the same for a cluster that is there. Its name is its path, which has a project.
+func (r *rig) joinAgent(ctx context.Context, name, kubeconfig string, settings map[string]string) error {
+	joined, err := r.fleet.CreateJoinToken(ctx, &fleetv1.CreateJoinTokenRequest{Cluster: objectname.Display(name)})
 	if err != nil {
 		return fmt.Errorf("create a join token: %w", err)
 	}
