@@ -23,10 +23,12 @@ type page struct {
 
 type link struct{ URL, Text string }
 
-const style = `:root{color-scheme:light dark;font-family:system-ui,sans-serif;line-height:1.5}` +
-	`body{max-width:34rem;margin:12vh auto;padding:0 1.5rem}h1{font-size:1.4rem}` +
+// style names both colours of the browser's scheme. Words break where a small screen or large text
+// leaves no room for them.
+const style = `:root{color-scheme:light dark;background:Canvas;color:CanvasText;font-family:system-ui,sans-serif;line-height:1.5}` +
+	`*{box-sizing:border-box}body{max-width:37rem;margin:12vh auto;padding:0 1.5rem;overflow-wrap:anywhere}h1{font-size:1.4rem}` +
 	`a,button{display:inline-block;margin:.4rem 0;padding:.6rem 1rem;border:1px solid;border-radius:.4rem;font:inherit;color:inherit;background:none;text-decoration:none}` +
-	`input{font:inherit;font-family:ui-monospace,monospace;padding:.6rem;width:12ch;text-transform:uppercase}li{list-style:none}ul{padding:0}`
+	`input{font:inherit;font-family:ui-monospace,monospace;padding:.6rem;width:16ch;max-width:100%;text-transform:uppercase}li{list-style:none}ul{padding:0}`
 
 var layout = template.Must(template.New("page").Parse(`<!doctype html>
 <html lang="en">
@@ -34,17 +36,19 @@ var layout = template.Must(template.New("page").Parse(`<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>{{.Title}}</title>
 <style>{{.Style}}</style>
+<main>
 <h1>{{.Title}}</h1>
-{{with .Text}}<p>{{.}}</p>
+{{with .Text}}<p id="text">{{.}}</p>
 {{end}}{{if .Links}}<ul>
 {{range .Links}}<li><a href="{{.URL}}">{{.Text}}</a></li>
 {{end}}</ul>
 {{end}}{{with .Form}}<form method="post" action="/device">
 <input type="hidden" name="form" value="{{.}}">
-<label>Code <input name="code" autocomplete="off" autocapitalize="characters" spellcheck="false" maxlength="16" required autofocus></label>
+<label>Code <input name="code" autocomplete="off" autocapitalize="characters" spellcheck="false" maxlength="16" aria-describedby="text" required autofocus></label>
 <button>Go on</button>
 </form>
-{{end}}</html>
+{{end}}</main>
+</html>
 `))
 
 // policy allows the one style of the pages, and forms to the hub itself.
