@@ -48,6 +48,11 @@ type caller struct {
 	name, kind, token string
 	// person is what a caller of the kind people holds.
 	person person
+	// isAccess is true for the access token of a person, which buys no other one.
+	isAccess bool
+	// isAgain is true for a person who is among the callers with another kind of token. They make each
+	// call once: neither the form of a call nor the words of a refusal depend on the kind.
+	isAgain bool
 	// user is the name of the owner of a token with a limit, who knows of themselves.
 	user string
 }
@@ -55,15 +60,18 @@ type caller struct {
 // stage is a hub with the clusters one and two, the service app on one, and everybody who may come
 // along.
 type stage struct {
-	*hub
+	*gate
 	content *folder
+	ci      *ciSystem
 	callers []caller
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{hub: startHub(t), content: newFolder(t, "c1", "one")}
+	s := &stage{gate: newGate(t), content: newFolder(t, "c1", "one"), ci: startCI(t)}
 	s.demo(t, s.content)
+	s.company(t, stageProvider, everyone()...)
+	s.apply(t, trustRuleDocument(stageTrustRule, requiring(s.ci.url, "repository_owner", "acme")))
 	s.apply(t, providerDocument("corp", "https://login.example"), trustRuleDocument("ci", requiring("https://ci.example", "repository", "acme/shop")), bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))
 	one, two := s.enrol(t, "one"), s.enrol(t, "two")
 	s.watchPlan(t, one.token, "").nextWith(t, s.content.snapshot.GetDigest())
@@ -95,80 +103,12 @@ func newStage(t *testing.T) *stage {
 		{name: "agent of another cluster", kind: agents, token: two.token},
 		{name: "service", kind: services, token: serviceToken(t)},
 		{name: "person without a binding", kind: people, token: "leat_token-of-a-person-without-bindings"},
-		{name: "access token of a person without a binding", kind: people, token: issue(t, issuer, "eve", "everybody")},
+		{name: "access token of a person without a binding", kind: people, token: issue(t, issuer, "eve", "everybody"), isAccess: true},
 		{name: "admin", kind: people, token: adminToken, person: person{role: catalog.RoleAdmin, scope: "hub"}},
-		{name: "admin's access token", kind: people, token: access.GetAccessToken(), person: person{role: catalog.RoleAdmin, scope: "hub"}},
+		{name: "admin's access token", kind: people, token: access.GetAccessToken(), person: person{role: catalog.RoleAdmin, scope: "hub"}, isAccess: true},
 	}...)
 	s.callers = append(s.callers, s.roles(t)...)
 	return s
-}
-
-// roles makes a person for each built-in role, for the clusters one and two and for the hub.
-func (s *stage) roles(t *testing.T) []caller {
-	t.Helper()
-	s.apply(t, &fleetv1.Document{Object: &fleetv1.Document_Role{Role: &fleetv1.Role{
-		Metadata: &typev1.Metadata{Name: "syncer"},
-		Spec:     &fleetv1.RoleSpec{Permissions: []*fleetv1.RolePermission{{Verbs: []string{"sync"}, Resources: []string{"services"}}}},
-	}}})
-	admin := s.fleet(t, adminToken)
-	var all []caller
-	for _, role := range []typev1.AccessRole{
-		typev1.AccessRole_ACCESS_ROLE_VIEWER, typev1.AccessRole_ACCESS_ROLE_OPERATOR, typev1.AccessRole_ACCESS_ROLE_EDITOR, typev1.AccessRole_ACCESS_ROLE_ADMIN,
-	} {
-		for _, scope := range []string{"one", "two", "hub"} {
-			name := strings.ToLower(strings.TrimPrefix(role.String(), "ACCESS_ROLE_"))
-			p := person{role: catalog.RoleName(name), scope: scope}
-			user := name + "-" + scope
-			spec := &fleetv1.AccessBindingSpec{Users: []string{user}, Role: role, Hub: scope == "hub"}
-			if scope != "hub" {
-				spec.Clusters = &fleetv1.ClusterSelection{Names: []string{scope}}
-			}
-			if scope == "one" {
-				spec.Repositories = []string{"demo"}
-			}
-			s.apply(t,
-				&fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: user}}}},
-				&fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: &fleetv1.AccessBinding{Metadata: &typev1.Metadata{Name: user}, Spec: spec}}},
-			)
-			token, err := admin.CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: user, Label: "own"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, caller{name: name + " of " + scope, kind: people, token: token.GetSecret(), person: p})
-		}
-	}
-	return append(all, s.projectRoles(t)...)
-}
-
-// projectRoles makes a person for each built-in role in the project of the stage's objects, an
-// administrator of another project, and people whose role is made of permissions.
-func (s *stage) projectRoles(t *testing.T) []caller {
-	t.Helper()
-	s.apply(t, projectDocument("shop", nil))
-	admin := s.fleet(t, adminToken)
-	var all []caller
-	add := func(user string, p person, spec *fleetv1.AccessBindingSpec) {
-		spec.Users = []string{user}
-		s.apply(t,
-			&fleetv1.Document{Object: &fleetv1.Document_User{User: &fleetv1.User{Metadata: &typev1.Metadata{Name: user}}}},
-			&fleetv1.Document{Object: &fleetv1.Document_AccessBinding{AccessBinding: &fleetv1.AccessBinding{Metadata: &typev1.Metadata{Name: user}, Spec: spec}}},
-		)
-		token, err := admin.CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: user, Label: "own"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, caller{name: user, kind: people, token: token.GetSecret(), person: p})
-	}
-	in := func(project string) *fleetv1.ProjectSelection {
-		return &fleetv1.ProjectSelection{Names: []string{project}}
-	}
-	add("viewer-of-the-project", person{role: catalog.RoleViewer, scope: ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_VIEWER, Projects: in("default")})
-	add("editor-of-the-project", person{role: catalog.RoleEditor, scope: ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_EDITOR, Projects: in("default")})
-	add("admin-of-the-project", person{role: catalog.RoleAdmin, scope: ownProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_ADMIN, Projects: in("default")})
-	add("admin-of-another-project", person{role: catalog.RoleAdmin, scope: foreignProject}, &fleetv1.AccessBindingSpec{Role: typev1.AccessRole_ACCESS_ROLE_ADMIN, Projects: in("shop")})
-	add("syncer-of-the-cluster", person{role: "syncer", scope: "one"}, &fleetv1.AccessBindingSpec{RoleName: "syncer", Clusters: named("one")})
-	add("syncer-of-another-cluster", person{role: "syncer", scope: "two"}, &fleetv1.AccessBindingSpec{RoleName: "syncer", Clusters: named("two")})
-	return all
 }
 
 // narrow makes tokens with limits: for owners with many rights and with few, each of a role in each kind
@@ -215,7 +155,7 @@ func (s *stage) narrow(t *testing.T) []caller {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, caller{name: "access token of " + name, kind: people, token: access.GetAccessToken(), person: held, user: user})
+			all = append(all, caller{name: "access token of " + name, kind: people, token: access.GetAccessToken(), person: held, user: user, isAccess: true})
 		}
 	}
 	return all

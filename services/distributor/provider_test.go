@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -73,7 +74,7 @@ func startOpenID(t *testing.T, hub, secret string, names ...string) *openID {
 	}))
 	t.Cleanup(p.server.Close)
 	p.url = p.server.URL
-	made := http.Handler(exampleop.SetupServer(p.url, p, nil, false))
+	made := http.Handler(exampleop.SetupServer(p.url, p, slog.New(slog.DiscardHandler), false))
 	handler.Store(&made)
 	return p
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -130,7 +131,7 @@ func startProvider(t *testing.T, hub string) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*handler.Load()).ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
 	kept := storage.NewStorageWithClients(known, map[string]*storage.Client{"leat": storage.WebClient("leat", clientSecret, hub+"/login/callback")})
-	made := http.Handler(exampleop.SetupServer(server.URL, kept, nil, false))
+	made := http.Handler(exampleop.SetupServer(server.URL, kept, slog.New(slog.DiscardHandler), false))
 	handler.Store(&made)
 	return server.URL
 }
