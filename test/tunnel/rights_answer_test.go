@@ -66,6 +66,7 @@ func (w *wire) at(way route, cluster, host string) string {
 		return "https://" + host + "." + clusterDomain
 	case routeHop:
 		return "https://" + w.rig.far + "/clusters/" + cluster
+	case routePath:
 	}
 	return "https://" + w.rig.hub + "/clusters/" + cluster
 }
