@@ -168,6 +168,14 @@ const (
 	// uses. Nothing was changed, and the last good state stays applied. Correct the manifests, or have
 	// the project's limits changed.
 	ProjectForbidden Reason = 196
+	// A value that the service's configuration refers to is not there: the back end has no such entry or
+	// key, denies it to the hub, or is closed to the service's project. The message names key and
+	// reference. What is applied stays; a service that never had the value waits. Correct the reference,
+	// the entry, or the back end's allowed_paths and projects.
+	ConfigMissing Reason = 198
+	// A back end has not given a value of the service's configuration for a long time. The message names
+	// the reference and the age of the last answer, which stays in use. Look at the back end's state.
+	ConfigStale Reason = 199
 )
 
 var names = map[Reason]string{
@@ -236,4 +244,6 @@ var names = map[Reason]string{
 	ObjectUnmanaged:            "OBJECT_UNMANAGED",
 	RenderLimit:                "RENDER_LIMIT",
 	ProjectForbidden:           "PROJECT_FORBIDDEN",
+	ConfigMissing:              "CONFIG_MISSING",
+	ConfigStale:                "CONFIG_STALE",
 }

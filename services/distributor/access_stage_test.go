@@ -72,7 +72,7 @@ func newStage(t *testing.T) *stage {
 	s.demo(t, s.content)
 	s.company(t, stageProvider, everyone()...)
 	s.apply(t, trustRuleDocument(stageTrustRule, requiring(s.ci.url, "repository_owner", "acme")))
-	s.apply(t, providerDocument("corp", "https://login.example"), trustRuleDocument("ci", requiring("https://ci.example", "repository", "acme/shop")), bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))
+	s.apply(t, providerDocument("corp", "https://login.example"), backendDocument("vault"), trustRuleDocument("ci", requiring("https://ci.example", "repository", "acme/shop")), bindingDocument("devs", "somebody", "one"), clusterDocument("two"), clusterDocument("revoked"), clusterDocument("anew"), clusterDocument("deleted"), clusterDocument("rekeyed"))
 	one, two := s.enrol(t, "one"), s.enrol(t, "two")
 	s.watchPlan(t, one.token, "").nextWith(t, s.content.snapshot.GetDigest())
 	admin := s.fleet(t, adminToken)
@@ -287,7 +287,8 @@ func statusOf(method, verdict string) string {
 
 // echoing is the reply with the name that was asked for, which refusals quote, left out.
 func (r reply) echoing(name string) string {
-	return strings.ReplaceAll(fmt.Sprint(r.status, r.header, r.code, r.reason, r.message), strconv.Quote(name), "NAME")
+	text := fmt.Sprint(r.status, r.header, r.code, r.reason, r.message)
+	return strings.ReplaceAll(strings.ReplaceAll(text, strconv.Quote(name), "NAME"), `"`+name+"@", `"NAME@`)
 }
 
 // The forms in which a call can be made.

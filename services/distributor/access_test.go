@@ -154,6 +154,14 @@ var rights = map[string]right{
 	"FleetService/UpdateTrustRule": {request: `{"trustRule": {"metadata": {"name": "%s"}, "spec": {"issuer": "https://ci.example", "audience": "leat", "require": [{"claim": "repository", "values": ["acme/shop"]}]}}}`, name: "ci", as: "no", answer: missing},
 	"FleetService/DeleteTrustRule": {request: `{"name": "%s"}`, name: "ci", as: "no", answer: missing},
 
+	"FleetService/CreateConfigBackend":  {request: `{"configBackend": {"metadata": {"name": "%s"}, "spec": {"environment": {}}}}`, name: "vault", answer: "already_exists ALREADY_EXISTS"},
+	"FleetService/GetConfigBackend":     {request: `{"name": "%s"}`, name: "vault"},
+	"FleetService/ListConfigBackends":   {request: `{}`},
+	"FleetService/UpdateConfigBackend":  {request: `{"configBackend": {"metadata": {"name": "%s"}, "spec": {"environment": {}}}}`, name: "vault", as: "no", answer: missing},
+	"FleetService/RefreshConfigBackend": {request: `{"name": "%s"}`, name: "vault"},
+	"FleetService/DeleteConfigBackend":  {request: `{"name": "%s"}`, name: "vault", as: "no", answer: missing},
+	"FleetService/ExplainServiceConfig": {request: `{"name": "%s"}`, name: "app"},
+
 	"SessionService/GetSignInMethods":  {request: `{}`},
 	"SessionService/StartDeviceSignIn": {request: `{}`},
 	"SessionService/CreateSession": {
@@ -222,7 +230,7 @@ const ownProject, foreignProject = "own project", "foreign project"
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
-	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "loginsessions", "keys", "auditrecords", "sessions", "recordings":
+	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings":
 		return ""
 	}
 	return cmp.Or(r.on, "one")

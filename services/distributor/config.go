@@ -77,6 +77,8 @@ type Config struct {
 	// AgentRate is how many agents may open a stream of their plan in a second, how many may obtain
 	// a token, and how many may enrol; others are told when to come again.
 	AgentRate int
+	// Backends is what configuration back ends may use of this machine.
+	Backends BackendConfig
 	// Intervals are how often the distributor and its agents poll.
 	Intervals Intervals
 }
@@ -124,6 +126,7 @@ func (c *Config) bind(s *config.Set) {
 	s.Duration(&c.Intervals.CatalogPoll, "distributor-catalog-poll-interval", time.Second, "how often changes made by other replicas are looked for, give or take a quarter")
 	s.Duration(&c.Intervals.Resync, "distributor-resync-interval", 10*time.Minute, "how often every source is resolved again in case an event was missed, give or take a quarter")
 	s.Duration(&c.Intervals.Reconcile, "distributor-reconcile-interval", time.Minute, "how often repository definitions in gitcache are compared with the catalog, give or take a quarter")
+	c.Backends.bind(s)
 	c.Audit.bind(s)
 }
 
@@ -170,7 +173,7 @@ func (c *Config) check() error {
 	if err := checkPublicURL(c.PublicURL); err != nil {
 		errs = append(errs, err)
 	}
-	errs = append(errs, c.Audit.check())
+	errs = append(errs, c.Backends.check(), c.Audit.check())
 	if c.AgentRate < 0 {
 		errs = append(errs, fmt.Errorf("--distributor-agent-rate: got %d, want 0 or more", c.AgentRate))
 	}

@@ -202,6 +202,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	reader, err := cfg.openReader(store, view, tel)
+	if err != nil {
+		return err
+	}
 	recording, err := recorder.New(recorder.Params{Journal: records, Limits: fleet.Tokens{View: view}, Logger: logger, Meter: tel.Meter(scope)})
 	if err != nil {
 		return err
@@ -214,7 +218,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		}),
 		People: people.Deps{
 			View: view, Editor: cfg.editor(store), Enrolments: store, People: store, Uses: uses, History: store, Grants: store, Bundles: cache,
-			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Objects: objects, Logger: logger,
+			Resolver: loop, Mirrors: source, Issuer: issuer, JoinTokens: joinTokens, Audit: records, Configs: sqlstore.NewEntries(store), Objects: objects, Logger: logger,
 			Version: app.Version(), TunnelURL: cfg.TunnelURL, RedirectURI: cfg.redirectURI(),
 		},
 		Sessions: sessions.Deps{View: view, Desk: signIn.desk, Issuer: issuer, Logger: logger, PublicURL: cfg.publicURL()},
@@ -231,7 +235,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses}
+	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader}
 	return p.run(ctx, serve.Params{
 		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
 	})

@@ -223,6 +223,14 @@ func trustRuleDocument(name string, spec *fleetv1.TrustRuleSpec) *fleetv1.Docume
 	return &fleetv1.Document{Object: &fleetv1.Document_TrustRule{TrustRule: &fleetv1.TrustRule{Metadata: &typev1.Metadata{Name: name}, Spec: spec}}}
 }
 
+// backendDocument is a configuration back end that reads the environment, for nobody.
+func backendDocument(name string) *fleetv1.Document {
+	return &fleetv1.Document{Object: &fleetv1.Document_ConfigBackend{ConfigBackend: &fleetv1.ConfigBackend{
+		Metadata: &typev1.Metadata{Name: name},
+		Spec:     &fleetv1.ConfigBackendSpec{Kind: &fleetv1.ConfigBackendSpec_Environment{Environment: &fleetv1.EnvironmentBackend{}}},
+	}}}
+}
+
 func repositoryDocument(name string) *fleetv1.Document {
 	return &fleetv1.Document{Object: &fleetv1.Document_Repository{Repository: &fleetv1.Repository{
 		Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.RepositorySpec{Url: "https://git.example/" + name + ".git"},

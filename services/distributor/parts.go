@@ -14,6 +14,7 @@ import (
 	"github.com/leatdev/leat/internal/serve"
 	"github.com/leatdev/leat/services/distributor/internal/admission"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
+	"github.com/leatdev/leat/services/distributor/internal/configs"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
 	"github.com/leatdev/leat/services/distributor/internal/gitsource"
 	"github.com/leatdev/leat/services/distributor/internal/intake"
@@ -33,6 +34,7 @@ type parts struct {
 	cache   *bundles.Cache
 	records *journal.Journal
 	uses    *admission.Uses
+	reader  *configs.Reader
 }
 
 // run serves until ctx is done or a part fails. The parts continue during the drain, for the calls
@@ -46,7 +48,7 @@ func (p *parts) run(ctx context.Context, server serve.Params) error {
 	defer context.AfterFunc(work, cancel)()
 	defer cancel()
 	for _, part := range []func(context.Context) error{
-		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run,
+		p.keeper.Run, p.view.MonitorCatalog, p.view.MonitorPresence, p.reports.Run, p.loop.Run, p.source.MonitorDefinitions, p.records.Run, p.uses.Run, p.reader.Run,
 		func(ctx context.Context) error { return p.source.MonitorRepositories(ctx, p.loop.Observe) },
 		func(ctx context.Context) error { return keepDisk(ctx, p.disk, p.cache, p.view) },
 	} {

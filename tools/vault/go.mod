@@ -6,6 +6,7 @@ go 1.26.0
 require (
 	github.com/hashicorp/go-hclog v1.4.0
 	github.com/hashicorp/vault v1.13.1
+	github.com/hashicorp/vault-plugin-secrets-kv v0.14.2
 	github.com/hashicorp/vault/sdk v0.8.1
 )
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// vault serves the core of HashiCorp Vault, with its transit engine and the authentication of
+// vault serves the core of HashiCorp Vault, with its transit and key-value engines and the authentication of
 // AppRole, from a folder: what a stock server does, without its command line and its plugins.
 //
 // It initializes an empty folder, and prints one line of JSON once it serves: the root token and
@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	kv "github.com/hashicorp/vault-plugin-secrets-kv"
 	"github.com/hashicorp/vault/builtin/credential/approle"
 	"github.com/hashicorp/vault/builtin/logical/transit"
 	"github.com/hashicorp/vault/helper/testhelpers/corehelpers"
@@ -57,7 +58,7 @@ func run(listen, folder string) error {
 	core, err := vault.NewCore(&vault.CoreConfig{
 		Physical: storage, DisableMlock: true, Logger: logger,
 		BuiltinRegistry:    corehelpers.NewMockBuiltinRegistry(),
-		LogicalBackends:    map[string]logical.Factory{"transit": transit.Factory},
+		LogicalBackends:    map[string]logical.Factory{"transit": transit.Factory, "kv": kv.Factory},
 		CredentialBackends: map[string]logical.Factory{"approle": approle.Factory},
 	})
 	if err != nil {

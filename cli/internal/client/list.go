@@ -67,6 +67,10 @@ func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Doc
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListTrustRulesResponse, error) {
 			return c.ListTrustRules(ctx, &fleetv1.ListTrustRulesRequest{Page: page})
 		}, (*fleetv1.ListTrustRulesResponse).GetTrustRules))
+	case "ConfigBackend":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListConfigBackendsResponse, error) {
+			return c.ListConfigBackends(ctx, &fleetv1.ListConfigBackendsRequest{Page: page})
+		}, (*fleetv1.ListConfigBackendsResponse).GetConfigBackends))
 	case "Role":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRolesResponse, error) {
 			return c.ListRoles(ctx, &fleetv1.ListRolesRequest{Page: page})
@@ -134,6 +138,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "TrustRule":
 		response, err := c.GetTrustRule(ctx, &fleetv1.GetTrustRuleRequest{Name: name})
 		return fleetdoc.Of(response.GetTrustRule()), err
+	case "ConfigBackend":
+		response, err := c.GetConfigBackend(ctx, &fleetv1.GetConfigBackendRequest{Name: name})
+		return fleetdoc.Of(response.GetConfigBackend()), err
 	case "Role":
 		response, err := c.GetRole(ctx, &fleetv1.GetRoleRequest{Name: name})
 		return fleetdoc.Of(response.GetRole()), err
@@ -162,6 +169,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteIdentityProvider(ctx, &fleetv1.DeleteIdentityProviderRequest{Name: name})
 	case "TrustRule":
 		_, err = c.DeleteTrustRule(ctx, &fleetv1.DeleteTrustRuleRequest{Name: name})
+	case "ConfigBackend":
+		_, err = c.DeleteConfigBackend(ctx, &fleetv1.DeleteConfigBackendRequest{Name: name})
 	case "Role":
 		_, err = c.DeleteRole(ctx, &fleetv1.DeleteRoleRequest{Name: name})
 	default:

@@ -92,6 +92,7 @@ func New(s *session.Session) *cobra.Command {
 		"fleet": {
 			fleet.Apply(s), fleet.Get(s), fleet.History(s), fleet.Wait(s), fleet.Sync(s), fleet.Diff(s), fleet.Inventory(s), fleet.Events(s),
 			fleet.Prune(s), fleet.Pause(s), fleet.Resume(s), fleet.Delete(s), people.Create(s), people.Revoke(s), adoption.Import(s),
+			fleet.Config(s),
 		},
 		"manifests": {manifests.Render(s), manifests.Lint(s), manifests.Explain(s)},
 		"cluster":   {cluster.New(s), access.Kubeconfig(s), access.Token(s), people.Access(s), people.Audit(s), tunnel.Connections(s), tunnel.Sessions(s)},

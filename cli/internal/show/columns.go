@@ -32,6 +32,8 @@ func columnsOf(kind string) []string {
 		return []string{"NAME", "ISSUER", "CLIENT", "SESSIONS", "SUSPENDED"}
 	case "TrustRule":
 		return []string{"NAME", "ISSUER", "AUDIENCE", "USERS", "GROUPS", "REQUIRES"}
+	case "ConfigBackend":
+		return []string{"NAME", "KIND", "PLACE", "PROJECTS", "PATHS", "ENTRIES", "FAILING", "READ", "PROBLEM"}
 	case "AccessBinding":
 		return []string{"NAME", "ROLE", "USERS", "GROUPS", "SCOPE", "COVERS", "RULES", "ENDS"}
 	case "Role":
@@ -57,6 +59,8 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 		return providerCells(o.IdentityProvider)
 	case *fleetv1.Document_TrustRule:
 		return trustRuleCells(o.TrustRule)
+	case *fleetv1.Document_ConfigBackend:
+		return backendCells(o.ConfigBackend, now)
 	case *fleetv1.Document_AccessBinding:
 		return bindingCells(o.AccessBinding, now)
 	case *fleetv1.Document_Project:

@@ -35,11 +35,15 @@ const (
 	KindIdentityProvider Kind = "IdentityProvider"
 	// KindTrustRule is the kind of rules by which workloads obtain access tokens.
 	KindTrustRule Kind = "TrustRule"
+	// KindConfigBackend is the kind of places where values of configurations are kept.
+	KindConfigBackend Kind = "ConfigBackend"
 )
 
 // Kinds returns the kinds of objects, in an order in which an object follows those that it names.
 func Kinds() []Kind {
-	return []Kind{KindProject, KindCluster, KindRepository, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule}
+	return []Kind{
+		KindProject, KindCluster, KindRepository, KindConfigBackend, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule,
+	}
 }
 
 // InProject reports whether objects of the kind belong to projects. Others belong to the hub.
@@ -99,7 +103,7 @@ type Metadata struct {
 func (m *Metadata) Meta() *Metadata { return m }
 
 // Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
-// *IdentityProvider or a *TrustRule.
+// *IdentityProvider, a *TrustRule or a *ConfigBackend.
 type Object interface {
 	// Key names the object.
 	Key() Key

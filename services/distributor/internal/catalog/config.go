@@ -5,6 +5,7 @@ package catalog
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
@@ -18,18 +19,25 @@ type Config struct {
 	// Secrets are read back only by the agent of the service's cluster; in the hands of everybody
 	// else they are empty. In an update an empty one stands for the stored secret of its key.
 	Secrets map[string]secret.Text
+	// References are texts of references by key; see ParseReference. What they lead to is neither in
+	// Values nor in Secrets, but in the configuration that an agent is given.
+	References map[string]string
 }
 
-// Empty reports whether there is neither a value nor a secret; in an update it takes the stored
+// Empty reports whether there is neither a value nor a secret nor a reference; in an update it takes the stored
 // configuration away.
-func (c *Config) Empty() bool { return c == nil || len(c.Values)+len(c.Secrets) == 0 }
+func (c *Config) Empty() bool { return c == nil || len(c.Values)+len(c.Secrets)+len(c.References) == 0 }
 
 func (c *Config) equal(other *Config) bool {
 	if c.Empty() || other.Empty() {
 		return c.Empty() && other.Empty()
 	}
-	return maps.Equal(c.Values, other.Values) && maps.Equal(c.Secrets, other.Secrets)
+	return maps.Equal(c.Values, other.Values) && maps.Equal(c.Secrets, other.Secrets) &&
+		maps.Equal(c.References, other.References)
 }
+
+// referenceKeys returns the keys of the references, sorted.
+func (c *Config) referenceKeys() []string { return slices.Sorted(maps.Keys(c.References)) }
 
 // settleConfig gives the configuration its stored form: it takes over what an update leaves out,
 // and secrets that it sends back as they were shown. stored is nil when there is none.
@@ -43,7 +51,7 @@ func (s *Service) settleConfig(stored *Config) error {
 		s.Spec.Config = nil
 		return nil
 	}
-	settled := &Config{Values: given.Values, Secrets: maps.Clone(given.Secrets)}
+	settled := &Config{Values: given.Values, Secrets: maps.Clone(given.Secrets), References: given.References}
 	for key, secret := range given.Secrets {
 		if secret != "" {
 			continue

@@ -63,7 +63,7 @@ func (e *Editor) validate(object Object) error {
 	if err := object.Validate(); err != nil || e.local {
 		return err
 	}
-	return cmp.Or(publicEndpoint(object), publicIssuer(object))
+	return cmp.Or(publicEndpoint(object), publicIssuer(object), publicBackend(object))
 }
 
 // errDryRun rolls a transaction back that went well.
@@ -267,6 +267,8 @@ func settleNew(created Object) (err error) {
 		return o.settleConfig(nil)
 	case *IdentityProvider:
 		return o.settleSecret(nil)
+	case *ConfigBackend:
+		return o.settleCredential(nil)
 	}
 	return nil
 }
@@ -325,6 +327,10 @@ func carryOver(current, next Object) (_ Object, err error) {
 		if c, ok := current.(*IdentityProvider); ok {
 			return next, n.settleSecret(c)
 		}
+	case *ConfigBackend:
+		if c, ok := current.(*ConfigBackend); ok {
+			return next, n.settleCredential(c)
+		}
 	case *Service:
 		c, ok := current.(*Service)
 		if !ok {
@@ -359,6 +365,8 @@ func normal(object Object) Object {
 	case *IdentityProvider:
 		o.Spec.settle()
 	case *TrustRule:
+		o.Spec.settle()
+	case *ConfigBackend:
 		o.Spec.settle()
 	}
 	return object
@@ -400,7 +408,7 @@ func checkService(ctx context.Context, tx Tx, service *Service) error {
 			return err
 		}
 	}
-	return checkRoom(ctx, tx, service)
+	return cmp.Or(checkConfigReferences(ctx, tx, service), checkRoom(ctx, tx, service))
 }
 
 const (

@@ -121,12 +121,18 @@ type ReferenceError struct {
 	// Project is set where the object is one of another project, which the error does not say exists:
 	// it may also be there and not be shared with this project.
 	Project string
+	// Closed is set for a back end, of which the error does not say whether it does not exist or is
+	// closed to the project.
+	Closed bool
 }
 
 // Error implements error.
 func (e *ReferenceError) Error() string {
 	if e.Project != "" {
 		return fmt.Sprintf("%s: %s does not exist, or its project does not share it with project %q", e.Path, e.Key, e.Project)
+	}
+	if e.Closed {
+		return fmt.Sprintf("%s: %s does not exist, or is not open to this project", e.Path, e.Key)
 	}
 	return fmt.Sprintf("%s: %s does not exist", e.Path, e.Key)
 }
@@ -139,7 +145,7 @@ func inDocument(i int, err error) error {
 		return fielderr.Within(place, err)
 	}
 	if e, ok := errors.AsType[*ReferenceError](err); ok {
-		return &ReferenceError{Key: e.Key, Path: place + "." + e.Path, Project: e.Project}
+		return &ReferenceError{Key: e.Key, Path: place + "." + e.Path, Project: e.Project, Closed: e.Closed}
 	}
 	return fmt.Errorf("%s: %w", place, err)
 }

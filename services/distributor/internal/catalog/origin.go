@@ -180,6 +180,10 @@ func secretsOf(object any) map[string]any {
 		if o.Spec.ClientSecret != "" {
 			secrets["spec.clientSecret"] = o.Spec.ClientSecret
 		}
+	case *ConfigBackend:
+		if o.Spec.Credential != "" {
+			secrets[credentialField(o.Spec.Vault)] = o.Spec.Credential
+		}
 	case *Service:
 		if o.Spec.Config == nil {
 			break
@@ -194,6 +198,14 @@ func secretsOf(object any) map[string]any {
 // secretField is the path of a secret in the document of its service. Keys are names of variables,
 // so they need no quotes.
 func secretField(key string) string { return "spec.config.secrets." + key }
+
+// credentialField is the path of the credential in the document of a back end.
+func credentialField(v *VaultBackend) string {
+	if v != nil && v.Auth == VaultByAppRole {
+		return "spec.vault.appRole.secretId"
+	}
+	return "spec.vault.token.token"
+}
 
 // WithoutAuthors returns a copy of the object without the names of those that made and changed it, and without
 // the reason.

@@ -35,6 +35,7 @@ const (
 	VerbRevoke      = "revoke"
 	VerbRelease     = "release"
 	VerbRotate      = "rotate"
+	VerbRefresh     = "refresh"
 )
 
 // Resources of the kinds, and those that more than one place names.
@@ -49,6 +50,7 @@ const (
 	ResourceProjects       = "projects"
 	ResourceProviders      = "identityproviders"
 	ResourceTrustRules     = "trustrules"
+	ResourceBackends       = "configbackends"
 	// ResourceLoginSessions are sessions of people who signed in with an identity provider. The
 	// resource sessions are connections of agents.
 	ResourceLoginSessions = "loginsessions"
@@ -76,6 +78,7 @@ func vocabulary() map[string][]string {
 		ResourceProjects:       edit,
 		ResourceProviders:      edit,
 		ResourceTrustRules:     edit,
+		ResourceBackends:       with(VerbRefresh),
 		ResourceLoginSessions:  {VerbList, VerbDelete},
 		"keys":                 {VerbGet, VerbRotate},
 		"auditrecords":         {VerbList},
@@ -117,6 +120,8 @@ func ResourceOf(kind Kind) string {
 		return ResourceProviders
 	case KindTrustRule:
 		return ResourceTrustRules
+	case KindConfigBackend:
+		return ResourceBackends
 	case KindToken:
 		return ResourceTokens
 	case KindSession:

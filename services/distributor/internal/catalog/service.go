@@ -24,6 +24,12 @@ type Service struct {
 	// ConfigDigest names the stored configuration, secrets included; "" where there is none. The
 	// store sets it.
 	ConfigDigest string
+	// ConfigProblem says what is wrong with references of the configuration; nil: nothing. The store
+	// sets it.
+	ConfigProblem *Problem
+	// ConfigWaits is true while a reference of the present spec has never led to a value. Agents are not
+	// given such a service. The store sets it.
+	ConfigWaits bool
 }
 
 // ServiceSpec is what is wanted of a service.

@@ -32,7 +32,7 @@ type Tx interface {
 	// Delete removes the object and everything that belongs to it. The object must be there.
 	Delete(ctx context.Context, object Object) error
 	// Dependents returns the keys of objects that name the object, at most ten: services that name a
-	// cluster or a repository, and bindings that name a role. Of a project it returns the objects that
+	// cluster, a repository or a back end, and bindings that name a role. Of a project it returns the objects that
 	// it holds, at most ten of each kind.
 	Dependents(ctx context.Context, key Key) ([]Key, error)
 	// Count returns the number of the project's objects of that kind.
@@ -65,6 +65,8 @@ type Changes struct {
 	Providers []*IdentityProvider
 	Rules     []*TrustRule
 	Roles     []*Role
+	// Backends are without their credentials.
+	Backends []*ConfigBackend
 	// Tokens may have ended.
 	Tokens []Token
 	// Sessions may have ended.

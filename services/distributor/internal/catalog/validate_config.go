@@ -25,13 +25,15 @@ const (
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+func referencePath(key string) string { return configPath + ".references[" + key + "]" }
+
 func secretPath(key string) string { return configSecretsField + "[" + key + "]" }
 
 func (c *Config) validate() error {
 	if c == nil {
 		return nil
 	}
-	if n := len(c.Values) + len(c.Secrets); n > maxConfigKeys {
+	if n := len(c.Values) + len(c.Secrets) + len(c.References); n > maxConfigKeys {
 		return fielderr.New(configPath, "has %d keys; at most %d are allowed", n, maxConfigKeys)
 	}
 	total := 0
@@ -51,11 +53,38 @@ func (c *Config) validate() error {
 			return fielderr.New(secretPath(key), "is among the values, too; keep one of the two")
 		}
 	}
+	for _, key := range c.referenceKeys() {
+		total += len(key) + len(c.References[key])
+		if err := c.validateReference(key); err != nil {
+			return err
+		}
+	}
 	if total > maxConfigBytes {
 		return fielderr.New(configPath, "has %d bytes; at most %d are allowed", total, maxConfigBytes)
 	}
 	return nil
 }
+
+func (c *Config) validateReference(key string) error {
+	field := referencePath(key)
+	if err := validatePair(field, key, ""); err != nil {
+		return err
+	}
+	_, isValue := c.Values[key]
+	_, isSecret := c.Secrets[key]
+	if isValue || isSecret {
+		return fielderr.New(field, "is among the values or the secrets, too; keep one of them")
+	}
+	_, err := ParseReference(c.References[key])
+	return fielderr.Within(field, err)
+}
+
+// CheckConfigValue checks a value that a reference leads to, as if it stood in the document. Its error
+// does not repeat the value.
+func CheckConfigValue(key, value string) error { return validatePair("", key, value) }
+
+// MaxConfigBytes bounds the keys and values of one configuration together.
+const MaxConfigBytes = maxConfigBytes
 
 // validatePair never repeats the value.
 func validatePair(field, key, value string) error {

@@ -84,11 +84,12 @@ func (b *planBook) of(cluster string) (set planSet, ok bool) {
 }
 
 // inputs returns what a plan is computed from. Services that the cluster's agent cannot carry out are
-// withheld; an agent that has not reported yet may be of any version.
+// withheld, and so are those whose configuration waits for a value; an agent that has not reported yet
+// may be of any version.
 func (b *planBook) inputs(cluster *catalog.Cluster, services []*catalog.Service) []plan.Input {
 	inputs := b.sources.inputs(services...)
 	for i, service := range services {
-		inputs[i].IsWithheld = len(cluster.Agent.Lacks(service.Spec.Requires())) > 0
+		inputs[i].IsWithheld = service.ConfigWaits || len(cluster.Agent.Lacks(service.Spec.Requires())) > 0
 		inputs[i].Limits = b.catalog.AgentLimits(service.Name)
 	}
 	return inputs

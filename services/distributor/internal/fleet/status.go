@@ -54,7 +54,8 @@ type serviceFacts struct {
 }
 
 // status returns the service's status. A source that cannot be resolved comes first, then an agent
-// that the service is withheld from, then what the agent reports about the desired state. A report
+// that the service is withheld from, then a configuration that waits for a value, then what the agent
+// reports about the desired state. A report
 // about another state only shows that the agent has not reached the desired one yet.
 func (f serviceFacts) status() ServiceStatus {
 	s := ServiceStatus{
@@ -75,6 +76,8 @@ func (f serviceFacts) status() ServiceStatus {
 		s.Problem = problem
 	case withheld != nil:
 		s.Problem = withheld
+	case f.service.ConfigWaits:
+		s.Problem = f.service.ConfigProblem
 	case len(f.entry.Bundles) == 0:
 	case f.isCurrent(), f.isDryRun():
 		s.Phase, s.Problem = f.report.Report.Phase, f.report.Report.Problem
@@ -82,6 +85,9 @@ func (f serviceFacts) status() ServiceStatus {
 		s.Phase = catalog.PhasePaused
 	case f.report.Report != nil:
 		s.Phase = catalog.PhaseSyncing
+	}
+	if s.Problem == nil {
+		s.Problem = f.service.ConfigProblem // beside the phase: what is applied works
 	}
 	return s
 }

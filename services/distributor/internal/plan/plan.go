@@ -110,7 +110,8 @@ type Input struct {
 	Snapshots []*catalog.Snapshot
 	// Limits are those of the service's project; nil: none.
 	Limits *syncpolicy.Limits
-	// IsWithheld is true if the cluster's agent does not have what the service requires. The entry
+	// IsWithheld is true if the cluster's agent does not have what the service requires, or if the
+	// service's configuration waits for a value. The entry
 	// then has no bundles, which every agent there ever was takes for a service that is not
 	// resolved yet: it changes and deletes nothing, and it reads nothing that it would
 	// misunderstand.

@@ -26,6 +26,11 @@ type configColumn struct {
 	Values map[string]string `json:"values,omitempty"`
 	// Secrets are the keys of the secrets, sorted.
 	Secrets []string `json:"secrets,omitempty"`
+	// References are texts of references by key. What they lead to is in service_given.
+	References map[string]string `json:"references,omitempty"`
+	// Problem and Waits are those of catalog.Service.
+	Problem *catalog.Problem `json:"problem,omitempty"`
+	Waits   bool             `json:"waits,omitempty"`
 }
 
 type secretsRow struct {
@@ -38,9 +43,11 @@ type secretsRow struct {
 type configRow struct {
 	Config column[configColumn] `bun:"config"`
 	Sealed []byte               `bun:"sealed"`
+	Given  []byte               `bun:"given"`
 }
 
-// configOf returns the column of a service's configuration, without a digest if it has none.
+// configOf returns the column of a service's configuration, without a digest if it has none. What
+// references lead to is not in the digest yet; see settle.
 func (s *Store) configOf(service *catalog.Service) configColumn {
 	config := service.Spec.Config
 	if config.Empty() {
@@ -50,6 +57,8 @@ func (s *Store) configOf(service *catalog.Service) configColumn {
 		Digest:  s.keys.digests.Load().Fingerprint(canonical(service.UID, config)),
 		Values:  config.Values,
 		Secrets: slices.Sorted(maps.Keys(config.Secrets)),
+
+		References: config.References,
 	}
 }
 
@@ -75,7 +84,7 @@ func (c configColumn) shown() *catalog.Config {
 	if c.Digest == "" {
 		return nil
 	}
-	config := &catalog.Config{Values: c.Values, Secrets: make(map[string]secret.Text, len(c.Secrets))}
+	config := &catalog.Config{Values: c.Values, Secrets: make(map[string]secret.Text, len(c.Secrets)), References: c.References}
 	for _, key := range c.Secrets {
 		config.Secrets[key] = ""
 	}
@@ -148,8 +157,8 @@ func (s *Store) Config(ctx context.Context, serviceUID string) (config catalog.C
 // together.
 func readConfig(ctx context.Context, s *Store, serviceUID string) (catalog.Config, string, error) {
 	row := configRow{}
-	err := s.db.NewSelect().TableExpr("services AS s").Column("s.config", "sx.sealed").
-		Join("LEFT JOIN service_secrets AS sx ON sx.service_uid = s.uid").Where("s.uid = ?", serviceUID).Scan(ctx, &row)
+	err := s.db.NewSelect().TableExpr("services AS s").Column("s.config", "sx.sealed").ColumnExpr("sg.sealed AS given").
+		Join("LEFT JOIN service_secrets AS sx ON sx.service_uid = s.uid").Join("LEFT JOIN service_given AS sg ON sg.service_uid = s.uid").Where("s.uid = ?", serviceUID).Scan(ctx, &row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return catalog.Config{}, "", nil
 	}
@@ -161,7 +170,15 @@ func readConfig(ctx context.Context, s *Store, serviceUID string) (catalog.Confi
 		return catalog.Config{}, "", nil
 	}
 	if len(config.Secrets) > 0 {
-		config.Secrets, err = openSecrets(s.secrets, serviceUID, row.Sealed)
+		if config.Secrets, err = openSecrets(s.secrets, serviceUID, row.Sealed); err != nil {
+			return catalog.Config{}, "", err
+		}
 	}
-	return *config, row.Config.v.Digest, err
+	given, err := openGiven(s, serviceUID, row.Given)
+	if err != nil {
+		return catalog.Config{}, "", err
+	}
+	config = withGiven(config, given)
+	config.References = nil
+	return *config, row.Config.v.Digest, nil
 }

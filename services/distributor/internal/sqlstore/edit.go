@@ -160,6 +160,8 @@ func newRow(kind catalog.Kind) row {
 		return new(providerRow)
 	case catalog.KindTrustRule:
 		return new(trustRow)
+	case catalog.KindConfigBackend:
+		return new(backendRow)
 	case catalog.KindToken, catalog.KindSession:
 	}
 	return nil
@@ -228,6 +230,8 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		err = t.putProvider(ctx, meta, o)
 	case *catalog.TrustRule:
 		err = t.upsert(ctx, &trustRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
+	case *catalog.ConfigBackend:
+		err = t.putBackend(ctx, meta, o)
 	case *catalog.Role:
 		err = t.upsert(ctx, &roleRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	}
@@ -275,7 +279,10 @@ func (t *tx) putService(ctx context.Context, meta metaColumns, service *catalog.
 	if err := t.putSecrets(ctx, service); err != nil {
 		return err
 	}
-	return t.putSources(ctx, service)
+	if err := t.putSources(ctx, service); err != nil {
+		return err
+	}
+	return t.putReferences(ctx, service)
 }
 
 func (t *tx) putSources(ctx context.Context, service *catalog.Service) error {
@@ -321,6 +328,9 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 	case catalog.KindRepository:
 		query = query.Join("JOIN service_sources AS ss ON ss.service_uid = s.uid").
 			Join("JOIN repositories AS r ON r.uid = ss.repository_uid").Where("r.name = ?", key.Name)
+	case catalog.KindConfigBackend:
+		query = query.Where(`s.uid IN (SELECT cr.service_uid FROM config_references AS cr JOIN config_entries AS ce ON ce.id = cr.entry_id
+			JOIN config_backends AS cb ON cb.uid = ce.backend_uid WHERE cb.name = ?)`, key.Name)
 	case catalog.KindProject:
 		return t.held(ctx, key.Name)
 	case catalog.KindRole:

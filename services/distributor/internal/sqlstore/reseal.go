@@ -34,6 +34,9 @@ var sealedColumns = []sealedColumn{
 	{"service_secrets", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.secrets }, placeOfUID},
 	{"identity_providers", "uid", "client_secret", func(s *Store) *seal.Sealer { return s.providers }, placeOfUID},
 	{"sessions", "id", "refresh", func(s *Store) *seal.Sealer { return s.refresh }, placeOfUID},
+	{"config_backends", "uid", "credential", func(s *Store) *seal.Sealer { return s.backends }, placeOfUID},
+	{"config_entries", "id", "sealed", func(s *Store) *seal.Sealer { return s.entries }, placeOfUID},
+	{"service_given", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.entries }, givenPlace},
 	{"signing_keys", "id", "sealed", func(s *Store) *seal.Sealer { return s.issuer }, signingKeyPlace},
 }
 

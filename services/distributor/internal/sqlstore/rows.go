@@ -208,6 +208,7 @@ func (r *serviceRow) service() *catalog.Service {
 	options.Paused = options.Paused && !spec.Unpaused
 	return &catalog.Service{
 		Metadata: r.metadata(), SyncRequest: r.SyncRequest, ConfigDigest: r.Config.v.Digest,
+		ConfigProblem: r.Config.v.Problem, ConfigWaits: r.Config.v.Waits,
 		Spec: catalog.ServiceSpec{Cluster: spec.Cluster, Sources: spec.Sources, Options: &options, Config: r.Config.v.shown()},
 	}
 }

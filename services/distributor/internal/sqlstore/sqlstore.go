@@ -64,6 +64,8 @@ const (
 	purposeSecrets    = "service secrets"
 	purposeProvider   = "identity provider secret"
 	purposeRefresh    = "session refresh token"
+	purposeBackend    = "configuration back end credential"
+	purposeEntries    = "configuration entries"
 	purposeConfig     = "service configuration digest"
 )
 
@@ -80,6 +82,8 @@ type Store struct {
 	secrets     *seal.Sealer
 	providers   *seal.Sealer
 	refresh     *seal.Sealer
+	backends    *seal.Sealer
+	entries     *seal.Sealer
 	keys        *keyStore
 	// journal records changes. Nil: they leave no records.
 	journal Journal

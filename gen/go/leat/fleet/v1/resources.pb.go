@@ -773,7 +773,11 @@ type ServiceConfig struct {
 	// Secrets by key; no key may also be in values. In answers they are empty: only the keys are ever
 	// returned. In requests an empty secret stands for the stored one of its key, which has to exist;
 	// a stored secret whose key is omitted is deleted.
-	Secrets       map[string]string `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Secrets map[string]string `protobuf:"bytes,2,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// References by key, such as vault-prod://apps/shop/db#password: the back end, the path of an entry, and the key in it. Without #,
+	// the value is the whole entry as JSON. A ? at the end lets the value be missing. The back end says whether a value is a secret. No
+	// key may also be in values or secrets.
+	References    map[string]string `protobuf:"bytes,3,rep,name=references,proto3" json:"references,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -818,6 +822,13 @@ func (x *ServiceConfig) GetValues() map[string]string {
 func (x *ServiceConfig) GetSecrets() map[string]string {
 	if x != nil {
 		return x.Secrets
+	}
+	return nil
+}
+
+func (x *ServiceConfig) GetReferences() map[string]string {
+	if x != nil {
+		return x.References
 	}
 	return nil
 }
@@ -1294,14 +1305,20 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x17\n" +
 	"\adry_run\x18\t \x01(\bR\x06dryRun\x120\n" +
 	"\x06render\x18\n" +
-	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\"\x92\x02\n" +
+	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\"\x9f\x03\n" +
 	"\rServiceConfig\x12@\n" +
 	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryR\x06values\x12H\n" +
-	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\x03\x80\x01\x01R\asecrets\x1a9\n" +
+	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\x03\x80\x01\x01R\asecrets\x12L\n" +
+	"\n" +
+	"references\x18\x03 \x03(\v2,.leat.fleet.v1.ServiceConfig.ReferencesEntryR\n" +
+	"references\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a=\n" +
+	"\x0fReferencesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x91\x02\n" +
 	"\vSyncOptions\x12\x19\n" +
@@ -1364,7 +1381,7 @@ func file_leat_fleet_v1_resources_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_resources_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_leat_fleet_v1_resources_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(RevisionOutcome)(0),          // 0: leat.fleet.v1.RevisionOutcome
 	(*Cluster)(nil),               // 1: leat.fleet.v1.Cluster
@@ -1381,71 +1398,73 @@ var file_leat_fleet_v1_resources_proto_goTypes = []any{
 	(*Revision)(nil),              // 12: leat.fleet.v1.Revision
 	nil,                           // 13: leat.fleet.v1.ServiceConfig.ValuesEntry
 	nil,                           // 14: leat.fleet.v1.ServiceConfig.SecretsEntry
-	(*v1.Metadata)(nil),           // 15: leat.type.v1.Metadata
-	(*v1.AgentSettings)(nil),      // 16: leat.type.v1.AgentSettings
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
-	(*v11.ClusterReport)(nil),     // 18: leat.distributor.v1.ClusterReport
-	(*v12.RepositoryState)(nil),   // 19: leat.gitcache.v1.RepositoryState
-	(v12.RepositoryType)(0),       // 20: leat.gitcache.v1.RepositoryType
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
-	(*v12.Credential)(nil),        // 22: leat.gitcache.v1.Credential
-	(*v12.Verification)(nil),      // 23: leat.gitcache.v1.Verification
-	(*v1.Source)(nil),             // 24: leat.type.v1.Source
-	(v11.Renderer)(0),             // 25: leat.distributor.v1.Renderer
-	(*v1.SyncPolicy)(nil),         // 26: leat.type.v1.SyncPolicy
-	(*v1.RenderStep)(nil),         // 27: leat.type.v1.RenderStep
-	(v1.ServicePhase)(0),          // 28: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),            // 29: leat.type.v1.Problem
-	(*v11.ServiceReport)(nil),     // 30: leat.distributor.v1.ServiceReport
-	(*v1.Snapshot)(nil),           // 31: leat.type.v1.Snapshot
-	(*v11.Timings)(nil),           // 32: leat.distributor.v1.Timings
+	nil,                           // 15: leat.fleet.v1.ServiceConfig.ReferencesEntry
+	(*v1.Metadata)(nil),           // 16: leat.type.v1.Metadata
+	(*v1.AgentSettings)(nil),      // 17: leat.type.v1.AgentSettings
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*v11.ClusterReport)(nil),     // 19: leat.distributor.v1.ClusterReport
+	(*v12.RepositoryState)(nil),   // 20: leat.gitcache.v1.RepositoryState
+	(v12.RepositoryType)(0),       // 21: leat.gitcache.v1.RepositoryType
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*v12.Credential)(nil),        // 23: leat.gitcache.v1.Credential
+	(*v12.Verification)(nil),      // 24: leat.gitcache.v1.Verification
+	(*v1.Source)(nil),             // 25: leat.type.v1.Source
+	(v11.Renderer)(0),             // 26: leat.distributor.v1.Renderer
+	(*v1.SyncPolicy)(nil),         // 27: leat.type.v1.SyncPolicy
+	(*v1.RenderStep)(nil),         // 28: leat.type.v1.RenderStep
+	(v1.ServicePhase)(0),          // 29: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),            // 30: leat.type.v1.Problem
+	(*v11.ServiceReport)(nil),     // 31: leat.distributor.v1.ServiceReport
+	(*v1.Snapshot)(nil),           // 32: leat.type.v1.Snapshot
+	(*v11.Timings)(nil),           // 33: leat.distributor.v1.Timings
 }
 var file_leat_fleet_v1_resources_proto_depIdxs = []int32{
-	15, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
+	16, // 0: leat.fleet.v1.Cluster.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.Cluster.spec:type_name -> leat.fleet.v1.ClusterSpec
 	3,  // 2: leat.fleet.v1.Cluster.status:type_name -> leat.fleet.v1.ClusterStatus
-	16, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
-	17, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	18, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
-	17, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
-	15, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
+	17, // 3: leat.fleet.v1.ClusterSpec.agent:type_name -> leat.type.v1.AgentSettings
+	18, // 4: leat.fleet.v1.ClusterStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	19, // 5: leat.fleet.v1.ClusterStatus.report:type_name -> leat.distributor.v1.ClusterReport
+	18, // 6: leat.fleet.v1.ClusterStatus.removals_held_since:type_name -> google.protobuf.Timestamp
+	16, // 7: leat.fleet.v1.Repository.metadata:type_name -> leat.type.v1.Metadata
 	5,  // 8: leat.fleet.v1.Repository.spec:type_name -> leat.fleet.v1.RepositorySpec
-	19, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
-	20, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
-	21, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
-	22, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
-	23, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
-	15, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
+	20, // 9: leat.fleet.v1.Repository.status:type_name -> leat.gitcache.v1.RepositoryState
+	21, // 10: leat.fleet.v1.RepositorySpec.type:type_name -> leat.gitcache.v1.RepositoryType
+	22, // 11: leat.fleet.v1.RepositorySpec.poll_interval:type_name -> google.protobuf.Duration
+	23, // 12: leat.fleet.v1.RepositorySpec.credential:type_name -> leat.gitcache.v1.Credential
+	24, // 13: leat.fleet.v1.RepositorySpec.verification:type_name -> leat.gitcache.v1.Verification
+	16, // 14: leat.fleet.v1.Service.metadata:type_name -> leat.type.v1.Metadata
 	7,  // 15: leat.fleet.v1.Service.spec:type_name -> leat.fleet.v1.ServiceSpec
 	10, // 16: leat.fleet.v1.Service.status:type_name -> leat.fleet.v1.ServiceStatus
-	24, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
-	25, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
+	25, // 17: leat.fleet.v1.ServiceSpec.sources:type_name -> leat.type.v1.Source
+	26, // 18: leat.fleet.v1.ServiceSpec.renderer:type_name -> leat.distributor.v1.Renderer
 	9,  // 19: leat.fleet.v1.ServiceSpec.sync:type_name -> leat.fleet.v1.SyncOptions
 	8,  // 20: leat.fleet.v1.ServiceSpec.config:type_name -> leat.fleet.v1.ServiceConfig
-	26, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
-	27, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
+	27, // 21: leat.fleet.v1.ServiceSpec.policy:type_name -> leat.type.v1.SyncPolicy
+	28, // 22: leat.fleet.v1.ServiceSpec.render:type_name -> leat.type.v1.RenderStep
 	13, // 23: leat.fleet.v1.ServiceConfig.values:type_name -> leat.fleet.v1.ServiceConfig.ValuesEntry
 	14, // 24: leat.fleet.v1.ServiceConfig.secrets:type_name -> leat.fleet.v1.ServiceConfig.SecretsEntry
-	21, // 25: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
-	28, // 26: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
-	29, // 27: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
-	11, // 28: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
-	30, // 29: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
-	31, // 30: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
-	29, // 31: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
-	17, // 32: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
-	0,  // 33: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
-	29, // 34: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
-	17, // 35: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
-	17, // 36: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
-	17, // 37: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
-	17, // 38: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
-	32, // 39: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	15, // 25: leat.fleet.v1.ServiceConfig.references:type_name -> leat.fleet.v1.ServiceConfig.ReferencesEntry
+	22, // 26: leat.fleet.v1.SyncOptions.health_timeout:type_name -> google.protobuf.Duration
+	29, // 27: leat.fleet.v1.ServiceStatus.phase:type_name -> leat.type.v1.ServicePhase
+	30, // 28: leat.fleet.v1.ServiceStatus.problem:type_name -> leat.type.v1.Problem
+	11, // 29: leat.fleet.v1.ServiceStatus.sources:type_name -> leat.fleet.v1.SourceStatus
+	31, // 30: leat.fleet.v1.ServiceStatus.report:type_name -> leat.distributor.v1.ServiceReport
+	32, // 31: leat.fleet.v1.SourceStatus.snapshot:type_name -> leat.type.v1.Snapshot
+	30, // 32: leat.fleet.v1.SourceStatus.problem:type_name -> leat.type.v1.Problem
+	18, // 33: leat.fleet.v1.SourceStatus.resolved_at:type_name -> google.protobuf.Timestamp
+	0,  // 34: leat.fleet.v1.Revision.outcome:type_name -> leat.fleet.v1.RevisionOutcome
+	30, // 35: leat.fleet.v1.Revision.problem:type_name -> leat.type.v1.Problem
+	18, // 36: leat.fleet.v1.Revision.planned_at:type_name -> google.protobuf.Timestamp
+	18, // 37: leat.fleet.v1.Revision.applied_at:type_name -> google.protobuf.Timestamp
+	18, // 38: leat.fleet.v1.Revision.healthy_at:type_name -> google.protobuf.Timestamp
+	18, // 39: leat.fleet.v1.Revision.superseded_at:type_name -> google.protobuf.Timestamp
+	33, // 40: leat.fleet.v1.Revision.timings:type_name -> leat.distributor.v1.Timings
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_resources_proto_init() }
@@ -1461,7 +1480,7 @@ func file_leat_fleet_v1_resources_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_resources_proto_rawDesc), len(file_leat_fleet_v1_resources_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

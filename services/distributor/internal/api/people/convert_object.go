@@ -96,12 +96,14 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 		return providerOf(object.IdentityProvider)
 	case *fleetv1.Document_TrustRule:
 		return trustRuleOf(object.TrustRule)
+	case *fleetv1.Document_ConfigBackend:
+		return backendOf(object.ConfigBackend)
 	case *fleetv1.Document_Role:
 		return roleObjectOf(object.Role)
 	}
 	return nil, &fielderr.Error{
 		Path:    "object",
-		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider or a trust rule",
+		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider, a trust rule or a configuration back end",
 	}
 }
 
@@ -109,7 +111,7 @@ func configOf(m *fleetv1.ServiceConfig) *catalog.Config {
 	if m == nil {
 		return nil
 	}
-	config := &catalog.Config{Values: m.GetValues(), Secrets: make(map[string]secret.Text, len(m.GetSecrets()))}
+	config := &catalog.Config{Values: m.GetValues(), Secrets: make(map[string]secret.Text, len(m.GetSecrets())), References: m.GetReferences()}
 	for key, text := range m.GetSecrets() {
 		config.Secrets[key] = secret.Text(text)
 	}

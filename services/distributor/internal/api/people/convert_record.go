@@ -38,6 +38,8 @@ func objectMessage(r fleet.Record) proto.Message {
 		return providerMessage(o, r.Provider)
 	case *catalog.TrustRule:
 		return trustRuleMessage(o)
+	case *catalog.ConfigBackend:
+		return backendMessage(o)
 	case *catalog.Role:
 		return roleObjectMessage(o)
 	}
@@ -143,7 +145,7 @@ func configMessage(config *catalog.Config) *fleetv1.ServiceConfig {
 	if config.Empty() {
 		return nil
 	}
-	m := &fleetv1.ServiceConfig{Values: config.Values, Secrets: make(map[string]string, len(config.Secrets))}
+	m := &fleetv1.ServiceConfig{Values: config.Values, Secrets: make(map[string]string, len(config.Secrets)), References: config.References}
 	for key := range config.Secrets {
 		m.Secrets[key] = ""
 	}

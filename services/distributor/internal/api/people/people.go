@@ -66,6 +66,7 @@ type Deps struct {
 	Issuer     *identity.Issuer
 	JoinTokens *admission.JoinTokens
 	Audit      Audit
+	Configs    Configs
 	Objects    *fanout.Hub[catalog.Key]
 	Logger     *slog.Logger
 	// Version is the hub's.

@@ -201,6 +201,27 @@ const (
 	// FleetServiceDeleteTrustRuleProcedure is the fully-qualified name of the FleetService's
 	// DeleteTrustRule RPC.
 	FleetServiceDeleteTrustRuleProcedure = "/leat.fleet.v1.FleetService/DeleteTrustRule"
+	// FleetServiceCreateConfigBackendProcedure is the fully-qualified name of the FleetService's
+	// CreateConfigBackend RPC.
+	FleetServiceCreateConfigBackendProcedure = "/leat.fleet.v1.FleetService/CreateConfigBackend"
+	// FleetServiceGetConfigBackendProcedure is the fully-qualified name of the FleetService's
+	// GetConfigBackend RPC.
+	FleetServiceGetConfigBackendProcedure = "/leat.fleet.v1.FleetService/GetConfigBackend"
+	// FleetServiceListConfigBackendsProcedure is the fully-qualified name of the FleetService's
+	// ListConfigBackends RPC.
+	FleetServiceListConfigBackendsProcedure = "/leat.fleet.v1.FleetService/ListConfigBackends"
+	// FleetServiceUpdateConfigBackendProcedure is the fully-qualified name of the FleetService's
+	// UpdateConfigBackend RPC.
+	FleetServiceUpdateConfigBackendProcedure = "/leat.fleet.v1.FleetService/UpdateConfigBackend"
+	// FleetServiceDeleteConfigBackendProcedure is the fully-qualified name of the FleetService's
+	// DeleteConfigBackend RPC.
+	FleetServiceDeleteConfigBackendProcedure = "/leat.fleet.v1.FleetService/DeleteConfigBackend"
+	// FleetServiceRefreshConfigBackendProcedure is the fully-qualified name of the FleetService's
+	// RefreshConfigBackend RPC.
+	FleetServiceRefreshConfigBackendProcedure = "/leat.fleet.v1.FleetService/RefreshConfigBackend"
+	// FleetServiceExplainServiceConfigProcedure is the fully-qualified name of the FleetService's
+	// ExplainServiceConfig RPC.
+	FleetServiceExplainServiceConfigProcedure = "/leat.fleet.v1.FleetService/ExplainServiceConfig"
 	// FleetServiceReviewAccessProcedure is the fully-qualified name of the FleetService's ReviewAccess
 	// RPC.
 	FleetServiceReviewAccessProcedure = "/leat.fleet.v1.FleetService/ReviewAccess"
@@ -358,6 +379,23 @@ type FleetServiceClient interface {
 	UpdateTrustRule(context.Context, *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error)
 	// DeleteTrustRule removes a rule, and ends the access tokens that were obtained by it.
 	DeleteTrustRule(context.Context, *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error)
+	// CreateConfigBackend adds a place where values of configurations are kept.
+	CreateConfigBackend(context.Context, *v1.CreateConfigBackendRequest) (*v1.CreateConfigBackendResponse, error)
+	// GetConfigBackend returns one back end, without its credential.
+	GetConfigBackend(context.Context, *v1.GetConfigBackendRequest) (*v1.GetConfigBackendResponse, error)
+	// ListConfigBackends returns back ends by name, in pages, without credentials.
+	ListConfigBackends(context.Context, *v1.ListConfigBackendsRequest) (*v1.ListConfigBackendsResponse, error)
+	// UpdateConfigBackend replaces labels, annotations and spec. An unset credential keeps the stored one,
+	// and is refused if the URL changes. What services have already stays as it is.
+	UpdateConfigBackend(context.Context, *v1.UpdateConfigBackendRequest) (*v1.UpdateConfigBackendResponse, error)
+	// DeleteConfigBackend removes a back end that no service refers to, with all that was read from it.
+	DeleteConfigBackend(context.Context, *v1.DeleteConfigBackendRequest) (*v1.DeleteConfigBackendResponse, error)
+	// RefreshConfigBackend has the hub read a back end now, as after a rotation. It does not wait for the
+	// answers.
+	RefreshConfigBackend(context.Context, *v1.RefreshConfigBackendRequest) (*v1.RefreshConfigBackendResponse, error)
+	// ExplainServiceConfig says where the values of a service's configuration come from, and how old they
+	// are. It holds no value.
+	ExplainServiceConfig(context.Context, *v1.ExplainServiceConfigRequest) (*v1.ExplainServiceConfigResponse, error)
 	// ReviewAccess returns what a person may do in a cluster or in the hub itself, and why. Everybody
 	// may ask for themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
@@ -767,6 +805,51 @@ func NewFleetServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(fleetServiceMethods.ByName("DeleteTrustRule")),
 			connect.WithClientOptions(opts...),
 		),
+		createConfigBackend: connect.NewClient[v1.CreateConfigBackendRequest, v1.CreateConfigBackendResponse](
+			httpClient,
+			baseURL+FleetServiceCreateConfigBackendProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("CreateConfigBackend")),
+			connect.WithClientOptions(opts...),
+		),
+		getConfigBackend: connect.NewClient[v1.GetConfigBackendRequest, v1.GetConfigBackendResponse](
+			httpClient,
+			baseURL+FleetServiceGetConfigBackendProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("GetConfigBackend")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listConfigBackends: connect.NewClient[v1.ListConfigBackendsRequest, v1.ListConfigBackendsResponse](
+			httpClient,
+			baseURL+FleetServiceListConfigBackendsProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ListConfigBackends")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		updateConfigBackend: connect.NewClient[v1.UpdateConfigBackendRequest, v1.UpdateConfigBackendResponse](
+			httpClient,
+			baseURL+FleetServiceUpdateConfigBackendProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("UpdateConfigBackend")),
+			connect.WithClientOptions(opts...),
+		),
+		deleteConfigBackend: connect.NewClient[v1.DeleteConfigBackendRequest, v1.DeleteConfigBackendResponse](
+			httpClient,
+			baseURL+FleetServiceDeleteConfigBackendProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("DeleteConfigBackend")),
+			connect.WithClientOptions(opts...),
+		),
+		refreshConfigBackend: connect.NewClient[v1.RefreshConfigBackendRequest, v1.RefreshConfigBackendResponse](
+			httpClient,
+			baseURL+FleetServiceRefreshConfigBackendProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("RefreshConfigBackend")),
+			connect.WithClientOptions(opts...),
+		),
+		explainServiceConfig: connect.NewClient[v1.ExplainServiceConfigRequest, v1.ExplainServiceConfigResponse](
+			httpClient,
+			baseURL+FleetServiceExplainServiceConfigProcedure,
+			connect.WithSchema(fleetServiceMethods.ByName("ExplainServiceConfig")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		reviewAccess: connect.NewClient[v1.ReviewAccessRequest, v1.ReviewAccessResponse](
 			httpClient,
 			baseURL+FleetServiceReviewAccessProcedure,
@@ -853,6 +936,13 @@ type fleetServiceClient struct {
 	listTrustRules         *connect.Client[v1.ListTrustRulesRequest, v1.ListTrustRulesResponse]
 	updateTrustRule        *connect.Client[v1.UpdateTrustRuleRequest, v1.UpdateTrustRuleResponse]
 	deleteTrustRule        *connect.Client[v1.DeleteTrustRuleRequest, v1.DeleteTrustRuleResponse]
+	createConfigBackend    *connect.Client[v1.CreateConfigBackendRequest, v1.CreateConfigBackendResponse]
+	getConfigBackend       *connect.Client[v1.GetConfigBackendRequest, v1.GetConfigBackendResponse]
+	listConfigBackends     *connect.Client[v1.ListConfigBackendsRequest, v1.ListConfigBackendsResponse]
+	updateConfigBackend    *connect.Client[v1.UpdateConfigBackendRequest, v1.UpdateConfigBackendResponse]
+	deleteConfigBackend    *connect.Client[v1.DeleteConfigBackendRequest, v1.DeleteConfigBackendResponse]
+	refreshConfigBackend   *connect.Client[v1.RefreshConfigBackendRequest, v1.RefreshConfigBackendResponse]
+	explainServiceConfig   *connect.Client[v1.ExplainServiceConfigRequest, v1.ExplainServiceConfigResponse]
 	reviewAccess           *connect.Client[v1.ReviewAccessRequest, v1.ReviewAccessResponse]
 	listAuditRecords       *connect.Client[v1.ListAuditRecordsRequest, v1.ListAuditRecordsResponse]
 	listAccessHolders      *connect.Client[v1.ListAccessHoldersRequest, v1.ListAccessHoldersResponse]
@@ -1390,6 +1480,69 @@ func (c *fleetServiceClient) DeleteTrustRule(ctx context.Context, req *v1.Delete
 	return nil, err
 }
 
+// CreateConfigBackend calls leat.fleet.v1.FleetService.CreateConfigBackend.
+func (c *fleetServiceClient) CreateConfigBackend(ctx context.Context, req *v1.CreateConfigBackendRequest) (*v1.CreateConfigBackendResponse, error) {
+	response, err := c.createConfigBackend.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetConfigBackend calls leat.fleet.v1.FleetService.GetConfigBackend.
+func (c *fleetServiceClient) GetConfigBackend(ctx context.Context, req *v1.GetConfigBackendRequest) (*v1.GetConfigBackendResponse, error) {
+	response, err := c.getConfigBackend.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListConfigBackends calls leat.fleet.v1.FleetService.ListConfigBackends.
+func (c *fleetServiceClient) ListConfigBackends(ctx context.Context, req *v1.ListConfigBackendsRequest) (*v1.ListConfigBackendsResponse, error) {
+	response, err := c.listConfigBackends.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateConfigBackend calls leat.fleet.v1.FleetService.UpdateConfigBackend.
+func (c *fleetServiceClient) UpdateConfigBackend(ctx context.Context, req *v1.UpdateConfigBackendRequest) (*v1.UpdateConfigBackendResponse, error) {
+	response, err := c.updateConfigBackend.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteConfigBackend calls leat.fleet.v1.FleetService.DeleteConfigBackend.
+func (c *fleetServiceClient) DeleteConfigBackend(ctx context.Context, req *v1.DeleteConfigBackendRequest) (*v1.DeleteConfigBackendResponse, error) {
+	response, err := c.deleteConfigBackend.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RefreshConfigBackend calls leat.fleet.v1.FleetService.RefreshConfigBackend.
+func (c *fleetServiceClient) RefreshConfigBackend(ctx context.Context, req *v1.RefreshConfigBackendRequest) (*v1.RefreshConfigBackendResponse, error) {
+	response, err := c.refreshConfigBackend.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ExplainServiceConfig calls leat.fleet.v1.FleetService.ExplainServiceConfig.
+func (c *fleetServiceClient) ExplainServiceConfig(ctx context.Context, req *v1.ExplainServiceConfigRequest) (*v1.ExplainServiceConfigResponse, error) {
+	response, err := c.explainServiceConfig.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ReviewAccess calls leat.fleet.v1.FleetService.ReviewAccess.
 func (c *fleetServiceClient) ReviewAccess(ctx context.Context, req *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {
 	response, err := c.reviewAccess.CallUnary(ctx, connect.NewRequest(req))
@@ -1563,6 +1716,23 @@ type FleetServiceHandler interface {
 	UpdateTrustRule(context.Context, *v1.UpdateTrustRuleRequest) (*v1.UpdateTrustRuleResponse, error)
 	// DeleteTrustRule removes a rule, and ends the access tokens that were obtained by it.
 	DeleteTrustRule(context.Context, *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error)
+	// CreateConfigBackend adds a place where values of configurations are kept.
+	CreateConfigBackend(context.Context, *v1.CreateConfigBackendRequest) (*v1.CreateConfigBackendResponse, error)
+	// GetConfigBackend returns one back end, without its credential.
+	GetConfigBackend(context.Context, *v1.GetConfigBackendRequest) (*v1.GetConfigBackendResponse, error)
+	// ListConfigBackends returns back ends by name, in pages, without credentials.
+	ListConfigBackends(context.Context, *v1.ListConfigBackendsRequest) (*v1.ListConfigBackendsResponse, error)
+	// UpdateConfigBackend replaces labels, annotations and spec. An unset credential keeps the stored one,
+	// and is refused if the URL changes. What services have already stays as it is.
+	UpdateConfigBackend(context.Context, *v1.UpdateConfigBackendRequest) (*v1.UpdateConfigBackendResponse, error)
+	// DeleteConfigBackend removes a back end that no service refers to, with all that was read from it.
+	DeleteConfigBackend(context.Context, *v1.DeleteConfigBackendRequest) (*v1.DeleteConfigBackendResponse, error)
+	// RefreshConfigBackend has the hub read a back end now, as after a rotation. It does not wait for the
+	// answers.
+	RefreshConfigBackend(context.Context, *v1.RefreshConfigBackendRequest) (*v1.RefreshConfigBackendResponse, error)
+	// ExplainServiceConfig says where the values of a service's configuration come from, and how old they
+	// are. It holds no value.
+	ExplainServiceConfig(context.Context, *v1.ExplainServiceConfigRequest) (*v1.ExplainServiceConfigResponse, error)
 	// ReviewAccess returns what a person may do in a cluster or in the hub itself, and why. Everybody
 	// may ask for themselves.
 	ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error)
@@ -1968,6 +2138,51 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(fleetServiceMethods.ByName("DeleteTrustRule")),
 		connect.WithHandlerOptions(opts...),
 	)
+	fleetServiceCreateConfigBackendHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceCreateConfigBackendProcedure,
+		svc.CreateConfigBackend,
+		connect.WithSchema(fleetServiceMethods.ByName("CreateConfigBackend")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceGetConfigBackendHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceGetConfigBackendProcedure,
+		svc.GetConfigBackend,
+		connect.WithSchema(fleetServiceMethods.ByName("GetConfigBackend")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceListConfigBackendsHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceListConfigBackendsProcedure,
+		svc.ListConfigBackends,
+		connect.WithSchema(fleetServiceMethods.ByName("ListConfigBackends")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceUpdateConfigBackendHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceUpdateConfigBackendProcedure,
+		svc.UpdateConfigBackend,
+		connect.WithSchema(fleetServiceMethods.ByName("UpdateConfigBackend")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceDeleteConfigBackendHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceDeleteConfigBackendProcedure,
+		svc.DeleteConfigBackend,
+		connect.WithSchema(fleetServiceMethods.ByName("DeleteConfigBackend")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceRefreshConfigBackendHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceRefreshConfigBackendProcedure,
+		svc.RefreshConfigBackend,
+		connect.WithSchema(fleetServiceMethods.ByName("RefreshConfigBackend")),
+		connect.WithHandlerOptions(opts...),
+	)
+	fleetServiceExplainServiceConfigHandler := connect.NewUnaryHandlerSimple(
+		FleetServiceExplainServiceConfigProcedure,
+		svc.ExplainServiceConfig,
+		connect.WithSchema(fleetServiceMethods.ByName("ExplainServiceConfig")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	fleetServiceReviewAccessHandler := connect.NewUnaryHandlerSimple(
 		FleetServiceReviewAccessProcedure,
 		svc.ReviewAccess,
@@ -2111,6 +2326,20 @@ func NewFleetServiceHandler(svc FleetServiceHandler, opts ...connect.HandlerOpti
 			fleetServiceUpdateTrustRuleHandler.ServeHTTP(w, r)
 		case FleetServiceDeleteTrustRuleProcedure:
 			fleetServiceDeleteTrustRuleHandler.ServeHTTP(w, r)
+		case FleetServiceCreateConfigBackendProcedure:
+			fleetServiceCreateConfigBackendHandler.ServeHTTP(w, r)
+		case FleetServiceGetConfigBackendProcedure:
+			fleetServiceGetConfigBackendHandler.ServeHTTP(w, r)
+		case FleetServiceListConfigBackendsProcedure:
+			fleetServiceListConfigBackendsHandler.ServeHTTP(w, r)
+		case FleetServiceUpdateConfigBackendProcedure:
+			fleetServiceUpdateConfigBackendHandler.ServeHTTP(w, r)
+		case FleetServiceDeleteConfigBackendProcedure:
+			fleetServiceDeleteConfigBackendHandler.ServeHTTP(w, r)
+		case FleetServiceRefreshConfigBackendProcedure:
+			fleetServiceRefreshConfigBackendHandler.ServeHTTP(w, r)
+		case FleetServiceExplainServiceConfigProcedure:
+			fleetServiceExplainServiceConfigHandler.ServeHTTP(w, r)
 		case FleetServiceReviewAccessProcedure:
 			fleetServiceReviewAccessHandler.ServeHTTP(w, r)
 		case FleetServiceListAuditRecordsProcedure:
@@ -2364,6 +2593,34 @@ func (UnimplementedFleetServiceHandler) UpdateTrustRule(context.Context, *v1.Upd
 
 func (UnimplementedFleetServiceHandler) DeleteTrustRule(context.Context, *v1.DeleteTrustRuleRequest) (*v1.DeleteTrustRuleResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteTrustRule is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) CreateConfigBackend(context.Context, *v1.CreateConfigBackendRequest) (*v1.CreateConfigBackendResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.CreateConfigBackend is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) GetConfigBackend(context.Context, *v1.GetConfigBackendRequest) (*v1.GetConfigBackendResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.GetConfigBackend is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ListConfigBackends(context.Context, *v1.ListConfigBackendsRequest) (*v1.ListConfigBackendsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ListConfigBackends is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) UpdateConfigBackend(context.Context, *v1.UpdateConfigBackendRequest) (*v1.UpdateConfigBackendResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.UpdateConfigBackend is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) DeleteConfigBackend(context.Context, *v1.DeleteConfigBackendRequest) (*v1.DeleteConfigBackendResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.DeleteConfigBackend is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) RefreshConfigBackend(context.Context, *v1.RefreshConfigBackendRequest) (*v1.RefreshConfigBackendResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.RefreshConfigBackend is not implemented"))
+}
+
+func (UnimplementedFleetServiceHandler) ExplainServiceConfig(context.Context, *v1.ExplainServiceConfigRequest) (*v1.ExplainServiceConfigResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("leat.fleet.v1.FleetService.ExplainServiceConfig is not implemented"))
 }
 
 func (UnimplementedFleetServiceHandler) ReviewAccess(context.Context, *v1.ReviewAccessRequest) (*v1.ReviewAccessResponse, error) {

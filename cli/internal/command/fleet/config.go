@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leatdev/leat/cli/internal/client"
+	"github.com/leatdev/leat/cli/internal/session"
+	"github.com/leatdev/leat/cli/internal/show"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// Config is `leat config`.
+func Config(s *session.Session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show where configuration comes from, and have it read again",
+		Long: `Show where the values of a service's configuration come from, and have the hub read a back end again.
+
+A service's spec.config.references name values that are kept elsewhere, at a ConfigBackend. docs/configuration.md has more.`,
+		Example: `  leat config explain service/shop
+  leat config refresh vault-prod shop/db`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(explainConfig(s), refreshConfig(s))
+	return cmd
+}
+
+func explainConfig(s *session.Session) *cobra.Command {
+	key, format := "", show.Table
+	cmd := &cobra.Command{
+		Use:   "explain service/NAME",
+		Short: "Show where the values of a service's configuration come from",
+		Long: `Show for each key of a service's configuration which document sets it, the reference, the version and the age of the value, and what is
+wrong. It never shows a value.
+
+STATE is current, stale while an earlier value is in use because the back end does not answer or has no such value any more, or missing.`,
+		Example: `  leat config explain service/shop
+  leat config explain service/shop --key DB_PASSWORD -o json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeServices(s),
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			name, err := parseService(s, args[0])
+			if err != nil {
+				return err
+			}
+			res, err := c.ExplainServiceConfig(ctx, &fleetv1.ExplainServiceConfigRequest{Name: name, Key: key})
+			if err != nil {
+				return orMissing(err, serviceTarget(name))
+			}
+			if len(res.GetKeys()) == 0 && format == show.Table {
+				_, err := fmt.Fprintf(s.Err, "service/%s has no configuration.\n", name)
+				return err
+			}
+			return show.ConfigKeys(s.Out, format, s.Style(s.Out), time.Now(), res.GetKeys())
+		}),
+	}
+	cmd.Flags().StringVar(&key, "key", "", "the one key to explain")
+	cmd.Flags().VarP(&format, "output", "o", "how to print it")
+	return cmd
+}
+
+func refreshConfig(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "refresh BACKEND [PATH]",
+		Short: "Have the hub read a back end now",
+		Long: `Have the hub read a path of a configuration back end now, or all paths that services refer to, as after a rotation. Without it, the hub reads
+them again after the back end's refresh. The command does not wait for the answers; leat config explain shows them.`,
+		Example: `  leat config refresh vault-prod
+  leat config refresh vault-prod shop/db`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: s.Calling(func(ctx context.Context, c *client.Client, args []string) error {
+			request := &fleetv1.RefreshConfigBackendRequest{Name: args[0]}
+			if len(args) == 2 {
+				request.Path = args[1]
+			}
+			res, err := c.RefreshConfigBackend(ctx, request)
+			if err != nil {
+				return orMissing(err, target{"ConfigBackend", args[0]})
+			}
+			_, err = fmt.Fprintf(s.Out, "configbackend/%s reads %d paths\n", args[0], res.GetEntries())
+			return err
+		}),
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package show
+
+import (
+	"cmp"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leatdev/leat/cli/internal/document"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+)
+
+// backendCells shows where a back end is, who may refer to it, and how its reads go.
+func backendCells(b *fleetv1.ConfigBackend, now time.Time) []cell {
+	spec, status := b.GetSpec(), b.GetStatus()
+	kind, place := "environment", ""
+	switch {
+	case spec.GetVault() != nil:
+		kind, place = "vault", spec.GetVault().GetUrl()+" "+cmp.Or(spec.GetVault().GetMount(), "secret")
+	case spec.GetFiles() != nil:
+		kind, place = "files", spec.GetFiles().GetRoot()
+	}
+	return []cell{
+		plain(b.GetMetadata().GetName()), plain(kind), plain(place), list(spec.GetProjects()), list(spec.GetAllowedPaths()),
+		plain(strconv.Itoa(int(status.GetEntries()))), plain(strconv.Itoa(int(status.GetFailing()))), ago(status.GetReadTime(), now), problem(status.GetProblem()),
+	}
+}
+
+// ConfigKeys prints where the values of a configuration come from.
+func ConfigKeys(w io.Writer, format Format, style Style, now time.Time, keys []*fleetv1.ConfigExplanation) error {
+	rows := newRows(style, "KEY", "LAYER", "REFERENCE", "SECRET", "STATE", "VERSION", "READ", "PROBLEM")
+	return items(w, format, rows, keys, func(k *fleetv1.ConfigExplanation) []cell {
+		isSecret := ""
+		if k.GetSecret() {
+			isSecret = "yes"
+		}
+		state := cell{strings.ToLower(document.EnumName(k.GetState())), green}
+		switch k.GetState() {
+		case fleetv1.ConfigState_CONFIG_STATE_STALE:
+			state.color = yellow
+		case fleetv1.ConfigState_CONFIG_STATE_MISSING:
+			state.color = red
+		case fleetv1.ConfigState_CONFIG_STATE_UNSPECIFIED, fleetv1.ConfigState_CONFIG_STATE_CURRENT:
+		}
+		return []cell{
+			plain(k.GetKey()), plain(k.GetLayer()), plain(k.GetReference()), plain(isSecret), state, plain(k.GetVersion()), ago(k.GetReadTime(), now),
+			problem(k.GetProblem()),
+		}
+	})
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
+	"github.com/leatdev/leat/services/distributor/internal/configs"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+)
+
+// Configs is what is known of configurations beside the catalog; sqlstore.Entries implements it.
+type Configs interface {
+	// Explain returns where the values of a service's configuration come from, by key.
+	Explain(ctx context.Context, serviceUID string) ([]configs.Explained, error)
+	// Status returns what is known of the reads of back ends, by uid.
+	Status(ctx context.Context) (map[string]configs.Status, error)
+	// Hasten makes a path of a back end due, or all if path is empty, and returns how many.
+	Hasten(ctx context.Context, backendUID, path string, now time.Time) (int, error)
+}
+
+// layerService is the layer of what stands in a service's own document.
+const layerService = "service"
+
+// CreateConfigBackend implements FleetService.
+func (s *Service) CreateConfigBackend(
+	ctx context.Context, req *fleetv1.CreateConfigBackendRequest,
+) (*fleetv1.CreateConfigBackendResponse, error) {
+	record, err := s.create(ctx)(backendOf(req.GetConfigBackend()))
+	return &fleetv1.CreateConfigBackendResponse{ConfigBackend: messageOf[*fleetv1.ConfigBackend](record)}, err
+}
+
+// GetConfigBackend implements FleetService.
+func (s *Service) GetConfigBackend(ctx context.Context, req *fleetv1.GetConfigBackendRequest) (*fleetv1.GetConfigBackendResponse, error) {
+	record, err := s.get(ctx, catalog.KindConfigBackend, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.GetConfigBackendResponse{ConfigBackend: s.backendsShown(ctx, record)[0]}, nil
+}
+
+// ListConfigBackends implements FleetService.
+func (s *Service) ListConfigBackends(
+	ctx context.Context, req *fleetv1.ListConfigBackendsRequest,
+) (*fleetv1.ListConfigBackendsResponse, error) {
+	records, next, err := s.list(ctx, fleet.Query{Kind: catalog.KindConfigBackend}, req.GetPage())
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.ListConfigBackendsResponse{ConfigBackends: s.backendsShown(ctx, records...), NextPageToken: next}, nil
+}
+
+// UpdateConfigBackend implements FleetService.
+func (s *Service) UpdateConfigBackend(
+	ctx context.Context, req *fleetv1.UpdateConfigBackendRequest,
+) (*fleetv1.UpdateConfigBackendResponse, error) {
+	record, err := s.update(ctx)(backendOf(req.GetConfigBackend()))
+	return &fleetv1.UpdateConfigBackendResponse{ConfigBackend: messageOf[*fleetv1.ConfigBackend](record)}, err
+}
+
+// DeleteConfigBackend implements FleetService.
+func (s *Service) DeleteConfigBackend(
+	ctx context.Context, req *fleetv1.DeleteConfigBackendRequest,
+) (*fleetv1.DeleteConfigBackendResponse, error) {
+	return &fleetv1.DeleteConfigBackendResponse{}, s.delete(ctx, catalog.KindConfigBackend, req.GetName())
+}
+
+// RefreshConfigBackend implements FleetService.
+func (s *Service) RefreshConfigBackend(
+	ctx context.Context, req *fleetv1.RefreshConfigBackendRequest,
+) (*fleetv1.RefreshConfigBackendResponse, error) {
+	record, err := s.permitted(ctx, catalog.KindConfigBackend, "name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.d.Configs.Hasten(ctx, record.Object.Meta().UID, req.GetPath(), time.Now())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	if n == 0 && req.GetPath() != "" {
+		return nil, rpcerr.Field("path", "is not a path that a service refers to")
+	}
+	return &fleetv1.RefreshConfigBackendResponse{Entries: int32(n)}, nil
+}
+
+// ExplainServiceConfig implements FleetService.
+func (s *Service) ExplainServiceConfig(
+	ctx context.Context, req *fleetv1.ExplainServiceConfigRequest,
+) (*fleetv1.ExplainServiceConfigResponse, error) {
+	record, err := s.permitted(ctx, catalog.KindService, "name", req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.d.Configs.Explain(ctx, record.Object.Meta().UID)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	res := &fleetv1.ExplainServiceConfigResponse{}
+	for _, x := range all {
+		if req.GetKey() == "" || req.GetKey() == x.Key {
+			res.Keys = append(res.Keys, explanation(x))
+		}
+	}
+	if req.GetKey() != "" && len(res.GetKeys()) == 0 {
+		return nil, rpcerr.Field("key", "is not a key of the service's configuration")
+	}
+	return res, nil
+}
+
+func explanation(x configs.Explained) *fleetv1.ConfigExplanation {
+	m := &fleetv1.ConfigExplanation{
+		Key: x.Key, Layer: layerService, Reference: x.Reference, Secret: x.IsSecret, State: fleetv1.ConfigState_CONFIG_STATE_MISSING, Version: x.Version,
+		ReadTime: catalogwire.Timestamp(x.ReadAt), NextReadTime: catalogwire.Timestamp(x.NextAt), Problem: catalogwire.ProblemMessage(x.Problem),
+	}
+	switch {
+	case x.IsLatest:
+		m.State = fleetv1.ConfigState_CONFIG_STATE_CURRENT
+	case x.IsGiven:
+		m.State = fleetv1.ConfigState_CONFIG_STATE_STALE
+	}
+	return m
+}
+
+// backendsShown adds what is known of their reads to back ends. Without the database it is left out.
+func (s *Service) backendsShown(ctx context.Context, records ...fleet.Record) []*fleetv1.ConfigBackend {
+	shown := wire.Each(records, messageOf[*fleetv1.ConfigBackend])
+	states, err := s.d.Configs.Status(ctx)
+	if err != nil {
+		s.d.Logger.WarnContext(ctx, "configuration back ends are shown without their states", slog.Any("error", err))
+		return shown
+	}
+	for i, record := range records {
+		state := states[record.Object.Meta().UID]
+		shown[i].Status = &fleetv1.ConfigBackendStatus{
+			Entries: int32(state.Entries), Failing: int32(state.Failing), Problem: catalogwire.ProblemMessage(state.Problem),
+			ReadTime: catalogwire.Timestamp(state.ReadAt),
+		}
+	}
+	return shown
+}
+
+// hasUnknown reports whether a message has a field that this version does not know.
+func hasUnknown(m proto.Message) bool { return len(m.ProtoReflect().GetUnknown()) > 0 }

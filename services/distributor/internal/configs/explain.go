@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package configs
+
+import (
+	"time"
+
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// Explained says where one value of a configuration comes from. It holds no value.
+type Explained struct {
+	Key string
+	// Reference is empty for a value that stands in the document.
+	Reference string
+	IsSecret  bool
+	// IsGiven means that there is a value, and IsLatest that it is that of the last good answer, and that
+	// the last read brought one.
+	IsGiven, IsLatest bool
+	Version           string
+	ReadAt, NextAt    time.Time
+	// Problem is what was wrong with the last read; nil: nothing.
+	Problem *catalog.Problem
+}
+
+// Status is what is known of the reads of a back end.
+type Status struct {
+	Entries, Failing int
+	// Problem is that of the path that failed last; nil: none is failing.
+	Problem *catalog.Problem
+	ReadAt  time.Time
+}

@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/leatdev/leat/services/distributor/internal/configs"
+)
+
+const (
+	// readerLife is for how long a replica stays the one that reads a back end without saying so again.
+	// The reads of one Due end before.
+	readerLife = time.Minute
+	// unusedLife is how long an entry is kept that no service refers to.
+	unusedLife = 24 * time.Hour
+)
+
+// Entries are what was read from configuration back ends. It is safe for concurrent use.
+type Entries struct{ store *Store }
+
+// NewEntries returns the entries of a store.
+func NewEntries(store *Store) *Entries { return &Entries{store: store} }
+
+var _ configs.Entries = (*Entries)(nil)
+
+type entryRow struct {
+	bun.BaseModel `bun:"table:config_entries,alias:ce"`
+	ID            string                `bun:"id,pk"`
+	BackendUID    string                `bun:"backend_uid"`
+	Path          string                `bun:"path"`
+	Sealed        []byte                `bun:"sealed"`
+	Version       string                `bun:"version"`
+	ReadAt        int64                 `bun:"read_at"`
+	TriedAt       int64                 `bun:"tried_at"`
+	DueAt         int64                 `bun:"due_at"`
+	Attempts      int                   `bun:"attempts"`
+	Failure       column[failureColumn] `bun:"failure"`
+}
+
+// failureColumn is what was wrong with the last read.
+type failureColumn struct {
+	Message   string `json:"message,omitempty"`
+	IsRefused bool   `json:"refused,omitempty"`
+	IsAbsent  bool   `json:"absent,omitempty"`
+	IsOverdue bool   `json:"overdue,omitempty"`
+}
+
+// entryID returns the id of an entry. A uid has no slash.
+func entryID(backendUID, path string) string { return backendUID + "/" + path }
+
+// Due implements configs.Entries. It writes nothing while nothing is due.
+func (e *Entries) Due(ctx context.Context, backendUID, replica string, now time.Time, limit int) ([]configs.Task, error) {
+	var rows []*entryRow
+	query := func() *bun.SelectQuery {
+		return e.store.db.NewSelect().Model(&rows).Column("path", "attempts", "read_at").
+			Where("backend_uid = ? AND due_at <= ?", backendUID, micros(now)).
+			Where("EXISTS (SELECT 1 FROM config_references AS r WHERE r.entry_id = ce.id)").Order("due_at", "id").Limit(int64(limit))
+	}
+	if err := query().Scan(ctx); err != nil || len(rows) == 0 {
+		return nil, translate("read due entries", err)
+	}
+	holder := ""
+	err := e.store.db.NewRaw(`INSERT INTO config_readers (backend_uid, replica, until) SELECT uid, ?, ? FROM config_backends WHERE uid = ?
+		ON CONFLICT (backend_uid) DO UPDATE SET replica = EXCLUDED.replica, until = EXCLUDED.until
+		WHERE config_readers.replica = EXCLUDED.replica OR config_readers.until < ? RETURNING replica`,
+		replica, micros(now.Add(readerLife)), backendUID, micros(now)).Scan(ctx, &holder)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil // another replica reads it, or it is gone
+	}
+	if err != nil {
+		return nil, translate("hold configuration back end", err)
+	}
+	// Another replica may have read some of them until now.
+	rows = nil
+	if err := query().Scan(ctx); err != nil {
+		return nil, translate("read due entries", err)
+	}
+	tasks := make([]configs.Task, len(rows))
+	for i, row := range rows {
+		tasks[i] = configs.Task{Path: row.Path, Attempts: row.Attempts, ReadAt: timeOf(row.ReadAt)}
+	}
+	return tasks, nil
+}
+
+// Release implements configs.Entries.
+func (e *Entries) Release(ctx context.Context, replica string) error {
+	_, err := e.store.db.NewDelete().Table("config_readers").Where("replica = ?", replica).Exec(ctx)
+	return translate("release configuration back ends", err)
+}
+
+// Save implements configs.Entries.
+func (e *Entries) Save(ctx context.Context, backendUID, path string, entry configs.Entry, at, next time.Time) (isChanged bool, err error) {
+	id := entryID(backendUID, path)
+	return e.change(ctx, id, at, func(t *tx, row *entryRow) ([]string, error) {
+		row.Failure, row.Attempts = columnOf(failureColumn{}), 0
+		row.ReadAt, row.DueAt = micros(at), micros(next)
+		columns := []string{"failure", "attempts", "read_at", "due_at"}
+		last, err := openEntry(t.store, row)
+		if err != nil || last != nil && last.Equal(entry) {
+			return columns, err
+		}
+		if row.Sealed, err = sealEntry(t.store, id, entry); err != nil {
+			return nil, err
+		}
+		row.Version = entry.Version
+		return append(columns, "sealed", "version"), nil
+	})
+}
+
+// Fail implements configs.Entries.
+func (e *Entries) Fail(ctx context.Context, backendUID, path string, failed configs.Failed, at time.Time) (isChanged bool, err error) {
+	return e.change(ctx, entryID(backendUID, path), at, func(_ *tx, row *entryRow) ([]string, error) {
+		// A refusal stays until there is another answer: that nobody knows now gives nothing back.
+		if failed.IsRefused || !row.Failure.v.IsRefused {
+			row.Failure = columnOf(failureColumn{
+				Message: failed.Message, IsRefused: failed.IsRefused, IsAbsent: failed.IsAbsent, IsOverdue: failed.IsOverdue,
+			})
+		}
+		row.Attempts++
+		row.DueAt = micros(failed.Next)
+		return []string{"failure", "attempts", "due_at"}, nil
+	})
+}
+
+// errUnnumbered ends a quiet edit that has to be a change of the catalog.
+var errUnnumbered = errors.New("services obtain something else")
+
+// change writes an entry that was asked for at a time, and decides again what services obtain of it. An
+// entry that is gone, or was asked for later by another replica, stays as it is. The edit is a change of
+// the catalog only if services obtain something else.
+func (e *Entries) change(ctx context.Context, id string, at time.Time, edit func(*tx, *entryRow) (columns []string, err error)) (isChanged bool, err error) {
+	try := func(n numbering) error {
+		isChanged = false
+		return e.store.editWith(ctx, n, func(ctx context.Context, t *tx) error {
+			row := &entryRow{ID: id}
+			err := t.sql.NewSelect().Model(row).WherePK().Scan(ctx)
+			if errors.Is(err, sql.ErrNoRows) || err == nil && row.TriedAt > micros(at) {
+				return nil
+			}
+			if err != nil {
+				return translate("read entry", err)
+			}
+			columns, err := edit(t, row)
+			if err != nil {
+				return err
+			}
+			row.TriedAt, t.dirty = micros(at), true
+			if _, err := t.sql.NewUpdate().Model(row).Column(append(columns, "tried_at")...).WherePK().Exec(ctx); err != nil {
+				return translate("write entry", err)
+			}
+			readers, err := readersOf(ctx, t.sql, "ce.id = ?", id)
+			if err != nil {
+				return err
+			}
+			isChanged, err = settle(ctx, t, readers, n)
+			return err
+		})
+	}
+	if err = try(quietly); errors.Is(err, errUnnumbered) {
+		err = try(numbered)
+	}
+	return isChanged && err == nil, err
+}
+
+// Hasten implements configs.Entries.
+func (e *Entries) Hasten(ctx context.Context, backendUID, path string, now time.Time) (int, error) {
+	query := e.store.db.NewUpdate().Table("config_entries").Set("due_at = ?", micros(now)).Set("attempts = 0").
+		Where("backend_uid = ?", backendUID).Where("EXISTS (SELECT 1 FROM config_references AS r WHERE r.entry_id = config_entries.id)")
+	if path != "" {
+		query = query.Where("path = ?", path)
+	}
+	result, err := query.Exec(ctx)
+	if err != nil {
+		return 0, translate("make entries due", err)
+	}
+	n, err := result.RowsAffected()
+	return int(n), translate("count rows", err)
+}
+
+// Prune implements configs.Entries. What nobody refers to is not read, so the time when it was due stands
+// for when it was last of use.
+func (e *Entries) Prune(ctx context.Context, now time.Time) error {
+	_, err := e.store.db.NewDelete().Table("config_entries").Where("due_at < ?", micros(now.Add(-unusedLife))).
+		Where("NOT EXISTS (SELECT 1 FROM config_references AS r WHERE r.entry_id = config_entries.id)").Exec(ctx)
+	return translate("forget unused entries", err)
+}
+
+// sealedEntry is the stored form of an entry.
+type sealedEntry struct {
+	Fields  map[string]string `json:"fields"`
+	Version string            `json:"version,omitempty"`
+}
+
+// sealEntry binds an entry to its id.
+func sealEntry(s *Store, id string, entry configs.Entry) ([]byte, error) {
+	plain := make(map[string]string, len(entry.Fields))
+	for name, value := range entry.Fields {
+		plain[name] = value.Reveal()
+	}
+	text, err := json.Marshal(sealedEntry{Fields: plain, Version: entry.Version})
+	if err != nil {
+		return nil, errors.New("encode entry")
+	}
+	sealed, err := s.entries.Seal(text, placeOfUID(id))
+	if err != nil {
+		return nil, fmt.Errorf("seal entry: %w", err)
+	}
+	return sealed, nil
+}
+
+// openEntry returns the last good answer of a row; nil if there is none.
+func openEntry(s *Store, row *entryRow) (*configs.Entry, error) {
+	if len(row.Sealed) == 0 {
+		return nil, nil
+	}
+	text, err := s.entries.Open(row.Sealed, placeOfUID(row.ID))
+	if err != nil {
+		return nil, fmt.Errorf("open entry %s: %w", row.ID, err)
+	}
+	var plain sealedEntry
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return nil, fmt.Errorf("decode entry %s", row.ID)
+	}
+	return &configs.Entry{Fields: configs.FieldsOf(plain.Fields), Version: plain.Version}, nil
+}
+
+// stateOf returns what is known of an entry.
+func stateOf(s *Store, row *entryRow) (configs.State, error) {
+	f := row.Failure.v
+	last, err := openEntry(s, row)
+	return configs.State{
+		Last: last, ReadAt: timeOf(row.ReadAt), Failure: f.Message, IsRefused: f.IsRefused, IsAbsent: f.IsAbsent, IsOverdue: f.IsOverdue,
+	}, err
+}
