@@ -23,7 +23,7 @@ type Value struct {
 	// Reference is the text of the reference that led to it.
 	Reference string
 	Text      secret.Text
-	// IsPublic means that it is no secret.
+	// IsPublic means that anybody may see it.
 	IsPublic bool
 }
 

@@ -156,7 +156,7 @@ func readFile(root *os.Root, place string, limit int) ([]byte, error) {
 	return content, nil
 }
 
-// answerOf tells what the file system says from its failures. It does not repeat where a link leads.
+// answerOf maps what the file system says to an answer or a failure. It does not repeat where a link leads.
 func answerOf(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
