@@ -75,12 +75,14 @@ type answering struct {
 func (a answering) Read(ctx context.Context, path string) (configs.Entry, error) {
 	return a.read(ctx, path)
 }
+
 func (a answering) Check(context.Context) error {
 	if a.check == nil {
 		return nil
 	}
 	return a.check()
 }
+
 func (a answering) Close() error { return nil }
 
 type fixed []*catalog.ConfigBackend

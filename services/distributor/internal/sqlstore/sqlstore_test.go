@@ -109,6 +109,8 @@ func conformance(t *testing.T, newURL func(t *testing.T) string) {
 		"sources": testSourcesFitTheirRepositories,
 		"room":    testRoomInPlans,
 
+		"config entries": testConfigEntries,
+
 		"grants": testGrants,
 		"backup": testBackup,
 

@@ -39,10 +39,14 @@ type entry struct {
 	version int
 }
 
-// RoleID, SecretID, Role and Proof are what the double's sign-in methods accept.
+// What the double's sign-in methods accept.
 const (
-	RoleID, SecretID = "role-of-the-double", "secret-id-of-the-double"
-	Role, Proof      = "leat", "proof-of-the-pod"
+	// RoleID and SecretID are those of AppRole.
+	RoleID   = "role-of-the-double"
+	SecretID = "secret-id-of-the-double"
+	// Role and Proof are those of the Kubernetes and the JWT method.
+	Role  = "leat"
+	Proof = "proof-of-the-pod"
 )
 
 // Start runs a double, which ends with the test.
