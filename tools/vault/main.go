@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// vault serves the core of HashiCorp Vault, with its transit and key-value engines and the authentication of
-// AppRole, from a folder: what a stock server does, without its command line and its plugins.
+// vault serves the core of HashiCorp Vault, with its transit and key-value engines and the
+// authentication of AppRole, from a folder: what a stock server does, without its command line and
+// its plugins.
 //
 // It initializes an empty folder, and prints one line of JSON once it serves: the root token and
 // the key that unseals it, which it also keeps in that folder. It begins unsealed. It is for tests

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vaulttest runs a Vault for the slow tests: the real core with the transit and key-value engines and
-// AppRole, on a loopback port, with what it stores in a folder of the test. It is compiled once; see
-// tools/vault.
+// Package vaulttest runs a Vault for the slow tests: the real core with the transit and key-value
+// engines and AppRole, on a loopback port, with what it stores in a folder of the test. It is
+// compiled once; see tools/vault.
 package vaulttest
 
 import (
