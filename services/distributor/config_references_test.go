@@ -78,8 +78,9 @@ func (h *hub) explained(t *testing.T, service string) map[string]*fleetv1.Config
 	return keys
 }
 
-// TestReferencesReachAgents follows a value of a Vault to the agent: waiting, given, rotated, withdrawn,
-// while the Vault is sealed, and through a restart of the hub. Its secrets appear nowhere else.
+// TestReferencesReachAgents follows a value of a Vault to the agent: waiting, given, rotated,
+// withdrawn, while the Vault is sealed, and through a restart of the hub. Its secrets appear
+// nowhere else.
 func TestReferencesReachAgents(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); testReferencesReachAgents(t) })
@@ -193,8 +194,8 @@ func testReferencesReachAgents(t *testing.T, change ...func(*distributor.Config)
 	}
 }
 
-// TestReferencesOfManyServices shows that one read serves all services, and that those whose values are
-// equal keep their digests when they refer to another place.
+// TestReferencesOfManyServices shows that one read serves all services, and that those whose values
+// are equal keep their digests when they refer to another place.
 func TestReferencesOfManyServices(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, quickly)
@@ -228,7 +229,8 @@ func TestReferencesOfManyServices(t *testing.T) {
 	}
 }
 
-// TestSecReferencesStayWithinTheirBackEnd refers to what is closed, in every way that a document can.
+// TestSecReferencesStayWithinTheirBackEnd refers to what is closed, in every way that a document
+// can.
 func TestSecReferencesStayWithinTheirBackEnd(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, quickly)
@@ -271,8 +273,8 @@ func TestSecReferencesStayWithinTheirBackEnd(t *testing.T) {
 	h.apply(t, vaultDocument(vault.URL, "")) // but it stays where it belongs
 }
 
-// TestBackEndIsClosedToAProject withdraws a back end from a service that has its value: that stays, and a
-// rotation no longer reaches it.
+// TestBackEndIsClosedToAProject withdraws a back end from a service that has its value: that stays,
+// and a rotation no longer reaches it.
 func TestBackEndIsClosedToAProject(t *testing.T) {
 	t.Parallel()
 	h := startHub(t, quickly)
@@ -325,8 +327,8 @@ func TestBackEndOfFiles(t *testing.T) {
 	}
 }
 
-// TestExampleOfConfiguration applies the documents that docs/configuration.md shows, but for the address and
-// the credential.
+// TestExampleOfConfiguration applies the documents that docs/configuration.md shows, but for the
+// address and the credential.
 func TestExampleOfConfiguration(t *testing.T) {
 	t.Parallel()
 	const path = "../../examples/backends/vault.yaml"

@@ -29,8 +29,8 @@ import (
 type BackendConfig struct {
 	// Folders are what back ends of the kind files may read, each as NAME=PATH. None: nothing.
 	Folders []string
-	// TokenFile holds the token that back ends of the kind vault show for the Kubernetes and the JWT
-	// method. Empty: they cannot use these.
+	// TokenFile holds the token that back ends of the kind vault show for the Kubernetes and the
+	// JWT method. Empty: they cannot use these.
 	TokenFile string
 	// Poll is how often the hub looks whether a value is due to be read.
 	Poll time.Duration

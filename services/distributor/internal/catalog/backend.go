@@ -43,8 +43,8 @@ type ConfigBackend struct {
 	Spec ConfigBackendSpec
 }
 
-// ConfigBackendSpec says where values are read, how often, and who may refer to them. Its JSON is its
-// stored form. Only the adapter that reads the back end is given the credential.
+// ConfigBackendSpec says where values are read, how often, and who may refer to them. Its JSON is
+// its stored form. Only the adapter that reads the back end is given the credential.
 //
 // An update that leaves the credential out keeps the stored one.
 type ConfigBackendSpec struct {
@@ -57,7 +57,8 @@ type ConfigBackendSpec struct {
 	Credential secret.Text `json:"-"`
 	// Refresh is how long an answer holds that does not say so itself; zero: DefaultConfigRefresh.
 	Refresh time.Duration `json:"refresh,omitempty"`
-	// MaxStale is the age past which an answer is given to no service that does not have it; zero: any.
+	// MaxStale is the age past which an answer is given to no service that does not have it; zero:
+	// any.
 	MaxStale time.Duration `json:"maxStale,omitempty"`
 	// AllowedPaths are globs of what services may refer to.
 	AllowedPaths []string `json:"allowedPaths,omitempty"`
@@ -162,9 +163,9 @@ func (s *ConfigBackendSpec) settle() {
 	}
 }
 
-// settleCredential completes the credential from the stored back end, which is nil for a new one. It
-// returns an error if the credential would then be sent to another server, or in another way, than it
-// was given for.
+// settleCredential completes the credential from the stored back end, which is nil for a new one.
+// It returns an error if the credential would then be sent to another server, or in another way,
+// than it was given for.
 func (b *ConfigBackend) settleCredential(stored *ConfigBackend) error {
 	if stored != nil && stored.Spec.KindName() != b.Spec.KindName() {
 		return fielderr.New("spec", "is fixed to the kind %s; create another back end of the kind %s", stored.Spec.KindName(), b.Spec.KindName())
@@ -318,8 +319,8 @@ func publicBackend(object Object) error {
 	return nil
 }
 
-// checkConfigReferences refuses references to back ends that do not exist or are closed to the project, in
-// the same words, and references to paths that the back end does not allow.
+// checkConfigReferences refuses references to back ends that do not exist or are closed to the
+// project, in the same words, and references to paths that the back end does not allow.
 func checkConfigReferences(ctx context.Context, tx Tx, service *Service) error {
 	if service.Spec.Config == nil {
 		return nil

@@ -66,7 +66,8 @@ func (r Reference) String() string {
 	return text
 }
 
-// checkConfigPath refuses whatever a back end could read as another path than the one that was allowed.
+// checkConfigPath refuses whatever a back end could read as another path than the one that was
+// allowed.
 func checkConfigPath(place string) error {
 	if place == "" || len(place) > maxReferencePath {
 		return fielderr.New("", "has a path of %d bytes; from 1 to %d are allowed", len(place), maxReferencePath)
@@ -86,8 +87,8 @@ func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 })
 }
 
-// isReservedBackend reports whether references that begin with the name mean something else than a back
-// end.
+// isReservedBackend reports whether references that begin with the name mean something else than a
+// back end.
 func isReservedBackend(name string) bool { return name == "hub" || name == "cluster" }
 
 // matchesPath reports whether a glob selects a path. A valid glob ends in ** for all that is below.

@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package configs reads the values that services' configurations refer to from the back ends that keep
-// them.
+// Package configs reads the values that services' configurations refer to from the back ends that
+// keep them.
 //
 // # Promises
 //
 // One replica of the hub reads a back end, each path once for any number of services, at most
 // MaxReads at once and ReadsPerSecond. An answer is stored whole. A back end that does not answer
-// changes nothing: the last good answer stays, and it is asked ever more rarely. Nothing that a back end
-// says makes a value disappear from a service that has it: Resolve keeps it, and says what is wrong.
-// No error, log or metric holds a value.
+// changes nothing: the last good answer stays, and it is asked ever more rarely. Nothing that a
+// back end says makes a value disappear from a service that has it: Resolve keeps it, and says what
+// is wrong. No error, log or metric holds a value.
 //
 // # States
 //
-// An entry is unread, good, failing with a good answer before, or failing without one. Resolve is a pure
-// function of the entries, of what a service was given before, and of the time.
+// An entry is unread, good, failing with a good answer before, or failing without one. Resolve is a
+// pure function of the entries, of what a service was given before, and of the time.
 //
 // # What it does not do
 //
@@ -38,8 +38,8 @@ import (
 
 // Bounds of one entry.
 const (
-	// MaxEntryBytes bounds the keys and values of an entry together. Adapters read no more than some
-	// multiple of it from a back end.
+	// MaxEntryBytes bounds the keys and values of an entry together. Adapters read no more than
+	// some multiple of it from a back end.
 	MaxEntryBytes = 1 << 20
 	// MaxFields bounds the keys of an entry.
 	MaxFields = 1024
@@ -50,9 +50,9 @@ const (
 // Backend reads one place where values are kept. Its methods may be called concurrently; the Reader
 // bounds and repeats calls, and keeps the answers.
 type Backend interface {
-	// Read returns the entry at a path. *NotFoundError and *DeniedError are answers: there is no such
-	// entry for the hub. *ThrottledError says how long to wait. After any other error nobody knows what
-	// stands there. No error holds a value.
+	// Read returns the entry at a path. *NotFoundError and *DeniedError are answers: there is no
+	// such entry for the hub. *ThrottledError says how long to wait. After any other error nobody
+	// knows what stands there. No error holds a value.
 	Read(ctx context.Context, path string) (Entry, error)
 	// Check makes sure that settings and credential work, without reading an entry.
 	Check(ctx context.Context) error
@@ -106,8 +106,8 @@ func withDetail(text, detail string) string {
 	return text + ": " + detail
 }
 
-// answerIn reports whether an error of Read is an answer of the back end, and whether that is that there
-// is no such entry.
+// answerIn reports whether an error of Read is an answer of the back end, and whether that is that
+// there is no such entry.
 func answerIn(err error) (isRefused, isAbsent bool) {
 	_, isAbsent = errors.AsType[*NotFoundError](err)
 	_, isDenied := errors.AsType[*DeniedError](err)
@@ -170,8 +170,8 @@ func FieldsOf(plain map[string]string) map[string]secret.Text {
 	return fields
 }
 
-// FieldsOfJSON returns the members of a JSON object as fields: a text as it is, anything else as JSON.
-// The error holds nothing of the text.
+// FieldsOfJSON returns the members of a JSON object as fields: a text as it is, anything else as
+// JSON. The error holds nothing of the text.
 func FieldsOfJSON(text []byte) (map[string]secret.Text, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil || members == nil {
@@ -199,7 +199,8 @@ type State struct {
 	ReadAt time.Time
 	// Failure says what was wrong the last time; empty: nothing.
 	Failure string
-	// IsRefused means that the last time the back end answered that there is no such entry for the hub.
+	// IsRefused means that the last time the back end answered that there is no such entry for the
+	// hub.
 	IsRefused bool
 	// IsAbsent means that the refusal was that there is no such entry, for anybody.
 	IsAbsent bool
@@ -226,17 +227,18 @@ type Failed struct {
 	Next time.Time
 }
 
-// Entries keeps what was read, sealed, and when each path is due. An entry is written and read whole.
-// Paths become known when services refer to them, and are due at once. Methods may be called
-// concurrently, by several replicas. Errors match catalog.ErrUnavailable if the store does not answer.
+// Entries keeps what was read, sealed, and when each path is due. An entry is written and read
+// whole. Paths become known when services refer to them, and are due at once. Methods may be called
+// concurrently, by several replicas. Errors match catalog.ErrUnavailable if the store does not
+// answer.
 type Entries interface {
-	// Due returns paths of a back end whose time has come, the longest waiting first, if the replica is
-	// the one that reads the back end. It becomes that for a while when no other is.
+	// Due returns paths of a back end whose time has come, the longest waiting first, if the
+	// replica is the one that reads the back end. It becomes that for a while when no other is.
 	Due(ctx context.Context, backendUID, replica string, now time.Time, limit int) ([]Task, error)
 	// Release ends what Due began, for all back ends, so that another replica need not wait.
 	Release(ctx context.Context, replica string) error
-	// Save stores a good answer of that time. isChanged means that services obtain something else now: the
-	// digests of their configurations were made again in the same transaction.
+	// Save stores a good answer of that time. isChanged means that services obtain something else
+	// now: the digests of their configurations were made again in the same transaction.
 	Save(ctx context.Context, backendUID, path string, entry Entry, at, next time.Time) (isChanged bool, err error)
 	// Fail stores that a path could not be read. isChanged means that services show it.
 	Fail(ctx context.Context, backendUID, path string, failed Failed, at time.Time) (isChanged bool, err error)

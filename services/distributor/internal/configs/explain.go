@@ -15,8 +15,8 @@ type Explained struct {
 	// Reference is empty for a value that stands in the document.
 	Reference string
 	IsSecret  bool
-	// IsGiven means that there is a value, and IsLatest that it is that of the last good answer, and that
-	// the last read brought one.
+	// IsGiven means that there is a value, and IsLatest that it is that of the last good answer,
+	// and that the last read brought one.
 	IsGiven, IsLatest bool
 	Version           string
 	ReadAt, NextAt    time.Time

@@ -110,8 +110,8 @@ func (r *Reader) Run(ctx context.Context) error {
 	}
 }
 
-// idle returns the workers of back ends that have none at work, and reserves them. It ends workers of back
-// ends that are gone.
+// idle returns the workers of back ends that have none at work, and reserves them. It ends workers
+// of back ends that are gone.
 func (r *Reader) idle(backends []*catalog.ConfigBackend) []*worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -154,8 +154,8 @@ func (r *Reader) end(ctx context.Context) {
 	clear(r.workers)
 }
 
-// worker reads one back end. Its fields belong to the goroutine that has reserved it; the reader's lock
-// guards isBusy.
+// worker reads one back end. Its fields belong to the goroutine that has reserved it; the reader's
+// lock guards isBusy.
 type worker struct {
 	reader  *Reader
 	limiter *rate.Limiter
@@ -180,8 +180,8 @@ func (w *worker) close() {
 	}
 }
 
-// pass reads what is due of one back end. It ends without an error: what fails is stored, or tried again
-// with the next pass.
+// pass reads what is due of one back end. It ends without an error: what fails is stored, or tried
+// again with the next pass.
 func (w *worker) pass(ctx context.Context) {
 	defer func() {
 		w.reader.mu.Lock()
@@ -253,8 +253,8 @@ func (w *worker) report(ctx context.Context, err error) {
 	w.isAway = err != nil
 }
 
-// renew replaces the client by one for the back end as it is wanted, if that one works. Otherwise the former
-// one stays.
+// renew replaces the client by one for the back end as it is wanted, if that one works. Otherwise
+// the former one stays.
 func (w *worker) renew(ctx context.Context) {
 	p, generation := w.reader.p, w.wanted.Generation
 	next, err := w.open(ctx)
@@ -272,7 +272,8 @@ func (w *worker) renew(ctx context.Context) {
 	w.close()
 	w.client, w.generation, w.failed, w.why, w.attempts, w.retry = next, generation, 0, nil, 0, time.Time{}
 	if hadOther {
-		// What the former settings led to may be something else now. The limits of reads spread this.
+		// What the former settings led to may be something else now. The limits of reads spread
+		// this.
 		if _, err := p.Entries.Hasten(ctx, w.wanted.UID, "", time.Now()); err != nil {
 			w.report(ctx, err)
 		}
@@ -333,7 +334,8 @@ func (w *worker) ask(ctx context.Context, path string) (Entry, error) {
 	return entry, err
 }
 
-// lifeOf returns after how long an entry is read again: at four fifths of its life, give or take a tenth.
+// lifeOf returns after how long an entry is read again: at four fifths of its life, give or take a
+// tenth.
 func lifeOf(entry Entry, backend *catalog.ConfigBackend) time.Duration {
 	life := backend.Spec.RefreshEvery()
 	if entry.TTL > 0 {

@@ -115,7 +115,8 @@ func paths(names ...string) *memory {
 	return m
 }
 
-// TestReaderAsksEverMoreRarely counts the reads of a broken back end in a day, and of one that works.
+// TestReaderAsksEverMoreRarely counts the reads of a broken back end in a day, and of one that
+// works.
 func TestReaderAsksEverMoreRarely(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,8 +138,8 @@ func TestReaderAsksEverMoreRarely(t *testing.T) {
 	})
 }
 
-// TestSecReaderIsBounded has a back end hang, ask to wait for a year, promise a life of a nanosecond, and
-// send too much.
+// TestSecReaderIsBounded has a back end hang, ask to wait for a year, promise a life of a
+// nanosecond, and send too much.
 func TestSecReaderIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

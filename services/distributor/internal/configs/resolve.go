@@ -65,10 +65,10 @@ const (
 
 // Resolve decides what a service is given for its references.
 //
-// The references into one entry stand or fall together, because what a service is given of an entry has
-// to be of one version: a user name of yesterday does not go with the password of today. If one of them
-// cannot be given, the service keeps what it had by exactly these references. For those by which it never
-// had anything it waits, unless they may be missing and are.
+// The references into one entry stand or fall together, because what a service is given of an entry
+// has to be of one version: a user name of yesterday does not go with the password of today. If one
+// of them cannot be given, the service keeps what it had by exactly these references. For those by
+// which it never had anything it waits, unless they may be missing and are.
 func Resolve(r Request) Outcome {
 	groups := map[Place]map[string]catalog.Reference{}
 	var order []Place

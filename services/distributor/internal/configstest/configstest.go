@@ -18,11 +18,12 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 )
 
-// Canary is in every value that the suite stores. It must be in no error and in no text of an entry.
+// Canary is in every value that the suite stores. It must be in no error and in no text of an
+// entry.
 const Canary = "canary-of-this-suite"
 
-// Place is a back end with the means to change what it keeps. A function that is nil stands for what the
-// back end cannot do.
+// Place is a back end with the means to change what it keeps. A function that is nil stands for
+// what the back end cannot do.
 type Place struct {
 	Backend configs.Backend
 	// Put replaces the entry at a path.

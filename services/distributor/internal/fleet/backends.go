@@ -5,7 +5,8 @@ package fleet
 
 import "github.com/leatdev/leat/services/distributor/internal/catalog"
 
-// ConfigBackends is the view for the reader of configuration back ends. It is safe for concurrent use.
+// ConfigBackends is the view for the reader of configuration back ends. It is safe for concurrent
+// use.
 type ConfigBackends struct{ View *View }
 
 // ConfigBackends returns the back ends by name, without credentials.

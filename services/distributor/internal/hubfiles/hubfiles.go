@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hubfiles reads configuration from folders and environment variables that the operator of the
-// hub has opened to it.
+// Package hubfiles reads configuration from folders and environment variables that the operator of
+// the hub has opened to it.
 //
-// Nothing outside a folder is read, whatever links stand in it. A folder that changes while it is read
-// is read again, so that an entry is of one state.
+// Nothing outside a folder is read, whatever links stand in it. A folder that changes while it is
+// read is read again, so that an entry is of one state.
 package hubfiles
 
 import (
@@ -99,8 +99,8 @@ func fieldsAt(root *os.Root, place string) (map[string]secret.Text, error) {
 	return map[string]secret.Text{contentKey: secret.Text(content)}, nil
 }
 
-// fieldsIn reads the files of a folder. Names that begin with a dot are not keys: Kubernetes keeps what a
-// volume's files lead to under such names.
+// fieldsIn reads the files of a folder. Names that begin with a dot are not keys: Kubernetes keeps
+// what a volume's files lead to under such names.
 func fieldsIn(root *os.Root, place string) (map[string]secret.Text, error) {
 	folder, err := root.Open(place)
 	if err != nil {
@@ -156,7 +156,8 @@ func readFile(root *os.Root, place string, limit int) ([]byte, error) {
 	return content, nil
 }
 
-// answerOf maps what the file system says to an answer or a failure. It does not repeat where a link leads.
+// answerOf maps what the file system says to an answer or a failure. It does not repeat where a
+// link leads.
 func answerOf(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

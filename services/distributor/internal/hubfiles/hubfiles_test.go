@@ -86,8 +86,8 @@ func TestOtherFiles(t *testing.T) {
 	}
 }
 
-// TestFoldersOfKubernetes reads a volume, whose files are links to a folder that is replaced whole, while
-// it is replaced: each answer is of one state.
+// TestFoldersOfKubernetes reads a volume, whose files are links to a folder that is replaced whole,
+// while it is replaced: each answer is of one state.
 func TestFoldersOfKubernetes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// backendRow is a stored back end. The credential is sealed and bound to the back end's uid, so that it
-// cannot be moved to one with another URL.
+// backendRow is a stored back end. The credential is sealed and bound to the back end's uid, so
+// that it cannot be moved to one with another URL.
 type backendRow struct {
 	bun.BaseModel `bun:"table:config_backends,alias:cb"`
 	metaColumns
@@ -47,8 +47,8 @@ func (r *backendRow) object(_ context.Context, t *tx) (catalog.Object, error) {
 	return openedBackend(t.store.backends, r)
 }
 
-// putBackend writes a back end, and decides again what services obtain of it: it may be open to others
-// now.
+// putBackend writes a back end, and decides again what services obtain of it: it may be open to
+// others now.
 func (t *tx) putBackend(ctx context.Context, meta metaColumns, b *catalog.ConfigBackend) error {
 	row := &backendRow{metaColumns: meta, Spec: columnOf(b.Spec)}
 	if text := b.Spec.Credential.Reveal(); text != "" {

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// readerLife is for how long a replica stays the one that reads a back end without saying so again.
-	// The reads of one Due end before.
+	// readerLife is for how long a replica stays the one that reads a back end without saying so
+	// again. The reads of one Due end before.
 	readerLife = time.Minute
 	// unusedLife is how long an entry is kept that no service refers to.
 	unusedLife = 24 * time.Hour
@@ -134,9 +134,9 @@ func (e *Entries) Fail(ctx context.Context, backendUID, path string, failed conf
 // errUnnumbered ends a quiet edit that has to be a change of the catalog.
 var errUnnumbered = errors.New("services obtain something else")
 
-// change writes an entry that was asked for at a time, and decides again what services obtain of it. An
-// entry that is gone, or was asked for later by another replica, stays as it is. The edit is a change of
-// the catalog only if services obtain something else.
+// change writes an entry that was asked for at a time, and decides again what services obtain of
+// it. An entry that is gone, or was asked for later by another replica, stays as it is. The edit is
+// a change of the catalog only if services obtain something else.
 func (e *Entries) change(ctx context.Context, id string, at time.Time, edit func(*tx, *entryRow) (columns []string, err error)) (isChanged bool, err error) {
 	try := func(n numbering) error {
 		isChanged = false
@@ -186,8 +186,8 @@ func (e *Entries) Hasten(ctx context.Context, backendUID, path string, now time.
 	return int(n), translate("count rows", err)
 }
 
-// Prune implements configs.Entries. What nobody refers to is not read, so the time when it was due stands
-// for when it was last of use.
+// Prune implements configs.Entries. What nobody refers to is not read, so the time when it was due
+// stands for when it was last of use.
 func (e *Entries) Prune(ctx context.Context, now time.Time) error {
 	_, err := e.store.db.NewDelete().Table("config_entries").Where("due_at < ?", micros(now.Add(-unusedLife))).
 		Where("NOT EXISTS (SELECT 1 FROM config_references AS r WHERE r.entry_id = config_entries.id)").Exec(ctx)

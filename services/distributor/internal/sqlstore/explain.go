@@ -18,8 +18,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 )
 
-// Explain returns where the values of a service's configuration come from, by key. A service that does not
-// exist has none.
+// Explain returns where the values of a service's configuration come from, by key. A service that
+// does not exist has none.
 func (e *Entries) Explain(ctx context.Context, serviceUID string) (all []configs.Explained, err error) {
 	err = e.store.opening(ctx, func(ctx context.Context) error {
 		return e.store.read(ctx, "explain configuration", func(ctx context.Context, tx bun.Tx) error {

@@ -48,8 +48,8 @@ type referenceRow struct {
 	EntryID       string `bun:"entry_id,pk"`
 }
 
-// putReferences stores what entries a service refers to, and decides what it obtains. Entries that nobody
-// referred to before are due at once.
+// putReferences stores what entries a service refers to, and decides what it obtains. Entries that
+// nobody referred to before are due at once.
 func (t *tx) putReferences(ctx context.Context, service *catalog.Service) error {
 	if _, err := t.sql.NewDelete().Table("config_references").Where("service_uid = ?", service.UID).Exec(ctx); err != nil {
 		return err
@@ -119,9 +119,9 @@ func readersOf(ctx context.Context, db bun.IDB, where string, args ...any) (uids
 	return uids, translate("list services of entry", err)
 }
 
-// settle decides again what services obtain for their references, and stores it with the digests of their
-// configurations. isChanged is false if nothing differs. In a quiet edit it stores nothing that readers
-// notice, and returns errUnnumbered instead.
+// settle decides again what services obtain for their references, and stores it with the digests of
+// their configurations. isChanged is false if nothing differs. In a quiet edit it stores nothing
+// that readers notice, and returns errUnnumbered instead.
 func settle(ctx context.Context, t *tx, serviceUIDs []string, n numbering) (isChanged bool, err error) {
 	if len(serviceUIDs) == 0 {
 		return false, nil

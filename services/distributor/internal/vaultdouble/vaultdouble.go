@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Leat Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vaultdouble is a double of a Vault's key-value engine, version 2 at secret and version 1 at
-// kv, for tests. It passes the suite that the real one passes, and can be told to misbehave.
+// Package vaultdouble is a double of a Vault's key-value engine, version 2 at secret and version 1
+// at kv, for tests. It passes the suite that the real one passes, and can be told to misbehave.
 package vaultdouble
 
 import (

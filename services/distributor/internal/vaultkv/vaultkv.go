@@ -46,8 +46,8 @@ const (
 
 // Params are what a Backend needs beside its document.
 type Params struct {
-	// TokenFile holds the token that the hub shows to sign in by the Kubernetes or the JWT method. It is
-	// read for each sign-in. Empty: the hub's operator allows neither method.
+	// TokenFile holds the token that the hub shows to sign in by the Kubernetes or the JWT method.
+	// It is read for each sign-in. Empty: the hub's operator allows neither method.
 	TokenFile string
 	// Guard decides which addresses are dialled.
 	Guard dialguard.Guard
@@ -333,8 +333,8 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("the server answered with status %d", e.code)
 }
 
-// call makes one call and returns the body of its answer. Its error holds neither the request nor the
-// answer.
+// call makes one call and returns the body of its answer. Its error holds neither the request nor
+// the answer.
 func (b *Backend) call(ctx context.Context, method, path string, token secret.Text, body any) ([]byte, error) {
 	reader := io.Reader(http.NoBody)
 	if body != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/configstest"
 )
 
-// TestSlowVault has a real Vault pass what its double passes, with the policy of the documentation: both
-// versions of the engine, and the sign-in by token and by AppRole.
+// TestSlowVault has a real Vault pass what its double passes, with the policy of the documentation:
+// both versions of the engine, and the sign-in by token and by AppRole.
 func TestSlowVault(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("LEAT_SLOW") == "" {

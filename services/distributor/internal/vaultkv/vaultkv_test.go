@@ -96,7 +96,8 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// TestSignInIsRefused asks a server that does not know the credential. It is not asked again at once.
+// TestSignInIsRefused asks a server that does not know the credential. It is not asked again at
+// once.
 func TestSignInIsRefused(t *testing.T) {
 	t.Parallel()
 	s := vaultdouble.Start(t)

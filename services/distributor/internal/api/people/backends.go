@@ -131,7 +131,8 @@ func explanation(x configs.Explained) *fleetv1.ConfigExplanation {
 	return m
 }
 
-// backendsShown adds what is known of their reads to back ends. Without the database it is left out.
+// backendsShown adds what is known of their reads to back ends. Without the database it is left
+// out.
 func (s *Service) backendsShown(ctx context.Context, records ...fleet.Record) []*fleetv1.ConfigBackend {
 	shown := wire.Each(records, messageOf[*fleetv1.ConfigBackend])
 	states, err := s.d.Configs.Status(ctx)
