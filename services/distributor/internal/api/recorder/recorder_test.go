@@ -40,7 +40,9 @@ var targets = map[string]string{
 	"CreateIdentityProvider": "create IdentityProvider x", "UpdateIdentityProvider": "update IdentityProvider x",
 	"DeleteIdentityProvider": "delete IdentityProvider x",
 	"CreateTrustRule":        "create TrustRule x", "UpdateTrustRule": "update TrustRule x", "DeleteTrustRule": "delete TrustRule x",
-	"CreateSession": "create Session ", "SignOut": "sign Out ", "RevokeSession": "revoke Session x", "StartDeviceSignIn": "start DeviceSignIn ",
+	"CreateConfigBackend": "create ConfigBackend x", "UpdateConfigBackend": "update ConfigBackend x", "DeleteConfigBackend": "delete ConfigBackend x",
+	"RefreshConfigBackend": "refresh ConfigBackend x",
+	"CreateSession":        "create Session ", "SignOut": "sign Out ", "RevokeSession": "revoke Session x", "StartDeviceSignIn": "start DeviceSignIn ",
 	"RotateSealingKey": "rotate SealingKey ", "RotateSigningKey": "rotate SigningKey ",
 }
 
