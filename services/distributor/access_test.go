@@ -161,6 +161,14 @@ var rights = map[string]right{
 	"FleetService/RefreshConfigBackend": {request: `{"name": "%s"}`, name: "vault"},
 	"FleetService/DeleteConfigBackend":  {request: `{"name": "%s"}`, name: "vault", as: "no", answer: missing},
 	"FleetService/ExplainServiceConfig": {request: `{"name": "%s"}`, name: "app"},
+	"NotifierService/CreateNotifier":    {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", answer: "already_exists ALREADY_EXISTS"},
+	"NotifierService/GetNotifier":       {request: `{"name": "%s"}`, name: "chat"},
+	"NotifierService/ListNotifiers":     {request: `{}`},
+	"NotifierService/UpdateNotifier":    {request: `{"notifier": {"metadata": {"name": "%s"}, "spec": {"slack": {"url": "https://chat.example/hook"}}}}`, name: "chat", as: "none", answer: missing},
+	"NotifierService/DeleteNotifier":    {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"NotifierService/TestNotifier":      {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
+	"NotifierService/ListDeadLetters":   {request: `{"name": "%s"}`, name: "chat"},
+	"NotifierService/ResendNotifier":    {request: `{"name": "%s"}`, name: "chat", as: "none", answer: missing},
 
 	"SessionService/GetSignInMethods":  {request: `{}`},
 	"SessionService/StartDeviceSignIn": {request: `{}`},
@@ -214,7 +222,7 @@ func (p person) isAbout(verb, resource, cluster string) bool {
 	case "hub":
 		return true
 	case ownProject: // a binding that names a cluster is not in a project
-		return cluster != "" && resource != catalog.ResourceAccessBindings || resource == catalog.ResourceProjects && verb == catalog.VerbGet
+		return resource == catalog.ResourceNotifiers || cluster != "" && resource != catalog.ResourceAccessBindings || resource == catalog.ResourceProjects && verb == catalog.VerbGet
 	}
 	return cluster != "" && p.scope == cluster
 }
@@ -230,7 +238,7 @@ const ownProject, foreignProject = "own project", "foreign project"
 // clusterOf returns the cluster whose bindings decide about the object of a row; "" for the hub's.
 func (r right) clusterOf(resource string) string {
 	switch kind, _, _ := strings.Cut(resource, "/"); kind {
-	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings":
+	case "users", "tokens", "roles", "projects", "identityproviders", "trustrules", "configbackends", "loginsessions", "keys", "auditrecords", "sessions", "recordings", "notifiers":
 		return ""
 	}
 	return cmp.Or(r.on, "one")
@@ -379,7 +387,7 @@ func methods() []protoreflect.MethodDescriptor {
 	var all []protoreflect.MethodDescriptor
 	for _, file := range []protoreflect.FileDescriptor{
 		distributorv1.File_leat_distributor_v1_distributor_proto, fleetv1.File_leat_fleet_v1_fleet_proto,
-		fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto,
+		fleetv1.File_leat_fleet_v1_session_proto, fleetv1.File_leat_fleet_v1_keys_proto, fleetv1.File_leat_fleet_v1_notifier_proto,
 	} {
 		for i := range file.Services().Len() {
 			for j := range file.Services().Get(i).Methods().Len() {

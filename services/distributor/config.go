@@ -59,9 +59,11 @@ type Config struct {
 	// PublicURL is the base URL at which people's browsers reach this service, such as
 	// https://leat.example.com. Empty: nobody signs in by an identity provider.
 	PublicURL string
-	// AllowLocalAgents lets agents and identity providers be dialled at loopback and link-local
+	// AllowLocalAgents lets agents, identity providers and sinks of notifiers be dialled at loopback and link-local
 	// addresses: for tests and development.
 	AllowLocalAgents bool
+	// RefusePrivateSinks keeps notifiers from sending to private networks.
+	RefusePrivateSinks bool
 	// AgentSettingsFile is a YAML file with what the agents of all clusters are told, as spec.agent
 	// of a Cluster document. It is read at the start. Empty: they are told nothing but what their
 	// cluster says.
@@ -110,7 +112,7 @@ func (c *Config) bind(s *config.Set) {
 	s.String(&c.GitCacheURL, "gitcache-url", "", "base URL of gitcache, such as https://gitcache:8701 (required)")
 	s.String(&c.GitCacheCAFile, "gitcache-ca-file", "", "certificates to trust for gitcache at https, in PEM")
 	s.String(&c.TunnelURL, "tunnel-url", "", "public base URL of the tunnel, for agents and people; empty: there is none")
-	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false, "let the hub dial agents and identity providers at loopback and link-local addresses; for tests and development only")
+	s.Bool(&c.AllowLocalAgents, "allow-local-agents", false, "let the hub dial agents, identity providers and sinks of notifiers at loopback and link-local addresses; for tests and development only")
 	s.Group("Distributor")
 	s.String(&c.DatabaseURL, "distributor-database-url", "", "where the catalog is: sqlite:///path/to/file.db or postgres://user@host/name; empty means leat.db in the data folder")
 	s.String(&c.DataDir, "distributor-data-dir", "", "folder of the bundle cache, of this replica alone (required)")
@@ -118,6 +120,7 @@ func (c *Config) bind(s *config.Set) {
 	c.Keys.bind(s)
 	s.Secret(&c.AdminToken, "distributor-admin-token", "", "API token of the user admin; begins with leat_")
 	s.String(&c.AgentSettingsFile, "distributor-agent-settings-file", "", "YAML file with what the agents of all clusters are told, in the form of spec.agent of a Cluster; a cluster's own settings come before it; read at the start")
+	s.Bool(&c.RefusePrivateSinks, "distributor-refuse-private-sinks", false, "refuse notifiers whose sink is in a private network, such as 10.0.0.0/8")
 	s.Strings(&c.AllowedOrigins, "distributor-allowed-origins", nil, "origins whose web pages may call, such as https://ui.example.com, separated by commas")
 	s.Size(&c.BundleCache, "distributor-bundle-cache", 10*config.GiB, "bound of the bundle cache on disk")
 	s.Size(&c.EncodingCache, "distributor-encoding-cache", config.GiB, "bound of bundles on disk in gzip and without compression, for clients that take no zstd")

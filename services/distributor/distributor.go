@@ -210,9 +210,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	notifying, err := cfg.openNotifications(store, view, objects, tel)
+	if err != nil {
+		return err
+	}
 	joinTokens, uses := admission.NewJoinTokens(store), admission.NewUses(store, logger)
 	handler, err := newHandler(handlerParams{
-		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange,
+		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, Notifiers: notifying.people,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
@@ -235,7 +239,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	logger.InfoContext(ctx, "replica started", slog.String("addr", listener.Addr().String()), slog.String("version", app.Version()))
-	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader}
+	p := parts{keeper: keeper, view: view, source: source, loop: loop, reports: reports, disk: disk, cache: cache, records: records, uses: uses, reader: reader, notifier: notifying.dispatcher}
 	return p.run(ctx, serve.Params{
 		Config: cfg.Serve, Public: signIn.pages.Before(pages.Wrap(handler)), Internal: newInternal(tel), Logger: logger, Meter: tel.Meter(scope),
 	})
@@ -299,9 +303,11 @@ type handlerParams struct {
 	Bundles  http.Handler
 	// Exchange gives workloads access tokens.
 	Exchange http.Handler
-	People   people.Deps
-	Sessions sessions.Deps
-	Agents   agents.Deps
+	// Notifiers is without its service for people.
+	Notifiers people.NotifiersDeps
+	People    people.Deps
+	Sessions  sessions.Deps
+	Agents    agents.Deps
 }
 
 // newInternal returns the handler for probes and scrapes. The service is ready as soon as it
@@ -310,7 +316,7 @@ func newInternal(tel *telemetry.Telemetry) http.Handler {
 	return serve.NewInternal(serve.InternalParams{
 		Health: serve.NewHealth(), Telemetry: tel,
 		Services: []string{
-			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName,
+			fleetv1connect.FleetServiceName, fleetv1connect.SessionServiceName, fleetv1connect.KeyServiceName, fleetv1connect.NotifierServiceName,
 			distributorv1connect.DistributorServiceName, distributorv1connect.AccessServiceName, distributorv1connect.ReceptionServiceName,
 		},
 	})
@@ -334,6 +340,9 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(forPeople))
 	path, keys := fleetv1connect.NewKeyServiceHandler(people.NewKeys(people.KeysDeps{People: persons, Keeper: p.Keeper}), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(keys))
+	p.Notifiers.People = persons
+	path, notifiers := fleetv1connect.NewNotifierServiceHandler(people.NewNotifiers(p.Notifiers), server.Options(p.Recorder)...)
+	mux.Handle(path, server.Guard(notifiers))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)
 	mux.Handle(path, sessions.Protect(server.Guard(forSessions)))

@@ -23,6 +23,7 @@ import (
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/auditout"
 	"github.com/leatdev/leat/internal/bundle"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpc"
 	"github.com/leatdev/leat/internal/rpcerr"
@@ -127,6 +128,12 @@ func (h *hub) keyService(t *testing.T) fleetv1connect.KeyServiceClient {
 	return fleetv1connect.NewKeyServiceClient(c.HTTP, c.BaseURL, c.Options...)
 }
 
+func (h *hub) notifiers(t *testing.T, token string) fleetv1connect.NotifierServiceClient {
+	t.Helper()
+	c := h.client(t, token)
+	return fleetv1connect.NewNotifierServiceClient(c.HTTP, c.BaseURL, c.Options...)
+}
+
 func (h *hub) agents(t *testing.T, token string) distributorv1connect.DistributorServiceClient {
 	c := h.client(t, token)
 	return distributorv1connect.NewDistributorServiceClient(c.HTTP, c.BaseURL, c.Options...)
@@ -229,6 +236,13 @@ func backendDocument(name string) *fleetv1.Document {
 		Metadata: &typev1.Metadata{Name: name},
 		Spec:     &fleetv1.ConfigBackendSpec{Kind: &fleetv1.ConfigBackendSpec_Environment{Environment: &fleetv1.EnvironmentBackend{}}},
 	}}}
+}
+
+func slackDocument(name, url string) *fleetv1.Document {
+	return fleetdoc.Of(&fleetv1.Notifier{
+		Metadata: &typev1.Metadata{Name: name},
+		Spec:     &fleetv1.NotifierSpec{Sink: &fleetv1.NotifierSpec_Slack{Slack: &fleetv1.SlackSink{Url: &url}}},
+	})
 }
 
 func repositoryDocument(name string) *fleetv1.Document {

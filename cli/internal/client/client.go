@@ -34,6 +34,7 @@ type Params struct {
 type Client struct {
 	fleetv1connect.FleetServiceClient
 	fleetv1connect.KeyServiceClient
+	fleetv1connect.NotifierServiceClient
 	// SignIns are the calls about sessions, in the name of the person.
 	SignIns fleetv1connect.SessionServiceClient
 
@@ -58,8 +59,9 @@ func New(p Params) (*Client, error) {
 	fleet := fleetv1connect.NewFleetServiceClient(base.HTTP, base.BaseURL, options...)
 	sessions := fleetv1connect.NewSessionServiceClient(base.HTTP, base.BaseURL, options...)
 	keys := fleetv1connect.NewKeyServiceClient(base.HTTP, base.BaseURL, options...)
+	notifiers := fleetv1connect.NewNotifierServiceClient(base.HTTP, base.BaseURL, options...)
 	p.Server = base.BaseURL
-	return &Client{FleetServiceClient: fleet, KeyServiceClient: keys, SignIns: sessions, params: p}, nil
+	return &Client{FleetServiceClient: fleet, KeyServiceClient: keys, NotifierServiceClient: notifiers, SignIns: sessions, params: p}, nil
 }
 
 // headerReason is where the hub looks for the reason of a change.

@@ -31,8 +31,8 @@ func Pages[R interface{ GetNextPageToken() string }, T any](list func(*typev1.Pa
 	}
 }
 
-// List returns all objects of a kind (as document.Kind names it) by name. Of clusters, repositories and
-// services it returns those of the project, or all for "".
+// List returns all objects of a kind (as document.Kind names it) by name. Of clusters, repositories,
+// services and notifiers it returns those of the project, or all for "".
 func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Document, error) {
 	switch kind {
 	case "Cluster":
@@ -71,6 +71,10 @@ func (c *Client) List(ctx context.Context, kind, project string) ([]*fleetv1.Doc
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListConfigBackendsResponse, error) {
 			return c.ListConfigBackends(ctx, &fleetv1.ListConfigBackendsRequest{Page: page})
 		}, (*fleetv1.ListConfigBackendsResponse).GetConfigBackends))
+	case "Notifier":
+		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListNotifiersResponse, error) {
+			return c.ListNotifiers(ctx, &fleetv1.ListNotifiersRequest{Page: page, Project: project})
+		}, (*fleetv1.ListNotifiersResponse).GetNotifiers))
 	case "Role":
 		return documents(Pages(func(page *typev1.Page) (*fleetv1.ListRolesResponse, error) {
 			return c.ListRoles(ctx, &fleetv1.ListRolesRequest{Page: page})
@@ -87,6 +91,13 @@ func documents[M proto.Message](objects []M, err error) ([]*fleetv1.Document, er
 		all = append(all, fleetdoc.Of(object))
 	}
 	return all, err
+}
+
+// DeadLetters returns the messages that a notifier has given up, the oldest first.
+func (c *Client) DeadLetters(ctx context.Context, notifier string) ([]*fleetv1.DeadLetter, error) {
+	return Pages(func(page *typev1.Page) (*fleetv1.ListDeadLettersResponse, error) {
+		return c.ListDeadLetters(ctx, &fleetv1.ListDeadLettersRequest{Name: notifier, Page: page})
+	}, (*fleetv1.ListDeadLettersResponse).GetDeadLetters)
 }
 
 // Tokens returns the API tokens of a user, or all if the name is empty.
@@ -141,6 +152,9 @@ func (c *Client) Get(ctx context.Context, kind, name string) (*fleetv1.Document,
 	case "ConfigBackend":
 		response, err := c.GetConfigBackend(ctx, &fleetv1.GetConfigBackendRequest{Name: name})
 		return fleetdoc.Of(response.GetConfigBackend()), err
+	case "Notifier":
+		response, err := c.GetNotifier(ctx, &fleetv1.GetNotifierRequest{Name: name})
+		return fleetdoc.Of(response.GetNotifier()), err
 	case "Role":
 		response, err := c.GetRole(ctx, &fleetv1.GetRoleRequest{Name: name})
 		return fleetdoc.Of(response.GetRole()), err
@@ -171,6 +185,8 @@ func (c *Client) Delete(ctx context.Context, kind, name string) error {
 		_, err = c.DeleteTrustRule(ctx, &fleetv1.DeleteTrustRuleRequest{Name: name})
 	case "ConfigBackend":
 		_, err = c.DeleteConfigBackend(ctx, &fleetv1.DeleteConfigBackendRequest{Name: name})
+	case "Notifier":
+		_, err = c.DeleteNotifier(ctx, &fleetv1.DeleteNotifierRequest{Name: name})
 	case "Role":
 		_, err = c.DeleteRole(ctx, &fleetv1.DeleteRoleRequest{Name: name})
 	default:

@@ -34,6 +34,8 @@ func columnsOf(kind string) []string {
 		return []string{"NAME", "ISSUER", "AUDIENCE", "USERS", "GROUPS", "REQUIRES"}
 	case "ConfigBackend":
 		return []string{"NAME", "KIND", "PLACE", "PROJECTS", "PATHS", "ENTRIES", "FAILING", "READ", "PROBLEM"}
+	case "Notifier":
+		return []string{"NAME", "SINK", "TARGET", "EVENTS", "SENT", "WAITING", "DEAD", "LOST", "ERROR"}
 	case "AccessBinding":
 		return []string{"NAME", "ROLE", "USERS", "GROUPS", "SCOPE", "COVERS", "RULES", "ENDS"}
 	case "Role":
@@ -61,6 +63,8 @@ func cellsOf(object *fleetv1.Document, now time.Time) []cell {
 		return trustRuleCells(o.TrustRule)
 	case *fleetv1.Document_ConfigBackend:
 		return backendCells(o.ConfigBackend, now)
+	case *fleetv1.Document_Notifier:
+		return notifierCells(o.Notifier)
 	case *fleetv1.Document_AccessBinding:
 		return bindingCells(o.AccessBinding, now)
 	case *fleetv1.Document_Project:

@@ -37,12 +37,15 @@ const (
 	KindTrustRule Kind = "TrustRule"
 	// KindConfigBackend is the kind of places where values of configurations are kept.
 	KindConfigBackend Kind = "ConfigBackend"
+	// KindNotifier is the kind of senders of messages about the fleet.
+	KindNotifier Kind = "Notifier"
 )
 
 // Kinds returns the kinds of objects, in an order in which an object follows those that it names.
 func Kinds() []Kind {
 	return []Kind{
 		KindProject, KindCluster, KindRepository, KindConfigBackend, KindService, KindUser, KindRole, KindAccessBinding, KindIdentityProvider, KindTrustRule,
+		KindNotifier,
 	}
 }
 
@@ -103,7 +106,7 @@ type Metadata struct {
 func (m *Metadata) Meta() *Metadata { return m }
 
 // Object is a *Cluster, a *Repository, a *Service, a *User, an *AccessBinding, a *Role, a *Project, an
-// *IdentityProvider, a *TrustRule or a *ConfigBackend.
+// *IdentityProvider, a *TrustRule, a *ConfigBackend or a *Notifier.
 type Object interface {
 	// Key names the object.
 	Key() Key

@@ -63,7 +63,7 @@ func (e *Editor) validate(object Object) error {
 	if err := object.Validate(); err != nil || e.local {
 		return err
 	}
-	return cmp.Or(publicEndpoint(object), publicIssuer(object), publicBackend(object))
+	return cmp.Or(publicEndpoint(object), publicIssuer(object), publicBackend(object), publicSink(object))
 }
 
 // errDryRun rolls a transaction back that went well.
@@ -269,6 +269,8 @@ func settleNew(created Object) (err error) {
 		return o.settleSecret(nil)
 	case *ConfigBackend:
 		return o.settleCredential(nil)
+	case *Notifier:
+		return o.settleSecrets(nil)
 	}
 	return nil
 }
@@ -331,6 +333,10 @@ func carryOver(current, next Object) (_ Object, err error) {
 		if c, ok := current.(*ConfigBackend); ok {
 			return next, n.settleCredential(c)
 		}
+	case *Notifier:
+		if c, ok := current.(*Notifier); ok {
+			return next, n.settleSecrets(c)
+		}
 	case *Service:
 		c, ok := current.(*Service)
 		if !ok {
@@ -367,6 +373,8 @@ func normal(object Object) Object {
 	case *TrustRule:
 		o.Spec.settle()
 	case *ConfigBackend:
+		o.Spec.settle()
+	case *Notifier:
 		o.Spec.settle()
 	}
 	return object

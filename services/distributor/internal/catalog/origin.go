@@ -184,6 +184,10 @@ func secretsOf(object any) map[string]any {
 		if o.Spec.Credential != "" {
 			secrets[credentialField(o.Spec.Vault)] = o.Spec.Credential
 		}
+	case *Notifier:
+		for path, text := range o.Spec.Secrets.byField(o.Spec.Sink.Type) {
+			secrets[path] = text
+		}
 	case *Service:
 		if o.Spec.Config == nil {
 			break

@@ -36,6 +36,8 @@ const (
 	VerbRelease     = "release"
 	VerbRotate      = "rotate"
 	VerbRefresh     = "refresh"
+	VerbTest        = "test"
+	VerbResend      = "resend"
 )
 
 // Resources of the kinds, and those that more than one place names.
@@ -51,6 +53,7 @@ const (
 	ResourceProviders      = "identityproviders"
 	ResourceTrustRules     = "trustrules"
 	ResourceBackends       = "configbackends"
+	ResourceNotifiers      = "notifiers"
 	// ResourceLoginSessions are sessions of people who signed in with an identity provider. The
 	// resource sessions are connections of agents.
 	ResourceLoginSessions = "loginsessions"
@@ -79,6 +82,7 @@ func vocabulary() map[string][]string {
 		ResourceProviders:      edit,
 		ResourceTrustRules:     edit,
 		ResourceBackends:       with(VerbRefresh),
+		ResourceNotifiers:      with(VerbTest, VerbResend),
 		ResourceLoginSessions:  {VerbList, VerbDelete},
 		"keys":                 {VerbGet, VerbRotate},
 		"auditrecords":         {VerbList},
@@ -122,6 +126,8 @@ func ResourceOf(kind Kind) string {
 		return ResourceTrustRules
 	case KindConfigBackend:
 		return ResourceBackends
+	case KindNotifier:
+		return ResourceNotifiers
 	case KindToken:
 		return ResourceTokens
 	case KindSession:

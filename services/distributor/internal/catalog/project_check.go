@@ -114,6 +114,8 @@ func checkRoomInProject(ctx context.Context, tx Tx, object Object) error {
 		quota, plural = project.Spec.Quotas.Repositories, "repositories"
 	case KindCluster:
 		return nil
+	case KindNotifier:
+		return checkNotifiers(ctx, tx, project.Name)
 	}
 	if quota == nil {
 		return nil

@@ -67,6 +67,8 @@ type Changes struct {
 	Roles     []*Role
 	// Backends are without their credentials.
 	Backends []*ConfigBackend
+	// Notifiers are without their secrets.
+	Notifiers []*Notifier
 	// Tokens may have ended.
 	Tokens []Token
 	// Sessions may have ended.

@@ -162,6 +162,8 @@ func newRow(kind catalog.Kind) row {
 		return new(trustRow)
 	case catalog.KindConfigBackend:
 		return new(backendRow)
+	case catalog.KindNotifier:
+		return new(notifierRow)
 	case catalog.KindToken, catalog.KindSession:
 	}
 	return nil
@@ -232,6 +234,8 @@ func (t *tx) Put(ctx context.Context, object catalog.Object) (err error) {
 		err = t.upsert(ctx, &trustRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	case *catalog.ConfigBackend:
 		err = t.putBackend(ctx, meta, o)
+	case *catalog.Notifier:
+		err = t.putNotifier(ctx, meta, o)
 	case *catalog.Role:
 		err = t.upsert(ctx, &roleRow{metaColumns: meta, Spec: columnOf(o.Spec)}, "spec")
 	}
@@ -335,7 +339,7 @@ func (t *tx) Dependents(ctx context.Context, key catalog.Key) ([]catalog.Key, er
 		return t.held(ctx, key.Name)
 	case catalog.KindRole:
 		return t.bindingsWith(ctx, catalog.RoleName(key.Name))
-	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule,
+	case catalog.KindService, catalog.KindUser, catalog.KindAccessBinding, catalog.KindIdentityProvider, catalog.KindTrustRule, catalog.KindNotifier,
 		catalog.KindToken, catalog.KindSession:
 		return nil, nil
 	}

@@ -33,6 +33,7 @@ var sealedColumns = []sealedColumn{
 	{"repositories", "uid", "webhook_secret", func(s *Store) *seal.Sealer { return s.webhooks }, placeOfUID},
 	{"service_secrets", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.secrets }, placeOfUID},
 	{"identity_providers", "uid", "client_secret", func(s *Store) *seal.Sealer { return s.providers }, placeOfUID},
+	{"notifiers", "uid", "secrets", func(s *Store) *seal.Sealer { return s.notifiers }, placeOfUID},
 	{"sessions", "id", "refresh", func(s *Store) *seal.Sealer { return s.refresh }, placeOfUID},
 	{"config_backends", "uid", "credential", func(s *Store) *seal.Sealer { return s.backends }, placeOfUID},
 	{"config_entries", "id", "sealed", func(s *Store) *seal.Sealer { return s.entries }, placeOfUID},

@@ -66,6 +66,7 @@ const (
 	purposeRefresh    = "session refresh token"
 	purposeBackend    = "configuration back end credential"
 	purposeEntries    = "configuration entries"
+	purposeNotifier   = "notifier secrets"
 	purposeConfig     = "service configuration digest"
 )
 
@@ -84,6 +85,7 @@ type Store struct {
 	refresh     *seal.Sealer
 	backends    *seal.Sealer
 	entries     *seal.Sealer
+	notifiers   *seal.Sealer
 	keys        *keyStore
 	// journal records changes. Nil: they leave no records.
 	journal Journal

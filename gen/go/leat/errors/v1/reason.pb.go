@@ -196,6 +196,14 @@ const (
 	// uses. Nothing was changed, and the last good state stays applied. Correct the manifests, or have
 	// the project's limits changed.
 	Reason_REASON_PROJECT_FORBIDDEN Reason = 196
+	// A value that the service's configuration refers to is not there: the back end has no such entry or
+	// key, denies it to the hub, or is closed to the service's project. The message names key and
+	// reference. What is applied stays; a service that never had the value waits. Correct the reference,
+	// the entry, or the back end's allowed_paths and projects.
+	Reason_REASON_CONFIG_MISSING Reason = 198
+	// A back end has not given a value of the service's configuration for a long time. The message names
+	// the reference and the age of the last answer, which stays in use. Look at the back end's state.
+	Reason_REASON_CONFIG_STALE Reason = 199
 )
 
 // Enum value maps for Reason.
@@ -266,6 +274,8 @@ var (
 		194: "REASON_OBJECT_UNMANAGED",
 		195: "REASON_RENDER_LIMIT",
 		196: "REASON_PROJECT_FORBIDDEN",
+		198: "REASON_CONFIG_MISSING",
+		199: "REASON_CONFIG_STALE",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":                  0,
@@ -333,6 +343,8 @@ var (
 		"REASON_OBJECT_UNMANAGED":             194,
 		"REASON_RENDER_LIMIT":                 195,
 		"REASON_PROJECT_FORBIDDEN":            196,
+		"REASON_CONFIG_MISSING":               198,
+		"REASON_CONFIG_STALE":                 199,
 	}
 )
 
@@ -367,7 +379,7 @@ var File_leat_errors_v1_reason_proto protoreflect.FileDescriptor
 
 const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xf9\x0e\n" +
+	"\x1bleat/errors/v1/reason.proto\x12\x0eleat.errors.v1*\xaf\x0f\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_FIELD_INVALID\x10\x01\x12\x14\n" +
@@ -433,7 +445,9 @@ const file_leat_errors_v1_reason_proto_rawDesc = "" +
 	"\x17REASON_TENANT_FORBIDDEN\x10\xc1\x01\x12\x1c\n" +
 	"\x17REASON_OBJECT_UNMANAGED\x10\xc2\x01\x12\x18\n" +
 	"\x13REASON_RENDER_LIMIT\x10\xc3\x01\x12\x1d\n" +
-	"\x18REASON_PROJECT_FORBIDDEN\x10\xc4\x01B\xb3\x01\n" +
+	"\x18REASON_PROJECT_FORBIDDEN\x10\xc4\x01\x12\x1a\n" +
+	"\x15REASON_CONFIG_MISSING\x10\xc6\x01\x12\x18\n" +
+	"\x13REASON_CONFIG_STALE\x10\xc7\x01B\xb3\x01\n" +
 	"\x12com.leat.errors.v1B\vReasonProtoP\x01Z6github.com/leatdev/leat/gen/go/leat/errors/v1;errorsv1\xa2\x02\x03LEX\xaa\x02\x0eLeat.Errors.V1\xca\x02\x0eLeat\\Errors\\V1\xe2\x02\x1aLeat\\Errors\\V1\\GPBMetadata\xea\x02\x10Leat::Errors::V1b\x06proto3"
 
 var (

@@ -98,12 +98,14 @@ func documentOf(m *fleetv1.Document) (catalog.Object, error) {
 		return trustRuleOf(object.TrustRule)
 	case *fleetv1.Document_ConfigBackend:
 		return backendOf(object.ConfigBackend)
+	case *fleetv1.Document_Notifier:
+		return notifierOf(object.Notifier)
 	case *fleetv1.Document_Role:
 		return roleObjectOf(object.Role)
 	}
 	return nil, &fielderr.Error{
 		Path:    "object",
-		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider, a trust rule or a configuration back end",
+		Message: "is required: a cluster, a repository, a service, a user, an access binding, a role, a project, an identity provider, a trust rule, a configuration back end or a notifier",
 	}
 }
 

@@ -40,6 +40,8 @@ func objectMessage(r fleet.Record) proto.Message {
 		return trustRuleMessage(o)
 	case *catalog.ConfigBackend:
 		return backendMessage(o)
+	case *catalog.Notifier:
+		return notifierMessage(o)
 	case *catalog.Role:
 		return roleObjectMessage(o)
 	}

@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package people
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+	"golang.org/x/time/rate"
+
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
+	"github.com/leatdev/leat/internal/rpcerr"
+	"github.com/leatdev/leat/services/distributor/internal/api/wire"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/catalogwire"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/notify"
+)
+
+const (
+	// testEvery and testBurst bound the tests of all notifiers at a replica.
+	testEvery = time.Second
+	testBurst = 20
+	// maxResent bounds the ids of one call, and maxTestAnswer the answer of a receiver.
+	maxResent     = 1000
+	maxTestAnswer = 1 << 10
+)
+
+// NotifiersDeps are the collaborators of [Notifiers], all required.
+type NotifiersDeps struct {
+	// People decides who may call.
+	People *Service
+	Mail   notify.Mail
+	Tester notify.Tester
+}
+
+// Notifiers implements leat.fleet.v1.NotifierService.
+type Notifiers struct {
+	d    NotifiersDeps
+	pace *rate.Limiter
+}
+
+var _ fleetv1connect.NotifierServiceHandler = (*Notifiers)(nil)
+
+// NewNotifiers returns the service for notifiers.
+func NewNotifiers(d NotifiersDeps) *Notifiers {
+	return &Notifiers{d: d, pace: rate.NewLimiter(rate.Every(testEvery), testBurst)}
+}
+
+// CreateNotifier implements NotifierServiceHandler.
+func (n *Notifiers) CreateNotifier(ctx context.Context, req *fleetv1.CreateNotifierRequest) (*fleetv1.CreateNotifierResponse, error) {
+	record, err := n.d.People.create(ctx)(notifierOf(req.GetNotifier()))
+	return &fleetv1.CreateNotifierResponse{Notifier: messageOf[*fleetv1.Notifier](record)}, err
+}
+
+// GetNotifier implements NotifierServiceHandler.
+func (n *Notifiers) GetNotifier(ctx context.Context, req *fleetv1.GetNotifierRequest) (*fleetv1.GetNotifierResponse, error) {
+	record, err := n.d.People.get(ctx, catalog.KindNotifier, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	shown, err := n.withStatus(ctx, []fleet.Record{record})
+	if err != nil {
+		return nil, err
+	}
+	return &fleetv1.GetNotifierResponse{Notifier: shown[0]}, nil
+}
+
+// ListNotifiers implements NotifierServiceHandler.
+func (n *Notifiers) ListNotifiers(ctx context.Context, req *fleetv1.ListNotifiersRequest) (*fleetv1.ListNotifiersResponse, error) {
+	records, next, err := n.d.People.list(ctx, fleet.Query{Kind: catalog.KindNotifier, Project: req.GetProject()}, req.GetPage())
+	if err != nil {
+		return nil, err
+	}
+	shown, err := n.withStatus(ctx, records)
+	return &fleetv1.ListNotifiersResponse{Notifiers: shown, NextPageToken: next}, err
+}
+
+// UpdateNotifier implements NotifierServiceHandler.
+func (n *Notifiers) UpdateNotifier(ctx context.Context, req *fleetv1.UpdateNotifierRequest) (*fleetv1.UpdateNotifierResponse, error) {
+	record, err := n.d.People.update(ctx)(notifierOf(req.GetNotifier()))
+	return &fleetv1.UpdateNotifierResponse{Notifier: messageOf[*fleetv1.Notifier](record)}, err
+}
+
+// DeleteNotifier implements NotifierServiceHandler.
+func (n *Notifiers) DeleteNotifier(ctx context.Context, req *fleetv1.DeleteNotifierRequest) (*fleetv1.DeleteNotifierResponse, error) {
+	return &fleetv1.DeleteNotifierResponse{}, n.d.People.delete(ctx, catalog.KindNotifier, req.GetName())
+}
+
+// TestNotifier implements NotifierServiceHandler.
+func (n *Notifiers) TestNotifier(ctx context.Context, req *fleetv1.TestNotifierRequest) (*fleetv1.TestNotifierResponse, error) {
+	notifier, err := n.permitted(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if !n.pace.Allow() {
+		return nil, rpcerr.New(connect.CodeResourceExhausted, errorsv1.Reason_REASON_RATE_LIMITED,
+			"too many tests of notifiers at once; try again in a few seconds", rpcerr.RetryAfter(testEvery))
+	}
+	id, answer, isTaken, err := n.d.Tester.Test(ctx, notifier, catalog.Now())
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	return &fleetv1.TestNotifierResponse{Id: id, Answer: answer[:min(len(answer), maxTestAnswer)], Accepted: isTaken}, nil
+}
+
+// ListDeadLetters implements NotifierServiceHandler. A page's token is the id of its last message.
+func (n *Notifiers) ListDeadLetters(ctx context.Context, req *fleetv1.ListDeadLettersRequest) (*fleetv1.ListDeadLettersResponse, error) {
+	notifier, err := n.permitted(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	after, limit, err := pageOf(req.GetPage())
+	if err != nil {
+		return nil, err
+	}
+	items, err := n.d.Mail.DeadLetters(ctx, notifier.UID)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	if i := slices.IndexFunc(items, func(item notify.Item) bool { return item.Message.ID == after }); i >= 0 {
+		items = items[i+1:]
+	}
+	res := &fleetv1.ListDeadLettersResponse{}
+	if len(items) > limit {
+		items = items[:limit]
+		res.NextPageToken = pageToken(items[limit-1].Message.ID)
+	}
+	res.DeadLetters = wire.Each(items, func(item notify.Item) *fleetv1.DeadLetter {
+		text, _ := item.Message.Text(ctx, notifier.Spec.Text) // the default text if it cannot be made
+		return &fleetv1.DeadLetter{
+			Id: item.Message.ID, Kind: string(item.Message.Kind), Count: int32(item.Message.Count), Time: catalogwire.Timestamp(item.Message.Time()),
+			Text: text, Error: item.LastError, Attempts: int32(item.Attempts),
+		}
+	})
+	return res, nil
+}
+
+// ResendNotifier implements NotifierServiceHandler.
+func (n *Notifiers) ResendNotifier(ctx context.Context, req *fleetv1.ResendNotifierRequest) (*fleetv1.ResendNotifierResponse, error) {
+	notifier, err := n.permitted(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if len(req.GetIds()) > maxResent {
+		return nil, rpcerr.Field("ids", fmt.Sprintf("has %d items; at most %d are allowed", len(req.GetIds()), maxResent))
+	}
+	count, err := n.d.Mail.Resend(ctx, notifier.UID, req.GetIds(), catalog.Now())
+	return &fleetv1.ResendNotifierResponse{Count: int32(count)}, wire.Error(err)
+}
+
+// permitted returns a notifier for which the caller has the call's permission.
+func (n *Notifiers) permitted(ctx context.Context, name string) (*catalog.Notifier, error) {
+	record, err := n.d.People.permitted(ctx, catalog.KindNotifier, "name", name)
+	if err != nil {
+		return nil, err
+	}
+	notifier, ok := record.Object.(*catalog.Notifier)
+	if !ok {
+		return nil, wire.Error(&catalog.NotFoundError{Key: catalog.Key{Kind: catalog.KindNotifier, Name: name}})
+	}
+	return notifier, nil
+}
+
+// withStatus returns the messages of notifiers with what became of theirs.
+func (n *Notifiers) withStatus(ctx context.Context, records []fleet.Record) ([]*fleetv1.Notifier, error) {
+	uids := make([]string, len(records))
+	for i, record := range records {
+		uids[i] = record.Object.Meta().UID
+	}
+	bags, err := n.d.Mail.Mailbags(ctx, uids)
+	if err != nil {
+		return nil, wire.Error(err)
+	}
+	shown := make([]*fleetv1.Notifier, len(records))
+	for i, record := range records {
+		shown[i] = messageOf[*fleetv1.Notifier](record)
+		bag, status := bags[uids[i]], shown[i].GetStatus()
+		status.Waiting, status.Dead, status.Sent, status.Lost = int32(bag.Waiting), int32(bag.Dead), bag.Sent, bag.Lost
+		status.LastSentAt, status.LastError, status.LastErrorAt = catalogwire.Timestamp(bag.LastSentAt), bag.LastError, catalogwire.Timestamp(bag.LastErrorAt)
+	}
+	return shown, nil
+}

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/leatdev/leat/internal/objectname"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/notice"
+	"github.com/leatdev/leat/services/distributor/internal/notify"
+)
+
+// Observations is the view for what notifies other systems. It is safe for concurrent use.
+type Observations struct{ View *View }
+
+var _ notify.Fleet = Observations{}
+
+// Notifiers implements notify.Fleet.
+func (o Observations) Notifiers() []*catalog.Notifier {
+	c := o.View.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var all []*catalog.Notifier
+	for _, name := range c.names[catalog.KindNotifier].all() {
+		if n, ok := c.objects[catalog.KindNotifier][name].(*catalog.Notifier); ok {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// Keys implements notify.Fleet.
+func (o Observations) Keys(kinds ...catalog.Kind) []catalog.Key {
+	c := o.View.Catalog
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var keys []catalog.Key
+	for _, kind := range kinds {
+		for _, name := range c.names[kind].all() {
+			keys = append(keys, catalog.Key{Kind: kind, Name: name})
+		}
+	}
+	return keys
+}
+
+// See implements notify.Fleet.
+func (o Observations) See(key catalog.Key) (notify.Seen, bool) {
+	switch object := o.View.find(key).(type) {
+	case *catalog.Service:
+		return o.service(object, o.View.serviceStatus(object)), true
+	case *catalog.Cluster:
+		return o.cluster(object), true
+	case *catalog.Repository:
+		return o.repository(object), true
+	}
+	return notify.Seen{}, false
+}
+
+// seenOf returns what is seen of every object.
+func seenOf(object catalog.Object) notify.Seen {
+	key, meta := object.Key(), object.Meta()
+	project, name := objectname.Split(key.Name)
+	return notify.Seen{
+		ID: string(key.Kind) + "/" + meta.UID, Kind: key.Kind, Name: name, Project: project, CreatedAt: meta.CreatedAt,
+		Event: notice.Event{Project: project},
+	}
+}
+
+func (o Observations) service(service *catalog.Service, status ServiceStatus) notify.Seen {
+	seen := seenOf(service)
+	seen.Class = classOf(status.Phase)
+	seen.Event.Service, seen.Event.Cluster = objectname.Display(service.Name), objectname.Display(service.Spec.Cluster)
+	if cluster, ok := o.View.Cluster(service.Spec.Cluster); ok {
+		seen.Labels, seen.LabelProject = cluster.Labels, objectname.Project(cluster.Name)
+	}
+	if p := status.Problem; p != nil {
+		seen.Event.Reason, seen.Event.Message = p.Reason.String(), p.Message
+	}
+	if r := status.Report; r != nil && status.Synced {
+		seen.Applied = strings.Join(r.AppliedDigests, " ") + " " + strings.Join(r.AppliedCommits, " ")
+	}
+	for i, source := range status.Sources {
+		if source.Snapshot == nil {
+			continue
+		}
+		commit := notify.Commit{Repository: service.Spec.Sources[i].Repository, ID: source.Snapshot.Commit}
+		if commit.ID != "" && !slices.Contains(seen.Commits, commit) {
+			seen.Commits = append(seen.Commits, commit)
+		}
+		if i == 0 {
+			seen.Event.Repository = objectname.Display(commit.Repository)
+			seen.Event.Commit, seen.Event.Version = commit.ID, source.Snapshot.Version
+		}
+	}
+	return seen
+}
+
+// classOf returns the class of a phase.
+func classOf(phase catalog.Phase) notify.Class {
+	switch phase {
+	case catalog.PhaseFailed:
+		return notify.Failed
+	case catalog.PhaseDegraded:
+		return notify.Degraded
+	case catalog.PhaseHealthy:
+		return notify.Healthy
+	case catalog.PhasePending, catalog.PhaseSyncing, catalog.PhaseProgressing:
+		return notify.Pending
+	case catalog.PhasePaused:
+		return notify.Paused
+	case catalog.PhaseUnknown:
+	}
+	return notify.Unknown
+}
+
+func (o Observations) cluster(cluster *catalog.Cluster) notify.Seen {
+	seen := seenOf(cluster)
+	seen.Labels, seen.LabelProject = cluster.Labels, seen.Project
+	seen.Event.Cluster = objectname.Display(cluster.Name)
+	isConnected, at := o.View.presenceOf(cluster)
+	switch {
+	case isConnected:
+		seen.Class = notify.Connected
+	case !at.IsZero(): // one that was never there cannot be missed
+		seen.Class = notify.Disconnected
+	}
+	return seen
+}
+
+func (o Observations) repository(repository *catalog.Repository) notify.Seen {
+	seen := seenOf(repository)
+	seen.Event.Repository = objectname.Display(repository.Name)
+	for _, service := range o.View.Readers(o.View.SourcesOf(repository.Name)...) {
+		if project := objectname.Project(service.Name); project != seen.Project && !slices.Contains(seen.Readers, project) {
+			seen.Readers = append(seen.Readers, project)
+		}
+	}
+	mirror, ok := o.View.sources.mirror(repository.Name)
+	switch p := mirror.Problem; {
+	case !ok:
+	case p != nil && !catalog.Passes(p.Reason):
+		seen.Class, seen.Event.Reason, seen.Event.Message = notify.Failing, p.Reason.String(), p.Message
+	case p == nil && !mirror.FreshAt.IsZero():
+		seen.Class = notify.Fetched
+	}
+	return seen
+}
+
+// Tally implements notify.Fleet.
+func (o Observations) Tally(n *catalog.Notifier, commit notify.Commit) (tally notify.Tally, url string) {
+	if repository, ok := o.View.find(catalog.Key{Kind: catalog.KindRepository, Name: commit.Repository}).(*catalog.Repository); ok {
+		url = repository.Spec.URL
+	}
+	counted := map[string]bool{}
+	for _, service := range o.View.Readers(o.View.SourcesOf(commit.Repository)...) {
+		if counted[service.Name] {
+			continue
+		}
+		counted[service.Name] = true
+		seen := o.service(service, o.View.serviceStatus(service))
+		if !slices.Contains(seen.Commits, commit) || !notify.Covers(n, seen) {
+			continue
+		}
+		switch seen.Class { //nolint:exhaustive // the others are not about services, or say nothing
+		case notify.Healthy:
+			tally.Healthy++
+		case notify.Failed, notify.Degraded:
+			tally.Failed++
+		case notify.Pending:
+			tally.Pending++
+		}
+	}
+	return tally, url
+}

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package notify
+
+import (
+	"context"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/leatdev/leat/internal/instrument"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+)
+
+// Metrics count what is sent. It is safe for concurrent use.
+type Metrics struct {
+	attempts metric.Int64Counter
+	leading  atomic.Int64
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(meter metric.Meter) (*Metrics, error) {
+	m := new(Metrics)
+	set := instrument.New(meter)
+	m.attempts = set.Int64Counter("leat.notifications.attempts", "{attempt}", "Attempts to send a notification, by kind of sink and outcome: sent, retry or dead.")
+	set.Int64ObservableGauge("leat.notifications.leader", "{replica}", "1 if this replica sends the notifications.", instrument.Value(m.leading.Load))
+	return m, set.Err()
+}
+
+func (m *Metrics) leads(is bool) {
+	if is {
+		m.leading.Store(1)
+	} else {
+		m.leading.Store(0)
+	}
+}
+
+func (m *Metrics) count(n *catalog.Notifier, v Verdict) {
+	outcome := "retry"
+	switch {
+	case v.Sent:
+		outcome = "sent"
+	case v.Dead:
+		outcome = "dead"
+	}
+	m.attempts.Add(context.Background(), 1, metric.WithAttributes(
+		attribute.String("sink", string(n.Spec.Sink.Type)), attribute.String("outcome", outcome)))
+}

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor
+
+import (
+	"cmp"
+	"crypto/rand"
+
+	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/api/people"
+	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/fanout"
+	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/notify"
+	"github.com/leatdev/leat/services/distributor/internal/notifysink"
+	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
+)
+
+// defaultSource is what messages name as their source where the hub has no public URL.
+const defaultSource = "/leat"
+
+// notifications is how the hub notifies other systems.
+type notifications struct {
+	dispatcher *notify.Dispatcher
+	// people are the collaborators of the calls of people, but for the service that decides about them.
+	people people.NotifiersDeps
+}
+
+func (c *Config) openNotifications(
+	store *sqlstore.Store, view *fleet.View, objects *fanout.Hub[catalog.Key], tel *telemetry.Telemetry,
+) (notifications, error) {
+	metrics, err := notify.NewMetrics(tel.Meter(scope))
+	if err != nil {
+		return notifications{}, err
+	}
+	stored := sqlstore.NotificationsOf(store)
+	sinks := notifysink.New(notifysink.Params{
+		Guard:  dialguard.Guard{AllowLocal: c.AllowLocalAgents, RefusePrivate: c.RefusePrivateSinks},
+		Source: cmp.Or(c.publicURL(), defaultSource),
+	})
+	return notifications{
+		dispatcher: notify.NewDispatcher(notify.Params{
+			Store: stored, Fleet: fleet.Observations{View: view}, Sink: sinks, Objects: objects, Metrics: metrics, Logger: tel.Logger(), Holder: rand.Text(),
+		}),
+		people: people.NotifiersDeps{Mail: stored, Tester: notify.Tester{Store: stored, Sink: sinks}},
+	}, nil
+}

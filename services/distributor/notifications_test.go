@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package distributor_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
+	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
+	"github.com/leatdev/leat/services/distributor"
+	"github.com/leatdev/leat/services/distributor/internal/notifysink"
+)
+
+// receiver is an endpoint that keeps what it is sent.
+type receiver struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	code     int
+	messages []received
+}
+
+// received is a message.
+type received struct {
+	header http.Header
+	body   []byte
+	event  struct {
+		SpecVersion, ID, Source, Type, Subject string
+		Time                                   time.Time
+		Data                                   struct {
+			Text   string
+			Count  int
+			Events []struct{ ID, Kind, Project, Service, Cluster, Repository, Reason string }
+		}
+	}
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{code: http.StatusOK}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		var m received
+		var err error
+		if m.body, err = io.ReadAll(req.Body); err == nil {
+			err = json.Unmarshal(m.body, &m.event)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		m.header = req.Header
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.code == http.StatusOK {
+			r.messages = append(r.messages, m)
+		}
+		w.WriteHeader(r.code)
+		_, _ = io.WriteString(w, "the answer")
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) answer(code int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.code = code
+}
+
+func (r *receiver) all() []received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.messages)
+}
+
+const hmacKey = "the key of this test's messages"
+
+func webhookNotifier(project, name, url string, change ...func(*fleetv1.NotifierSpec)) *fleetv1.Document {
+	key := hmacKey
+	spec := &fleetv1.NotifierSpec{Sink: &fleetv1.NotifierSpec_Webhook{Webhook: &fleetv1.WebhookSink{Url: &url, HmacKey: &key}}}
+	for _, c := range change {
+		c(spec)
+	}
+	return fleetdoc.Of(&fleetv1.Notifier{Metadata: &typev1.Metadata{Name: name, Project: project}, Spec: spec})
+}
+
+func local(cfg *distributor.Config) { cfg.AllowLocalAgents = true }
+
+// connectOne enrols an agent of a cluster, and connects it.
+func connectOne(t *testing.T, h *hub, cluster string) {
+	t.Helper()
+	a := h.enrol(t, cluster)
+	h.watchPlan(t, a.token, "")
+}
+
+// TestNotifierIsTold follows an event from an agent to a receiver: signed, once, as a CloudEvent.
+func TestNotifierIsTold(t *testing.T) {
+	t.Parallel()
+	h, r := startHub(t, local), newReceiver(t)
+	h.apply(t, webhookNotifier("", "ops", r.URL+"/hook?token=abc"))
+	h.apply(t, clusterDocument("berlin"))
+	connectOne(t, h, "berlin")
+	eventually(t, "a message", func() bool { return len(r.all()) > 0 })
+	m := r.all()[0]
+	if e := m.event; e.SpecVersion != "1.0" || e.Type != "dev.leat.cluster.connected" || e.Subject != "berlin" || e.ID == "" || e.Data.Count != 1 {
+		t.Errorf("got %s", m.body)
+	}
+	seconds, _, _ := strings.Cut(strings.TrimPrefix(m.header.Get("Leat-Signature"), "t="), ",")
+	at, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := notifysink.Sign([]byte(hmacKey), m.body, time.Unix(at, 0)); m.header.Get("Leat-Signature") != want {
+		t.Errorf("got signature %s, want %s", m.header.Get("Leat-Signature"), want)
+	}
+	var shown *fleetv1.Notifier
+	eventually(t, "the message to be counted", func() bool {
+		got, err := h.notifiers(t, adminToken).GetNotifier(t.Context(), &fleetv1.GetNotifierRequest{Name: "ops"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown = got.GetNotifier()
+		return shown.GetStatus().GetSent() == 1
+	})
+	if s := shown.GetStatus(); s.GetWaiting() != 0 || s.GetTarget() != r.URL || shown.GetSpec().GetWebhook() == nil {
+		t.Errorf("got %v", shown)
+	}
+	for _, secret := range []string{"token=abc", "/hook", hmacKey} {
+		if strings.Contains(shown.String(), secret) {
+			t.Errorf("the notifier shows %q", secret)
+		}
+	}
+}
+
+// TestNotifierTriesAgain lets a receiver fail for a while, restarts the hub meanwhile, refuses a
+// message, and has it sent again: its id stays.
+func TestNotifierTriesAgain(t *testing.T) {
+	t.Parallel()
+	h, r := startHub(t, local), newReceiver(t)
+	r.answer(http.StatusServiceUnavailable)
+	h.apply(t, webhookNotifier("", "ops", r.URL, func(s *fleetv1.NotifierSpec) { s.Events = []string{"cluster.connected"} }))
+	h.apply(t, clusterDocument("berlin"))
+	connectOne(t, h, "berlin")
+	status := func() *fleetv1.NotifierStatus {
+		got, err := h.notifiers(t, adminToken).GetNotifier(t.Context(), &fleetv1.GetNotifierRequest{Name: "ops"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.GetNotifier().GetStatus()
+	}
+	eventually(t, "a failure", func() bool { return strings.Contains(status().GetLastError(), "503") })
+	h.stop(t)
+	r.answer(http.StatusGone)
+	h.start(t)
+	eventually(t, "the message to be given up", func() bool { return status().GetDead() == 1 })
+	letters, err := h.notifiers(t, adminToken).ListDeadLetters(t.Context(), &fleetv1.ListDeadLettersRequest{Name: "ops"})
+	if err != nil || len(letters.GetDeadLetters()) != 1 {
+		t.Fatalf("got %v, %v", letters, err)
+	}
+	dead := letters.GetDeadLetters()[0]
+	if dead.GetKind() != "cluster.connected" || !strings.Contains(dead.GetError(), "410 Gone the answer") || !strings.Contains(dead.GetText(), "berlin") {
+		t.Errorf("got %v", dead)
+	}
+	r.answer(http.StatusOK)
+	again, err := h.notifiers(t, adminToken).ResendNotifier(t.Context(), &fleetv1.ResendNotifierRequest{Name: "ops", Ids: []string{dead.GetId(), "other"}})
+	if err != nil || again.GetCount() != 1 {
+		t.Fatalf("got %v, %v", again, err)
+	}
+	eventually(t, "the message", func() bool { return len(r.all()) == 1 })
+	if got := r.all()[0].event.ID; got != dead.GetId() {
+		t.Errorf("got id %s, want %s", got, dead.GetId())
+	}
+}
+
+// TestNotifierTest sends an example, and shows what the receiver answers.
+func TestNotifierTest(t *testing.T) {
+	t.Parallel()
+	h, r := startHub(t, local), newReceiver(t)
+	h.apply(t, webhookNotifier("", "ops", r.URL, func(s *fleetv1.NotifierSpec) { s.Text = "'n=' + string(self.count)" }))
+	test := func() *fleetv1.TestNotifierResponse {
+		got, err := h.notifiers(t, adminToken).TestNotifier(t.Context(), &fleetv1.TestNotifierRequest{Name: "ops"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if got := test(); !got.GetAccepted() || got.GetAnswer() != "200 OK the answer" {
+		t.Errorf("got %v", got)
+	}
+	if got := r.all()[0]; got.event.Type != "dev.leat.test" || got.event.Data.Text != "n=1" {
+		t.Errorf("got %s", got.body)
+	}
+	r.answer(http.StatusForbidden)
+	if got := test(); got.GetAccepted() || !strings.Contains(got.GetAnswer(), "403 Forbidden the answer") {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestSecNotifierSeesItsProject: the notifier of a project is told of nothing that belongs to another
+// one, by name, filter or text, and people of the project do not see a notifier of all projects.
+func TestSecNotifierSeesItsProject(t *testing.T) {
+	t.Parallel()
+	h, own, all := startHub(t, local), newReceiver(t), newReceiver(t)
+	project := fleetdoc.Of(&fleetv1.Project{Metadata: &typev1.Metadata{Name: "shop"}})
+	inShop := fleetdoc.Of(&fleetv1.Cluster{Metadata: &typev1.Metadata{Name: "berlin", Project: "shop"}})
+	h.apply(t, project)
+	h.apply(t, webhookNotifier("shop", "ops", own.URL), webhookNotifier("", "everything", all.URL, func(s *fleetv1.NotifierSpec) { s.AllProjects = true }))
+	h.apply(t, inShop, clusterDocument("secret"))
+	connectOne(t, h, "secret")
+	a := h.enrolPath(t, "shop/berlin", "shop.berlin")
+	h.watchPlan(t, a.token, "")
+	named := func(r *receiver) (names []string) {
+		for _, m := range r.all() {
+			for _, e := range m.event.Data.Events {
+				names = append(names, e.Cluster)
+			}
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	eventually(t, "both clusters", func() bool { return len(named(all)) == 2 })
+	eventually(t, "the own cluster", func() bool { return len(named(own)) > 0 })
+	if got := named(own); fmt.Sprint(got) != "[shop/berlin]" {
+		t.Errorf("the project's notifier was told of %v", got)
+	}
+	for _, m := range own.all() {
+		if bytes.Contains(m.body, []byte("secret")) {
+			t.Errorf("the project's notifier was sent %s", m.body)
+		}
+	}
+}
+
+// TestSecNotifierSecrets: a stored secret is not sent to another address than it was given for, and a
+// hub that does not allow its own machine sends nothing there.
+func TestSecNotifierSecrets(t *testing.T) {
+	t.Parallel()
+	h, r := startHub(t), newReceiver(t)
+	update := func(document *fleetv1.Document) error {
+		_, err := h.fleet(t, adminToken).Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{document}})
+		return err
+	}
+	if err := update(webhookNotifier("", "ops", r.URL)); err == nil || !strings.Contains(err.Error(), "hub's own machine") {
+		t.Errorf("a sink at this machine: got %v", err)
+	}
+	if err := update(webhookNotifier("", "ops", "https://hooks.example/a")); err != nil {
+		t.Fatal(err)
+	}
+	moved := webhookNotifier("", "ops", "https://evil.example/a")
+	moved.GetNotifier().Spec.GetWebhook().HmacKey = nil
+	if err := update(moved); err == nil || !strings.Contains(err.Error(), "hmac_key") {
+		t.Errorf("a stored key for another receiver: got %v", err)
+	}
+	forge := func(url string, token *string) *fleetv1.Document {
+		return fleetdoc.Of(&fleetv1.Notifier{Metadata: &typev1.Metadata{Name: "forge"}, Spec: &fleetv1.NotifierSpec{
+			Sink: &fleetv1.NotifierSpec_CommitStatus{CommitStatus: &fleetv1.CommitStatusSink{Provider: "gitea", Url: url, Token: token, Repositories: []string{"demo"}}},
+		}})
+	}
+	token := "a token"
+	if err := update(forge("https://git.example", &token)); err != nil {
+		t.Fatal(err)
+	}
+	if err := update(forge("https://evil.example", nil)); err == nil || !strings.Contains(err.Error(), "token") {
+		t.Errorf("a stored token for another forge: got %v", err)
+	}
+	if err := update(forge("https://git.example", nil)); err != nil {
+		t.Errorf("a stored token for the same forge: got %v", err)
+	}
+}
