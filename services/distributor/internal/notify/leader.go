@@ -141,7 +141,7 @@ func (d *Dispatcher) lead(ctx context.Context, term int64) error {
 		timer.Reset(pause)
 		// What changes at once is looked at together.
 		if err := backoff.Wait(ctx, tick/5); err != nil {
-			return nil //nolint:nilerr // the hub stops
+			return nil // the hub stops
 		}
 	}
 }

@@ -38,8 +38,10 @@ package notify
 import "time"
 
 const (
-	// MaxWaiting bounds the messages of a notifier that wait, and MaxDead those that were given up.
-	MaxWaiting, MaxDead = 1000, 1000
+	// MaxWaiting bounds the messages of a notifier that wait.
+	MaxWaiting = 1000
+	// MaxDead bounds those that were given up.
+	MaxDead = 1000
 	// maxCollecting bounds the messages of a notifier that still collect events, by cause. Events of
 	// further causes share one message for each kind.
 	maxCollecting = 32

@@ -6,7 +6,6 @@ package notify_test
 import (
 	"errors"
 	"fmt"
-
 	"strings"
 	"testing"
 	"time"

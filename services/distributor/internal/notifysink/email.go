@@ -108,10 +108,16 @@ func (s *Sinks) mail(sink *catalog.EmailSink, d notify.Delivery) []byte {
 	}
 	var b bytes.Buffer
 	for _, field := range [][2]string{
-		{"From", sink.From}, {"To", strings.Join(sink.To, ", ")}, {"Subject", mime.QEncoding.Encode("utf-8", subject)},
-		{"Date", s.p.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 -0700")}, {"Message-ID", "<" + d.Message.ID + "@" + domain + ">"},
-		{headerID, d.Message.ID}, {"Auto-Submitted", "auto-generated"}, {"MIME-Version", "1.0"},
-		{"Content-Type", "text/plain; charset=utf-8"}, {"Content-Transfer-Encoding", "base64"},
+		{"From", sink.From},
+		{"To", strings.Join(sink.To, ", ")},
+		{"Subject", mime.QEncoding.Encode("utf-8", subject)},
+		{"Date", s.p.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 -0700")},
+		{"Message-ID", "<" + d.Message.ID + "@" + domain + ">"},
+		{headerID, d.Message.ID},
+		{"Auto-Submitted", "auto-generated"},
+		{"MIME-Version", "1.0"},
+		{"Content-Type", "text/plain; charset=utf-8"},
+		{"Content-Transfer-Encoding", "base64"},
 	} {
 		b.WriteString(field[0] + ": " + field[1] + "\r\n")
 	}
