@@ -173,7 +173,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	encoded, err := encodings.Open(encodings.Config{Dir: filepath.Join(cfg.DataDir, "encodings"), MaxBytes: int64(cfg.EncodingCache)})
+	encoded, err := encodings.Open(encodings.Config{Dir: filepath.Join(cfg.DataDir, "encodings"), MaxBytes: int64(cfg.Caches.Encodings)})
 	if err != nil {
 		return err
 	}

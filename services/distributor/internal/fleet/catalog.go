@@ -192,7 +192,7 @@ func putLocked[O catalog.Object](c *Catalog, objects []O, s *changeSet) {
 				if !maps.Equal(old.Labels, o.Labels) {
 					c.labelChanges++
 				}
-				c.addRequirersLocked(s, old, o)
+				addRequirersLocked(c, s, old, o)
 			}
 		case *catalog.AccessBinding:
 			if old, ok := last.(*catalog.AccessBinding); ok {
@@ -224,7 +224,7 @@ func addCluster(s *changeSet, last, next *catalog.Cluster) {
 // addRequirersLocked adds the cluster's services that its agent could not carry out and now can, or
 // the other way round, and those whose status names a version that the agent no longer has, or the
 // want of a report that has come.
-func (c *Catalog) addRequirersLocked(s *changeSet, last, next *catalog.Cluster) {
+func addRequirersLocked(c *Catalog, s *changeSet, last, next *catalog.Cluster) {
 	before, after := last.Agent.Report, next.Agent.Report
 	isFirst := (last.Agent.Instance == "") != (next.Agent.Instance == "")
 	if !isFirst && slices.Equal(before.Capabilities, after.Capabilities) && before.AgentVersion == after.AgentVersion {

@@ -72,7 +72,7 @@ func seenOf(object catalog.Object) notify.Seen {
 func (o Observations) service(service *catalog.Service, status ServiceStatus) notify.Seen {
 	seen := seenOf(service)
 	seen.Class = classOf(status.Phase)
-	seen.Event.Service, seen.Event.Cluster = objectname.Display(service.Name), objectname.Display(service.Spec.Cluster)
+	seen.Event.Service, seen.Event.Cluster = objectname.Display(service.LocalName()), objectname.Display(service.Spec.Cluster)
 	if cluster, ok := o.View.Cluster(service.Spec.Cluster); ok {
 		seen.Labels, seen.LabelProject = cluster.Labels, objectname.Project(cluster.Name)
 	}

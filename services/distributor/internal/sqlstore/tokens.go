@@ -54,7 +54,7 @@ func (r *tokenRow) unused() catalog.Token {
 // EnsureToken implements catalog.People. It takes no revision where everything is so already.
 func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string, hash []byte, expires time.Time) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
-		uid, err := t.ensureUser(ctx, user)
+		uid, err := (tokenTx{t}).ensureUser(ctx, user)
 		if err != nil {
 			return err
 		}
@@ -68,19 +68,22 @@ func (s *Store) EnsureToken(ctx context.Context, user catalog.User, label string
 				there = true
 				continue
 			}
-			if err := t.dropToken(ctx, row); err != nil {
+			if err := (tokenTx{t}).dropToken(ctx, row); err != nil {
 				return err
 			}
 		}
 		if there {
 			return nil
 		}
-		return t.putToken(ctx, &tokenRow{Hash: hash, UserUID: uid, User: user.Name, Label: label, ExpiresAt: micros(expires)})
+		return tokenTx{t}.putToken(ctx, &tokenRow{Hash: hash, UserUID: uid, User: user.Name, Label: label, ExpiresAt: micros(expires)})
 	})
 }
 
+// tokenTx edits API tokens and their users within a transaction.
+type tokenTx struct{ *tx }
+
 // ensureUser returns the uid of the user, who has the groups afterwards.
-func (t *tx) ensureUser(ctx context.Context, user catalog.User) (string, error) {
+func (t tokenTx) ensureUser(ctx context.Context, user catalog.User) (string, error) {
 	object, err := t.Get(ctx, catalog.Key{Kind: catalog.KindUser, Name: user.Name})
 	stored, _ := object.(*catalog.User)
 	now := time.Now()
@@ -102,7 +105,7 @@ func (t *tx) ensureUser(ctx context.Context, user catalog.User) (string, error) 
 	return next.UID, t.Put(ctx, &next)
 }
 
-func (t *tx) putToken(ctx context.Context, row *tokenRow) error {
+func (t tokenTx) putToken(ctx context.Context, row *tokenRow) error {
 	t.dirty = true
 	row.Revision, row.CreatedAt, row.CreatedBy = t.revision, micros(time.Now()), catalog.OriginOf(ctx).By()
 	token := row.unused()
@@ -113,7 +116,7 @@ func (t *tx) putToken(ctx context.Context, row *tokenRow) error {
 
 // dropToken ends a token. The same one may come back, and go again, as the admin's does that is set
 // from outside: so the uid of its tombstone is not its id alone.
-func (t *tx) dropToken(ctx context.Context, row *tokenRow) error {
+func (t tokenTx) dropToken(ctx context.Context, row *tokenRow) error {
 	t.dirty = true
 	if _, err := t.sql.NewDelete().Model(row).WherePK().Exec(ctx); err != nil {
 		return translate("delete token", err)
@@ -193,17 +196,17 @@ func (s *Store) CreateToken(ctx context.Context, made catalog.NewToken) (catalog
 		if err != nil {
 			return err
 		}
-		if err := t.checkMaker(ctx, made.MadeWith); err != nil {
+		if err := (tokenTx{t}).checkMaker(ctx, made.MadeWith); err != nil {
 			return err
 		}
-		if err := t.makeRoom(ctx, made.User); err != nil {
+		if err := (tokenTx{t}).makeRoom(ctx, made.User); err != nil {
 			return err
 		}
 		row := &tokenRow{
 			Hash: made.Hash, UserUID: owner.Meta().UID, User: made.User, Label: made.Label, ExpiresAt: micros(made.ExpiresAt),
 			Limit: columnOf(made.Limit), MadeWith: made.MadeWith,
 		}
-		if err := t.putToken(ctx, row); err != nil {
+		if err := (tokenTx{t}).putToken(ctx, row); err != nil {
 			return err
 		}
 		token = row.token()
@@ -213,7 +216,7 @@ func (s *Store) CreateToken(ctx context.Context, made catalog.NewToken) (catalog
 }
 
 // checkMaker returns an error if the token that another one is made with has ended.
-func (t *tx) checkMaker(ctx context.Context, id string) error {
+func (t tokenTx) checkMaker(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
@@ -229,7 +232,7 @@ func (t *tx) checkMaker(ctx context.Context, id string) error {
 
 // makeRoom returns an error if a user cannot have another token. It removes tokens of the user that
 // have ended where there would be too many with them.
-func (t *tx) makeRoom(ctx context.Context, user string) error {
+func (t tokenTx) makeRoom(ctx context.Context, user string) error {
 	rows, err := t.tokens(ctx)
 	if err != nil {
 		return err
@@ -255,7 +258,7 @@ func (t *tx) makeRoom(ctx context.Context, user string) error {
 }
 
 // tokens returns all tokens. Edits of tokens are rare, and a user has few, so they may look at all.
-func (t *tx) tokens(ctx context.Context) ([]*tokenRow, error) {
+func (t tokenTx) tokens(ctx context.Context) ([]*tokenRow, error) {
 	var rows []*tokenRow
 	err := withUser(t.sql.NewSelect().Model(&rows)).Scan(ctx)
 	return rows, translate("read tokens", err)
@@ -275,7 +278,7 @@ func (s *Store) ListTokens(ctx context.Context, user string) ([]catalog.Token, e
 // DeleteToken implements catalog.People.
 func (s *Store) DeleteToken(ctx context.Context, id string) error {
 	return s.edit(ctx, func(ctx context.Context, t *tx) error {
-		rows, err := t.tokens(ctx)
+		rows, err := (tokenTx{t}).tokens(ctx)
 		if err != nil {
 			return err
 		}
@@ -292,7 +295,7 @@ func (s *Store) DeleteToken(ctx context.Context, id string) error {
 			ended = append(ended, made.ID)
 		}
 		for _, each := range ended {
-			if err := t.dropToken(ctx, byID[each]); err != nil {
+			if err := (tokenTx{t}).dropToken(ctx, byID[each]); err != nil {
 				return err
 			}
 		}

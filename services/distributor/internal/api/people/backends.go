@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
@@ -149,6 +147,3 @@ func (s *Service) backendsShown(ctx context.Context, records ...fleet.Record) []
 	}
 	return shown
 }
-
-// hasUnknown reports whether a message has a field that this version does not know.
-func hasUnknown(m proto.Message) bool { return len(m.ProtoReflect().GetUnknown()) > 0 }

@@ -19,7 +19,7 @@ func backendOf(m *fleetv1.ConfigBackend) (*catalog.ConfigBackend, error) {
 		return nil, err
 	}
 	spec := m.GetSpec()
-	if hasUnknown(spec) || hasUnknown(spec.GetVault()) || hasUnknown(spec.GetFiles()) || hasUnknown(spec.GetEnvironment()) {
+	if hasUnknown(spec.ProtoReflect()) {
 		return nil, fielderr.New("spec", "has a field that this version of the hub does not know")
 	}
 	refresh, err := durationOf("spec.refresh", spec.GetRefresh())
