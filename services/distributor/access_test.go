@@ -106,7 +106,7 @@ var rights = map[string]right{
 	"FleetService/DownloadServiceBundle": {
 		request: `{"service": "%s", "digest": "sha256:` + strings.Repeat("1", 64) + `"}`, name: "app", answer: "not_found BUNDLE_NOT_FOUND",
 	},
-	"FleetService/WatchFleet":      {request: `{"service": "%s"}`, name: "app"},
+	"FleetService/WatchFleet":      {request: `{"service": "%s@one"}`, name: "app"},
 	"FleetService/CreateJoinToken": {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/RevokeCluster":   {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},
 	"FleetService/ReleaseCluster":  {request: `{"cluster": "%s"}`, name: "one", as: "none", answer: missing},

@@ -26,8 +26,8 @@ func limits() []catalog.TokenLimit {
 		{Role: catalog.RoleOperator, Clusters: one},
 		{Role: catalog.RoleAdmin, Clusters: prod},
 		{Role: catalog.RoleAdmin, Clusters: catalog.ClusterSelection{All: true}},
-		{Role: catalog.RoleAdmin, Services: []string{"shop-one", "stall.app"}},
-		{Role: catalog.RoleEditor, Repositories: []string{"deploy"}, Services: []string{"web-two"}},
+		{Role: catalog.RoleAdmin, Services: []string{"shop@one", "stall.app@stall.one"}},
+		{Role: catalog.RoleEditor, Repositories: []string{"deploy"}, Services: []string{"web@two"}},
 	}
 }
 
@@ -38,14 +38,14 @@ func owners() [][]catalog.AccessBindingSpec {
 		{{Role: catalog.RoleAdmin, Hub: true}},
 		{{Role: catalog.RoleViewer, Hub: true}, {Role: catalog.RoleEditor, Projects: stall}},
 		{{Role: catalog.RoleOperator, Clusters: one, Rules: inShop}, {Role: "syncer", Clusters: prod}},
-		{{Role: catalog.RoleAdmin, Services: []string{"shop-one"}}, {ClusterGroups: []string{"night"}, Clusters: one}},
+		{{Role: catalog.RoleAdmin, Services: []string{"shop@one"}}, {ClusterGroups: []string{"night"}, Clusters: one}},
 		{{Role: catalog.RoleEditor, Projects: catalog.ProjectScope{All: true}, Repositories: []string{"deploy"}}},
 	}
 }
 
 var objects = []string{
-	"hub", "cluster one", "cluster two", "cluster stall.one", "everything one", "project stall", "project default", "service shop-one",
-	"service web-one", "service shop-two", "service web-two", "service stall.app", "service stall.far", "service guest.app",
+	"hub", "cluster one", "cluster two", "cluster stall.one", "everything one", "project stall", "project default", "service shop@one",
+	"service web@one", "service shop@two", "service web@two", "service stall.app@stall.one", "service stall.far@one", "service guest.app@stall.one",
 	"repository deploy", "repository stall.deploy",
 }
 
@@ -180,7 +180,7 @@ func TestMayIssue(t *testing.T) {
 		"too wide a one for somebody with more":      {maker: stallEditor, owner: admin, limit: limit(catalog.TokenLimit{Role: catalog.RoleViewer}, ends)},
 		"a full one with a narrow one":               {maker: admin.Within(inStall), owner: admin, isOwn: true},
 		"the same with a narrow one":                 {maker: admin.Within(inStall), owner: admin, isOwn: true, limit: &inStall, want: true},
-		"less with a narrow one":                     {maker: admin.Within(inStall), owner: admin, isOwn: true, limit: limit(catalog.TokenLimit{Role: catalog.RoleViewer, Services: []string{"stall.app"}}, ends), want: true},
+		"less with a narrow one":                     {maker: admin.Within(inStall), owner: admin, isOwn: true, limit: limit(catalog.TokenLimit{Role: catalog.RoleViewer, Services: []string{"stall.app@stall.one"}}, ends), want: true},
 		"a higher role with a narrow one":            {maker: admin.Within(inStall), owner: admin, isOwn: true, limit: limit(catalog.TokenLimit{Projects: stall}, ends)},
 		"a wider scope with a narrow one":            {maker: admin.Within(inStall), owner: admin, isOwn: true, limit: limit(catalog.TokenLimit{Role: catalog.RoleViewer, Clusters: one}, ends)},
 		"a longer life with a narrow one":            {maker: admin.Within(inStall), owner: admin, isOwn: true, limit: limit(catalog.TokenLimit{Role: catalog.RoleViewer, Projects: stall}, ends.Add(time.Second))},

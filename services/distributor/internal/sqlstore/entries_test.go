@@ -62,7 +62,7 @@ func testConfigEntries(t *testing.T, s subject) {
 	revision := func() int64 { return changes(t, s, 0).Revision }
 	logged := func() *catalog.Service {
 		for _, service := range changes(t, s, 0).Services {
-			if service.Name == "a" {
+			if service.LocalName() == "a" {
 				return service
 			}
 		}
@@ -136,7 +136,7 @@ func testConfigEntries(t *testing.T, s subject) {
 	if _, err := catalog.NewEditor(s.Store).Delete(t.Context(), catalog.Key{Kind: catalog.KindConfigBackend, Name: "vault"}); err == nil || !strings.Contains(err.Error(), "late") {
 		t.Errorf("got %v, want that services refer to the back end", err)
 	}
-	for _, name := range []string{"a", "b", "late"} {
+	for _, name := range []string{"a@one", "b@one", "late@one"} {
 		if _, err := catalog.NewEditor(s.Store).Delete(t.Context(), catalog.Key{Kind: catalog.KindService, Name: name}); err != nil {
 			t.Fatal(err)
 		}

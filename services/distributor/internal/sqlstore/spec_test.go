@@ -145,9 +145,17 @@ func testSteps(t *testing.T, s subject) {
 	}
 }
 
+var everythingForAll = catalog.ProjectShare{
+	Projects: catalog.Selection{All: true}, Repositories: catalog.Selection{All: true}, Clusters: catalog.Selection{All: true},
+}
+
 // testServicesOfEarlierVersions opens a database whose services are named without their clusters: each
 // keeps its uid, and then leaves room for another cluster's service of its name.
 func testServicesOfEarlierVersions(t *testing.T, s subject) {
+	apply(t, s, &catalog.Project{Metadata: catalog.Metadata{Name: "shop"}, Spec: catalog.ProjectSpec{Shares: []catalog.ProjectShare{everythingForAll}}})
+	lend := catalog.DefaultProject()
+	lend.Spec.Shares = []catalog.ProjectShare{everythingForAll}
+	apply(t, s, lend)
 	apply(t, s, cluster("one"), cluster("shop.two"), repository("demo"), service("app", "one", "demo"), service("shop.app", "shop.two", "demo"))
 	_, before := uids(t, s)
 	for _, statement := range []string{

@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/leatdev/leat/internal/identity"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/internal/permission"
 	"github.com/leatdev/leat/services/distributor/internal/api/wire"
 	"github.com/leatdev/leat/services/distributor/internal/authz"
@@ -240,7 +241,14 @@ func (c *caller) count(cluster *catalog.Cluster) (total, healthy int) {
 			add(tally)
 		}
 	}
-	for _, name := range c.rights.ScopeOf(get).Services {
+	named := map[string]struct{}{}
+	for _, path := range c.rights.ScopeOf(get).Services {
+		local, on := objectname.SplitService(path)
+		if on == "" || on == cluster.Name {
+			named[objectname.ServicePath(local, cluster.Name)] = struct{}{}
+		}
+	}
+	for name := range named {
 		one := c.view.TallyOf(cluster.Name, name)
 		if one.Total == 0 || allows(one) {
 			continue
