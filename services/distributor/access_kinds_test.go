@@ -54,7 +54,7 @@ type tokenKind struct {
 	// subject is how bindings name the person who comes with such a token.
 	subject func(user string) string
 	// token makes one.
-	token func(s *stage, t *testing.T, user string) string
+	token func(t *testing.T, s *stage, user string) string
 	// isAccess is true for an access token, which buys no other one.
 	isAccess bool
 }
@@ -69,7 +69,7 @@ func tokenKinds() []tokenKind {
 	return []tokenKind{
 		{
 			name: "API token", subject: func(user string) string { return user },
-			token: func(s *stage, t *testing.T, user string) string {
+			token: func(t *testing.T, s *stage, user string) string {
 				t.Helper()
 				made, err := s.admin.CreateToken(t.Context(), &fleetv1.CreateTokenRequest{User: user, Label: "own"})
 				if err != nil {
@@ -80,14 +80,14 @@ func tokenKinds() []tokenKind {
 		},
 		{
 			name: "session", subject: func(user string) string { return stageProvider + "." + user }, isAccess: true,
-			token: func(s *stage, t *testing.T, user string) string {
+			token: func(t *testing.T, s *stage, user string) string {
 				t.Helper()
 				return s.login(t, stageProvider, user).exchange(t).GetAccessToken()
 			},
 		},
 		{
 			name: "workload", subject: func(user string) string { return stageTrustRule + ":acme/" + user }, isAccess: true,
-			token: func(s *stage, t *testing.T, user string) string {
+			token: func(t *testing.T, s *stage, user string) string {
 				t.Helper()
 				return s.obtain(t, s.ci.job(t, "acme/"+user, nil), "trust_rule", stageTrustRule)
 			},
@@ -118,7 +118,7 @@ func (s *stage) join(t *testing.T, user string, p person, spec *fleetv1.AccessBi
 	var all []caller
 	for _, kind := range kinds {
 		all = append(all, caller{
-			name: user + " by " + kind.name, kind: people, token: kind.token(s, t, user), person: p,
+			name: user + " by " + kind.name, kind: people, token: kind.token(t, s, user), person: p,
 			isAccess: kind.isAccess, isAgain: kind.isAccess,
 		})
 	}

@@ -123,8 +123,12 @@ func (s *stage) narrow(t *testing.T) []caller {
 		"viewer-hub": {role: catalog.RoleViewer, scope: "hub"},
 	} {
 		for _, limit := range []person{
-			{role: catalog.RoleViewer, scope: "one"}, {role: catalog.RoleAdmin, scope: "one"}, {role: "syncer", scope: "one"},
-			{role: catalog.RoleAdmin, scope: "two"}, {role: catalog.RoleOperator, scope: "hub"}, {role: catalog.RoleEditor, scope: ownProject},
+			{role: catalog.RoleViewer, scope: "one"},
+			{role: catalog.RoleAdmin, scope: "one"},
+			{role: "syncer", scope: "one"},
+			{role: catalog.RoleAdmin, scope: "two"},
+			{role: catalog.RoleOperator, scope: "hub"},
+			{role: catalog.RoleEditor, scope: ownProject},
 			{role: catalog.RoleAdmin, scope: foreignProject},
 		} {
 			m := &fleetv1.TokenLimit{Hub: limit.scope == "hub"}

@@ -340,8 +340,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(forPeople))
 	path, keys := fleetv1connect.NewKeyServiceHandler(people.NewKeys(people.KeysDeps{People: persons, Keeper: p.Keeper}), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(keys))
-	p.Notifiers.People = persons
-	path, notifiers := fleetv1connect.NewNotifierServiceHandler(people.NewNotifiers(p.Notifiers), server.Options(p.Recorder)...)
+	path, notifiers := fleetv1connect.NewNotifierServiceHandler(people.NewNotifiers(persons, p.Notifiers), server.Options(p.Recorder)...)
 	mux.Handle(path, server.Guard(notifiers))
 	mux.Handle(fleetv1connect.FleetServiceWatchFleetProcedure, serve.CutStalled(server.Guard(forPeople), streamStallTimeout))
 	path, forSessions := fleetv1connect.NewSessionServiceHandler(sessions.New(p.Sessions), server.Options(p.Recorder)...)

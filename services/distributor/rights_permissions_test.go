@@ -85,8 +85,11 @@ func (place) Role(name catalog.RoleName) (catalog.RoleSpec, bool) { return catal
 // scopes are the kinds of scopes that a binding can have, each around the objects of the place.
 func scopes() []catalog.AccessBindingSpec {
 	return []catalog.AccessBindingSpec{
-		{Services: []string{"app"}}, {Repositories: []string{"demo"}},
-		{Clusters: catalog.ClusterSelection{Names: []string{"one"}}}, {Projects: catalog.ProjectScope{Names: []string{"default"}}}, {Hub: true},
+		{Services: []string{"app"}},
+		{Repositories: []string{"demo"}},
+		{Clusters: catalog.ClusterSelection{Names: []string{"one"}}},
+		{Projects: catalog.ProjectScope{Names: []string{"default"}}},
+		{Hub: true},
 	}
 }
 

@@ -99,6 +99,7 @@ func (r clusterRequest) cell(p person) string {
 		return r.operator
 	case catalog.RoleAdmin:
 		return r.admin
+	case catalog.RoleNone:
 	}
 	return hidden
 }

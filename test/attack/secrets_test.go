@@ -124,6 +124,9 @@ func (r *rig) leaks(t *testing.T) []leak {
 	)
 }
 
+// word is a name of the schema, or a line of a comment in it. Secrets have digits or capital letters.
+var word = regexp.MustCompile(`^[a-z_.=-]+$`)
+
 // dump returns all strings in the database's files that look like secrets.
 func (r *rig) dump(t *testing.T) []string {
 	t.Helper()
@@ -142,7 +145,9 @@ func (r *rig) dump(t *testing.T) []string {
 		}
 	}
 	slices.Sort(found)
-	return slices.DeleteFunc(slices.Compact(found), func(s string) bool { return strings.Count(s, "/") > 2 }) // names of types
+	return slices.DeleteFunc(slices.Compact(found), func(s string) bool {
+		return word.MatchString(s) || strings.Count(s, "/") > 2 // names of types
+	})
 }
 
 // doors returns all doors except Redis.

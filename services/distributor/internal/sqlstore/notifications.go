@@ -233,7 +233,7 @@ func (s *Notifications) Take(ctx context.Context, term int64, now, until time.Ti
 		return query
 	}
 	// A look without the lock comes first: mostly there is nothing to send.
-	if any, err := isDue(s.store.db.NewSelect().Model((*notificationRow)(nil))).Exists(ctx); err != nil || !any {
+	if isWaiting, err := isDue(s.store.db.NewSelect().Model((*notificationRow)(nil))).Exists(ctx); err != nil || !isWaiting {
 		return nil, translate("look for notifications", err)
 	}
 	var items []notify.Item

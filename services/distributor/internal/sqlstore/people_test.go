@@ -158,8 +158,13 @@ func testTokens(t *testing.T, s subject) {
 	}
 	used := time.Now().UTC().Truncate(time.Microsecond)
 	uses := []catalog.TokenUse{
-		{ID: made.ID, At: used, From: "192.0.2.1:1"}, {ID: made.ID, At: used.Add(-time.Second), From: "192.0.2.2:1"}, {ID: made.ID, At: used},
-		{ID: "00", At: used}, {ID: "ff", At: used}, {ID: "x", At: used}, {At: used},
+		{ID: made.ID, At: used, From: "192.0.2.1:1"},
+		{ID: made.ID, At: used.Add(-time.Second), From: "192.0.2.2:1"},
+		{ID: made.ID, At: used},
+		{ID: "00", At: used},
+		{ID: "ff", At: used},
+		{ID: "x", At: used},
+		{At: used},
 	}
 	if err := s.TouchTokens(ctx, uses); err != nil {
 		t.Fatal(err)

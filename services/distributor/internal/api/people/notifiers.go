@@ -34,34 +34,34 @@ const (
 
 // NotifiersDeps are the collaborators of [Notifiers], all required.
 type NotifiersDeps struct {
-	// People decides who may call.
-	People *Service
 	Mail   notify.Mail
 	Tester notify.Tester
 }
 
 // Notifiers implements leat.fleet.v1.NotifierService.
 type Notifiers struct {
-	d    NotifiersDeps
-	pace *rate.Limiter
+	// people decides who may call.
+	people *Service
+	d      NotifiersDeps
+	pace   *rate.Limiter
 }
 
 var _ fleetv1connect.NotifierServiceHandler = (*Notifiers)(nil)
 
 // NewNotifiers returns the service for notifiers.
-func NewNotifiers(d NotifiersDeps) *Notifiers {
-	return &Notifiers{d: d, pace: rate.NewLimiter(rate.Every(testEvery), testBurst)}
+func NewNotifiers(people *Service, d NotifiersDeps) *Notifiers {
+	return &Notifiers{people: people, d: d, pace: rate.NewLimiter(rate.Every(testEvery), testBurst)}
 }
 
 // CreateNotifier implements NotifierServiceHandler.
 func (n *Notifiers) CreateNotifier(ctx context.Context, req *fleetv1.CreateNotifierRequest) (*fleetv1.CreateNotifierResponse, error) {
-	record, err := n.d.People.create(ctx)(notifierOf(req.GetNotifier()))
+	record, err := n.people.create(ctx)(notifierOf(req.GetNotifier()))
 	return &fleetv1.CreateNotifierResponse{Notifier: messageOf[*fleetv1.Notifier](record)}, err
 }
 
 // GetNotifier implements NotifierServiceHandler.
 func (n *Notifiers) GetNotifier(ctx context.Context, req *fleetv1.GetNotifierRequest) (*fleetv1.GetNotifierResponse, error) {
-	record, err := n.d.People.get(ctx, catalog.KindNotifier, req.GetName())
+	record, err := n.people.get(ctx, catalog.KindNotifier, req.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (n *Notifiers) GetNotifier(ctx context.Context, req *fleetv1.GetNotifierReq
 
 // ListNotifiers implements NotifierServiceHandler.
 func (n *Notifiers) ListNotifiers(ctx context.Context, req *fleetv1.ListNotifiersRequest) (*fleetv1.ListNotifiersResponse, error) {
-	records, next, err := n.d.People.list(ctx, fleet.Query{Kind: catalog.KindNotifier, Project: req.GetProject()}, req.GetPage())
+	records, next, err := n.people.list(ctx, fleet.Query{Kind: catalog.KindNotifier, Project: req.GetProject()}, req.GetPage())
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +84,13 @@ func (n *Notifiers) ListNotifiers(ctx context.Context, req *fleetv1.ListNotifier
 
 // UpdateNotifier implements NotifierServiceHandler.
 func (n *Notifiers) UpdateNotifier(ctx context.Context, req *fleetv1.UpdateNotifierRequest) (*fleetv1.UpdateNotifierResponse, error) {
-	record, err := n.d.People.update(ctx)(notifierOf(req.GetNotifier()))
+	record, err := n.people.update(ctx)(notifierOf(req.GetNotifier()))
 	return &fleetv1.UpdateNotifierResponse{Notifier: messageOf[*fleetv1.Notifier](record)}, err
 }
 
 // DeleteNotifier implements NotifierServiceHandler.
 func (n *Notifiers) DeleteNotifier(ctx context.Context, req *fleetv1.DeleteNotifierRequest) (*fleetv1.DeleteNotifierResponse, error) {
-	return &fleetv1.DeleteNotifierResponse{}, n.d.People.delete(ctx, catalog.KindNotifier, req.GetName())
+	return &fleetv1.DeleteNotifierResponse{}, n.people.delete(ctx, catalog.KindNotifier, req.GetName())
 }
 
 // TestNotifier implements NotifierServiceHandler.
@@ -157,7 +157,7 @@ func (n *Notifiers) ResendNotifier(ctx context.Context, req *fleetv1.ResendNotif
 
 // permitted returns a notifier for which the caller has the call's permission.
 func (n *Notifiers) permitted(ctx context.Context, name string) (*catalog.Notifier, error) {
-	record, err := n.d.People.permitted(ctx, catalog.KindNotifier, "name", name)
+	record, err := n.people.permitted(ctx, catalog.KindNotifier, "name", name)
 	if err != nil {
 		return nil, err
 	}
