@@ -31,6 +31,7 @@ A user is deleted with all tokens. The access that a user, token or binding gave
 about 90 s. A token is named by its id, which leat get tokens shows. With an identity provider, all sessions end that began with
 it; leat revoke session ends single ones.`,
 		Example: `  leat delete service/shop
+  leat delete service/shop@berlin
   leat delete token/8f14e45fceea167a
   leat delete service/shop repository/shop cluster/old`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -35,7 +35,7 @@ With --regenerate, what the service's charts made by chance, such as passwords a
 
 It fails when a repository cannot be fetched; the last known content is reconciled anyway.`,
 		Example: `  leat sync service/shop
-  leat sync service/shop --wait --timeout=2m
+  leat sync service/shop@berlin --wait --timeout=2m   (one of several clusters' shop)
   leat sync service/shop --regenerate`,
 	}, func(ctx context.Context, c *client.Client, name string) error {
 		request.Name = name
