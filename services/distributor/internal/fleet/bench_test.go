@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/leatdev/leat/internal/digest"
+	"github.com/leatdev/leat/internal/objectname"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/fanout"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
@@ -135,7 +136,7 @@ func newBenchFleet(b *testing.B) (*fleet.View, *log) {
 			},
 		}}}
 		for i := range benchServices {
-			service := fmt.Sprintf("%s-app-%02d", name, i)
+			service := objectname.ServicePath(fmt.Sprintf("app-%02d", i), name)
 			changes.Services = append(changes.Services, &catalog.Service{
 				Metadata: catalog.Metadata{Name: service, UID: uidOf(c, i+1), Generation: 1},
 				Spec:     catalog.ServiceSpec{Cluster: strings.Clone(name), Sources: []catalog.Source{benchSource(i)}},

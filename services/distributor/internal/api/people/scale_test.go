@@ -105,7 +105,7 @@ func project(i int) string { return fmt.Sprintf("team-%03d", i) }
 
 func benchService(project, i, generation int) *catalog.Service {
 	owner := fmt.Sprintf("team-%03d", project)
-	name := objectname.Join(owner, fmt.Sprintf("service-%03d", i))
+	name := objectname.ServicePath(objectname.Join(owner, fmt.Sprintf("service-%03d", i)), objectname.Join(owner, "main"))
 	return &catalog.Service{
 		Metadata: catalog.Metadata{Name: name, UID: "uid-" + name, Generation: int64(generation)},
 		Spec: catalog.ServiceSpec{
