@@ -30,7 +30,8 @@ import (
 // Params are what an [Identity] is made of.
 type Params struct {
 	Config Config
-	// Caller is who has the identity, in messages, such as "gitcache" or "the distributor".
+	// Caller names the service that has the identity in messages, such as "gitcache" or "the
+	// distributor".
 	Caller string
 	// Prefix begins the service's own settings: that of [Config.Bind].
 	Prefix string

@@ -14,7 +14,7 @@ import (
 )
 
 // Config is what the environment says of the pod's identity. The variables are those that the clouds
-// set in pods. An empty field means that there is none, unless it says otherwise.
+// set in pods. An empty field stands for a variable that is not set, unless the field says otherwise.
 type Config struct {
 	AWSRole               string
 	AWSTokenFile          string
@@ -34,7 +34,7 @@ type Config struct {
 }
 
 // Bind binds the fields to flags, whose names begin with the prefix, and to environment variables.
-// Caller is who has the identity, such as "gitcache".
+// Caller names the service that has the identity, such as "gitcache".
 func (c *Config) Bind(s *config.Set, prefix, caller string) {
 	s.String(&c.GCPTokenFile, prefix+"-gcp-token-file", "", "the pod's token for a workload identity provider of Google Cloud")
 	s.String(&c.GCPSTSURL, prefix+"-gcp-sts-url", defaultGCPSTS, "Security Token Service of Google Cloud")

@@ -47,8 +47,8 @@ type Grant struct {
 	// Subjects are those of the binding that it is about: "user:NAME" and "group:NAME".
 	Subjects []string
 	role     catalog.RoleSpec
-	// limit is the most that the credential of the person gives. Everything that a grant gives, its
-	// limit gives, too. Nil: there is none.
+	// limit bounds the grant by what the person's token may give: a permission needs both. Nil: the
+	// token has no limit.
 	limit *Grant
 }
 

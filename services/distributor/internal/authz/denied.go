@@ -9,11 +9,11 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 )
 
-// DeniedError means that a person may see an object, or that there is no object to see, but that they
-// lack a permission.
+// DeniedError means that a person lacks a permission about an object that they may see, or about no
+// object.
 type DeniedError struct {
 	Permission catalog.Permission
-	// Key names the object; it is zero where there is none.
+	// Key names the object. It is zero if the permission is about none.
 	Key catalog.Key
 	// Limit describes the limit of the token that the person uses; empty: it has none.
 	Limit string

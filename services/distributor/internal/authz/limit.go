@@ -50,8 +50,9 @@ func (r *Rights) LimitText() string {
 // IsLimited reports whether a limit narrows what the person's bindings give.
 func (r *Rights) IsLimited() bool { return r.limit != nil }
 
-// LimitAllows reports whether the limit leaves a permission about an object to somebody who has it
-// without a binding, because the object is about themselves. Without a limit it does.
+// LimitAllows reports whether the limit of the person's token includes a permission about an object.
+// It is for permissions that a person has without a binding, such as those about their own tokens.
+// A token without a limit includes every permission.
 func (r *Rights) LimitAllows(p catalog.Permission, o Object) bool {
 	return r.limit == nil || r.limit.Allows(p, o)
 }

@@ -51,30 +51,22 @@ func NewObserver(ctx context.Context, store Store, fleet Fleet, term int64, now 
 	}, nil
 }
 
-// LookAtAll compares all objects of the kinds with what is remembered. The first look of all
-// remembers objects that are older than the first notifier, and tells nobody.
+// LookAtAll compares all objects of the kinds with what is remembered. The first look of all finds
+// when the first notifier was made: of objects that are older, only what happens from now on is told.
 func (o *Observer) LookAtAll(ctx context.Context, now time.Time, kinds ...catalog.Kind) error {
-	isFirst := o.since.IsZero()
-	keys := o.fleet.Keys(kinds...)
-	if isFirst {
+	if o.since.IsZero() {
 		since := now
 		for _, n := range o.fleet.Notifiers() {
 			if n.CreatedAt.Before(since) {
 				since = n.CreatedAt
 			}
 		}
-		batch := Batch{Since: since, States: map[string]State{}}
-		for _, key := range keys {
-			if seen, ok := o.fleet.See(key); ok && seen.CreatedAt.Before(since) {
-				batch.States[seen.ID] = Baseline(seen)
-			}
-		}
-		if err := o.store.Save(ctx, o.term, batch); err != nil {
+		if err := o.store.Save(ctx, o.term, Batch{Since: since}); err != nil {
 			return err
 		}
-		o.since, o.states = since, batch.States
+		o.since = since
 	}
-	return o.LookAt(ctx, now, keys)
+	return o.LookAt(ctx, now, o.fleet.Keys(kinds...))
 }
 
 // Forgetful removes the states of objects that no longer exist, after a look at all of them.

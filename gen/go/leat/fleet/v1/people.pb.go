@@ -918,7 +918,8 @@ type Token struct {
 	Limit *TokenLimit `protobuf:"bytes,7,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Who made it, such as "user:ada". Empty for tokens of earlier versions.
 	CreatedBy string `protobuf:"bytes,8,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	// Id of the token with a limit that it was made with. When that is deleted, so is this one. Empty if there is none.
+	// Id of the token with a limit that its owner used to make it. Deleting that token deletes this one, too.
+	// Empty for a token that was made without such a token.
 	MadeWith string `protobuf:"bytes,9,opt,name=made_with,json=madeWith,proto3" json:"made_with,omitempty"`
 	// Address of the caller that used it last. Empty if it is not known.
 	LastUsedAddress string `protobuf:"bytes,10,opt,name=last_used_address,json=lastUsedAddress,proto3" json:"last_used_address,omitempty"`
