@@ -17,6 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	distributorv1 "github.com/leatdev/leat/gen/go/leat/distributor/v1"
+	errorsv1 "github.com/leatdev/leat/gen/go/leat/errors/v1"
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
 	"github.com/leatdev/leat/internal/fleetdoc"
@@ -142,6 +148,101 @@ func TestNotifierIsTold(t *testing.T) {
 			t.Errorf("the notifier shows %q", secret)
 		}
 	}
+}
+
+// TestNotifierFollowsAService reports what became of a service: each change is told once, and the commit
+// that the service is made of has a status, which the forge's last request sets.
+func TestNotifierFollowsAService(t *testing.T) {
+	t.Parallel()
+	h, r, forge := startHub(t, local), newReceiver(t), newForge(t)
+	commit := strings.Repeat("c1", 20)
+	content := newFolder(t, commit, "one")
+	repository := repositoryDocument("demo")
+	repository.GetRepository().Spec.Url = "https://git.example/acme/demo.git"
+	h.git.set("demo", "app", content)
+	h.apply(t, repository,
+		webhookNotifier("", "ops", r.URL, func(s *fleetv1.NotifierSpec) {
+			s.Events, s.GroupWindow = []string{"service.failed", "service.recovered"}, durationpb.New(time.Second)
+		}),
+		fleetdoc.Of(&fleetv1.Notifier{Metadata: &typev1.Metadata{Name: "statuses"}, Spec: &fleetv1.NotifierSpec{
+			GroupWindow: durationpb.New(time.Second),
+			Sink: &fleetv1.NotifierSpec_CommitStatus{CommitStatus: &fleetv1.CommitStatusSink{
+				Provider: "gitea", Url: forge.URL, Token: proto.String("the-token"), Repositories: []string{"demo"},
+			}},
+		}}))
+	// Made after the notifiers, which are therefore told everything about it.
+	h.apply(t, clusterDocument("one"), serviceDocument("app", "one", "demo", "app"))
+	agent := h.enrol(t, "one")
+	entry := entryOf(h.watchPlan(t, agent.token, "").nextWith(t, content.snapshot.GetDigest()), "app")
+	sequence := uint64(0)
+	report := func(phase typev1.ServicePhase, problem *typev1.Problem) {
+		t.Helper()
+		sequence++
+		_, err := h.agents(t, agent.token).ReportStatus(t.Context(), &distributorv1.ReportStatusRequest{
+			Instance: "i", Sequence: sequence, Full: sequence == 1, Services: []*distributorv1.ServiceReport{{
+				Service: "app", ServiceUid: entry.GetUid(), Phase: phase, Problem: problem, ObservedSpecDigest: entry.GetSpecDigest(),
+				ObservedDigests: []string{content.snapshot.GetDigest()}, AppliedDigests: []string{content.snapshot.GetDigest()},
+				ObservedCommits: []string{commit}, AppliedCommits: []string{commit},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	report(typev1.ServicePhase_SERVICE_PHASE_HEALTHY, nil)
+	forge.await(t, commit, "success", "1 healthy, 0 failed, 0 in progress")
+	report(typev1.ServicePhase_SERVICE_PHASE_DEGRADED, &typev1.Problem{Reason: errorsv1.Reason_REASON_HEALTH_TIMEOUT, Message: "a pod crashes"})
+	forge.await(t, commit, "failure", "0 healthy, 1 failed, 0 in progress")
+	report(typev1.ServicePhase_SERVICE_PHASE_FAILED, &typev1.Problem{Reason: errorsv1.Reason_REASON_MANIFEST_INVALID, Message: "a folder that is no manifest"})
+	eventually(t, "the failure", func() bool { return len(r.all()) == 1 })
+	report(typev1.ServicePhase_SERVICE_PHASE_HEALTHY, nil)
+	eventually(t, "the recovery", func() bool { return len(r.all()) == 2 })
+	forge.await(t, commit, "success", "1 healthy, 0 failed, 0 in progress")
+	var told []string
+	for _, m := range r.all() {
+		e := m.event.Data.Events[0]
+		told = append(told, fmt.Sprintf("%s %s %s %s", m.event.Type, e.Service, e.Cluster, e.Reason))
+	}
+	if diff := cmp.Diff([]string{"dev.leat.service.failed app one MANIFEST_INVALID", "dev.leat.service.recovered app one "}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// forge is a Gitea as far as statuses of commits go. It keeps the last one of each commit.
+type forge struct {
+	*httptest.Server
+
+	mu   sync.Mutex
+	last map[string]string
+}
+
+func newForge(t *testing.T) *forge {
+	t.Helper()
+	f := &forge{last: map[string]string{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /api/v1/repos/{owner}/{repository}/statuses/{commit}", func(w http.ResponseWriter, req *http.Request) {
+		var status struct{ State, Description, Context string }
+		if err := json.NewDecoder(req.Body).Decode(&status); err != nil || req.Header.Get("Authorization") != "token the-token" {
+			t.Errorf("got %v, %v", req.Header, err)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.last[req.PathValue("commit")] = status.State + " " + status.Description
+		w.WriteHeader(http.StatusCreated)
+	})
+	f.Server = httptest.NewServer(mux)
+	t.Cleanup(f.Close)
+	return f
+}
+
+// await waits for a commit to have a status.
+func (f *forge) await(t *testing.T, commit, state, description string) {
+	t.Helper()
+	eventually(t, "the status "+state, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.last[commit] == state+" "+description
+	})
 }
 
 // TestNotifierTriesAgain lets a receiver fail for a while, restarts the hub meanwhile, refuses a

@@ -172,6 +172,22 @@ func (s *Server) AddWebhook(t testing.TB, repository, target, secret string, eve
 	})
 }
 
+// Status is what somebody said of a commit.
+type Status struct {
+	Context, Status, Description string
+}
+
+// Statuses returns the statuses of a commit, the oldest first.
+func (s *Server) Statuses(t testing.TB, repository, commit string) []Status {
+	t.Helper()
+	code, answer := s.try(t.Context(), s.Owner, http.MethodGet, "/api/v1/repos/"+repository+"/commits/"+commit+"/statuses?sort=oldest", nil)
+	var statuses []Status
+	if err := json.Unmarshal([]byte(answer), &statuses); err != nil || code != http.StatusOK {
+		t.Fatalf("statuses of %s: got status %d, %v: %s", commit, code, err, answer)
+	}
+	return statuses
+}
+
 // CloneURL returns the repository's URL over HTTP. With an account it holds that account's token,
 // for a push.
 func (s *Server) CloneURL(repository string, as Account) string {

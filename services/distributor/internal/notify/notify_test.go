@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -221,6 +222,17 @@ func TestJudge(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+// TestErrorsStayText cuts a long error off between characters, since what is stored is shown as text.
+func TestErrorsStayText(t *testing.T) {
+	t.Parallel()
+	for shift := range 4 {
+		v := notify.Judge(notify.Item{CreatedAt: start}, errors.New(strings.Repeat("x", shift)+strings.Repeat("€", 1000)), 0, start)
+		if !utf8.ValidString(v.Error) || len(v.Error) < 500 || v.Item.LastError != v.Error {
+			t.Errorf("got %q", v.Error)
 		}
 	}
 }

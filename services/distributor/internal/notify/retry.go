@@ -5,6 +5,7 @@ package notify
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -51,7 +52,8 @@ func Judge(item Item, err error, failures int, at time.Time) Verdict {
 		v.Sent = true
 		return v
 	}
-	v.Error = err.Error()[:min(len(err.Error()), maxError)]
+	text := err.Error()
+	v.Error = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
 	v.Item.LastError = v.Error
 	refused, ok := errors.AsType[*RefusedError](err)
 	if ok && refused.Permanent || at.Sub(item.CreatedAt) >= giveUpAfter {

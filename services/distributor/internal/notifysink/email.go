@@ -141,7 +141,7 @@ func smtpError(err error) error {
 		return err
 	}
 	text := printable(answer.Error())
-	return &notify.RefusedError{Message: "the mail server answered " + text[:min(len(text), maxAnswer)], Permanent: answer.Code >= 500}
+	return &notify.RefusedError{Message: "the mail server answered " + strings.ToValidUTF8(text[:min(len(text), maxAnswer)], ""), Permanent: answer.Code >= 500}
 }
 
 // boundedConn ends a conversation in which the peer says too much.

@@ -4,19 +4,12 @@
 package notifysink_test
 
 import (
-	"bufio"
-	"crypto/tls"
-	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/mail"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +32,15 @@ func delivery(sink catalog.Sink, secrets catalog.NotifierSecrets) notify.Deliver
 		Notifier: &catalog.Notifier{Spec: catalog.NotifierSpec{Sink: sink}}, Secrets: secrets, Text: "a <text> & more",
 		Message: notice.Example(notice.ServiceFailed, "the-id", now),
 	}
+}
+
+func refused(t *testing.T, err error) *notify.RefusedError {
+	t.Helper()
+	e, ok := errors.AsType[*notify.RefusedError](err)
+	if !ok {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	return e
 }
 
 func TestSlack(t *testing.T) {
@@ -106,168 +108,21 @@ func TestSecSinksAreBounded(t *testing.T) {
 	send := func(s *notifysink.Sinks, url string) (string, error) {
 		return s.Send(t.Context(), delivery(catalog.Sink{Type: catalog.SinkWebhook}, catalog.NotifierSecrets{URL: secret.Text(url), HMACKey: "the-hmac-key"}))
 	}
-	refused := func(err error) *notify.RefusedError {
-		t.Helper()
-		e, ok := errors.AsType[*notify.RefusedError](err)
-		if !ok {
-			t.Fatalf("got %v, want a refusal", err)
-		}
-		return e
-	}
-	if _, err := send(sinks(), server.URL+"/redirect/canary"); isReached || !refused(err).Permanent {
+	if _, err := send(sinks(), server.URL+"/redirect/canary"); isReached || !refused(t, err).Permanent {
 		t.Errorf("a redirect was followed: %t, %v", isReached, err)
 	}
 	if answer, err := send(sinks(), server.URL+"/endless/canary"); err != nil || len(answer) > 2<<10 {
 		t.Errorf("got an answer of %d bytes, %v", len(answer), err)
 	}
 	_, err := send(sinks(), server.URL+"/echo/canary?token=canary")
-	if text := refused(err).Error(); strings.Contains(text, "canary") || strings.Contains(text, "the-hmac-key") || strings.Contains(text, "\x1b") {
+	if text := refused(t, err).Error(); strings.Contains(text, "canary") || strings.Contains(text, "the-hmac-key") || strings.Contains(text, "\x1b") {
 		t.Errorf("got %q", text)
 	}
 	if _, err := send(sinks(), "http://127.0.0.1:1/canary"); err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("a receiver that is away: got %v", err)
 	}
 	guarded := notifysink.New(notifysink.Params{})
-	if _, err := send(guarded, server.URL+"/target"); isReached || !refused(err).Permanent {
+	if _, err := send(guarded, server.URL+"/target"); isReached || !refused(t, err).Permanent {
 		t.Errorf("the hub's own machine was dialled: %t, %v", isReached, err)
-	}
-}
-
-// mailServer is a mail server with STARTTLS, for one message.
-type mailServer struct {
-	address string
-	config  *tls.Config
-	isPlain bool // it does not offer STARTTLS
-
-	mu       sync.Mutex
-	commands []string
-	data     string
-}
-
-func startMail(t *testing.T, isPlain bool) (m *mailServer, caPEM string) {
-	t.Helper()
-	authority := httptest.NewUnstartedServer(nil)
-	authority.StartTLS()
-	t.Cleanup(authority.Close)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	m = &mailServer{address: listener.Addr().String(), isPlain: isPlain, config: &tls.Config{Certificates: authority.TLS.Certificates, MinVersion: tls.VersionTLS12}}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			m.serve(conn)
-			_ = conn.Close()
-		}
-	}()
-	return m, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Certificate().Raw}))
-}
-
-func (m *mailServer) serve(conn net.Conn) {
-	reader := bufio.NewReader(conn)
-	say := func(line string) { _, _ = io.WriteString(conn, line+"\r\n") }
-	say("220 mail.test")
-	isSecure := false
-	for {
-		line, err := reader.ReadString('\n')
-		if err != nil {
-			return
-		}
-		line = strings.TrimSpace(line)
-		m.mu.Lock()
-		m.commands = append(m.commands, line)
-		m.mu.Unlock()
-		switch word, _, _ := strings.Cut(line, " "); word {
-		case "EHLO":
-			if isSecure {
-				say("250-mail.test")
-				say("250 AUTH PLAIN")
-			} else if m.isPlain {
-				say("250 mail.test")
-			} else {
-				say("250-mail.test")
-				say("250 STARTTLS")
-			}
-		case "STARTTLS":
-			say("220 go")
-			conn = tls.Server(conn, m.config)
-			reader, isSecure = bufio.NewReader(conn), true
-		case "AUTH":
-			say("235 ok")
-		case "DATA":
-			say("354 go")
-			var data strings.Builder
-			for {
-				line, err := reader.ReadString('\n')
-				if err != nil || line == ".\r\n" {
-					break
-				}
-				data.WriteString(line)
-			}
-			m.mu.Lock()
-			m.data = data.String()
-			m.mu.Unlock()
-			say("250 taken")
-		case "QUIT":
-			say("221 bye")
-			return
-		default:
-			say("250 ok")
-		}
-	}
-}
-
-func TestEmail(t *testing.T) {
-	t.Parallel()
-	server, ca := startMail(t, false)
-	d := delivery(catalog.Sink{Type: catalog.SinkEmail, Email: &catalog.EmailSink{
-		Server: server.address, Username: "leat", From: "leat@example.com", To: []string{"a@example.com", "b@example.com"},
-	}}, catalog.NotifierSecrets{Password: "the-password"})
-	d.Notifier.Spec.CAPEM = ca
-	d.Text = "first line\r\nBcc: evil@example.com\r\n\r\n" + "ü"
-	if _, err := sinks().Send(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	server.mu.Lock()
-	defer server.mu.Unlock()
-	if got := strings.Join(server.commands, "\n"); !strings.Contains(got, "AUTH PLAIN "+base64.StdEncoding.EncodeToString([]byte("\x00leat\x00the-password"))) ||
-		!strings.Contains(got, "RCPT TO:<b@example.com>") || strings.Index(got, "AUTH") < strings.Index(got, "STARTTLS") {
-		t.Errorf("got %s", got)
-	}
-	message, err := mail.ReadMessage(strings.NewReader(server.data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h := message.Header; h.Get("Bcc") != "" || h.Get("Message-Id") != "<the-id@example.com>" || h.Get("To") != "a@example.com, b@example.com" {
-		t.Errorf("got %v", h)
-	}
-	body, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, message.Body))
-	if err != nil || !strings.Contains(string(body), "ü") || !strings.Contains(string(body), "service.failed") {
-		t.Errorf("got %s, %v", body, err)
-	}
-}
-
-// TestSecMailIsEncrypted: neither a password nor a message is sent to a server that does not encrypt,
-// or that has another certificate.
-func TestSecMailIsEncrypted(t *testing.T) {
-	t.Parallel()
-	for name, isPlain := range map[string]bool{"without STARTTLS": true, "with an unknown certificate": false} {
-		server, _ := startMail(t, isPlain)
-		d := delivery(catalog.Sink{Type: catalog.SinkEmail, Email: &catalog.EmailSink{
-			Server: server.address, Username: "leat", From: "leat@example.com", To: []string{"a@example.com"},
-		}}, catalog.NotifierSecrets{Password: "the-password"})
-		if _, err := sinks().Send(t.Context(), d); err == nil {
-			t.Errorf("%s: the message was sent", name)
-		}
-		server.mu.Lock()
-		if got := strings.Join(server.commands, "\n"); strings.Contains(got, "AUTH") || strings.Contains(got, "MAIL") {
-			t.Errorf("%s: got %s", name, got)
-		}
-		server.mu.Unlock()
 	}
 }
