@@ -18,6 +18,7 @@ import (
 	fleetv1 "github.com/leatdev/leat/gen/go/leat/fleet/v1"
 	"github.com/leatdev/leat/gen/go/leat/fleet/v1/fleetv1connect"
 	typev1 "github.com/leatdev/leat/gen/go/leat/type/v1"
+	"github.com/leatdev/leat/internal/fleetdoc"
 	"github.com/leatdev/leat/internal/identity"
 	"github.com/leatdev/leat/internal/rpcerr"
 	"github.com/leatdev/leat/internal/telemetry"
@@ -394,6 +395,38 @@ func TestNobodyGrantsByAccident(t *testing.T) {
 		if rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FIELD_INVALID {
 			t.Errorf("group %s: got %v, want FIELD_INVALID", group, err)
 		}
+	}
+}
+
+// TestNobodyLocksThemselvesOut has administrators take their own rights away by accident, and each
+// other's on purpose.
+func TestNobodyLocksThemselvesOut(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t)
+	const admins = "leat:admins"
+	secret, _ := c.join(t, "root", admins)
+	root := c.fleet(t, secret)
+	user := func(name string, groups ...string) *fleetv1.User {
+		return &fleetv1.User{Metadata: &typev1.Metadata{Name: name}, Spec: &fleetv1.UserSpec{Groups: groups}}
+	}
+	apply := func(client fleetv1connect.FleetServiceClient, u *fleetv1.User) error {
+		_, err := client.Apply(t.Context(), &fleetv1.ApplyRequest{Documents: []*fleetv1.Document{fleetdoc.Of(u)}})
+		return err
+	}
+	if err := apply(root, user("root", "others")); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FIELD_INVALID || !strings.Contains(err.Error(), "spec.groups") {
+		t.Errorf("without the group: got %v, want FIELD_INVALID about spec.groups", err)
+	}
+	if _, err := root.DeleteUser(t.Context(), &fleetv1.DeleteUserRequest{Name: "root"}); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_FIELD_INVALID {
+		t.Errorf("deleting oneself: got %v, want FIELD_INVALID", err)
+	}
+	if err := apply(root, user("root", "others", admins)); err != nil {
+		t.Errorf("another group: %v", err)
+	}
+	if err := apply(c.admin, user("root", "others")); err != nil {
+		t.Errorf("by another administrator: %v", err)
+	}
+	if err := apply(root, user("root", "others", admins)); rpcerr.ReasonOf(err) != errorsv1.Reason_REASON_ACCESS_DENIED {
+		t.Errorf("back by oneself: got %v, want ACCESS_DENIED", err)
 	}
 }
 

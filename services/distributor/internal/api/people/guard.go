@@ -46,6 +46,10 @@ func (g guard) MayUpdate(ctx context.Context, find catalog.Finder, current, next
 			return g.denied(verb, current)
 		}
 	}
+	if user, ok := next.(*catalog.User); ok && g.isOwnAdmin(current) && !slices.Contains(user.Spec.Groups, catalog.AdminGroup) {
+		return fielderr.New("spec.groups", "without %s you would lose your own rights at once; "+
+			"name the group in the document, or have another of its members take you out of it", catalog.AdminGroup)
+	}
 	return edit.checkContent(current, next)
 }
 
@@ -57,7 +61,18 @@ func (g guard) MayDelete(ctx context.Context, find catalog.Finder, current catal
 	if project, ok := current.(*catalog.Project); ok {
 		return g.rights.MayChangeProject(project, nil)
 	}
+	if g.isOwnAdmin(current) {
+		return fielderr.New("name", "%q is you; another member of %s has to delete you", g.Name, catalog.AdminGroup)
+	}
 	return nil
+}
+
+// isOwnAdmin reports whether the object is the caller, and the reason why they may do everything. What
+// takes that from them is most often a document that leaves the group out, and with the only
+// administrator nobody could undo it.
+func (g guard) isOwnAdmin(object catalog.Object) bool {
+	user, ok := object.(*catalog.User)
+	return ok && user.Name == g.Name && slices.Contains(user.Spec.Groups, catalog.AdminGroup)
 }
 
 func (c *caller) denied(verb string, object catalog.Object) error {
