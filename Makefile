@@ -68,18 +68,19 @@ ifeq ($(PKG),work)
 else
 	@$(TEST) $(RACE) $(PKG)
 endif
-	@echo "==> left out: hubs attacked, killed and frozen (make siege), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, scripts with the real hub, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
+	@echo "==> left out: hubs attacked, killed and frozen (make siege), Gitea as an upstream, Prometheus behind the tunnel, a real Vault, a real sops, scripts with the real hub, the AssemblyScript example, the long fault runs (make test-all), fuzzing (make fuzz)"
 
 siege: system kube ## Attack, kill, freeze and cut whole hubs, the short form of `make attack` and `make fault`
 	@$(TEST) $$($(GO) list work | grep -E '^$(SIEGES)$$')
 
 test-all: test siege slow fault ## Tests, those that take too long for every day, and the long fault runs
 
-slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus through the tunnel, seal with a Vault, run scripts with the hub, build the AssemblyScript example (with npm)
+slow: system kube registry ## Fetch from a whole Git host, reach a Prometheus through the tunnel, seal with a Vault, encrypt with sops, run scripts with the hub, build the AssemblyScript example (with npm)
 	@tools/gitea/build.sh >/dev/null
 	@tools/prometheus/build.sh >/dev/null
 	@tools/vault/build.sh >/dev/null
-	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./services/distributor/... ./cli/internal/command ./test/tunnel/... ./render/wasm
+	@tools/sops/build.sh >/dev/null
+	@LEAT_SLOW=1 $(GO) test -count=1 -timeout 20m -v -run '^TestSlow' ./services/gitcache/... ./services/distributor/... ./cli/internal/command ./test/tunnel/... ./render/wasm ./render/sops
 
 fault: system kube ## Kill, freeze and cut parts of a running hub at random, and the tunnel's failures, the long form
 	@LEAT_FAULT_LONG=1 $(GO) test -count=1 -timeout 60m -v ./test/fault/...
