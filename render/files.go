@@ -4,6 +4,7 @@
 package render
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +56,16 @@ func Read(r *bundle.Reader, limits Limits) (*Files, error) {
 		files.content[entry.Name] = content
 	}
 	return files, files.follow(links, limits.Names)
+}
+
+// Find calls see with each file that contains the text, in the order of their paths, until it returns
+// false. Nobody changes the content.
+func (f *Files) Find(text []byte, see func(name string, content []byte) bool) {
+	for _, name := range slices.Sorted(maps.Keys(f.content)) {
+		if bytes.Contains(f.content[name], text) && !see(name, f.content[name]) {
+			return
+		}
+	}
 }
 
 // NewFiles returns Files from a map from path to content, for callers that have no bundle. The map

@@ -56,6 +56,20 @@ func (s *Substitution) Taint(texts []string) {
 	}
 }
 
+// Conceal adds secrets that are in objects already, such as values of manifests that were encrypted.
+func (s *Substitution) Conceal(secrets ...string) {
+	if len(secrets) == 0 {
+		return
+	}
+	all := make(map[string]string, len(s.variables.Secrets)+len(secrets))
+	maps.Copy(all, s.variables.Secrets) // the map belongs to the caller of NewSubstitution
+	for _, secret := range secrets {
+		all["\x00"+secret] = secret // not the name of a variable
+		s.tainted[secret] = struct{}{}
+	}
+	s.variables.Secrets, s.forms = all, secretForms(all)
+}
+
 func (s *Substitution) taintedTexts() []string { return slices.Sorted(maps.Keys(s.tainted)) }
 
 // Reveals reports whether the text contains a secret, as it is or encoded. A nil Substitution has no

@@ -15,6 +15,14 @@ const StepsWord = wordPrefix + "steps"
 
 const wordPrefix = "render:"
 
+// The capability words of agents that do more with a configuration than to replace variables.
+const (
+	// ClusterReferencesWord is that of agents that read what references lead to in their cluster.
+	ClusterReferencesWord = "config:cluster-references"
+	// RestartWord is that of agents that roll pods when a configuration changes.
+	RestartWord = "config:restart"
+)
+
 // Words returns the capability words of an agent that carries out steps with these renderers,
 // sorted: [StepsWord], and one word for each renderer but plain and kustomize, which every agent
 // has.
@@ -42,15 +50,22 @@ func (r Renderer) Word() string {
 
 // WordsKnown returns every word that this version can give a meaning to, sorted. What an agent
 // reports is what its own renderers can do, which may be less.
-func WordsKnown() []string { return Words(Helm, Liquid, Jsonnet, CUE, WASM) }
+func WordsKnown() []string {
+	return slices.Sorted(slices.Values(append(Words(Helm, Liquid, Jsonnet, CUE, WASM), ClusterReferencesWord, RestartWord)))
+}
 
 // Ability returns what an agent with the capability word can do, as a phrase that follows "can".
 func Ability(word string) string {
 	if renderer, ok := strings.CutPrefix(word, wordPrefix); ok && word != StepsWord {
 		return "render " + renderer
 	}
-	if word == StepsWord {
+	switch word {
+	case StepsWord:
 		return "carry out render steps"
+	case ClusterReferencesWord:
+		return "read cluster:// references"
+	case RestartWord:
+		return "restart pods when a configuration changes"
 	}
 	return "do " + word
 }

@@ -19,24 +19,27 @@ import (
 // with the feature.
 func capabilities(cfg Config) []string {
 	words := []string{
-		"bundle-delta",       // downloads what changed of a bundle
-		"configuration",      // values and secrets replace variables in manifests
-		"dependencies",       // services wait for others, and for objects
-		"diff",               // answers AgentService.Diff
-		"drift",              // puts right, or reports, what others change
-		"dry-run",            // says what it would do
-		"events",             // answers AgentService.WatchEvents
-		"field-rules",        // ignores, yields and adopts fields of others
-		"health-rules",       // judges objects by rules of people
-		"hooks",              // runs hooks, and waves
-		"inventory",          // answers AgentService.GetInventory
-		"pause",              // leaves a service alone
-		"plan-delta",         // follows its plan by changes
-		"prune-confirmation", // asks before it deletes much
-		"service-accounts",   // applies a service as one of its namespace's accounts
-		"sync-windows",       // changes services at certain times alone
-		"tests",              // runs tests of services
-		"tunnel",             // lets people reach the cluster
+		renderstep.ClusterReferencesWord, // reads what references lead to in its cluster
+		renderstep.RestartWord,           // rolls pods when a configuration changes
+		"bundle-delta",                   // downloads what changed of a bundle
+		"configuration",                  // values and secrets replace variables in manifests
+		"dependencies",                   // services wait for others, and for objects
+		"diff",                           // answers AgentService.Diff
+		"drift",                          // puts right, or reports, what others change
+		"dry-run",                        // says what it would do
+		"events",                         // answers AgentService.WatchEvents
+		"field-rules",                    // ignores, yields and adopts fields of others
+		"health-rules",                   // judges objects by rules of people
+		"hooks",                          // runs hooks, and waves
+		"inventory",                      // answers AgentService.GetInventory
+		"pause",                          // leaves a service alone
+		"plan-delta",                     // follows its plan by changes
+		"prune-confirmation",             // asks before it deletes much
+		"service-accounts",               // applies a service as one of its namespace's accounts
+		"sops",                           // opens manifests that SOPS encrypted with age
+		"sync-windows",                   // changes services at certain times alone
+		"tests",                          // runs tests of services
+		"tunnel",                         // lets people reach the cluster
 	}
 	if cfg.ClusterView {
 		words = append(words, "overview") // tells of nodes, pods and warnings, as far as the cluster allows it

@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -56,6 +57,7 @@ type parts struct {
 	reception *reception.Reception // nil: the agent dials the hub
 	identity  *control.Identity
 	configs   *control.Configs
+	given     *control.Given
 }
 
 // run runs every part until ctx is done or one of them fails.
@@ -84,6 +86,7 @@ func (p *parts) run(ctx context.Context) error {
 // adopt has everything work on a new plan. It returns at once.
 func (p *parts) adopt(ctx context.Context, plan plan.Plan) {
 	p.configs.Retain(ctx, plan)
+	p.given.Retain(ctx, plan)
 	if err := p.telemetry.SetLevel(plan.Settings.LogLevel); err != nil {
 		p.telemetry.Logger().WarnContext(ctx, "ignoring unknown log level from hub", slog.Any("error", err))
 	}
@@ -137,7 +140,11 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	if err != nil {
 		return nil, err
 	}
-	p := &parts{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches(), identity: me, configs: configs}
+	given, err := control.OpenGiven(control.GivenParams{Dir: cfg.DataDir, Identity: me, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	p := &parts{cfg: cfg, telemetry: tel, cluster: cluster, watches: cluster.Watches(), identity: me, configs: configs, given: given}
 	p.plans = control.NewPlans(control.PlanParams{Dir: cfg.DataDir, Hub: service, Identity: me, Logger: logger})
 	p.reports = control.NewReports(control.ReportParams{Hub: service, Identity: me, Logger: logger})
 	if cfg.ClusterView {
@@ -174,8 +181,8 @@ func assemble(cfg Config, tel *telemetry.Telemetry, cluster *kube.Client) (*part
 	p.engine = reconcile.New(reconcile.Params{
 		Render: render.Split{Limits: limits, Others: memo}, Facts: cluster.Facts(), Generated: cluster.Generated(),
 		Cluster: cluster, Bundles: bundles, Configs: configs, Inventories: cluster.Inventories(), Reporter: lastGood, Watches: p.watches,
-		Fingerprints: fingerprints,
-		Owner:        me.ClusterUID, Observer: observer, Logger: logger,
+		Fingerprints: fingerprints, Given: given, Namespace: cmp.Or(cfg.Namespace, kube.DefaultNamespace),
+		Owner: me.ClusterUID, Observer: observer, Logger: logger,
 		Tracer:   tel.Tracer("github.com/leatdev/leat/services/agent/internal/reconcile"),
 		Settings: reconcile.Settings{Workers: cfg.Workers, Refresh: cfg.RefreshInterval, ApplyTimeout: cfg.ApplyTimeout},
 	})

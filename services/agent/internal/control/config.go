@@ -65,14 +65,14 @@ func OpenConfigs(p ConfigParams) (*Configs, error) {
 }
 
 // Config implements manifest.Configs.
-func (c *Configs) Config(ctx context.Context, s plan.Service) (render.Variables, error) {
+func (c *Configs) Config(ctx context.Context, s plan.Service) (manifest.Configuration, error) {
 	kept, err := c.read(s)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.params.Logger.WarnContext(ctx, "stored configuration cannot be read, asking the hub",
 			slog.String("leat.service", s.Name), slog.Any("error", err))
 	}
 	if err == nil && kept.GetConfigDigest() == s.ConfigDigest {
-		return variablesOf(kept), nil
+		return configurationOf(kept), nil
 	}
 	fresh, err := c.fetch(ctx, s)
 	if err == nil && fresh.GetConfigDigest() != s.ConfigDigest {
@@ -82,15 +82,15 @@ func (c *Configs) Config(ctx context.Context, s plan.Service) (render.Variables,
 		err = errConfigElsewhere
 	}
 	if err != nil && ctx.Err() != nil {
-		return render.Variables{}, fmt.Errorf("fetch configuration: %w", context.Cause(ctx))
+		return manifest.Configuration{}, fmt.Errorf("fetch configuration: %w", context.Cause(ctx))
 	}
 	if err != nil {
-		return render.Variables{}, &reason.Problem{
+		return manifest.Configuration{}, &reason.Problem{
 			Reason:  reason.DependencyUnavailable,
 			Message: fmt.Sprintf("the hub does not return the service's configuration, and the objects stay as they are: %s", advice(err)),
 		}
 	}
-	return variablesOf(fresh), nil
+	return configurationOf(fresh), nil
 }
 
 // advice returns the text of an error of the call for people.
@@ -155,10 +155,10 @@ func (c *Configs) Retain(ctx context.Context, plan plan.Plan) {
 // place binds a configuration to its service, and not to a later one of the same name.
 func place(s plan.Service) string { return s.UID + "/" + s.Name }
 
-func variablesOf(config *distributorv1.GetServiceConfigResponse) render.Variables {
+func configurationOf(config *distributorv1.GetServiceConfigResponse) manifest.Configuration {
 	v := render.Variables{Values: config.GetValues(), Secrets: make(map[string]string, len(config.GetSecrets()))}
 	for key, secret := range config.GetSecrets() {
 		v.Secrets[key] = string(secret)
 	}
-	return v
+	return manifest.Configuration{Variables: v, References: config.GetReferences(), Restart: config.GetRestart()}
 }

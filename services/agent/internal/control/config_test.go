@@ -26,6 +26,7 @@ import (
 	"github.com/leatdev/leat/internal/testkit/rpctest"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/control"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 )
 
@@ -86,11 +87,11 @@ func configOf(digest, secret string) *distributorv1.GetServiceConfigResponse {
 	}
 }
 
-func variablesWith(secret string) render.Variables {
-	return render.Variables{Values: map[string]string{"A": "1"}, Secrets: map[string]string{"PASSWORD": secret}}
+func variablesWith(secret string) manifest.Configuration {
+	return manifest.Configuration{Variables: render.Variables{Values: map[string]string{"A": "1"}, Secrets: map[string]string{"PASSWORD": secret}}}
 }
 
-func mustGive(t *testing.T, configs *control.Configs, s plan.Service, want render.Variables) {
+func mustGive(t *testing.T, configs *control.Configs, s plan.Service, want manifest.Configuration) {
 	t.Helper()
 	got, err := configs.Config(t.Context(), s)
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -24,6 +24,7 @@ import (
 	"github.com/leatdev/leat/internal/syncrequest"
 	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
+	configuration "github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -189,7 +190,7 @@ func chartScenarios() map[string]func(*scenario) {
 		},
 		"the example of charts": func(s *scenario) {
 			steps, variables := exampleSteps(s.t)
-			s.configs.set("config-of-the-example", variables)
+			s.configs.set("config-of-the-example", configuration.Configuration{Variables: variables})
 			service := s.chart(map[string]map[string]string{
 				"chart": filesBelow(s.t, "charts/web"), "deploy": filesBelow(s.t, "deploy/shop"),
 			}, steps...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/render"
+	configuration "github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/report"
 )
@@ -20,20 +21,20 @@ import (
 // memoryConfigs holds configurations by digest.
 type memoryConfigs struct {
 	mu      sync.Mutex
-	content map[string]render.Variables
+	content map[string]configuration.Configuration
 }
 
-func (c *memoryConfigs) set(digest string, v render.Variables) {
+func (c *memoryConfigs) set(digest string, v configuration.Configuration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.content == nil {
-		c.content = map[string]render.Variables{}
+		c.content = map[string]configuration.Configuration{}
 	}
 	c.content[digest] = v
 }
 
 // Config implements manifest.Configs.
-func (c *memoryConfigs) Config(_ context.Context, s plan.Service) (render.Variables, error) {
+func (c *memoryConfigs) Config(_ context.Context, s plan.Service) (configuration.Configuration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v, ok := c.content[s.ConfigDigest]
@@ -48,7 +49,7 @@ func (c *cluster) configure(t *testing.T, name string, files map[string]string, 
 	t.Helper()
 	digest := "hmac-of " + name + fmt.Sprint(v)
 	if v != nil {
-		c.configs.set(digest, *v)
+		c.configs.set(digest, configuration.Configuration{Variables: *v})
 	}
 	d := c.bundles.add(t, files)
 	s := plan.Service{
@@ -122,7 +123,7 @@ func testConfigurationUnavailable(t *testing.T, c *cluster) {
 	if got := c.data(t, "unavailable-a"); got != "map[greeting:hello nobody literal:${NAME}]" {
 		t.Errorf("got %s, want what was applied before", got)
 	}
-	c.configs.set(s.ConfigDigest, render.Variables{Values: map[string]string{"NAME": "late"}})
+	c.configs.set(s.ConfigDigest, configuration.Configuration{Variables: render.Variables{Values: map[string]string{"NAME": "late"}}})
 	c.configured(t, s, report.Healthy)
 	if got := c.data(t, "unavailable-a"); got != "map[greeting:hello late literal:${NAME}]" {
 		t.Errorf("got %s", got)

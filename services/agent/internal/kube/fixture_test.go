@@ -60,8 +60,9 @@ type cluster struct {
 	mu       sync.Mutex
 	services map[string]plan.Service
 	statuses map[string]report.Status
-	removed  map[string]bool          // the services whose removal was told, since they were last reported
-	changed  chan struct{}            // closed and replaced at every change of statuses
+	removed  map[string]bool // the services whose removal was told, since they were last reported
+	changed  chan struct{}   // closed and replaced at every change of statuses
+	given    memoryGiven
 	planned  string                   // version of the newest plan
 	settings syncpolicy.AgentSettings // what a hub says to the agent
 	adopted  string                   // version of the plan that is worked on
@@ -108,7 +109,8 @@ func (c *cluster) start(t *testing.T) {
 	c.engine = reconcile.New(reconcile.Params{
 		Render: render.Split{Others: renderers.Engine(render.Limits{})}, Facts: c.client.Facts(), Generated: c.client.Generated(),
 		Cluster: c.client, Bundles: c.bundles, Configs: c.configs, Inventories: c.client.Inventories(), Reporter: c, Watches: watches,
-		Logger:       slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler),
+		Given:  &c.given, Namespace: kube.DefaultNamespace,
 		Fingerprints: &c.prints, Observer: c.observer,
 		Settings: reconcile.Settings{Refresh: c.refresh, Retry: backoff.Policy{Initial: 50 * time.Millisecond, Max: 500 * time.Millisecond}},
 	})

@@ -5,6 +5,7 @@ package manifest
 
 import (
 	"context"
+	"crypto/rand"
 	"maps"
 	"sync"
 	"time"
@@ -27,6 +28,10 @@ type GeneratedStore interface {
 // It is not a place that a template can have.
 const renewed = "sync request"
 
+// saltPlace is the place at which the salt is stored. It is not a place that a template can have, and
+// no render is given it.
+const saltPlace = "configuration salt"
+
 // Generated makes renders of a service use what earlier ones have generated, but for certificates in
 // the last third of their life, and what a person wants generated again. New values are saved before
 // anybody sees the objects that hold them. It is safe for concurrent use.
@@ -43,6 +48,8 @@ type generated struct {
 	isLoaded bool
 	values   render.Generated // what renders use, saved or not
 	saved    render.Generated
+	salt     string // of the digest in pods, "" if none was made; see Renderer.stampPods
+	hasSaved bool   // the store has the salt
 }
 
 // NewGenerated returns a Generated that has loaded nothing yet.
@@ -105,11 +112,10 @@ func (s *generated) settle(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.isLoaded {
-		stored, err := store.Load(ctx, service.Name)
-		if err != nil {
+		if err := s.loadLocked(ctx, store, service.Name); err != nil {
 			return false, err
 		}
-		s.values, s.saved, s.isLoaded = current(stored, service.SyncRequest, time.Now()), stored, true
+		s.values = current(s.saved, service.SyncRequest, time.Now())
 	}
 	if !maps.Equal(s.values, knew) {
 		return false, nil
@@ -120,11 +126,62 @@ func (s *generated) settle(
 	if isTrial || s.saved.Covers(made) && s.saved[renewed] == s.values[renewed] {
 		return true, nil
 	}
-	if err := store.Save(ctx, service.Name, s.values); err != nil {
+	if err := s.saveLocked(ctx, store, service.Name, s.values); err != nil {
 		return false, err
 	}
 	s.saved = s.values
 	return true, nil
+}
+
+// loadLocked reads what is stored.
+func (s *generated) loadLocked(ctx context.Context, store GeneratedStore, service string) error {
+	stored, err := store.Load(ctx, service)
+	if err != nil {
+		return err
+	}
+	if salt, ok := stored[saltPlace]; ok {
+		s.salt, s.hasSaved = salt, true
+		stored = maps.Clone(stored)
+		delete(stored, saltPlace)
+	}
+	s.saved, s.isLoaded = stored, true
+	return nil
+}
+
+// saveLocked stores values, with the salt if there is one.
+func (s *generated) saveLocked(ctx context.Context, store GeneratedStore, service string, values render.Generated) error {
+	if s.salt != "" {
+		whole := render.Generated{saltPlace: s.salt}
+		maps.Copy(whole, values)
+		values = whole
+	}
+	if err := store.Save(ctx, service, values); err != nil {
+		return err
+	}
+	s.hasSaved = s.salt != ""
+	return nil
+}
+
+// saltOf returns the salt of a service, which it makes if there is none. It saves a new one before
+// anybody sees it, unless it is for a trial.
+func (s *generated) saltOf(ctx context.Context, store GeneratedStore, service string, isTrial bool) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isLoaded {
+		if err := s.loadLocked(ctx, store, service); err != nil {
+			return "", err
+		}
+		if s.values == nil {
+			s.values = s.saved
+		}
+	}
+	if s.salt == "" {
+		s.salt = rand.Text()
+	}
+	if isTrial || s.hasSaved {
+		return s.salt, nil
+	}
+	return s.salt, s.saveLocked(ctx, store, service, s.saved)
 }
 
 // joined returns what a render has made, and what earlier ones have made and it did not use, if

@@ -35,9 +35,9 @@ type Bundles interface {
 
 // Configs gives access to configurations.
 type Configs interface {
-	// Config returns exactly the variables that the service's ConfigDigest identifies. Errors are
+	// Config returns exactly the configuration that the service's ConfigDigest identifies. Errors are
 	// *reason.Problem (DependencyUnavailable) unless ctx ended.
-	Config(ctx context.Context, s plan.Service) (render.Variables, error)
+	Config(ctx context.Context, s plan.Service) (Configuration, error)
 }
 
 // Cluster gives access to what is known of the cluster.
@@ -58,6 +58,10 @@ type Renderer struct {
 	Accounts Accounts
 	// Generated keeps what templates generate.
 	Generated *Generated
+	// Given keeps what the cluster gave services. Nil keeps nothing.
+	Given GivenStore
+	// Namespace is the agent's own.
+	Namespace string
 	// IsTrial leaves unsaved what templates generate: nothing is applied.
 	IsTrial bool
 	// Engine renders. Its limits also bound what is read of bundles.
@@ -82,6 +86,11 @@ type Manifests struct {
 	AsksFacts bool
 	// HasGenerated reports that templates have generated values, which are kept for the service.
 	HasGenerated bool
+	// Reads are the objects of the cluster that were read for the configuration and for encrypted
+	// manifests: if one changes, the same sources make other objects.
+	Reads Reads
+	// Notice is a problem that does not keep the manifests from being applied. Nil: there is none.
+	Notice *reason.Problem
 	// Download is how long bundles and the configuration took to arrive.
 	Download time.Duration
 }
@@ -96,14 +105,20 @@ func (m Manifests) IsConfidential(o *unstructured.Unstructured) bool {
 func (r Renderer) Render(ctx context.Context, s plan.Service, applied inventory.Applied) (Manifests, error) {
 	all := Manifests{Origins: map[*unstructured.Unstructured]string{}}
 	var variables *render.Variables
+	var configured Configuration
+	given := r.newGiven(s)
 	if s.ConfigDigest != "" {
+		var err error
 		started := time.Now()
-		configured, err := r.Configs.Config(ctx, s)
+		configured, err = r.Configs.Config(ctx, s)
 		all.Download += time.Since(started)
+		if err == nil {
+			err = r.follow(ctx, s, &configured, given, &all)
+		}
 		if err != nil {
 			return all, err
 		}
-		variables, all.Substitution = &configured, render.NewSubstitution(configured)
+		variables, all.Substitution = &configured.Variables, render.NewSubstitution(configured.Variables)
 	}
 	trees := trees(s)
 	for i, t := range trees {
@@ -113,7 +128,13 @@ func (r Renderer) Render(ctx context.Context, s plan.Service, applied inventory.
 		}
 		if err := r.renderTree(ctx, s, t, render.Input{
 			Service: s.Name, Folder: t.folder, Steps: t.steps, Except: tests, Variables: variables, Installed: !applied.At.IsZero(),
-		}, applied, &all); err != nil {
+		}, applied, given, &all); err != nil {
+			return all, err
+		}
+	}
+	given.save(ctx)
+	if configured.Restart {
+		if err := r.stampPods(ctx, s, configured.Variables, &all); err != nil {
 			return all, err
 		}
 	}
@@ -154,7 +175,7 @@ func trees(s plan.Service) []tree {
 }
 
 // renderTree adds the objects and the tests of a tree to all.
-func (r Renderer) renderTree(ctx context.Context, s plan.Service, t tree, in render.Input, applied inventory.Applied, all *Manifests) error {
+func (r Renderer) renderTree(ctx context.Context, s plan.Service, t tree, in render.Input, applied inventory.Applied, given *given, all *Manifests) error {
 	files, took, err := r.readTree(ctx, t, applied)
 	all.Download += took
 	if err != nil {
@@ -174,12 +195,18 @@ func (r Renderer) renderTree(ctx context.Context, s plan.Service, t tree, in ren
 		if err != nil {
 			return fmt.Errorf("read tests of %s: %w", t.origin(), err)
 		}
+		if err := r.open(ctx, s, files, out.Objects, given, all); err != nil {
+			return fmt.Errorf("read tests of %s: %w", t.origin(), err)
+		}
 		if err := all.readTests(out); err != nil {
 			return err
 		}
 	}
 	out, err := r.Generated.render(ctx, s, r.Engine, in, r.IsTrial)
 	if err != nil {
+		return fmt.Errorf("read manifests of %s: %w", t.origin(), err)
+	}
+	if err := r.open(ctx, s, files, out.Objects, given, all); err != nil {
 		return fmt.Errorf("read manifests of %s: %w", t.origin(), err)
 	}
 	all.take(out)

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/leatdev/leat/render"
 	"github.com/leatdev/leat/services/agent/internal/fingerprint"
 	"github.com/leatdev/leat/services/agent/internal/health"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
+	configuration "github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/observe"
 )
@@ -124,11 +124,11 @@ func (p prints) Delete(_ context.Context, service string) error {
 }
 
 // Config implements manifest.Configs.
-func (w *world) Config(context.Context, plan.Service) (render.Variables, error) {
+func (w *world) Config(context.Context, plan.Service) (configuration.Configuration, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.configured++
-	return w.variables, nil
+	return configuration.Configuration{Variables: w.variables}, nil
 }
 
 // rendered counts opened bundles and requested configurations, which rendering needs.

@@ -72,6 +72,11 @@ type Params struct {
 	Facts manifest.Cluster
 	// Generated keeps what templates generate.
 	Generated manifest.GeneratedStore
+	// Given keeps what the cluster gave services. Nil keeps nothing: a value that is gone does not
+	// outlive the process.
+	Given manifest.GivenStore
+	// Namespace is the agent's own, whose Secrets no service may refer to.
+	Namespace string
 	// Render turns bundles into objects.
 	Render render.Split
 	// Fingerprints stores the sums of applied objects. Nil stores nothing: a restart applies
@@ -154,7 +159,10 @@ func New(p Params) *Engine {
 		p.Owner = func() string { return "" }
 	}
 	known, accounts := &facts{Cluster: p.Facts}, &accounts{}
-	renderer := manifest.Renderer{Bundles: p.Bundles, Configs: p.Configs, Cluster: known, Accounts: accounts, Generated: manifest.NewGenerated(p.Generated), Engine: p.Render}
+	renderer := manifest.Renderer{
+		Bundles: p.Bundles, Configs: p.Configs, Cluster: known, Accounts: accounts, Generated: manifest.NewGenerated(p.Generated), Engine: p.Render,
+		Given: p.Given, Namespace: p.Namespace,
+	}
 	s := &shared{
 		settings: p.Settings, ownership: ownership.New(renderer, p.Cluster), slots: slots.New(p.Settings.Workers),
 		rules: newHealthRules(), kinds: &watchedKinds{watches: p.Watches, services: map[string]kindSet{}},
@@ -196,6 +204,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.watchFacts(ctx)
 		return nil
 	})
+	defer e.shared.watched.close()
 	for _, record := range records {
 		e.start(ctx, group, record)
 	}
@@ -360,6 +369,7 @@ func (e *Engine) forget(u *unit) bool {
 	e.shared.ownership.Leave(u.name)
 	e.shared.relations.leave(u.name)
 	e.shared.rules.forget(u.name)
+	e.shared.watched.forget(u.name)
 	e.shared.symptoms.Remove(u.name)
 	return true
 }

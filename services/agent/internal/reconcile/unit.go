@@ -41,6 +41,7 @@ type shared struct {
 	symptoms     *symptoms.Board
 	relations    relations
 	events       events
+	watched      watchlist
 	inventories  *inventory.Cache
 	fingerprints fingerprint.Store
 	reporter     Reporter

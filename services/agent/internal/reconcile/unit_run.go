@@ -121,7 +121,7 @@ func (u *unit) jobLocked(s plan.Service, run decide.Run) execute.Job {
 	return execute.Job{
 		Name: u.name, Service: s, Rules: u.rules, Record: record, Objects: u.objects, Member: u.member,
 		Arrived: u.state.Change.Arrived, Timings: u.state.Change.Timings,
-		IsChange: run.IsChange, IsRequested: run.IsRequested, Progress: u,
+		IsChange: run.IsChange, IsRequested: run.IsRequested, Progress: u, Rendered: rendered(u),
 	}
 }
 
@@ -134,6 +134,7 @@ func (u *unit) diffJob(candidate []plan.Bundle) execute.Job {
 		entry.Bundles = candidate
 	}
 	job := u.jobLocked(entry, decide.Run{})
+	job.Rendered = nil // what a candidate reads is not what is applied
 	job.Rules = submit.NewRules(entry.Spec.Policy)
 	return job
 }

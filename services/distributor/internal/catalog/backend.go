@@ -333,6 +333,9 @@ func checkConfigReferences(ctx context.Context, tx Tx, service *Service) error {
 		if err != nil {
 			return fielderr.Within(field, err)
 		}
+		if reference.IsInCluster() {
+			continue // the agent acts with the rights of the service's account
+		}
 		backend, ok := known[reference.Backend]
 		if !ok {
 			at := Key{KindConfigBackend, reference.Backend}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/secret"
 )
@@ -22,6 +23,23 @@ type Config struct {
 	// References are texts of references by key; see ParseReference. What they lead to is neither in
 	// Values nor in Secrets, but in the configuration that an agent is given.
 	References map[string]string
+	// Restart has a change of the configuration roll the service's pods.
+	Restart bool
+}
+
+// ClusterReferences returns the references that the agent of the service's cluster follows.
+func (c *Config) ClusterReferences() map[string]string {
+	if c == nil {
+		return nil
+	}
+	return clusterref.Of(c.References)
+}
+
+// HubReferences returns the references that the hub follows.
+func (c *Config) HubReferences() map[string]string {
+	own := maps.Clone(c.References)
+	maps.DeleteFunc(own, func(_, text string) bool { return clusterref.Is(text) })
+	return own
 }
 
 // Empty reports whether there is neither a value nor a secret nor a reference; in an update it takes the stored
@@ -33,7 +51,7 @@ func (c *Config) equal(other *Config) bool {
 		return c.Empty() && other.Empty()
 	}
 	return maps.Equal(c.Values, other.Values) && maps.Equal(c.Secrets, other.Secrets) &&
-		maps.Equal(c.References, other.References)
+		maps.Equal(c.References, other.References) && c.Restart == other.Restart
 }
 
 // referenceKeys returns the keys of the references, sorted.
@@ -51,7 +69,7 @@ func (s *Service) settleConfig(stored *Config) error {
 		s.Spec.Config = nil
 		return nil
 	}
-	settled := &Config{Values: given.Values, Secrets: maps.Clone(given.Secrets), References: given.References}
+	settled := &Config{Values: given.Values, Secrets: maps.Clone(given.Secrets), References: given.References, Restart: given.Restart}
 	for key, secret := range given.Secrets {
 		if secret != "" {
 			continue

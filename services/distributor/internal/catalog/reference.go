@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/internal/fielderr"
 )
 
@@ -35,6 +36,13 @@ type Reference struct {
 func ParseReference(text string) (Reference, error) {
 	if len(text) > maxReferenceBytes || !utf8.ValidString(text) {
 		return Reference{}, fielderr.New("", "is not a reference of at most %d bytes", maxReferenceBytes)
+	}
+	if clusterref.Is(text) {
+		own, err := clusterref.Parse(text)
+		if err != nil {
+			return Reference{}, fielderr.New("", "%v", err)
+		}
+		return Reference{Backend: clusterBackend, Path: own.Namespace + "/" + own.Name, Key: own.Key, Optional: own.IsOptional}, nil
 	}
 	rest, optional := strings.CutSuffix(text, "?")
 	backend, rest, ok := strings.Cut(rest, referenceSeparator)
@@ -89,7 +97,14 @@ func hasControl(text string) bool {
 
 // isReservedBackend reports whether references that begin with the name mean something else than a
 // back end.
-func isReservedBackend(name string) bool { return name == "hub" || name == "cluster" }
+func isReservedBackend(name string) bool { return name == "hub" || name == clusterBackend }
+
+// clusterBackend is what references begin with that the agent of the service's cluster follows; see
+// [clusterref.Parse].
+const clusterBackend = "cluster"
+
+// IsInCluster reports whether the agent of the service's cluster follows the reference.
+func (r Reference) IsInCluster() bool { return r.Backend == clusterBackend }
 
 // matchesPath reports whether a glob selects a path. A valid glob ends in ** for all that is below.
 func matchesPath(glob, place string) bool {

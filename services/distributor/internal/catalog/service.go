@@ -60,6 +60,19 @@ func (s ServiceSpec) Wanted() syncpolicy.Options {
 // look into content. A chart of a Helm repository is one by its spec, and an agent that does not
 // know Helm would read its templates as manifests.
 func (s ServiceSpec) Requires() []string {
+	words := s.renderWords()
+	if len(s.Config.ClusterReferences()) > 0 {
+		words = append(words, renderstep.ClusterReferencesWord)
+	}
+	if s.Config != nil && s.Config.Restart {
+		words = append(words, renderstep.RestartWord)
+	}
+	slices.Sort(words)
+	return words
+}
+
+// renderWords returns the words that the sources and their rendering need.
+func (s ServiceSpec) renderWords() []string {
 	hasMount := slices.ContainsFunc(s.Sources, func(s Source) bool { return s.Mount != "" })
 	hasChart := slices.ContainsFunc(s.Sources, func(s Source) bool { return s.Chart != "" })
 	hasSteps := s.Options != nil && len(s.Options.Render) > 0

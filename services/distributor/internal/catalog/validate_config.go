@@ -9,6 +9,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/leatdev/leat/internal/clusterref"
 	"github.com/leatdev/leat/internal/fielderr"
 )
 
@@ -59,6 +60,9 @@ func (c *Config) validate() error {
 			return err
 		}
 	}
+	if err := c.validateClusterReferences(); err != nil {
+		return err
+	}
 	if total > maxConfigBytes {
 		return fielderr.New(configPath, "has %d bytes; at most %d are allowed", total, maxConfigBytes)
 	}
@@ -77,6 +81,20 @@ func (c *Config) validateReference(key string) error {
 	}
 	_, err := ParseReference(c.References[key])
 	return fielderr.Within(field, err)
+}
+
+// validateClusterReferences bounds the objects that an agent has to watch for one service.
+func (c *Config) validateClusterReferences() error {
+	objects := map[clusterref.Object]bool{}
+	for _, text := range c.ClusterReferences() {
+		if reference, err := clusterref.Parse(text); err == nil {
+			objects[reference.Object] = true
+		}
+	}
+	if len(objects) > clusterref.MaxObjects {
+		return fielderr.New(configPath+".references", "name %d objects of the cluster; at most %d are allowed", len(objects), clusterref.MaxObjects)
+	}
+	return nil
 }
 
 // CheckConfigValue checks a value that a reference leads to, as if it stood in the document. Its error

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/uptrace/bun"
 
@@ -28,6 +29,7 @@ type configColumn struct {
 	Secrets []string `json:"secrets,omitempty"`
 	// References are texts of references by key. What they lead to is in service_given.
 	References map[string]string `json:"references,omitempty"`
+	Restart    bool              `json:"restart,omitempty"`
 	// Problem and Waits are those of catalog.Service.
 	Problem *catalog.Problem `json:"problem,omitempty"`
 	Waits   bool             `json:"waits,omitempty"`
@@ -59,6 +61,7 @@ func (s *Store) configOf(service *catalog.Service) configColumn {
 		Secrets: slices.Sorted(maps.Keys(config.Secrets)),
 
 		References: config.References,
+		Restart:    config.Restart,
 	}
 }
 
@@ -76,6 +79,16 @@ func canonical(uid string, config *catalog.Config) []byte {
 	for _, key := range slices.Sorted(maps.Keys(config.Secrets)) {
 		b = text(text(b, key), config.Secrets[key].Reveal())
 	}
+	// What only newer agents are given comes last, and only if there is some, so that the digests of
+	// all other configurations stay as they are.
+	own := config.ClusterReferences()
+	if len(own) == 0 && !config.Restart {
+		return b
+	}
+	b = text(b, "leat.config.cluster.v1\x00"+strconv.FormatBool(config.Restart))
+	for _, key := range slices.Sorted(maps.Keys(own)) {
+		b = text(text(b, key), own[key])
+	}
 	return b
 }
 
@@ -84,7 +97,7 @@ func (c configColumn) shown() *catalog.Config {
 	if c.Digest == "" {
 		return nil
 	}
-	config := &catalog.Config{Values: c.Values, Secrets: make(map[string]secret.Text, len(c.Secrets)), References: c.References}
+	config := &catalog.Config{Values: c.Values, Secrets: make(map[string]secret.Text, len(c.Secrets)), References: c.References, Restart: c.Restart}
 	for _, key := range c.Secrets {
 		config.Secrets[key] = ""
 	}
@@ -179,6 +192,6 @@ func readConfig(ctx context.Context, s *Store, serviceUID string) (catalog.Confi
 		return catalog.Config{}, "", err
 	}
 	config = withGiven(config, given)
-	config.References = nil
+	config.References = config.ClusterReferences()
 	return *config, row.Config.v.Digest, nil
 }

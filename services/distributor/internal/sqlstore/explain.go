@@ -79,6 +79,10 @@ func explainReference(key, text string, k *known, given map[string]configs.Value
 		x.Problem = &catalog.Problem{Reason: reason.ConfigMissing, Message: err.Error()}
 		return x
 	}
+	if reference.IsInCluster() { // the hub never learns what the agent reads
+		x.IsGiven, x.IsLatest = true, true
+		return x
+	}
 	backend := k.backends[reference.Backend]
 	if backend == nil {
 		x.Problem = &catalog.Problem{Reason: reason.ConfigMissing, Message: "there is no such back end"}

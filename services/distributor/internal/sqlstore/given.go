@@ -200,7 +200,7 @@ func (t *tx) settleService(ctx context.Context, row *serviceRow, k *known, n num
 	}
 	given := k.given[row.UID]
 	out := configs.Resolve(configs.Request{
-		References: config.References, Project: objectname.Project(row.Name), Backends: k.backends, Entries: k.entries,
+		References: config.HubReferences(), Project: objectname.Project(row.Name), Backends: k.backends, Entries: k.entries,
 		Given: given, Now: catalog.Now(),
 	})
 	next := row.Config.v
@@ -235,7 +235,9 @@ func withGiven(config *catalog.Config, given map[string]configs.Value) *catalog.
 	if len(given) == 0 {
 		return config
 	}
-	whole := &catalog.Config{Values: maps.Clone(config.Values), Secrets: maps.Clone(config.Secrets)}
+	whole := &catalog.Config{
+		Values: maps.Clone(config.Values), Secrets: maps.Clone(config.Secrets), References: config.References, Restart: config.Restart,
+	}
 	if whole.Values == nil {
 		whole.Values = map[string]string{}
 	}

@@ -963,7 +963,11 @@ type GetServiceConfigResponse struct {
 	// Plain values by key.
 	Values map[string]string `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Secret values by key. Never written to disk unencrypted, never logged.
-	Secrets       map[string][]byte `protobuf:"bytes,3,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Secrets map[string][]byte `protobuf:"bytes,3,rep,name=secrets,proto3" json:"secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// References into the agent's own cluster by key, such as cluster://shop/db#password. The agent reads what they lead to.
+	References map[string]string `protobuf:"bytes,10,rep,name=references,proto3" json:"references,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// A change of what the configuration amounts to rolls the service's pods.
+	Restart       bool `protobuf:"varint,11,opt,name=restart,proto3" json:"restart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1017,6 +1021,20 @@ func (x *GetServiceConfigResponse) GetSecrets() map[string][]byte {
 		return x.Secrets
 	}
 	return nil
+}
+
+func (x *GetServiceConfigResponse) GetReferences() map[string]string {
+	if x != nil {
+		return x.References
+	}
+	return nil
+}
+
+func (x *GetServiceConfigResponse) GetRestart() bool {
+	if x != nil {
+		return x.Restart
+	}
+	return false
 }
 
 // ReportStatusRequest carries changes.
@@ -3188,17 +3206,25 @@ const file_leat_distributor_v1_distributor_proto_rawDesc = "" +
 	"\x0freconnect_after\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0ereconnectAfter\"X\n" +
 	"\x17GetServiceConfigRequest\x12\x18\n" +
 	"\aservice\x18\x01 \x01(\tR\aservice\x12#\n" +
-	"\rconfig_digest\x18\x02 \x01(\tR\fconfigDigest\"\xe4\x02\n" +
+	"\rconfig_digest\x18\x02 \x01(\tR\fconfigDigest\"\x9c\x04\n" +
 	"\x18GetServiceConfigResponse\x12#\n" +
 	"\rconfig_digest\x18\x01 \x01(\tR\fconfigDigest\x12Q\n" +
 	"\x06values\x18\x02 \x03(\v29.leat.distributor.v1.GetServiceConfigResponse.ValuesEntryR\x06values\x12Y\n" +
-	"\asecrets\x18\x03 \x03(\v2:.leat.distributor.v1.GetServiceConfigResponse.SecretsEntryB\x03\x80\x01\x01R\asecrets\x1a9\n" +
+	"\asecrets\x18\x03 \x03(\v2:.leat.distributor.v1.GetServiceConfigResponse.SecretsEntryB\x03\x80\x01\x01R\asecrets\x12]\n" +
+	"\n" +
+	"references\x18\n" +
+	" \x03(\v2=.leat.distributor.v1.GetServiceConfigResponse.ReferencesEntryR\n" +
+	"references\x12\x18\n" +
+	"\arestart\x18\v \x01(\bR\arestart\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +
 	"\fSecretsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xd4\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\x1a=\n" +
+	"\x0fReferencesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd4\x02\n" +
 	"\x13ReportStatusRequest\x12!\n" +
 	"\fplan_version\x18\x01 \x01(\tR\vplanVersion\x12>\n" +
 	"\bservices\x18\x02 \x03(\v2\".leat.distributor.v1.ServiceReportR\bservices\x12\x12\n" +
@@ -3425,7 +3451,7 @@ func file_leat_distributor_v1_distributor_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_distributor_v1_distributor_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_leat_distributor_v1_distributor_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(DryRunAction)(0),                     // 0: leat.distributor.v1.DryRunAction
 	(*EnrollRequest)(nil),                 // 1: leat.distributor.v1.EnrollRequest
@@ -3469,102 +3495,104 @@ var file_leat_distributor_v1_distributor_proto_goTypes = []any{
 	(*CreateHubTokenResponse)(nil),        // 39: leat.distributor.v1.CreateHubTokenResponse
 	nil,                                   // 40: leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
 	nil,                                   // 41: leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	nil,                                   // 42: leat.distributor.v1.NodesOverview.KubeletVersionsEntry
-	(*timestamppb.Timestamp)(nil),         // 43: google.protobuf.Timestamp
-	(*Plan)(nil),                          // 44: leat.distributor.v1.Plan
-	(*durationpb.Duration)(nil),           // 45: google.protobuf.Duration
-	(*PlanDelta)(nil),                     // 46: leat.distributor.v1.PlanDelta
-	(v1.ServicePhase)(0),                  // 47: leat.type.v1.ServicePhase
-	(*v1.Problem)(nil),                    // 48: leat.type.v1.Problem
-	(*v1.ObjectCounts)(nil),               // 49: leat.type.v1.ObjectCounts
-	(*v1.ObjectStatus)(nil),               // 50: leat.type.v1.ObjectStatus
-	(*v1.ObjectRef)(nil),                  // 51: leat.type.v1.ObjectRef
-	(*v11.Permission)(nil),                // 52: leat.options.v1.Permission
-	(*v1.AccessRule)(nil),                 // 53: leat.type.v1.AccessRule
+	nil,                                   // 42: leat.distributor.v1.GetServiceConfigResponse.ReferencesEntry
+	nil,                                   // 43: leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	(*timestamppb.Timestamp)(nil),         // 44: google.protobuf.Timestamp
+	(*Plan)(nil),                          // 45: leat.distributor.v1.Plan
+	(*durationpb.Duration)(nil),           // 46: google.protobuf.Duration
+	(*PlanDelta)(nil),                     // 47: leat.distributor.v1.PlanDelta
+	(v1.ServicePhase)(0),                  // 48: leat.type.v1.ServicePhase
+	(*v1.Problem)(nil),                    // 49: leat.type.v1.Problem
+	(*v1.ObjectCounts)(nil),               // 50: leat.type.v1.ObjectCounts
+	(*v1.ObjectStatus)(nil),               // 51: leat.type.v1.ObjectStatus
+	(*v1.ObjectRef)(nil),                  // 52: leat.type.v1.ObjectRef
+	(*v11.Permission)(nil),                // 53: leat.options.v1.Permission
+	(*v1.AccessRule)(nil),                 // 54: leat.type.v1.AccessRule
 }
 var file_leat_distributor_v1_distributor_proto_depIdxs = []int32{
-	43, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
-	44, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
-	45, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
-	46, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	44, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	44, // 0: leat.distributor.v1.RefreshTokenResponse.expire_time:type_name -> google.protobuf.Timestamp
+	45, // 1: leat.distributor.v1.GetPlanResponse.plan:type_name -> leat.distributor.v1.Plan
+	46, // 2: leat.distributor.v1.GetPlanResponse.poll_interval:type_name -> google.protobuf.Duration
+	47, // 3: leat.distributor.v1.GetPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	45, // 4: leat.distributor.v1.WatchPlanResponse.plan:type_name -> leat.distributor.v1.Plan
 	11, // 5: leat.distributor.v1.WatchPlanResponse.heartbeat:type_name -> leat.distributor.v1.Heartbeat
 	12, // 6: leat.distributor.v1.WatchPlanResponse.drain:type_name -> leat.distributor.v1.Drain
-	46, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
-	45, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
+	47, // 7: leat.distributor.v1.WatchPlanResponse.delta:type_name -> leat.distributor.v1.PlanDelta
+	46, // 8: leat.distributor.v1.Drain.reconnect_after:type_name -> google.protobuf.Duration
 	40, // 9: leat.distributor.v1.GetServiceConfigResponse.values:type_name -> leat.distributor.v1.GetServiceConfigResponse.ValuesEntry
 	41, // 10: leat.distributor.v1.GetServiceConfigResponse.secrets:type_name -> leat.distributor.v1.GetServiceConfigResponse.SecretsEntry
-	17, // 11: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
-	24, // 12: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
-	47, // 13: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
-	48, // 14: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
-	49, // 15: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
-	50, // 16: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
-	43, // 17: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
-	45, // 18: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
-	43, // 19: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
-	43, // 20: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
-	23, // 21: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
-	21, // 22: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
-	18, // 23: leat.distributor.v1.ServiceReport.tests:type_name -> leat.distributor.v1.TestReport
-	19, // 24: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
-	51, // 25: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
-	18, // 26: leat.distributor.v1.ServiceReport.running_test:type_name -> leat.distributor.v1.TestReport
-	51, // 27: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
-	43, // 28: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
-	43, // 29: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
-	20, // 30: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
-	51, // 31: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
-	0,  // 32: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
-	51, // 33: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
-	22, // 34: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
-	43, // 35: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
-	45, // 36: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
-	45, // 37: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
-	45, // 38: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
-	45, // 39: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
-	45, // 40: leat.distributor.v1.Timings.render_wait:type_name -> google.protobuf.Duration
-	43, // 41: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
-	25, // 42: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
-	26, // 43: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
-	28, // 44: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
-	29, // 45: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
-	27, // 46: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
-	27, // 47: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
-	42, // 48: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
-	30, // 49: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
-	43, // 50: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
-	45, // 51: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
-	33, // 52: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
-	34, // 53: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
-	52, // 54: leat.distributor.v1.CheckAccessResponse.permissions:type_name -> leat.options.v1.Permission
-	53, // 55: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
-	37, // 56: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
-	1,  // 57: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
-	3,  // 58: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
-	5,  // 59: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
-	7,  // 60: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
-	9,  // 61: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
-	13, // 62: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
-	15, // 63: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
-	31, // 64: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
-	35, // 65: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
-	38, // 66: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
-	2,  // 67: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
-	4,  // 68: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
-	6,  // 69: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
-	8,  // 70: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
-	10, // 71: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
-	14, // 72: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
-	16, // 73: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
-	32, // 74: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
-	36, // 75: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
-	39, // 76: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
-	67, // [67:77] is the sub-list for method output_type
-	57, // [57:67] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	42, // 11: leat.distributor.v1.GetServiceConfigResponse.references:type_name -> leat.distributor.v1.GetServiceConfigResponse.ReferencesEntry
+	17, // 12: leat.distributor.v1.ReportStatusRequest.services:type_name -> leat.distributor.v1.ServiceReport
+	24, // 13: leat.distributor.v1.ReportStatusRequest.cluster:type_name -> leat.distributor.v1.ClusterReport
+	48, // 14: leat.distributor.v1.ServiceReport.phase:type_name -> leat.type.v1.ServicePhase
+	49, // 15: leat.distributor.v1.ServiceReport.problem:type_name -> leat.type.v1.Problem
+	50, // 16: leat.distributor.v1.ServiceReport.counts:type_name -> leat.type.v1.ObjectCounts
+	51, // 17: leat.distributor.v1.ServiceReport.objects:type_name -> leat.type.v1.ObjectStatus
+	44, // 18: leat.distributor.v1.ServiceReport.applied_at:type_name -> google.protobuf.Timestamp
+	46, // 19: leat.distributor.v1.ServiceReport.apply_duration:type_name -> google.protobuf.Duration
+	44, // 20: leat.distributor.v1.ServiceReport.phase_since:type_name -> google.protobuf.Timestamp
+	44, // 21: leat.distributor.v1.ServiceReport.planned_at:type_name -> google.protobuf.Timestamp
+	23, // 22: leat.distributor.v1.ServiceReport.timings:type_name -> leat.distributor.v1.Timings
+	21, // 23: leat.distributor.v1.ServiceReport.drift:type_name -> leat.distributor.v1.ObjectDrift
+	18, // 24: leat.distributor.v1.ServiceReport.tests:type_name -> leat.distributor.v1.TestReport
+	19, // 25: leat.distributor.v1.ServiceReport.dry_run:type_name -> leat.distributor.v1.DryRunReport
+	52, // 26: leat.distributor.v1.ServiceReport.guarded:type_name -> leat.type.v1.ObjectRef
+	18, // 27: leat.distributor.v1.ServiceReport.running_test:type_name -> leat.distributor.v1.TestReport
+	52, // 28: leat.distributor.v1.TestReport.ref:type_name -> leat.type.v1.ObjectRef
+	44, // 29: leat.distributor.v1.TestReport.started_at:type_name -> google.protobuf.Timestamp
+	44, // 30: leat.distributor.v1.TestReport.ended_at:type_name -> google.protobuf.Timestamp
+	20, // 31: leat.distributor.v1.DryRunReport.changes:type_name -> leat.distributor.v1.DryRunChange
+	52, // 32: leat.distributor.v1.DryRunChange.ref:type_name -> leat.type.v1.ObjectRef
+	0,  // 33: leat.distributor.v1.DryRunChange.action:type_name -> leat.distributor.v1.DryRunAction
+	52, // 34: leat.distributor.v1.ObjectDrift.ref:type_name -> leat.type.v1.ObjectRef
+	22, // 35: leat.distributor.v1.ObjectDrift.fields:type_name -> leat.distributor.v1.FieldDrift
+	44, // 36: leat.distributor.v1.Timings.arrived_at:type_name -> google.protobuf.Timestamp
+	46, // 37: leat.distributor.v1.Timings.download:type_name -> google.protobuf.Duration
+	46, // 38: leat.distributor.v1.Timings.render:type_name -> google.protobuf.Duration
+	46, // 39: leat.distributor.v1.Timings.apply:type_name -> google.protobuf.Duration
+	46, // 40: leat.distributor.v1.Timings.healthy:type_name -> google.protobuf.Duration
+	46, // 41: leat.distributor.v1.Timings.render_wait:type_name -> google.protobuf.Duration
+	44, // 42: leat.distributor.v1.ClusterReport.started_at:type_name -> google.protobuf.Timestamp
+	25, // 43: leat.distributor.v1.ClusterReport.overview:type_name -> leat.distributor.v1.ClusterOverview
+	26, // 44: leat.distributor.v1.ClusterOverview.nodes:type_name -> leat.distributor.v1.NodesOverview
+	28, // 45: leat.distributor.v1.ClusterOverview.pods:type_name -> leat.distributor.v1.PodsOverview
+	29, // 46: leat.distributor.v1.ClusterOverview.warnings:type_name -> leat.distributor.v1.WarningsOverview
+	27, // 47: leat.distributor.v1.NodesOverview.capacity:type_name -> leat.distributor.v1.ResourceTotals
+	27, // 48: leat.distributor.v1.NodesOverview.allocatable:type_name -> leat.distributor.v1.ResourceTotals
+	43, // 49: leat.distributor.v1.NodesOverview.kubelet_versions:type_name -> leat.distributor.v1.NodesOverview.KubeletVersionsEntry
+	30, // 50: leat.distributor.v1.WarningsOverview.latest:type_name -> leat.distributor.v1.ClusterWarning
+	44, // 51: leat.distributor.v1.ClusterWarning.last_seen_at:type_name -> google.protobuf.Timestamp
+	46, // 52: leat.distributor.v1.CheckAccessResponse.max_age:type_name -> google.protobuf.Duration
+	33, // 53: leat.distributor.v1.CheckAccessResponse.extra:type_name -> leat.distributor.v1.ExtraAttribute
+	34, // 54: leat.distributor.v1.CheckAccessResponse.grants:type_name -> leat.distributor.v1.NarrowedGrant
+	53, // 55: leat.distributor.v1.CheckAccessResponse.permissions:type_name -> leat.options.v1.Permission
+	54, // 56: leat.distributor.v1.NarrowedGrant.rules:type_name -> leat.type.v1.AccessRule
+	37, // 57: leat.distributor.v1.ListReceptiveClustersResponse.clusters:type_name -> leat.distributor.v1.ReceptiveCluster
+	1,  // 58: leat.distributor.v1.DistributorService.Enroll:input_type -> leat.distributor.v1.EnrollRequest
+	3,  // 59: leat.distributor.v1.DistributorService.RefreshToken:input_type -> leat.distributor.v1.RefreshTokenRequest
+	5,  // 60: leat.distributor.v1.DistributorService.GetPlan:input_type -> leat.distributor.v1.GetPlanRequest
+	7,  // 61: leat.distributor.v1.DistributorService.GetDigest:input_type -> leat.distributor.v1.GetDigestRequest
+	9,  // 62: leat.distributor.v1.DistributorService.WatchPlan:input_type -> leat.distributor.v1.WatchPlanRequest
+	13, // 63: leat.distributor.v1.DistributorService.GetServiceConfig:input_type -> leat.distributor.v1.GetServiceConfigRequest
+	15, // 64: leat.distributor.v1.DistributorService.ReportStatus:input_type -> leat.distributor.v1.ReportStatusRequest
+	31, // 65: leat.distributor.v1.AccessService.CheckAccess:input_type -> leat.distributor.v1.CheckAccessRequest
+	35, // 66: leat.distributor.v1.ReceptionService.ListReceptiveClusters:input_type -> leat.distributor.v1.ListReceptiveClustersRequest
+	38, // 67: leat.distributor.v1.ReceptionService.CreateHubToken:input_type -> leat.distributor.v1.CreateHubTokenRequest
+	2,  // 68: leat.distributor.v1.DistributorService.Enroll:output_type -> leat.distributor.v1.EnrollResponse
+	4,  // 69: leat.distributor.v1.DistributorService.RefreshToken:output_type -> leat.distributor.v1.RefreshTokenResponse
+	6,  // 70: leat.distributor.v1.DistributorService.GetPlan:output_type -> leat.distributor.v1.GetPlanResponse
+	8,  // 71: leat.distributor.v1.DistributorService.GetDigest:output_type -> leat.distributor.v1.GetDigestResponse
+	10, // 72: leat.distributor.v1.DistributorService.WatchPlan:output_type -> leat.distributor.v1.WatchPlanResponse
+	14, // 73: leat.distributor.v1.DistributorService.GetServiceConfig:output_type -> leat.distributor.v1.GetServiceConfigResponse
+	16, // 74: leat.distributor.v1.DistributorService.ReportStatus:output_type -> leat.distributor.v1.ReportStatusResponse
+	32, // 75: leat.distributor.v1.AccessService.CheckAccess:output_type -> leat.distributor.v1.CheckAccessResponse
+	36, // 76: leat.distributor.v1.ReceptionService.ListReceptiveClusters:output_type -> leat.distributor.v1.ListReceptiveClustersResponse
+	39, // 77: leat.distributor.v1.ReceptionService.CreateHubToken:output_type -> leat.distributor.v1.CreateHubTokenResponse
+	68, // [68:78] is the sub-list for method output_type
+	58, // [58:68] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_leat_distributor_v1_distributor_proto_init() }
@@ -3587,7 +3615,7 @@ func file_leat_distributor_v1_distributor_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_distributor_v1_distributor_proto_rawDesc), len(file_leat_distributor_v1_distributor_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

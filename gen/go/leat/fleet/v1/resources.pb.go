@@ -777,7 +777,13 @@ type ServiceConfig struct {
 	// References by key, such as vault-prod://apps/shop/db#password: the back end, the path of an entry, and the key in it. Without #,
 	// the value is the whole entry as JSON. A ? at the end lets the value be missing. The back end says whether a value is a secret. No
 	// key may also be in values or secrets.
-	References    map[string]string `protobuf:"bytes,3,rep,name=references,proto3" json:"references,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	//
+	// cluster://NAMESPACE/NAME#KEY names a key of a Secret in the service's own cluster, and cluster://configmaps/NAMESPACE/NAME#KEY one
+	// of a ConfigMap. The cluster's agent reads them with the rights of the service's account; at most 32 objects.
+	References map[string]string `protobuf:"bytes,3,rep,name=references,proto3" json:"references,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// A change of a value, also of one that a reference leads to, rolls the service's pods: a keyed digest stands in the annotation
+	// leat.dev/config of the pod templates of Deployments, StatefulSets and DaemonSets. Setting it rolls them once.
+	Restart       bool `protobuf:"varint,4,opt,name=restart,proto3" json:"restart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -831,6 +837,13 @@ func (x *ServiceConfig) GetReferences() map[string]string {
 		return x.References
 	}
 	return nil
+}
+
+func (x *ServiceConfig) GetRestart() bool {
+	if x != nil {
+		return x.Restart
+	}
+	return false
 }
 
 // SyncOptions set how a service is applied.
@@ -1305,13 +1318,14 @@ const file_leat_fleet_v1_resources_proto_rawDesc = "" +
 	"\x06policy\x18\b \x01(\v2\x18.leat.type.v1.SyncPolicyR\x06policy\x12\x17\n" +
 	"\adry_run\x18\t \x01(\bR\x06dryRun\x120\n" +
 	"\x06render\x18\n" +
-	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\"\x9f\x03\n" +
+	" \x03(\v2\x18.leat.type.v1.RenderStepR\x06render\"\xb9\x03\n" +
 	"\rServiceConfig\x12@\n" +
 	"\x06values\x18\x01 \x03(\v2(.leat.fleet.v1.ServiceConfig.ValuesEntryR\x06values\x12H\n" +
 	"\asecrets\x18\x02 \x03(\v2).leat.fleet.v1.ServiceConfig.SecretsEntryB\x03\x80\x01\x01R\asecrets\x12L\n" +
 	"\n" +
 	"references\x18\x03 \x03(\v2,.leat.fleet.v1.ServiceConfig.ReferencesEntryR\n" +
-	"references\x1a9\n" +
+	"references\x12\x18\n" +
+	"\arestart\x18\x04 \x01(\bR\arestart\x1a9\n" +
 	"\vValuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a:\n" +

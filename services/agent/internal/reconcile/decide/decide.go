@@ -133,6 +133,9 @@ type Attempt struct {
 	Problem  *reason.Problem
 	Failures []report.ObjectStatus
 	Guarded  report.Guarded
+	// Notice is a problem that the latest render met, and that kept nothing from being applied. Nil:
+	// there was none.
+	Notice *reason.Problem
 }
 
 // Change is the latest change of the inputs.

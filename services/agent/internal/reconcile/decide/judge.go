@@ -116,7 +116,7 @@ func (s *State) judgeHealthy(drift []report.ObjectDrift) (report.Phase, *reason.
 	}
 	failed, hasFailed := s.Stored.Tests.Failed()
 	if !hasFailed {
-		return report.Healthy, driftProblem(drift, s.Desired.Spec.Policy.Drift)
+		return report.Healthy, cmp.Or(s.Attempt.Notice, driftProblem(drift, s.Desired.Spec.Policy.Drift))
 	}
 	message := fmt.Sprintf("test %s failed: %s", failed.Ref.Key, failed.Message)
 	if end := lastLines(failed.LogTail); end != "" {

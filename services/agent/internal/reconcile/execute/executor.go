@@ -153,6 +153,10 @@ type Job struct {
 	Turn *slots.Turn
 	// Progress receives the state that others may see before the end.
 	Progress Progress
+	// Rendered is called after each render, also a failed one, with what it has read of the cluster,
+	// and with the problem that does not keep its objects from being applied, if there is one. Nil is
+	// not called.
+	Rendered func(ctx context.Context, reads manifest.Reads, notice *reason.Problem)
 }
 
 // Progress connects a run with its unit until its end: the unit publishes the current state, and

@@ -103,6 +103,9 @@ func (r *run) render(ctx context.Context) error {
 	var waited atomic.Int64
 	r.manifests, err = renderer.Render(render.WithWait(ctx, &waited), r.Service, r.record.Applied)
 	r.rendered = time.Now()
+	if r.Rendered != nil {
+		r.Rendered(ctx, r.manifests.Reads, r.manifests.Notice)
+	}
 	r.record.AsksFacts = r.record.AsksFacts && err != nil || r.manifests.AsksFacts
 	r.record.HasGenerated = r.record.HasGenerated || r.manifests.HasGenerated
 	r.Timings.Download, r.Timings.RenderWait = r.manifests.Download, time.Duration(waited.Load())

@@ -23,13 +23,16 @@ const maxSymptom = 600
 func (x *Executor) Symptoms(ctx context.Context, s plan.Service, o inventory.Object) string {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	var secrets *render.Substitution
+	secrets := render.NewSubstitution(render.Variables{})
 	if s.ConfigDigest != "" {
-		variables, err := x.params.Renderer.Configs.Config(ctx, s)
+		configured, err := x.params.Renderer.Configs.Config(ctx, s)
 		if err != nil {
 			return ""
 		}
-		secrets = render.NewSubstitution(variables)
+		secrets = render.NewSubstitution(configured.Variables)
+	}
+	if given := x.params.Renderer.Given; given != nil {
+		given.LoadGiven(ctx, s).Conceal(secrets)
 	}
 	// The agent's rights are enough here: the service could create the object, and what is read
 	// belongs to it.

@@ -54,7 +54,7 @@ func (s *Service) planned(ctx context.Context, cluster, service string) (plan.En
 
 // serviceConfigMessage is the one message that secrets leave the hub in.
 func serviceConfigMessage(config catalog.Config, digest string) *distributorv1.GetServiceConfigResponse {
-	m := &distributorv1.GetServiceConfigResponse{ConfigDigest: digest, Values: config.Values}
+	m := &distributorv1.GetServiceConfigResponse{ConfigDigest: digest, Values: config.Values, References: config.References, Restart: config.Restart}
 	if len(config.Secrets) > 0 {
 		m.Secrets = make(map[string][]byte, len(config.Secrets))
 	}

@@ -113,7 +113,7 @@ func configOf(m *fleetv1.ServiceConfig) *catalog.Config {
 	if m == nil {
 		return nil
 	}
-	config := &catalog.Config{Values: m.GetValues(), Secrets: make(map[string]secret.Text, len(m.GetSecrets())), References: m.GetReferences()}
+	config := &catalog.Config{Values: m.GetValues(), Secrets: make(map[string]secret.Text, len(m.GetSecrets())), References: m.GetReferences(), Restart: m.GetRestart()}
 	for key, text := range m.GetSecrets() {
 		config.Secrets[key] = secret.Text(text)
 	}

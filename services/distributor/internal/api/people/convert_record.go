@@ -147,7 +147,7 @@ func configMessage(config *catalog.Config) *fleetv1.ServiceConfig {
 	if config.Empty() {
 		return nil
 	}
-	m := &fleetv1.ServiceConfig{Values: config.Values, Secrets: make(map[string]string, len(config.Secrets)), References: config.References}
+	m := &fleetv1.ServiceConfig{Values: config.Values, Secrets: make(map[string]string, len(config.Secrets)), References: config.References, Restart: config.Restart}
 	for key := range config.Secrets {
 		m.Secrets[key] = ""
 	}

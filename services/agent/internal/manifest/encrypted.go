@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Leat Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/leatdev/leat/internal/clusterref"
+	"github.com/leatdev/leat/render"
+	"github.com/leatdev/leat/render/sops"
+	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/k8s"
+	"github.com/leatdev/leat/services/agent/internal/plan"
+)
+
+const (
+	// KeysSecret is the Secret with the age keys: in the namespace of the service's account, or in
+	// the agent's own for services without an account.
+	KeysSecret = "leat-sops"
+	// keySuffix ends the names of its entries that are key files.
+	keySuffix = ".agekey"
+)
+
+// open opens the encrypted objects of a tree. Its values are secrets from then on.
+func (r Renderer) open(ctx context.Context, s plan.Service, files *render.Files, objects []render.Object, given *given, all *Manifests) error {
+	var keys *keyring
+	opened := map[string]*sops.File{} // by MAC
+	for _, o := range objects {
+		mac, isEncrypted := sops.MACOf(o.Object)
+		if !isEncrypted {
+			continue
+		}
+		if keys == nil {
+			all.AsksFacts = true // a change of the keys that no watch shows is found at the next refresh
+			var err error
+			if keys, err = r.keys(ctx, s, all); err != nil {
+				return err
+			}
+		}
+		file := opened[mac]
+		if file == nil {
+			var err error
+			if file, err = openFile(files, mac, *keys); err != nil {
+				return cmp.Or(asError(err), error(&render.Error{Path: o.Path, Document: o.Document, Cause: err}))
+			}
+			opened[mac] = file
+		}
+		values, err := file.Fill(o.Object)
+		if err != nil {
+			return &render.Error{Path: o.Path, Document: o.Document, Cause: fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)}
+		}
+		if all.Substitution == nil {
+			all.Substitution = render.NewSubstitution(render.Variables{})
+		}
+		var texts []string
+		for _, value := range values {
+			texts = append(texts, secretTexts(value)...)
+		}
+		all.Substitution.Conceal(texts...)
+		given.next.Opened = append(given.next.Opened, texts...)
+	}
+	return nil
+}
+
+// asError returns an error that names its file already, or nil.
+func asError(err error) error {
+	if _, isPlaced := errors.AsType[*render.Error](err); isPlaced {
+		return err
+	}
+	return nil
+}
+
+// openFile opens the file that has a MAC. It returns a *render.Error if the file cannot be opened,
+// and another error if there is none.
+func openFile(files *render.Files, mac string, keys keyring) (file *sops.File, err error) {
+	err = errors.New("has a field sops of which no YAML or JSON file of the source has the mac; opened are files as sops has written them, " +
+		"and not what templates make of them")
+	start := mac
+	if room := 64; len(start) > room {
+		start = start[:room] // a writer of YAML may break the line behind it
+	}
+	files.Find([]byte(start), func(name string, content []byte) bool {
+		opened, failure := sops.OpenFile(content, keys.Keys)
+		if _, isKeyError := errors.AsType[*sops.KeyError](failure); isKeyError {
+			failure = fmt.Errorf("%w; %s", failure, keys.hint)
+		}
+		if failure == nil && opened.MAC() == mac {
+			file, err = opened, nil
+			return false
+		}
+		if failure != nil {
+			err = &render.Error{Path: name, Cause: fmt.Errorf("encrypted by sops: %w", failure)}
+		}
+		return true
+	})
+	return file, err
+}
+
+// keyring is the keys of a service, and where they come from.
+type keyring struct {
+	sops.Keys
+
+	hint string // what to do if none of them opens a file
+}
+
+// keys reads the keys with the rights of the service's account. Without an account they are the
+// agent's: those of a tenant are never tried for another one.
+func (r Renderer) keys(ctx context.Context, s plan.Service, all *Manifests) (*keyring, error) {
+	account, cluster, err := r.Accounts.As(s.Spec)
+	if err != nil {
+		return nil, err
+	}
+	namespace := cmp.Or(account.Namespace, r.Namespace)
+	object := clusterref.Object{Kind: clusterref.Secret, Namespace: namespace, Name: KeysSecret}
+	ref := inventory.Ref{Key: inventory.Key{Kind: object.Kind, Namespace: namespace, Name: KeysSecret}, Version: "v1"}
+	live, err := cluster.Get(ctx, ref)
+	all.Reads.add(account, cluster, ref, live)
+	switch {
+	case errors.Is(err, k8s.ErrNotFound):
+		return &keyring{hint: fmt.Sprintf("%s does not exist; create it: kubectl -n %s create secret generic %s --from-file=NAME%s",
+			object, namespace, KeysSecret, keySuffix)}, nil
+	case isDenied(err):
+		return nil, fmt.Errorf("open what sops encrypted: %w", err)
+	case err != nil:
+		return nil, err
+	}
+	data, err := dataOf(live)
+	if err != nil {
+		return nil, &render.Error{Path: object.String(), Cause: err}
+	}
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(data)) {
+		if strings.HasSuffix(name, keySuffix) {
+			texts = append(texts, string(bytes.TrimSpace([]byte(data[name]))))
+		}
+	}
+	keys, err := sops.ParseKeys(texts...)
+	if err != nil {
+		return nil, &render.Error{Path: object.String(), Cause: err}
+	}
+	return &keyring{Keys: keys, hint: fmt.Sprintf("add an identity of one of them to %s, as an entry that ends in %s", object, keySuffix)}, nil
+}
