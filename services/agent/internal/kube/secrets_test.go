@@ -207,6 +207,24 @@ func TestEncryptedManifests(t *testing.T) {
 	c.mustExist(t, path)
 }
 
+// TestExampleOfEncryptedManifests applies the folder of the example with its configuration.
+func TestExampleOfEncryptedManifests(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	c.keep(t, "leat-system", "leat-sops", map[string]string{"prod.agekey": ageIdentity})
+	c.keep(t, "vault", "shop-db", map[string]string{"password": "canary-db"})
+	s := c.refer(t, "shop", filesBelow(t, "encrypted/app"), plan.Spec{Namespace: "shop", CreateNamespace: new(true)}, configuration.Configuration{
+		References: map[string]string{"DB_PASSWORD": "cluster://vault/shop-db#password", "BANNER": "cluster://configmaps/shop/banner#text?"}, Restart: true,
+	})
+	c.await(t, "shop", func(got report.Status) bool { return got.Applied.ConfigDigest == s.ConfigDigest })
+	text := fmt.Sprint(c.get(t, "/apis/apps/v1/namespaces/shop/deployments/shop"), c.get(t, "/api/v1/namespaces/shop/secrets/shop")["data"])
+	for _, want := range []string{"canary-db", "leat.dev/config", base64.StdEncoding.EncodeToString([]byte("canary-password"))} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got no %s in %s", want, text)
+		}
+	}
+}
+
 // TestSecEncryptedManifestsOfTenants has a tenant's service hold a file that only the agent's own key
 // opens.
 func TestSecEncryptedManifestsOfTenants(t *testing.T) {
