@@ -213,7 +213,15 @@ func TestExampleOfEncryptedManifests(t *testing.T) {
 	c := startCluster(t)
 	c.keep(t, "leat-system", "leat-sops", map[string]string{"prod.agekey": ageIdentity})
 	c.keep(t, "vault", "shop-db", map[string]string{"password": "canary-db"})
-	s := c.refer(t, "shop", filesBelow(t, "encrypted/app"), plan.Spec{Namespace: "shop", CreateNamespace: new(true)}, configuration.Configuration{
+	files := map[string]string{}
+	for _, name := range []string{"secret.yaml", "shop.yaml"} {
+		text, err := os.ReadFile("../../../../examples/encrypted/app/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(text)
+	}
+	s := c.refer(t, "shop", files, plan.Spec{Namespace: "shop", CreateNamespace: new(true)}, configuration.Configuration{
 		References: map[string]string{"DB_PASSWORD": "cluster://vault/shop-db#password", "BANNER": "cluster://configmaps/shop/banner#text?"}, Restart: true,
 	})
 	c.await(t, "shop", func(got report.Status) bool { return got.Applied.ConfigDigest == s.ConfigDigest })

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
+	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/plan"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/decide"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/execute"
@@ -122,6 +123,22 @@ func (u *unit) jobLocked(s plan.Service, run decide.Run) execute.Job {
 		Name: u.name, Service: s, Rules: u.rules, Record: record, Objects: u.objects, Member: u.member,
 		Arrived: u.state.Change.Arrived, Timings: u.state.Change.Timings,
 		IsChange: run.IsChange, IsRequested: run.IsRequested, Progress: u, Rendered: rendered(u),
+	}
+}
+
+// rendered returns what is called after each render of a unit: the unit runs again when an object
+// changes that the render has read.
+func rendered(u *unit) func(ctx context.Context, reads manifest.Reads, notice *reason.Problem) {
+	return func(ctx context.Context, reads manifest.Reads, notice *reason.Problem) {
+		u.mu.Lock()
+		u.state.Attempt.Notice = notice
+		u.mu.Unlock()
+		u.shared.watched.set(ctx, u.name, reads, func() {
+			u.mu.Lock()
+			u.state.Nudge()
+			u.mu.Unlock()
+			u.Wake()
+		})
 	}
 }
 

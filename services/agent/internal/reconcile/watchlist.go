@@ -9,28 +9,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/agent/internal/inventory"
 	"github.com/leatdev/leat/services/agent/internal/k8s"
 	"github.com/leatdev/leat/services/agent/internal/manifest"
 	"github.com/leatdev/leat/services/agent/internal/reconcile/follow"
 )
-
-// rendered returns what is called after each render of a unit: the unit runs again when an object
-// changes that the render has read.
-func rendered(u *unit) func(ctx context.Context, reads manifest.Reads, notice *reason.Problem) {
-	return func(ctx context.Context, reads manifest.Reads, notice *reason.Problem) {
-		u.mu.Lock()
-		u.state.Attempt.Notice = notice
-		u.mu.Unlock()
-		u.shared.watched.set(ctx, u.name, reads, func() {
-			u.mu.Lock()
-			u.state.Nudge()
-			u.mu.Unlock()
-			u.Wake()
-		})
-	}
-}
 
 // watchlist follows the objects that renders have read, such as Secrets that configurations refer
 // to. It follows an object once for all services of an account. Where the account may read an object
