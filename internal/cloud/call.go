@@ -102,6 +102,8 @@ type Call struct {
 	Carrier http.RoundTripper
 	// Hidden are the secrets that the service may repeat.
 	Hidden []string
+	// MaxAnswer bounds the body of an answer. Zero: 128 KiB.
+	MaxAnswer int64
 }
 
 // Do sends a request and returns the body and the header of an answer with status 200. No redirect is
@@ -115,13 +117,14 @@ func (c Call) Do(ctx context.Context, req *http.Request) ([]byte, http.Header, e
 		return nil, nil, c.unreachable(req.URL, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	most := cmp.Or(c.MaxAnswer, maxAnswer)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	switch {
 	case err != nil:
 		return nil, nil, c.unreachable(req.URL, err)
 	case resp.StatusCode != http.StatusOK:
 		return nil, nil, c.refused(req.URL, resp, body)
-	case len(body) > maxAnswer:
+	case int64(len(body)) > most:
 		return nil, nil, c.Unusable(req.URL)
 	}
 	return body, resp.Header, nil

@@ -11,16 +11,22 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/leatdev/leat/internal/cloud"
 	"github.com/leatdev/leat/internal/config"
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/telemetry"
+	"github.com/leatdev/leat/services/distributor/internal/backendcall"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
+	"github.com/leatdev/leat/services/distributor/internal/cloudvalues"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 	"github.com/leatdev/leat/services/distributor/internal/fleet"
+	"github.com/leatdev/leat/services/distributor/internal/httpvalues"
 	"github.com/leatdev/leat/services/distributor/internal/hubfiles"
+	"github.com/leatdev/leat/services/distributor/internal/kubevalues"
 	"github.com/leatdev/leat/services/distributor/internal/sqlstore"
 	"github.com/leatdev/leat/services/distributor/internal/vaultkv"
 )
@@ -29,20 +35,48 @@ import (
 type BackendConfig struct {
 	// Folders are what back ends of the kind files may read, each as NAME=PATH. None: nothing.
 	Folders []string
-	// TokenFile holds the token that back ends of the kind vault show for the Kubernetes and the
-	// JWT method. Empty: they cannot use these.
-	TokenFile string
+	// TokenFile holds the token that back ends show for the Kubernetes and the JWT method of a Vault,
+	// and to other clusters. Empty: they cannot use these. TokenHosts are those that may be sent it.
+	TokenFile  string
+	TokenHosts []string
+	// Cluster is the hub's own cluster. Without a token file it is not open.
+	Cluster ClusterConfig
+	// Clouds are those whose secret managers back ends may read with the hub's identity: aws, gcp,
+	// azure. None: nothing.
+	Clouds []string
+	// AWSURL and GoogleURL are where the secret managers are. Empty: where their clouds have them.
+	AWSURL, GoogleURL string
 	// Poll is how often the hub looks whether a value is due to be read.
 	Poll time.Duration
 }
 
+// ClusterConfig says how the hub reads Secrets and ConfigMaps of its own cluster.
+type ClusterConfig struct {
+	// URL is that of the API server.
+	URL string
+	// CAFile holds the certificates to trust. Empty: the system's.
+	CAFile string
+	// TokenFile holds the token to sign in with. Empty: the cluster is not open.
+	TokenFile string
+}
+
+// serviceAccount is where Kubernetes mounts what pods sign in with.
+const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/"
+
 func (c *BackendConfig) bind(s *config.Set) {
 	s.Strings(&c.Folders, "distributor-config-folders", nil, "folders that configuration back ends of the kind files may read, each as NAME=/path, separated by commas; empty: none")
-	s.String(&c.TokenFile, "distributor-config-token-file", "", "token that configuration back ends of the kind vault sign in with by the methods kubernetes and jwt; empty: they cannot")
+	s.String(&c.TokenFile, "distributor-config-token-file", "", "token that configuration back ends sign in with at a Vault, by the methods kubernetes and jwt, and at other clusters; empty: they cannot")
+	s.Strings(&c.TokenHosts, "distributor-config-token-hosts", nil, "hosts that may be sent that token, each as HOST or HOST:PORT (443), separated by commas; people who make back ends choose where the hub calls")
+	s.String(&c.Cluster.TokenFile, "distributor-config-kubernetes-token-file", "", "token with which configuration back ends read Secrets and ConfigMaps of the hub's own cluster, such as "+serviceAccount+"token; empty: they cannot")
+	s.String(&c.Cluster.URL, "distributor-config-kubernetes-url", "https://kubernetes.default.svc", "API server of the hub's own cluster")
+	s.String(&c.Cluster.CAFile, "distributor-config-kubernetes-ca-file", serviceAccount+"ca.crt", "certificates to trust for it, in PEM; empty: the system's")
+	s.Strings(&c.Clouds, "distributor-config-clouds", nil, "clouds whose secret managers configuration back ends may read with the distributor's identity: aws, gcp, azure; empty: none")
+	s.Env(&c.AWSURL, "AWS_ENDPOINT_URL_SECRETS_MANAGER", "AWS Secrets Manager; empty: that of the back end's region")
+	s.String(&c.GoogleURL, "distributor-config-gcp-url", "https://secretmanager.googleapis.com", "Secret Manager of Google Cloud")
 	s.Duration(&c.Poll, "distributor-config-poll-interval", time.Second, "how often the hub looks whether a value of a configuration back end is due to be read, give or take a quarter")
 }
 
-// check returns an error for folders that are not named, or named twice.
+// check returns an error for settings that cannot be used.
 func (c *BackendConfig) check() error {
 	var errs []error
 	seen := map[string]bool{}
@@ -53,7 +87,25 @@ func (c *BackendConfig) check() error {
 		}
 		seen[name] = true
 	}
-	return errors.Join(errs...)
+	for _, host := range c.TokenHosts {
+		if !backendcall.CheckHost(host) {
+			errs = append(errs, fmt.Errorf("--distributor-config-token-hosts: got %q, want HOST or HOST:PORT", host))
+		}
+	}
+	if c.TokenFile != "" && len(c.TokenHosts) == 0 {
+		errs = append(errs, errors.New("--distributor-config-token-hosts: got nothing, want the hosts that may be sent the token of --distributor-config-token-file"))
+	}
+	for _, name := range c.Clouds {
+		if !slices.Contains(cloudvalues.Clouds(), name) {
+			errs = append(errs, fmt.Errorf("--distributor-config-clouds: got %q, want aws, gcp or azure", name))
+		}
+	}
+	return errors.Join(append(errs, cloud.CheckService("AWS_ENDPOINT_URL_SECRETS_MANAGER", c.AWSURL), cloud.CheckService("--distributor-config-gcp-url", c.GoogleURL))...)
+}
+
+// hubToken returns the token that back ends may borrow.
+func (c *BackendConfig) hubToken() backendcall.HubToken {
+	return backendcall.HubToken{File: c.TokenFile, Hosts: c.TokenHosts}
 }
 
 // openReader returns what reads configuration back ends.
@@ -63,7 +115,13 @@ func (c *Config) openReader(store *sqlstore.Store, view *fleet.View, tel *teleme
 		name, path, _ := strings.Cut(folder, "=")
 		folders[name] = path
 	}
-	vault := vaultkv.Params{TokenFile: c.Backends.TokenFile, Guard: dialguard.Guard{AllowLocal: c.AllowLocalAgents}}
+	guard := dialguard.Guard{AllowLocal: c.AllowLocalAgents}
+	vault := vaultkv.Params{HubToken: c.Backends.hubToken(), Guard: guard}
+	cluster := kubevalues.Params{HubToken: c.Backends.hubToken(), Own: kubevalues.OwnCluster(c.Backends.Cluster), Guard: guard}
+	clouds, err := c.openClouds()
+	if err != nil {
+		return nil, err
+	}
 	environment := hubfiles.NewEnvironment(os.Environ())
 	logger := tel.Logger()
 	return configs.NewReader(configs.Params{
@@ -86,8 +144,30 @@ func (c *Config) openReader(store *sqlstore.Store, view *fleet.View, tel *teleme
 				return hubfiles.OpenFolder(folder), nil
 			case b.Spec.Environment != nil:
 				return environment, nil
+			case b.Spec.Kubernetes != nil:
+				return kubevalues.Open(b, cluster)
+			case b.Spec.HTTP != nil:
+				return httpvalues.Open(b, guard)
+			case b.Spec.AWS != nil || b.Spec.GCP != nil || b.Spec.Azure != nil:
+				return cloudvalues.Open(b, clouds)
 			}
 			return nil, errors.New("this version of the hub does not know the kind of the back end")
 		},
 	})
+}
+
+// openClouds returns what back ends of clouds share. It calls nothing.
+func (c *Config) openClouds() (cloudvalues.Params, error) {
+	p := cloudvalues.Params{
+		Open: c.Backends.Clouds, AWSURL: c.Backends.AWSURL, GoogleURL: c.Backends.GoogleURL,
+		GoogleProvider: c.Keys.KMS.GoogleProvider, GoogleAccount: c.Keys.KMS.GoogleAccount, AllowLocal: c.AllowLocalAgents,
+	}
+	if len(p.Open) == 0 {
+		return p, nil
+	}
+	var err error
+	p.Identity, err = cloud.New(cloud.Params{
+		Config: c.Keys.KMS.Identity, Caller: "the distributor", Prefix: kmsPrefix, GoogleRole: "roles/secretmanager.secretAccessor",
+	})
+	return p, err
 }

@@ -23,6 +23,16 @@ func backendCells(b *fleetv1.ConfigBackend, now time.Time) []cell {
 		kind, place = "vault", spec.GetVault().GetUrl()+" "+cmp.Or(spec.GetVault().GetMount(), "secret")
 	case spec.GetFiles() != nil:
 		kind, place = "files", spec.GetFiles().GetRoot()
+	case spec.GetKubernetes() != nil:
+		kind, place = "kubernetes", cmp.Or(spec.GetKubernetes().GetUrl(), "hub")
+	case spec.GetHttp() != nil:
+		kind, place = "http", spec.GetHttp().GetUrl()
+	case spec.GetAws() != nil:
+		kind, place = "aws", spec.GetAws().GetRegion()
+	case spec.GetGcp() != nil:
+		kind, place = "gcp", spec.GetGcp().GetProject()
+	case spec.GetAzure() != nil:
+		kind, place = "azure", spec.GetAzure().GetUrl()
 	}
 	return []cell{
 		plain(b.GetMetadata().GetName()), plain(kind), plain(place), list(spec.GetProjects()), list(spec.GetAllowedPaths()),

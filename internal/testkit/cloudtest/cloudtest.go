@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cloudtest stands in for the services of AWS, Google Cloud and Azure that trade the token of a
-// pod for a login at a registry, and for their key management services. It is one HTTP server on
+// pod for a login at a registry, and for their key management services and secret managers. It is one HTTP server on
 // loopback, and as strict as the clouds: a request that they would refuse is refused, and the test
 // fails. It checks the signatures of AWS by code of its own.
 package cloudtest
@@ -62,6 +62,7 @@ type Clouds struct {
 	lifetime time.Duration
 	keys     keys
 	kms      kms
+	secrets  secrets
 }
 
 // Start starts the services.
@@ -81,6 +82,9 @@ func Start(tb testing.TB) *Clouds {
 	mux.HandleFunc("POST /azure/{tenant}/oauth2/v2.0/token", c.serveEntra)
 	mux.HandleFunc("POST /aws/kms/{$}", c.serveAWSKMS)
 	mux.HandleFunc("POST /google/kms/v1/projects/{project}/locations/{location}/keyRings/{ring}/cryptoKeys/{action}", c.serveGoogleKMS)
+	mux.HandleFunc("POST /aws/secrets/{$}", c.serveAWSSecrets)
+	mux.HandleFunc("GET /google/secrets/v1/projects/{project}/secrets/{secret}/versions/{action}", c.serveGoogleSecrets)
+	mux.HandleFunc("GET /secrets/{secret}", c.serveAzureSecrets)
 	c.right = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/keys/") { // a mux would redirect from a path with an empty version
 			c.serveAzureKeys(w, r)

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +34,8 @@ const (
 	maxBackendURL      = 1024
 	maxBackendWord     = 256
 	maxBackendSecret   = 16 << 10
+
+	minHookSecret, maxHookSecret = 16, 1024
 )
 
 // ConfigBackend is a place where values of configurations are kept.
@@ -49,12 +50,21 @@ type ConfigBackend struct {
 // An update that leaves the credential out keeps the stored one.
 type ConfigBackendSpec struct {
 	Description string `json:"description,omitempty"`
-	// Vault, Files and Environment are the kinds. Exactly one is set.
+	// The kinds. Exactly one is set.
 	Vault       *VaultBackend       `json:"vault,omitempty"`
 	Files       *FilesBackend       `json:"files,omitempty"`
 	Environment *EnvironmentBackend `json:"environment,omitempty"`
+	Kubernetes  *KubernetesBackend  `json:"kubernetes,omitempty"`
+	HTTP        *HTTPBackend        `json:"http,omitempty"`
+	AWS         *AWSBackend         `json:"aws,omitempty"`
+	GCP         *GCPBackend         `json:"gcp,omitempty"`
+	Azure       *AzureBackend       `json:"azure,omitempty"`
 	// Credential is the one secret that the kind needs; empty for kinds without.
 	Credential secret.Text `json:"-"`
+	// WebhookSecret proves webhooks that have the back end read; empty: it takes none. An update that
+	// leaves it out keeps the stored one, unless RemoveWebhookSecret is set, which is not stored.
+	WebhookSecret       secret.Text `json:"-"`
+	RemoveWebhookSecret bool        `json:"-"`
 	// Refresh is how long an answer holds that does not say so itself; zero: DefaultConfigRefresh.
 	Refresh time.Duration `json:"refresh,omitempty"`
 	// MaxStale is the age past which an answer is given to no service that does not have it; zero:
@@ -67,45 +77,6 @@ type ConfigBackendSpec struct {
 	// Public means that values are no secrets.
 	Public bool `json:"public,omitempty"`
 }
-
-// VaultAuth is how the hub signs in at a Vault.
-type VaultAuth string
-
-// The ways to sign in.
-const (
-	VaultByToken      VaultAuth = "token"
-	VaultByAppRole    VaultAuth = "approle"
-	VaultByKubernetes VaultAuth = "kubernetes"
-	VaultByJWT        VaultAuth = "jwt"
-)
-
-// VaultBackend is a key-value engine of a Vault or an OpenBao.
-type VaultBackend struct {
-	URL       string `json:"url"`
-	Mount     string `json:"mount,omitempty"`
-	Version   int    `json:"version,omitempty"`
-	Namespace string `json:"namespace,omitempty"`
-	CAPEM     string `json:"caPem,omitempty"`
-	// Auth says what Role and AuthMount mean, and whether there is a credential.
-	Auth VaultAuth `json:"auth"`
-	// Role is the role, or the id of one; empty with a token.
-	Role string `json:"role,omitempty"`
-	// AuthMount is the path of the method; empty: its usual one.
-	AuthMount string `json:"authMount,omitempty"`
-}
-
-// NeedsCredential reports whether the hub signs in by a secret that the document holds.
-func (b VaultBackend) NeedsCredential() bool {
-	return b.Auth == VaultByToken || b.Auth == VaultByAppRole
-}
-
-// FilesBackend reads files below a folder of the hub's operator.
-type FilesBackend struct {
-	Root string `json:"root"`
-}
-
-// EnvironmentBackend reads environment variables of the hub.
-type EnvironmentBackend struct{}
 
 // Key implements Object.
 func (b *ConfigBackend) Key() Key { return Key{KindConfigBackend, b.Name} }
@@ -120,26 +91,13 @@ func (b *ConfigBackend) clone() Object { return new(*b) }
 // Public returns the back end without its credential.
 func (b *ConfigBackend) Public() *ConfigBackend {
 	shown := *b
-	shown.Spec.Credential = ""
+	shown.Spec.Credential, shown.Spec.WebhookSecret = "", ""
 	return &shown
 }
 
 // RefreshEvery returns how long an answer holds that does not say so itself.
 func (s ConfigBackendSpec) RefreshEvery() time.Duration {
 	return cmp.Or(s.Refresh, DefaultConfigRefresh)
-}
-
-// KindName returns the word for the kind of the back end.
-func (s ConfigBackendSpec) KindName() string {
-	switch {
-	case s.Vault != nil:
-		return "vault"
-	case s.Files != nil:
-		return "files"
-	case s.Environment != nil:
-		return "environment"
-	}
-	return ""
 }
 
 // OpenTo reports whether services of a project may refer to the back end.
@@ -156,22 +114,24 @@ func (s ConfigBackendSpec) Allows(place string) bool {
 func (s *ConfigBackendSpec) settle() {
 	s.AllowedPaths, s.Projects = asSet(s.AllowedPaths), asSet(s.Projects)
 	s.Refresh, s.MaxStale = s.Refresh.Truncate(time.Second), s.MaxStale.Truncate(time.Second)
-	if s.Vault != nil {
-		v := *s.Vault
-		v.URL = strings.TrimRight(v.URL, "/")
-		s.Vault = &v
+	if k := s.kind(); k != nil {
+		k.settle(s)
 	}
 }
 
-// settleCredential completes the credential from the stored back end, which is nil for a new one.
-// It returns an error if the credential would then be sent to another server, or in another way,
-// than it was given for.
-func (b *ConfigBackend) settleCredential(stored *ConfigBackend) error {
+// settleSecrets completes the secrets from the stored back end, which is nil for a new one. It
+// returns an error if the credential would then be sent to another server, or in another way, than
+// it was given for.
+func (b *ConfigBackend) settleSecrets(stored *ConfigBackend) error {
 	if stored != nil && stored.Spec.KindName() != b.Spec.KindName() {
 		return fielderr.New("spec", "is fixed to the kind %s; create another back end of the kind %s", stored.Spec.KindName(), b.Spec.KindName())
 	}
-	v := b.Spec.Vault
-	if v == nil || !v.NeedsCredential() {
+	if stored != nil && b.Spec.WebhookSecret == "" && !b.Spec.RemoveWebhookSecret {
+		b.Spec.WebhookSecret = stored.Spec.WebhookSecret
+	}
+	b.Spec.RemoveWebhookSecret = false
+	kind := b.Spec.kind()
+	if kind == nil || kind.credentialField() == "" {
 		if b.Spec.Credential != "" {
 			return fielderr.New("spec", "has a credential that its kind does not need")
 		}
@@ -180,21 +140,14 @@ func (b *ConfigBackend) settleCredential(stored *ConfigBackend) error {
 	if b.Spec.Credential != "" {
 		return nil
 	}
-	if stored == nil || stored.Spec.Credential == "" || stored.Spec.Vault == nil || stored.Spec.Vault.Auth != v.Auth {
-		return fielderr.New(credentialPath(v), "is required")
+	if stored == nil || stored.Spec.Credential == "" || stored.Spec.kind().credentialField() != kind.credentialField() {
+		return fielderr.New(kind.credentialField(), "is required")
 	}
-	if stored.Spec.Vault.URL != v.URL || stored.Spec.Vault.Namespace != v.Namespace {
-		return fielderr.New(credentialPath(v), "is required with another url or namespace: the stored one belongs to %q", stored.Spec.Vault.URL)
+	if had := stored.Spec.kind().target(); had != kind.target() {
+		return fielderr.New(kind.credentialField(), "is required where something else is signed in to: the stored one belongs to %q", had)
 	}
 	b.Spec.Credential = stored.Spec.Credential
 	return nil
-}
-
-func credentialPath(v *VaultBackend) string {
-	if v.Auth == VaultByAppRole {
-		return "spec.vault.app_role.secret_id"
-	}
-	return "spec.vault.token.token"
 }
 
 // Validate implements Object.
@@ -205,6 +158,7 @@ func (b *ConfigBackend) Validate() error {
 		b.validateBackendName(),
 		validateDescription(s.Description),
 		s.validateKind(),
+		validateHookSecret(s.WebhookSecret),
 		validateWithin("spec.refresh", s.Refresh, minConfigRefresh, maxConfigRefresh),
 		validateWithin("spec.max_stale", s.MaxStale, s.RefreshEvery(), maxConfigStale),
 		fielderr.Each("spec.allowed_paths", "items", s.AllowedPaths, maxAllowedPaths, validateGlob),
@@ -224,80 +178,10 @@ func (b *ConfigBackend) validateBackendName() error {
 	return nil
 }
 
-func (s ConfigBackendSpec) validateKind() error {
-	kinds := 0
-	for _, isSet := range []bool{s.Vault != nil, s.Files != nil, s.Environment != nil} {
-		if isSet {
-			kinds++
-		}
-	}
-	switch {
-	case kinds != 1:
-		return fielderr.New("spec", "has no kind; write one of vault, files and environment")
-	case s.Vault != nil:
-		return s.Vault.validate(s.Credential)
-	case s.Files != nil:
-		return ValidateName("spec.files.root", s.Files.Root)
-	}
-	return nil
-}
-
-// mountPath is the path of an engine or a method of a Vault, or a namespace.
-var mountPath = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*/?$`)
-
-func (b VaultBackend) validate(credential secret.Text) error {
-	for _, place := range []struct{ field, text string }{
-		{"spec.vault.mount", b.Mount}, {"spec.vault.namespace", b.Namespace}, {"spec.vault." + b.authField() + ".mount", b.AuthMount},
-	} {
-		if place.text != "" && (len(place.text) > maxBackendWord || !mountPath.MatchString(place.text)) {
-			return fielderr.New(place.field, "%.80q is not a path: letters, digits and ._- between slashes are allowed", place.text)
-		}
-	}
-	if err := b.validateURL(); err != nil {
-		return err
-	}
-	switch {
-	case b.Version < 0 || b.Version > 2:
-		return fielderr.New("spec.vault.version", "is %d; 1 and 2 are known", b.Version)
-	case b.Auth == "":
-		return fielderr.New("spec.vault", "says not how to sign in; write one of token, app_role, kubernetes and jwt")
-	case b.Auth != VaultByToken && b.Role == "":
-		return fielderr.New("spec.vault."+b.authField(), "names no role")
-	case len(credential) > maxBackendSecret || strings.ContainsAny(credential.Reveal(), "\r\n"):
-		return fielderr.New(credentialPath(&b), "is not one line of at most %d bytes", maxBackendSecret)
-	}
-	if err := validateLine("spec.vault."+b.authField(), b.Role, maxBackendWord); err != nil {
-		return err
-	}
-	return fielderr.Within("spec.vault", inVault(validateCA(b.CAPEM)))
-}
-
-// inVault moves an error about spec.ca_pem to the field of a Vault.
-func inVault(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fielderr.New("ca_pem", "holds no PEM certificate, or is too long")
-}
-
-func (b VaultBackend) authField() string {
-	if b.Auth == VaultByAppRole {
-		return "app_role"
-	}
-	return string(b.Auth)
-}
-
-func (b VaultBackend) validateURL() error {
-	u, err := url.Parse(b.URL)
-	switch {
-	case b.URL == "":
-		return fielderr.New("spec.vault.url", "is required, such as https://vault.example:8200")
-	case len(b.URL) > maxBackendURL:
-		return fielderr.New("spec.vault.url", "has %d bytes; at most %d are allowed", len(b.URL), maxBackendURL)
-	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, ".."):
-		return fielderr.New("spec.vault.url", "%.80q is not a base URL: scheme, host and path", b.URL)
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
-		return fielderr.New("spec.vault.url", "%.80q does not begin with https://, which is required where secrets are read", b.URL)
+// validateHookSecret accepts an empty secret: then there are no webhooks.
+func validateHookSecret(text secret.Text) error {
+	if n := len(text); n != 0 && (n < minHookSecret || n > maxHookSecret) {
+		return fielderr.New("spec.webhook_secret", "has %d bytes; it must have %d to %d", n, minHookSecret, maxHookSecret)
 	}
 	return nil
 }
@@ -305,16 +189,17 @@ func (b VaultBackend) validateURL() error {
 // publicBackend refuses a back end at the hub's own machine or link.
 func publicBackend(object Object) error {
 	b, ok := object.(*ConfigBackend)
-	if !ok || b.Spec.Vault == nil {
+	if !ok || b.Spec.kind() == nil {
 		return nil
 	}
-	u, err := url.Parse(b.Spec.Vault.URL)
+	field, text := b.Spec.kind().dials()
+	u, err := url.Parse(text)
 	if err != nil {
 		return nil //nolint:nilerr // Validate has refused it
 	}
 	host := u.Hostname()
 	if address, err := netip.ParseAddr(host); err == nil && dialguard.Local(address) || strings.EqualFold(host, "localhost") {
-		return fielderr.New("spec.vault.url", "%q is an address of the hub's own machine or its link, which it does not dial", host)
+		return fielderr.New(field, "%q is an address of the hub's own machine or its link, which it does not dial", host)
 	}
 	return nil
 }

@@ -268,7 +268,7 @@ func settleNew(created Object) (err error) {
 	case *IdentityProvider:
 		return o.settleSecret(nil)
 	case *ConfigBackend:
-		return o.settleCredential(nil)
+		return o.settleSecrets(nil)
 	case *Notifier:
 		return o.settleSecrets(nil)
 	}
@@ -331,7 +331,7 @@ func carryOver(current, next Object) (_ Object, err error) {
 		}
 	case *ConfigBackend:
 		if c, ok := current.(*ConfigBackend); ok {
-			return next, n.settleCredential(c)
+			return next, n.settleSecrets(c)
 		}
 	case *Notifier:
 		if c, ok := current.(*Notifier); ok {

@@ -6,6 +6,7 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"strings"
 )
 
 // HubSubject is the subject of what the hub does itself.
@@ -182,7 +183,10 @@ func secretsOf(object any) map[string]any {
 		}
 	case *ConfigBackend:
 		if o.Spec.Credential != "" {
-			secrets[credentialField(o.Spec.Vault)] = o.Spec.Credential
+			secrets[camelCase(o.Spec.kind().credentialField())] = o.Spec.Credential
+		}
+		if o.Spec.WebhookSecret != "" {
+			secrets["spec.webhookSecret"] = o.Spec.WebhookSecret
 		}
 	case *Notifier:
 		for path, text := range o.Spec.Secrets.byField(o.Spec.Sink.Type) {
@@ -203,12 +207,15 @@ func secretsOf(object any) map[string]any {
 // so they need no quotes.
 func secretField(key string) string { return "spec.config.secrets." + key }
 
-// credentialField is the path of the credential in the document of a back end.
-func credentialField(v *VaultBackend) string {
-	if v != nil && v.Auth == VaultByAppRole {
-		return "spec.vault.appRole.secretId"
+// camelCase returns a path of a field as documents write it.
+func camelCase(path string) string {
+	parts := strings.Split(path, "_")
+	for i, part := range parts[1:] {
+		if part != "" {
+			parts[i+1] = strings.ToUpper(part[:1]) + part[1:]
+		}
 	}
-	return "spec.vault.token.token"
+	return strings.Join(parts, "")
 }
 
 // WithoutAuthors returns a copy of the object without the names of those that made and changed it, and without

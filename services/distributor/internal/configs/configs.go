@@ -64,10 +64,33 @@ type Backend interface {
 type Entry struct {
 	// Fields are the values by key.
 	Fields map[string]secret.Text
+	// NotText are the keys, sorted, whose values are not UTF-8 text and therefore not in Fields.
+	NotText []string
 	// Version is what the back end calls this state of the entry. Empty: it has no word for it.
 	Version string
 	// TTL is how long the answer holds; zero: as long as the back end's refresh.
 	TTL time.Duration
+}
+
+// EntryOf returns the entry of values that may be any bytes.
+func EntryOf(values map[string][]byte, version string) Entry {
+	entry := Entry{Fields: make(map[string]secret.Text, len(values)), Version: version}
+	for _, key := range sortedKeys(values) {
+		if utf8.Valid(values[key]) {
+			entry.Fields[key] = secret.Text(values[key])
+		} else {
+			entry.NotText = append(entry.NotText, key)
+		}
+	}
+	return entry
+}
+
+// NotTextError says that a key has a value that configurations cannot hold.
+type NotTextError struct{ Key string }
+
+// Error implements error.
+func (e *NotTextError) Error() string {
+	return fmt.Sprintf("the value of the key %q is not UTF-8 text", e.Key)
 }
 
 // NotFoundError is the answer that there is no such entry.
@@ -116,17 +139,23 @@ func answerIn(err error) (isRefused, isAbsent bool) {
 
 // Check returns an error unless the entry is within the bounds. The error holds no value.
 func (e Entry) Check() error {
-	if len(e.Fields) > MaxFields {
-		return fmt.Errorf("the entry has %d keys; at most %d are allowed", len(e.Fields), MaxFields)
+	if n := len(e.Fields) + len(e.NotText); n > MaxFields {
+		return fmt.Errorf("the entry has %d keys; at most %d are allowed", n, MaxFields)
 	}
 	total := 0
+	for _, name := range e.NotText {
+		total += len(name)
+		if err := checkFieldName(name); err != nil {
+			return err
+		}
+	}
 	for name, value := range e.Fields {
 		total += len(name) + len(value)
-		switch {
-		case name == "" || len(name) > maxFieldName || !utf8.ValidString(name):
-			return fmt.Errorf("the entry has a key that is not UTF-8 text of 1 to %d bytes", maxFieldName)
-		case !utf8.ValidString(value.Reveal()):
-			return fmt.Errorf("the value of the key %q is not UTF-8 text", name)
+		if err := checkFieldName(name); err != nil {
+			return err
+		}
+		if !utf8.ValidString(value.Reveal()) {
+			return &NotTextError{Key: name}
 		}
 	}
 	if total > MaxEntryBytes {
@@ -138,12 +167,31 @@ func (e Entry) Check() error {
 	return nil
 }
 
-// Equal reports whether two entries hold the same. Their lifetimes do not matter.
-func (e Entry) Equal(other Entry) bool {
-	return e.Version == other.Version && maps.Equal(e.Fields, other.Fields)
+func checkFieldName(name string) error {
+	if name == "" || len(name) > maxFieldName || !utf8.ValidString(name) {
+		return fmt.Errorf("the entry has a key that is not UTF-8 text of 1 to %d bytes", maxFieldName)
+	}
+	return nil
 }
 
-// value returns what a reference's key stands for: one field, or all of them as JSON.
+// Equal reports whether two entries hold the same. Their lifetimes do not matter.
+func (e Entry) Equal(other Entry) bool {
+	return e.Version == other.Version && maps.Equal(e.Fields, other.Fields) && slices.Equal(e.NotText, other.NotText)
+}
+
+// notText returns the error for a reference's key whose value, or a part of it, is not text.
+func (e Entry) notText(key string) error {
+	switch {
+	case len(e.NotText) > 0 && key == "":
+		return &NotTextError{Key: e.NotText[0]}
+	case key != "" && slices.Contains(e.NotText, key):
+		return &NotTextError{Key: key}
+	}
+	return nil
+}
+
+// value returns what a reference's key stands for: one field, or all of them as JSON. It is not
+// called for what is not text.
 func (e Entry) value(key string) (secret.Text, bool) {
 	if key != "" {
 		value, ok := e.Fields[key]

@@ -160,6 +160,9 @@ func (r Request) take(references map[string]catalog.Reference, state State) (map
 		reference := references[key]
 		_, hadBefore := r.had(key)
 		isNew = isNew || !hadBefore
+		if err := state.Last.notText(reference.Key); err != nil {
+			return nil, &refusal{reason: reason.ConfigMissing, text: err.Error()}
+		}
 		value, ok := state.Last.value(reference.Key)
 		if !ok && reference.Optional && !hadBefore {
 			continue
@@ -229,7 +232,7 @@ func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // Value returns what a key of the last good answer stands for; "": the whole entry, as JSON.
 func (s State) Value(key string) (secret.Text, bool) {
-	if s.Last == nil {
+	if s.Last == nil || s.Last.notText(key) != nil {
 		return "", false
 	}
 	return s.Last.value(key)

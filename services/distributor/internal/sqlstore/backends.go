@@ -21,26 +21,41 @@ import (
 type backendRow struct {
 	bun.BaseModel `bun:"table:config_backends,alias:cb"`
 	metaColumns
-	Spec       column[catalog.ConfigBackendSpec] `bun:"spec"` // without the credential
-	Credential []byte                            `bun:"credential"`
+	Spec          column[catalog.ConfigBackendSpec] `bun:"spec"` // without secrets
+	Credential    []byte                            `bun:"credential"`
+	WebhookSecret []byte                            `bun:"webhook_secret"`
 }
 
-// backend returns the row without its credential.
+// hookPlace binds the secret of webhooks to its column, so that neither it nor a credential can
+// stand in for the other.
+func hookPlace(uid string) []byte { return []byte(uid + "/webhook_secret") }
+
+
+// backend returns the row without its secrets.
 func (r *backendRow) backend() *catalog.ConfigBackend {
 	return &catalog.ConfigBackend{Metadata: r.metadata(), Spec: r.Spec.v}
 }
 
 func openedBackend(sealer *seal.Sealer, row *backendRow) (*catalog.ConfigBackend, error) {
 	b := row.backend()
-	if len(row.Credential) == 0 {
-		return b, nil
+	var err error
+	if b.Spec.Credential, err = openHeld(row, "credential", sealer, row.Credential, placeOfUID(row.UID)); err != nil {
+		return nil, err
 	}
-	plain, err := sealer.Open(row.Credential, []byte(row.UID))
+	b.Spec.WebhookSecret, err = openHeld(row, "webhook secret", sealer, row.WebhookSecret, hookPlace(row.UID))
+	return b, err
+}
+
+// openHeld opens a secret of a back end; empty: it has none.
+func openHeld(row *backendRow, what string, sealer *seal.Sealer, sealed, place []byte) (secret.Text, error) {
+	if len(sealed) == 0 {
+		return "", nil
+	}
+	plain, err := sealer.Open(sealed, place)
 	if err != nil {
-		return nil, fmt.Errorf("open credential of configuration back end %s: %w", row.Name, err)
+		return "", fmt.Errorf("open %s of configuration back end %s: %w", what, row.Name, err)
 	}
-	b.Spec.Credential = secret.Text(plain)
-	return b, nil
+	return secret.Text(plain), nil
 }
 
 func (r *backendRow) object(_ context.Context, t *tx) (catalog.Object, error) {
@@ -58,7 +73,14 @@ func (t *tx) putBackend(ctx context.Context, meta metaColumns, b *catalog.Config
 		}
 		row.Credential = sealed
 	}
-	if err := t.upsert(ctx, row, "spec", "credential"); err != nil {
+	if text := b.Spec.WebhookSecret.Reveal(); text != "" {
+		sealed, err := t.store.backends.Seal([]byte(text), hookPlace(b.UID))
+		if err != nil {
+			return fmt.Errorf("seal webhook secret of configuration back end %s: %w", b.Name, err)
+		}
+		row.WebhookSecret = sealed
+	}
+	if err := t.upsert(ctx, row, "spec", "credential", "webhook_secret"); err != nil {
 		return err
 	}
 	readers, err := readersOf(ctx, t.sql, "ce.backend_uid = ?", b.UID)
@@ -85,4 +107,23 @@ func (e *Entries) Backend(ctx context.Context, uid string) (*catalog.ConfigBacke
 		return err
 	})
 	return b, err
+}
+
+// Hook implements backendhook.Backends.
+func (e *Entries) Hook(ctx context.Context, name string) (uid string, proof secret.Text, err error) {
+	err = e.store.opening(ctx, func(ctx context.Context) error {
+		row := new(backendRow)
+		err := e.store.db.NewSelect().Model(row).Where("name = ?", name).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			uid, proof = "", ""
+			return nil
+		}
+		if err != nil {
+			return translate("read configuration back end", err)
+		}
+		uid = row.UID
+		proof, err = openHeld(row, "webhook secret", e.store.backends, row.WebhookSecret, hookPlace(row.UID))
+		return err
+	})
+	return uid, proof, err
 }

@@ -198,6 +198,7 @@ func (e *Entries) Prune(ctx context.Context, now time.Time) error {
 type sealedEntry struct {
 	Fields  map[string]string `json:"fields"`
 	Version string            `json:"version,omitempty"`
+	NotText []string          `json:"notText,omitempty"`
 }
 
 // sealEntry binds an entry to its id.
@@ -206,7 +207,7 @@ func sealEntry(s *Store, id string, entry configs.Entry) ([]byte, error) {
 	for name, value := range entry.Fields {
 		plain[name] = value.Reveal()
 	}
-	text, err := json.Marshal(sealedEntry{Fields: plain, Version: entry.Version})
+	text, err := json.Marshal(sealedEntry{Fields: plain, Version: entry.Version, NotText: entry.NotText})
 	if err != nil {
 		return nil, errors.New("encode entry")
 	}
@@ -230,7 +231,7 @@ func openEntry(s *Store, row *entryRow) (*configs.Entry, error) {
 	if err := json.Unmarshal(text, &plain); err != nil {
 		return nil, fmt.Errorf("decode entry %s", row.ID)
 	}
-	return &configs.Entry{Fields: configs.FieldsOf(plain.Fields), Version: plain.Version}, nil
+	return &configs.Entry{Fields: configs.FieldsOf(plain.Fields), Version: plain.Version, NotText: plain.NotText}, nil
 }
 
 // stateOf returns what is known of an entry.

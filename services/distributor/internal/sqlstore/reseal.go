@@ -36,6 +36,7 @@ var sealedColumns = []sealedColumn{
 	{"notifiers", "uid", "secrets", func(s *Store) *seal.Sealer { return s.notifiers }, placeOfUID},
 	{"sessions", "id", "refresh", func(s *Store) *seal.Sealer { return s.refresh }, placeOfUID},
 	{"config_backends", "uid", "credential", func(s *Store) *seal.Sealer { return s.backends }, placeOfUID},
+	{"config_backends", "uid", "webhook_secret", func(s *Store) *seal.Sealer { return s.backends }, hookPlace},
 	{"config_entries", "id", "sealed", func(s *Store) *seal.Sealer { return s.entries }, placeOfUID},
 	{"service_given", "service_uid", "sealed", func(s *Store) *seal.Sealer { return s.entries }, givenPlace},
 	{"signing_keys", "id", "sealed", func(s *Store) *seal.Sealer { return s.issuer }, signingKeyPlace},

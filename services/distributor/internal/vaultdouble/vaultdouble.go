@@ -31,6 +31,7 @@ type Server struct {
 	custom   http.HandlerFunc
 	reads    map[string]int
 	logins   int
+	renewals int
 	lifetime int
 }
 
@@ -49,10 +50,15 @@ const (
 	Proof = "proof-of-the-pod"
 )
 
+// NewServer returns a double that listens nowhere.
+func NewServer() *Server {
+	return &Server{entries: map[string]entry{}, denied: map[string]bool{}, tokens: map[string]bool{}, reads: map[string]int{}, lifetime: 3600}
+}
+
 // Start runs a double, which ends with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{entries: map[string]entry{}, denied: map[string]bool{}, tokens: map[string]bool{}, reads: map[string]int{}, lifetime: 3600}
+	s := NewServer()
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
 		s.mu.Lock()
@@ -146,6 +152,13 @@ func (s *Server) Logins() int {
 	return s.logins
 }
 
+// Renewals returns how often a token was renewed.
+func (s *Server) Renewals() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.renewals
+}
+
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
@@ -169,8 +182,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !s.isValid(r.Header.Get("X-Vault-Token")):
 		w.WriteHeader(http.StatusForbidden)
 	case path == "auth/token/lookup-self" && r.Method == http.MethodGet:
-		write(w, map[string]any{"data": map[string]any{"policies": []string{"default"}}})
+		s.mu.Lock()
+		lifetime := s.lifetime
+		s.mu.Unlock()
+		write(w, map[string]any{"data": map[string]any{"policies": []string{"default"}, "ttl": lifetime, "renewable": lifetime > 0}})
 	case path == "auth/token/renew-self" && r.Method == http.MethodPost:
+		s.mu.Lock()
+		s.renewals++
+		s.mu.Unlock()
 		s.grant(w, r.Header.Get("X-Vault-Token"))
 	case r.Method != http.MethodGet:
 		w.WriteHeader(http.StatusMethodNotAllowed)

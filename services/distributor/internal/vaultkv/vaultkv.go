@@ -3,23 +3,18 @@
 
 // Package vaultkv reads the key-value engines, version 1 and 2, of a Vault or an OpenBao.
 //
-// It follows no redirect, reads a bounded number of bytes, and repeats nothing that a server says
-// beyond its status. A session that it began is renewed at half of its life.
+// It calls as package backendcall does. A session, or a token of the document that ends, is renewed at half of
+// its life.
 package vaultkv
 
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,28 +22,18 @@ import (
 
 	"github.com/leatdev/leat/internal/dialguard"
 	"github.com/leatdev/leat/internal/secret"
+	"github.com/leatdev/leat/services/distributor/internal/backendcall"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 )
 
-const (
-	// callTimeout bounds one call, and dialTimeout a connection.
-	callTimeout = 10 * time.Second
-	dialTimeout = 5 * time.Second
-	// maxAnswer bounds an answer: an entry as JSON, in which characters may take six bytes.
-	maxAnswer = 6*configs.MaxEntryBytes + 64<<10
-	maxHeader = 64 << 10
-	// maxProof bounds the file of the hub's own token.
-	maxProof = 16 << 10
-	// loginEvery is the least time between two attempts to sign in after a failure.
-	loginEvery = 5 * time.Second
-)
+// signInEvery is the least time between two attempts to sign in after a failure.
+const signInEvery = 5 * time.Second
 
 // Params are what a Backend needs beside its document.
 type Params struct {
-	// TokenFile holds the token that the hub shows to sign in by the Kubernetes or the JWT method.
-	// It is read for each sign-in. Empty: the hub's operator allows neither method.
-	TokenFile string
+	// HubToken is what the hub shows to sign in by the Kubernetes or the JWT method.
+	HubToken backendcall.HubToken
 	// Guard decides which addresses are dialled.
 	Guard dialguard.Guard
 }
@@ -57,9 +42,9 @@ type Params struct {
 type Backend struct {
 	vault      catalog.VaultBackend
 	credential secret.Text
-	tokenFile  string
+	hubToken   backendcall.HubToken
 	mount      string
-	client     *http.Client
+	client     *backendcall.Client
 
 	// signingIn lets one call sign in at a time. It guards the fields below.
 	signingIn sync.Mutex
@@ -82,72 +67,58 @@ var _ configs.Backend = (*Backend)(nil)
 func Open(backend *catalog.ConfigBackend, p Params) (*Backend, error) {
 	v := backend.Spec.Vault
 	if v == nil {
-		return nil, errors.New("the back end is no Vault")
+		return nil, errors.New("the back end is not a Vault")
 	}
-	if (v.Auth == catalog.VaultByKubernetes || v.Auth == catalog.VaultByJWT) && p.TokenFile == "" {
-		return nil, errors.New("the operator of the hub has named no token for this method: --distributor-config-token-file")
+	client, err := backendcall.New(backendcall.Params{Control: p.Guard.Control, CAPEM: v.CAPEM})
+	if err != nil {
+		return nil, err
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if v.CAPEM != "" {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM([]byte(v.CAPEM)) {
-			return nil, errors.New("spec.vault.ca_pem holds no certificate")
-		}
-	}
-	dialer := &net.Dialer{Timeout: dialTimeout, Control: p.Guard.Control}
 	mount := strings.Trim(v.Mount, "/")
 	if mount == "" {
 		mount = "secret"
 	}
-	return &Backend{
-		vault: *v, credential: backend.Spec.Credential, tokenFile: p.TokenFile, mount: mount,
-		client: &http.Client{
-			Timeout: callTimeout,
-			Transport: &http.Transport{
-				Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout,
-				ForceAttemptHTTP2: true, MaxResponseHeaderBytes: maxHeader, MaxConnsPerHost: 2 * configs.MaxReads, IdleConnTimeout: time.Minute,
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
-	}, nil
+	return &Backend{vault: *v, credential: backend.Spec.Credential, hubToken: p.HubToken, mount: mount, client: client}, nil
 }
 
 // Close implements configs.Backend. Sessions end on their own.
 func (b *Backend) Close() error {
-	b.client.CloseIdleConnections()
+	b.client.Close()
 	return nil
 }
 
 // Check implements configs.Backend: it signs in, or looks the token up.
 func (b *Backend) Check(ctx context.Context) error {
-	token, err := b.token(ctx)
-	if err != nil || b.vault.Auth != catalog.VaultByToken {
+	if b.vault.Auth == catalog.VaultByToken {
+		_, err := b.lookUp(ctx)
 		return err
 	}
-	_, err = b.call(ctx, http.MethodGet, "auth/token/lookup-self", token, nil)
-	if _, isDenied := errors.AsType[*configs.DeniedError](err); isDenied {
-		return errors.New("the token is not valid, or may not look itself up as the policy default allows")
-	}
+	_, err := b.token(ctx)
 	return err
 }
 
 // Read implements configs.Backend.
 func (b *Backend) Read(ctx context.Context, path string) (configs.Entry, error) {
-	place := b.mount + "/" + escaped(path)
+	place := b.mount + "/" + backendcall.Escaped(path)
 	if b.vault.Version != 1 {
-		place = b.mount + "/data/" + escaped(path)
+		place = b.mount + "/data/" + backendcall.Escaped(path)
 	}
 	token, err := b.token(ctx)
 	if err != nil {
 		return configs.Entry{}, err
 	}
 	content, err := b.call(ctx, http.MethodGet, place, token, nil)
-	if _, isDenied := errors.AsType[*configs.DeniedError](err); isDenied && b.forget(token) {
-		// The session may have been ended at the server, so a new one is asked, once.
-		if token, err = b.token(ctx); err != nil {
-			return configs.Entry{}, err
+	if _, isDenied := errors.AsType[*configs.DeniedError](err); isDenied {
+		// The session may have been ended at the server, so a new one is asked, once. If there is none,
+		// the refusal was not about the entry.
+		b.forget(token)
+		next, failure := b.token(ctx)
+		if failure != nil {
+			return configs.Entry{}, failure
 		}
-		content, err = b.call(ctx, http.MethodGet, place, token, nil)
+		if token != next {
+			token = next
+			content, err = b.call(ctx, http.MethodGet, place, token, nil)
+		}
 	}
 	if err != nil {
 		return configs.Entry{}, err
@@ -181,7 +152,7 @@ type answer struct {
 func (b *Backend) entry(a answer) (configs.Entry, error) {
 	if b.vault.Version == 1 {
 		fields, err := configs.FieldsOfJSON(a.Data)
-		return configs.Entry{Fields: fields, TTL: seconds(a.LeaseDuration)}, err
+		return configs.Entry{Fields: fields, TTL: backendcall.Seconds(a.LeaseDuration)}, err
 	}
 	var versioned struct {
 		Data     json.RawMessage `json:"data"`
@@ -199,11 +170,6 @@ func (b *Backend) entry(a answer) (configs.Entry, error) {
 	return configs.Entry{Fields: fields, Version: strconv.FormatInt(versioned.Metadata.Version, 10)}, err
 }
 
-// seconds returns a duration of a server, without overflow.
-func seconds(n int64) time.Duration {
-	return time.Duration(max(0, min(n, int64(100*365*24*time.Hour/time.Second)))) * time.Second
-}
-
 // release ends the lease of a credential that nobody uses. Without it, the lease ends on its own.
 func (b *Backend) release(ctx context.Context, token secret.Text, lease string) {
 	_, _ = b.call(ctx, http.MethodPut, "sys/leases/revoke", token, map[string]string{"lease_id": lease})
@@ -211,9 +177,6 @@ func (b *Backend) release(ctx context.Context, token secret.Text, lease string) 
 
 // token returns a token that is valid as far as the hub knows.
 func (b *Backend) token(ctx context.Context) (secret.Text, error) {
-	if b.vault.Auth == catalog.VaultByToken {
-		return b.credential, nil
-	}
 	b.signingIn.Lock()
 	defer b.signingIn.Unlock()
 	now := time.Now()
@@ -221,7 +184,7 @@ func (b *Backend) token(ctx context.Context) (secret.Text, error) {
 	if s.token != "" && (s.renewAt.IsZero() || now.Before(s.renewAt)) {
 		return s.token, nil
 	}
-	if b.failure != nil && now.Sub(b.failedAt) < loginEvery {
+	if b.failure != nil && now.Sub(b.failedAt) < signInEvery {
 		return b.standing(now, b.failure)
 	}
 	if s.token != "" && s.isRenewable && now.Before(s.endsAt) {
@@ -239,31 +202,69 @@ func (b *Backend) token(ctx context.Context) (secret.Text, error) {
 	return next.token, nil
 }
 
-// standing returns the token of a session that could not be renewed and has not ended yet.
+// errToken means that the server does not know the document's token.
+var errToken = errors.New("the token of the back end is not valid any more, or may not look itself up as the policy default allows")
+
+// standing returns the token of a session that could not be renewed and has not ended yet, or the
+// document's unless the server has refused it.
 func (b *Backend) standing(now time.Time, err error) (secret.Text, error) {
+	if b.vault.Auth == catalog.VaultByToken && !errors.Is(err, errToken) {
+		return b.credential, nil
+	}
 	if b.session.token != "" && now.Before(b.session.endsAt) {
 		return b.session.token, nil
 	}
 	return "", err
 }
 
-// forget drops a session that the server refuses. It reports whether a new one may be obtained.
-func (b *Backend) forget(token secret.Text) bool {
+// forget drops a session that the server refuses.
+func (b *Backend) forget(token secret.Text) {
 	b.signingIn.Lock()
 	defer b.signingIn.Unlock()
 	if b.session.token == token {
 		b.session = session{}
 	}
-	return b.vault.Auth != catalog.VaultByToken
+}
+
+// lookUp begins a session with the token of the document. The hub renews the token if it ends.
+func (b *Backend) lookUp(ctx context.Context) (session, error) {
+	at := time.Now()
+	content, err := b.call(ctx, http.MethodGet, "auth/token/lookup-self", b.credential, nil)
+	if _, isDenied := errors.AsType[*configs.DeniedError](err); isDenied {
+		return session{}, errToken
+	}
+	if err != nil {
+		return session{}, err
+	}
+	var a struct {
+		Data struct {
+			TTL       int64 `json:"ttl"`
+			Renewable bool  `json:"renewable"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(content, &a); err != nil {
+		return session{}, errors.New("the answer about the token is not readable")
+	}
+	s := session{token: b.credential, isRenewable: a.Data.Renewable}
+	if life := backendcall.Seconds(a.Data.TTL); life > 0 {
+		s.endsAt = at.Add(life)
+		if s.isRenewable {
+			s.renewAt = at.Add(max(life/2, signInEvery))
+		}
+	}
+	return s, nil
 }
 
 func (b *Backend) logIn(ctx context.Context) (session, error) {
+	if b.vault.Auth == catalog.VaultByToken {
+		return b.lookUp(ctx)
+	}
 	mount, body := strings.Trim(b.vault.AuthMount, "/"), map[string]string{"role_id": b.vault.Role, "secret_id": b.credential.Reveal()}
 	if mount == "" {
 		mount = string(b.vault.Auth)
 	}
 	if b.vault.Auth != catalog.VaultByAppRole {
-		proof, err := readProof(b.tokenFile)
+		proof, err := b.hubToken.For(b.vault.URL)
 		if err != nil {
 			return session{}, err
 		}
@@ -282,8 +283,8 @@ func (b *Backend) logIn(ctx context.Context) (session, error) {
 func isRefusal(err error) bool {
 	_, isDenied := errors.AsType[*configs.DeniedError](err)
 	_, isMissing := errors.AsType[*configs.NotFoundError](err)
-	e, hasStatus := errors.AsType[*statusError](err)
-	return isDenied || isMissing || hasStatus && e.code == http.StatusBadRequest
+	e, hasStatus := errors.AsType[*backendcall.StatusError](err)
+	return isDenied || isMissing || hasStatus && e.Code == http.StatusBadRequest
 }
 
 // signIn makes a call that answers with a session.
@@ -298,39 +299,10 @@ func (b *Backend) signIn(ctx context.Context, path string, token secret.Text, bo
 		return session{}, errors.New("the answer holds no token")
 	}
 	s := session{token: secret.Text(a.Auth.ClientToken), isRenewable: a.Auth.Renewable}
-	if life := seconds(a.Auth.LeaseDuration); life > 0 {
+	if life := backendcall.Seconds(a.Auth.LeaseDuration); life > 0 {
 		s.renewAt, s.endsAt = at.Add(life/2), at.Add(life)
 	}
 	return s, nil
-}
-
-// readProof reads the token of the hub's pod.
-func readProof(path string) (secret.Text, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", errors.New("the token file that the operator of the hub names cannot be opened")
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	content, err := io.ReadAll(io.LimitReader(file, maxProof+1))
-	token := strings.TrimSpace(string(content))
-	if err != nil || token == "" || len(content) > maxProof || strings.ContainsAny(token, "\r\n") {
-		return "", errors.New("the token file that the operator of the hub names does not hold one token")
-	}
-	return secret.Text(token), nil
-}
-
-// statusError is an answer that says nothing of an entry.
-type statusError struct{ code int }
-
-// Error implements error.
-func (e *statusError) Error() string {
-	switch {
-	case e.code >= 300 && e.code < 400:
-		return fmt.Sprintf("the server redirects (%d), which is not followed; correct spec.vault.url", e.code)
-	case e.code == http.StatusServiceUnavailable:
-		return "the server is sealed or not ready (503)"
-	}
-	return fmt.Sprintf("the server answered with status %d", e.code)
 }
 
 // call makes one call and returns the body of its answer. Its error holds neither the request nor
@@ -355,48 +327,9 @@ func (b *Backend) call(ctx context.Context, method, path string, token secret.Te
 	if b.vault.Namespace != "" {
 		req.Header.Set("X-Vault-Namespace", b.vault.Namespace)
 	}
-	res, err := b.client.Do(req)
-	if err != nil {
-		if e, ok := errors.AsType[*url.Error](err); ok {
-			err = e.Err // without the URL
-		}
-		return nil, fmt.Errorf("the server does not answer: %w", err)
+	content, _, err := b.client.Do(req)
+	if status, ok := errors.AsType[*backendcall.StatusError](err); ok && status.Code == http.StatusServiceUnavailable {
+		err = errors.New("the server is sealed or not ready (503)")
 	}
-	defer func() { _ = res.Body.Close() }() // it was only read
-	switch res.StatusCode {
-	case http.StatusOK, http.StatusNoContent:
-	case http.StatusNotFound:
-		return nil, &configs.NotFoundError{}
-	case http.StatusForbidden:
-		return nil, &configs.DeniedError{}
-	case http.StatusTooManyRequests:
-		return nil, &configs.ThrottledError{After: retryAfter(res.Header.Get("Retry-After"))}
-	default:
-		return nil, &statusError{code: res.StatusCode}
-	}
-	content, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	if err != nil {
-		return nil, errors.New("the answer ended early")
-	}
-	if len(content) > maxAnswer {
-		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
-	}
-	return content, nil
-}
-
-func retryAfter(text string) time.Duration {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return seconds(n)
-}
-
-// escaped returns a path whose elements stay what they are in a URL.
-func escaped(path string) string {
-	elements := strings.Split(path, "/")
-	for i, element := range elements {
-		elements[i] = url.PathEscape(element)
-	}
-	return strings.Join(elements, "/")
+	return content, err
 }

@@ -13,9 +13,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leatdev/leat/internal/dialguard"
+	"github.com/leatdev/leat/services/distributor/internal/backendcall"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
 	"github.com/leatdev/leat/services/distributor/internal/configstest"
@@ -28,7 +30,9 @@ func open(t *testing.T, v catalog.VaultBackend, credential, tokenFile string) *v
 	backend := &catalog.ConfigBackend{}
 	backend.Spec.Vault = &v
 	backend.Spec.Credential = secretOf(credential)
-	b, err := vaultkv.Open(backend, vaultkv.Params{TokenFile: tokenFile, Guard: dialguard.Guard{AllowLocal: true}})
+	b, err := vaultkv.Open(backend, vaultkv.Params{
+		HubToken: backendcall.HubToken{File: tokenFile, Hosts: []string{strings.TrimPrefix(v.URL, "http://")}}, Guard: dialguard.Guard{AllowLocal: true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,6 +126,85 @@ func TestDynamicCredentialIsRefused(t *testing.T) {
 	_, err := b.Read(t.Context(), "creds/app")
 	if denied, ok := errors.AsType[*configs.DeniedError](err); !ok || !strings.Contains(denied.Detail, "dynamic credential") {
 		t.Errorf("got %v, want a refusal that says why", err)
+	}
+}
+
+// TestStaticTokenIsRenewed reads at half of the life of the document's token, with a clock of its own.
+func TestStaticTokenIsRenewed(t *testing.T) {
+	t.Parallel()
+	s := vaultdouble.NewServer()
+	s.Put("secret", "app", map[string]string{"a": "1"})
+	synctest.Test(t, func(t *testing.T) {
+		b, err := vaultkv.OpenOver(&catalog.ConfigBackend{Spec: catalog.ConfigBackendSpec{
+			Vault: &catalog.VaultBackend{URL: "http://vault.test", Auth: catalog.VaultByToken}, Credential: secretOf(s.Token("hvs.t")),
+		}}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(want int) {
+			t.Helper()
+			if _, err := b.Read(t.Context(), "app"); err != nil || s.Renewals() != want {
+				t.Fatalf("got %v and %d renewals, want %d", err, s.Renewals(), want)
+			}
+		}
+		read(0)
+		time.Sleep(29 * time.Minute)
+		read(0)
+		time.Sleep(2 * time.Minute)
+		read(1)
+		time.Sleep(29 * time.Minute)
+		read(1)
+		time.Sleep(2 * time.Minute)
+		read(2)
+		// A server that is sealed does not end the session.
+		time.Sleep(31 * time.Minute)
+		s.Seal(true)
+		if _, err := b.Read(t.Context(), "app"); err == nil {
+			t.Error("a sealed server gave an entry")
+		}
+		s.Seal(false)
+		time.Sleep(10 * time.Second)
+		read(3)
+	})
+}
+
+// TestStaticTokenIsRevoked does not take the end of the token for a denial of the entry.
+func TestStaticTokenIsRevoked(t *testing.T) {
+	t.Parallel()
+	s := vaultdouble.Start(t)
+	s.Put("secret", "app", map[string]string{"a": "1"})
+	b := open(t, catalog.VaultBackend{URL: s.URL, Auth: catalog.VaultByToken}, s.Token("hvs.t"), "")
+	if _, err := b.Read(t.Context(), "app"); err != nil {
+		t.Fatal(err)
+	}
+	s.RevokeAll()
+	_, err := b.Read(t.Context(), "app")
+	if _, isDenied := errors.AsType[*configs.DeniedError](err); err == nil || isDenied || !strings.Contains(err.Error(), "not valid any more") {
+		t.Errorf("got %v, want that the token is not valid", err)
+	}
+}
+
+// TestSecHubTokenGoesOnlyWhereTheOperatorSays has a document send the hub to another server.
+func TestSecHubTokenGoesOnlyWhereTheOperatorSays(t *testing.T) {
+	t.Parallel()
+	proof := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(proof, []byte(vaultdouble.Proof), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := vaultdouble.Start(t)
+	for _, hosts := range [][]string{nil, {"vault.example:8200"}, {"127.0.0.1"}} {
+		backend := &catalog.ConfigBackend{Spec: catalog.ConfigBackendSpec{Vault: &catalog.VaultBackend{
+			URL: s.URL, Auth: catalog.VaultByKubernetes, Role: vaultdouble.Role,
+		}}}
+		b, err := vaultkv.Open(backend, vaultkv.Params{
+			HubToken: backendcall.HubToken{File: proof, Hosts: hosts}, Guard: dialguard.Guard{AllowLocal: true},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "--distributor-config-token-hosts") || s.Logins() != 0 {
+			t.Errorf("%v: got %v after %d sign-ins, want a refusal before any", hosts, err, s.Logins())
+		}
 	}
 }
 

@@ -161,6 +161,11 @@ type ConfigBackendSpec struct {
 	//	*ConfigBackendSpec_Vault
 	//	*ConfigBackendSpec_Files
 	//	*ConfigBackendSpec_Environment
+	//	*ConfigBackendSpec_Kubernetes
+	//	*ConfigBackendSpec_Http
+	//	*ConfigBackendSpec_Aws
+	//	*ConfigBackendSpec_Gcp
+	//	*ConfigBackendSpec_Azure
 	Kind isConfigBackendSpec_Kind `protobuf_oneof:"kind"`
 	// How long an answer holds that does not say so itself. Unset means 5 min; from 30 s to 24 h.
 	Refresh *durationpb.Duration `protobuf:"bytes,20,opt,name=refresh,proto3" json:"refresh,omitempty"`
@@ -173,7 +178,10 @@ type ConfigBackendSpec struct {
 	// Projects whose services may refer to the back end. * stands for all. Empty: none. At most 256.
 	Projects []string `protobuf:"bytes,23,rep,name=projects,proto3" json:"projects,omitempty"`
 	// The values are no secrets: anybody who may get a service may see them.
-	Public        bool `protobuf:"varint,24,opt,name=public,proto3" json:"public,omitempty"`
+	Public bool `protobuf:"varint,24,opt,name=public,proto3" json:"public,omitempty"`
+	// What proves webhooks that have the back end read at once, POST /webhooks/config/NAME: 16 to 1024 bytes. Empty: it takes none. Unset in
+	// an update: the stored one. Never returned.
+	WebhookSecret *string `protobuf:"bytes,25,opt,name=webhook_secret,json=webhookSecret,proto3,oneof" json:"webhook_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -249,6 +257,51 @@ func (x *ConfigBackendSpec) GetEnvironment() *EnvironmentBackend {
 	return nil
 }
 
+func (x *ConfigBackendSpec) GetKubernetes() *KubernetesBackend {
+	if x != nil {
+		if x, ok := x.Kind.(*ConfigBackendSpec_Kubernetes); ok {
+			return x.Kubernetes
+		}
+	}
+	return nil
+}
+
+func (x *ConfigBackendSpec) GetHttp() *HttpBackend {
+	if x != nil {
+		if x, ok := x.Kind.(*ConfigBackendSpec_Http); ok {
+			return x.Http
+		}
+	}
+	return nil
+}
+
+func (x *ConfigBackendSpec) GetAws() *AwsBackend {
+	if x != nil {
+		if x, ok := x.Kind.(*ConfigBackendSpec_Aws); ok {
+			return x.Aws
+		}
+	}
+	return nil
+}
+
+func (x *ConfigBackendSpec) GetGcp() *GcpBackend {
+	if x != nil {
+		if x, ok := x.Kind.(*ConfigBackendSpec_Gcp); ok {
+			return x.Gcp
+		}
+	}
+	return nil
+}
+
+func (x *ConfigBackendSpec) GetAzure() *AzureBackend {
+	if x != nil {
+		if x, ok := x.Kind.(*ConfigBackendSpec_Azure); ok {
+			return x.Azure
+		}
+	}
+	return nil
+}
+
 func (x *ConfigBackendSpec) GetRefresh() *durationpb.Duration {
 	if x != nil {
 		return x.Refresh
@@ -284,6 +337,13 @@ func (x *ConfigBackendSpec) GetPublic() bool {
 	return false
 }
 
+func (x *ConfigBackendSpec) GetWebhookSecret() string {
+	if x != nil && x.WebhookSecret != nil {
+		return *x.WebhookSecret
+	}
+	return ""
+}
+
 type isConfigBackendSpec_Kind interface {
 	isConfigBackendSpec_Kind()
 }
@@ -303,11 +363,46 @@ type ConfigBackendSpec_Environment struct {
 	Environment *EnvironmentBackend `protobuf:"bytes,4,opt,name=environment,proto3,oneof"`
 }
 
+type ConfigBackendSpec_Kubernetes struct {
+	// Secrets and ConfigMaps of a cluster.
+	Kubernetes *KubernetesBackend `protobuf:"bytes,5,opt,name=kubernetes,proto3,oneof"`
+}
+
+type ConfigBackendSpec_Http struct {
+	// JSON objects of a web server.
+	Http *HttpBackend `protobuf:"bytes,6,opt,name=http,proto3,oneof"`
+}
+
+type ConfigBackendSpec_Aws struct {
+	// AWS Secrets Manager.
+	Aws *AwsBackend `protobuf:"bytes,7,opt,name=aws,proto3,oneof"`
+}
+
+type ConfigBackendSpec_Gcp struct {
+	// Google Cloud's Secret Manager.
+	Gcp *GcpBackend `protobuf:"bytes,8,opt,name=gcp,proto3,oneof"`
+}
+
+type ConfigBackendSpec_Azure struct {
+	// Azure Key Vault.
+	Azure *AzureBackend `protobuf:"bytes,9,opt,name=azure,proto3,oneof"`
+}
+
 func (*ConfigBackendSpec_Vault) isConfigBackendSpec_Kind() {}
 
 func (*ConfigBackendSpec_Files) isConfigBackendSpec_Kind() {}
 
 func (*ConfigBackendSpec_Environment) isConfigBackendSpec_Kind() {}
+
+func (*ConfigBackendSpec_Kubernetes) isConfigBackendSpec_Kind() {}
+
+func (*ConfigBackendSpec_Http) isConfigBackendSpec_Kind() {}
+
+func (*ConfigBackendSpec_Aws) isConfigBackendSpec_Kind() {}
+
+func (*ConfigBackendSpec_Gcp) isConfigBackendSpec_Kind() {}
+
+func (*ConfigBackendSpec_Azure) isConfigBackendSpec_Kind() {}
 
 // VaultBackend is a key-value engine of a Vault or an OpenBao. A path of a reference is the path of an entry below the mount.
 type VaultBackend struct {
@@ -475,7 +570,7 @@ func (*VaultBackend_Kubernetes) isVaultBackend_Auth() {}
 
 func (*VaultBackend_Jwt) isVaultBackend_Auth() {}
 
-// VaultToken is a token that somebody else renews.
+// VaultToken is a token. The hub renews it at half of its life, if it is renewable.
 type VaultToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The token. Unset in an update: the stored one, which is refused with another URL. Never returned.
@@ -779,6 +874,551 @@ func (*EnvironmentBackend) Descriptor() ([]byte, []int) {
 	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{8}
 }
 
+// KubernetesBackend reads Secrets and ConfigMaps of a cluster. The path NAMESPACE/NAME stands for a Secret, and
+// configmaps/NAMESPACE/NAME for a ConfigMap.
+type KubernetesBackend struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The URL of the API server, such as https://kubernetes.example:6443. Redirects are not followed. Empty means the hub's own cluster,
+	// which its operator has to open.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// PEM certificates to trust instead of the system's. Only with a url. Empty means the system's.
+	CaPem string `protobuf:"bytes,2,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
+	// How the hub signs in. Required with a url, and refused without.
+	//
+	// Types that are valid to be assigned to Auth:
+	//
+	//	*KubernetesBackend_Token
+	//	*KubernetesBackend_HubToken
+	Auth          isKubernetesBackend_Auth `protobuf_oneof:"auth"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubernetesBackend) Reset() {
+	*x = KubernetesBackend{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubernetesBackend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubernetesBackend) ProtoMessage() {}
+
+func (x *KubernetesBackend) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubernetesBackend.ProtoReflect.Descriptor instead.
+func (*KubernetesBackend) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *KubernetesBackend) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *KubernetesBackend) GetCaPem() string {
+	if x != nil {
+		return x.CaPem
+	}
+	return ""
+}
+
+func (x *KubernetesBackend) GetAuth() isKubernetesBackend_Auth {
+	if x != nil {
+		return x.Auth
+	}
+	return nil
+}
+
+func (x *KubernetesBackend) GetToken() *KubernetesToken {
+	if x != nil {
+		if x, ok := x.Auth.(*KubernetesBackend_Token); ok {
+			return x.Token
+		}
+	}
+	return nil
+}
+
+func (x *KubernetesBackend) GetHubToken() *KubernetesHubToken {
+	if x != nil {
+		if x, ok := x.Auth.(*KubernetesBackend_HubToken); ok {
+			return x.HubToken
+		}
+	}
+	return nil
+}
+
+type isKubernetesBackend_Auth interface {
+	isKubernetesBackend_Auth()
+}
+
+type KubernetesBackend_Token struct {
+	// With a token of the cluster.
+	Token *KubernetesToken `protobuf:"bytes,10,opt,name=token,proto3,oneof"`
+}
+
+type KubernetesBackend_HubToken struct {
+	// With the token that the hub's operator names, which may go only to the hosts that they name.
+	HubToken *KubernetesHubToken `protobuf:"bytes,11,opt,name=hub_token,json=hubToken,proto3,oneof"`
+}
+
+func (*KubernetesBackend_Token) isKubernetesBackend_Auth() {}
+
+func (*KubernetesBackend_HubToken) isKubernetesBackend_Auth() {}
+
+// KubernetesToken is a token of a cluster.
+type KubernetesToken struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token. Unset in an update: the stored one, which is refused with another URL. Never returned.
+	Token         *string `protobuf:"bytes,1,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubernetesToken) Reset() {
+	*x = KubernetesToken{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubernetesToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubernetesToken) ProtoMessage() {}
+
+func (x *KubernetesToken) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubernetesToken.ProtoReflect.Descriptor instead.
+func (*KubernetesToken) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *KubernetesToken) GetToken() string {
+	if x != nil && x.Token != nil {
+		return *x.Token
+	}
+	return ""
+}
+
+// KubernetesHubToken stands for the token that the hub's operator names.
+type KubernetesHubToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubernetesHubToken) Reset() {
+	*x = KubernetesHubToken{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubernetesHubToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubernetesHubToken) ProtoMessage() {}
+
+func (x *KubernetesHubToken) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubernetesHubToken.ProtoReflect.Descriptor instead.
+func (*KubernetesHubToken) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{11}
+}
+
+// HttpBackend reads JSON objects: GET of the URL, a slash and the path.
+type HttpBackend struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The base URL, https://. Redirects are not followed. Required.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// PEM certificates to trust instead of the system's. Empty means the system's.
+	CaPem string `protobuf:"bytes,2,opt,name=ca_pem,json=caPem,proto3" json:"ca_pem,omitempty"`
+	// How the hub proves itself. Unset: it does not.
+	//
+	// Types that are valid to be assigned to Auth:
+	//
+	//	*HttpBackend_Bearer
+	//	*HttpBackend_ClientCertificate
+	Auth          isHttpBackend_Auth `protobuf_oneof:"auth"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HttpBackend) Reset() {
+	*x = HttpBackend{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HttpBackend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HttpBackend) ProtoMessage() {}
+
+func (x *HttpBackend) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HttpBackend.ProtoReflect.Descriptor instead.
+func (*HttpBackend) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *HttpBackend) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *HttpBackend) GetCaPem() string {
+	if x != nil {
+		return x.CaPem
+	}
+	return ""
+}
+
+func (x *HttpBackend) GetAuth() isHttpBackend_Auth {
+	if x != nil {
+		return x.Auth
+	}
+	return nil
+}
+
+func (x *HttpBackend) GetBearer() *HttpBearer {
+	if x != nil {
+		if x, ok := x.Auth.(*HttpBackend_Bearer); ok {
+			return x.Bearer
+		}
+	}
+	return nil
+}
+
+func (x *HttpBackend) GetClientCertificate() *HttpClientCertificate {
+	if x != nil {
+		if x, ok := x.Auth.(*HttpBackend_ClientCertificate); ok {
+			return x.ClientCertificate
+		}
+	}
+	return nil
+}
+
+type isHttpBackend_Auth interface {
+	isHttpBackend_Auth()
+}
+
+type HttpBackend_Bearer struct {
+	// With a bearer token.
+	Bearer *HttpBearer `protobuf:"bytes,10,opt,name=bearer,proto3,oneof"`
+}
+
+type HttpBackend_ClientCertificate struct {
+	// With a certificate.
+	ClientCertificate *HttpClientCertificate `protobuf:"bytes,11,opt,name=client_certificate,json=clientCertificate,proto3,oneof"`
+}
+
+func (*HttpBackend_Bearer) isHttpBackend_Auth() {}
+
+func (*HttpBackend_ClientCertificate) isHttpBackend_Auth() {}
+
+// HttpBearer is a bearer token.
+type HttpBearer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token. Unset in an update: the stored one, which is refused with another URL. Never returned.
+	Token         *string `protobuf:"bytes,1,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HttpBearer) Reset() {
+	*x = HttpBearer{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HttpBearer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HttpBearer) ProtoMessage() {}
+
+func (x *HttpBearer) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HttpBearer.ProtoReflect.Descriptor instead.
+func (*HttpBearer) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *HttpBearer) GetToken() string {
+	if x != nil && x.Token != nil {
+		return *x.Token
+	}
+	return ""
+}
+
+// HttpClientCertificate is a certificate with its key.
+type HttpClientCertificate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The certificate and those that signed it, in PEM. Required.
+	CertificatePem string `protobuf:"bytes,1,opt,name=certificate_pem,json=certificatePem,proto3" json:"certificate_pem,omitempty"`
+	// Its private key, in PEM. Unset in an update: the stored one, which is refused with another URL. Never returned.
+	KeyPem        *string `protobuf:"bytes,2,opt,name=key_pem,json=keyPem,proto3,oneof" json:"key_pem,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HttpClientCertificate) Reset() {
+	*x = HttpClientCertificate{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HttpClientCertificate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HttpClientCertificate) ProtoMessage() {}
+
+func (x *HttpClientCertificate) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HttpClientCertificate.ProtoReflect.Descriptor instead.
+func (*HttpClientCertificate) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *HttpClientCertificate) GetCertificatePem() string {
+	if x != nil {
+		return x.CertificatePem
+	}
+	return ""
+}
+
+func (x *HttpClientCertificate) GetKeyPem() string {
+	if x != nil && x.KeyPem != nil {
+		return *x.KeyPem
+	}
+	return ""
+}
+
+// AwsBackend reads AWS Secrets Manager with the identity of the hub, which its operator has to open. A path is the name of a secret.
+type AwsBackend struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The region, such as eu-central-1. Required.
+	Region string `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	// The ARN of a role that trusts the hub's identity. Empty means that of the hub's environment.
+	Role          string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwsBackend) Reset() {
+	*x = AwsBackend{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwsBackend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwsBackend) ProtoMessage() {}
+
+func (x *AwsBackend) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwsBackend.ProtoReflect.Descriptor instead.
+func (*AwsBackend) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *AwsBackend) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *AwsBackend) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+// GcpBackend reads Google Cloud's Secret Manager with the identity of the hub, which its operator has to open. A path is the name of a
+// secret, whose latest version is read.
+type GcpBackend struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the project. Required.
+	Project       string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GcpBackend) Reset() {
+	*x = GcpBackend{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GcpBackend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GcpBackend) ProtoMessage() {}
+
+func (x *GcpBackend) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GcpBackend.ProtoReflect.Descriptor instead.
+func (*GcpBackend) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GcpBackend) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+// AzureBackend reads Azure Key Vault with the identity of the hub, which its operator has to open. A path is the name of a secret, whose
+// current version is read.
+type AzureBackend struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The URL of the vault, such as https://team.vault.azure.net. Required.
+	Url           string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AzureBackend) Reset() {
+	*x = AzureBackend{}
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AzureBackend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AzureBackend) ProtoMessage() {}
+
+func (x *AzureBackend) ProtoReflect() protoreflect.Message {
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AzureBackend.ProtoReflect.Descriptor instead.
+func (*AzureBackend) Descriptor() ([]byte, []int) {
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *AzureBackend) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
 // ConfigBackendStatus is the observed state of a back end.
 type ConfigBackendStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -796,7 +1436,7 @@ type ConfigBackendStatus struct {
 
 func (x *ConfigBackendStatus) Reset() {
 	*x = ConfigBackendStatus{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +1448,7 @@ func (x *ConfigBackendStatus) String() string {
 func (*ConfigBackendStatus) ProtoMessage() {}
 
 func (x *ConfigBackendStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[9]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +1461,7 @@ func (x *ConfigBackendStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigBackendStatus.ProtoReflect.Descriptor instead.
 func (*ConfigBackendStatus) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{9}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ConfigBackendStatus) GetEntries() int32 {
@@ -863,7 +1503,7 @@ type CreateConfigBackendRequest struct {
 
 func (x *CreateConfigBackendRequest) Reset() {
 	*x = CreateConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +1515,7 @@ func (x *CreateConfigBackendRequest) String() string {
 func (*CreateConfigBackendRequest) ProtoMessage() {}
 
 func (x *CreateConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[10]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +1528,7 @@ func (x *CreateConfigBackendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConfigBackendRequest.ProtoReflect.Descriptor instead.
 func (*CreateConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{10}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreateConfigBackendRequest) GetConfigBackend() *ConfigBackend {
@@ -909,7 +1549,7 @@ type CreateConfigBackendResponse struct {
 
 func (x *CreateConfigBackendResponse) Reset() {
 	*x = CreateConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1561,7 @@ func (x *CreateConfigBackendResponse) String() string {
 func (*CreateConfigBackendResponse) ProtoMessage() {}
 
 func (x *CreateConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[11]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1574,7 @@ func (x *CreateConfigBackendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateConfigBackendResponse.ProtoReflect.Descriptor instead.
 func (*CreateConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{11}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CreateConfigBackendResponse) GetConfigBackend() *ConfigBackend {
@@ -955,7 +1595,7 @@ type GetConfigBackendRequest struct {
 
 func (x *GetConfigBackendRequest) Reset() {
 	*x = GetConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1607,7 @@ func (x *GetConfigBackendRequest) String() string {
 func (*GetConfigBackendRequest) ProtoMessage() {}
 
 func (x *GetConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[12]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1620,7 @@ func (x *GetConfigBackendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigBackendRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{12}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetConfigBackendRequest) GetName() string {
@@ -1001,7 +1641,7 @@ type GetConfigBackendResponse struct {
 
 func (x *GetConfigBackendResponse) Reset() {
 	*x = GetConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1653,7 @@ func (x *GetConfigBackendResponse) String() string {
 func (*GetConfigBackendResponse) ProtoMessage() {}
 
 func (x *GetConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[13]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1666,7 @@ func (x *GetConfigBackendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigBackendResponse.ProtoReflect.Descriptor instead.
 func (*GetConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{13}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetConfigBackendResponse) GetConfigBackend() *ConfigBackend {
@@ -1047,7 +1687,7 @@ type ListConfigBackendsRequest struct {
 
 func (x *ListConfigBackendsRequest) Reset() {
 	*x = ListConfigBackendsRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1699,7 @@ func (x *ListConfigBackendsRequest) String() string {
 func (*ListConfigBackendsRequest) ProtoMessage() {}
 
 func (x *ListConfigBackendsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[14]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1712,7 @@ func (x *ListConfigBackendsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigBackendsRequest.ProtoReflect.Descriptor instead.
 func (*ListConfigBackendsRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{14}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListConfigBackendsRequest) GetPage() *v1.Page {
@@ -1095,7 +1735,7 @@ type ListConfigBackendsResponse struct {
 
 func (x *ListConfigBackendsResponse) Reset() {
 	*x = ListConfigBackendsResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1747,7 @@ func (x *ListConfigBackendsResponse) String() string {
 func (*ListConfigBackendsResponse) ProtoMessage() {}
 
 func (x *ListConfigBackendsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[15]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1760,7 @@ func (x *ListConfigBackendsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConfigBackendsResponse.ProtoReflect.Descriptor instead.
 func (*ListConfigBackendsResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{15}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListConfigBackendsResponse) GetConfigBackends() []*ConfigBackend {
@@ -1148,7 +1788,7 @@ type UpdateConfigBackendRequest struct {
 
 func (x *UpdateConfigBackendRequest) Reset() {
 	*x = UpdateConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1800,7 @@ func (x *UpdateConfigBackendRequest) String() string {
 func (*UpdateConfigBackendRequest) ProtoMessage() {}
 
 func (x *UpdateConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[16]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1813,7 @@ func (x *UpdateConfigBackendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConfigBackendRequest.ProtoReflect.Descriptor instead.
 func (*UpdateConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{16}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UpdateConfigBackendRequest) GetConfigBackend() *ConfigBackend {
@@ -1194,7 +1834,7 @@ type UpdateConfigBackendResponse struct {
 
 func (x *UpdateConfigBackendResponse) Reset() {
 	*x = UpdateConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1846,7 @@ func (x *UpdateConfigBackendResponse) String() string {
 func (*UpdateConfigBackendResponse) ProtoMessage() {}
 
 func (x *UpdateConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[17]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1859,7 @@ func (x *UpdateConfigBackendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateConfigBackendResponse.ProtoReflect.Descriptor instead.
 func (*UpdateConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{17}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UpdateConfigBackendResponse) GetConfigBackend() *ConfigBackend {
@@ -1240,7 +1880,7 @@ type DeleteConfigBackendRequest struct {
 
 func (x *DeleteConfigBackendRequest) Reset() {
 	*x = DeleteConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1892,7 @@ func (x *DeleteConfigBackendRequest) String() string {
 func (*DeleteConfigBackendRequest) ProtoMessage() {}
 
 func (x *DeleteConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[18]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1905,7 @@ func (x *DeleteConfigBackendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConfigBackendRequest.ProtoReflect.Descriptor instead.
 func (*DeleteConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{18}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeleteConfigBackendRequest) GetName() string {
@@ -1284,7 +1924,7 @@ type DeleteConfigBackendResponse struct {
 
 func (x *DeleteConfigBackendResponse) Reset() {
 	*x = DeleteConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1936,7 @@ func (x *DeleteConfigBackendResponse) String() string {
 func (*DeleteConfigBackendResponse) ProtoMessage() {}
 
 func (x *DeleteConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[19]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1949,7 @@ func (x *DeleteConfigBackendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteConfigBackendResponse.ProtoReflect.Descriptor instead.
 func (*DeleteConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{19}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{28}
 }
 
 // RefreshConfigBackendRequest names the back end.
@@ -1325,7 +1965,7 @@ type RefreshConfigBackendRequest struct {
 
 func (x *RefreshConfigBackendRequest) Reset() {
 	*x = RefreshConfigBackendRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1977,7 @@ func (x *RefreshConfigBackendRequest) String() string {
 func (*RefreshConfigBackendRequest) ProtoMessage() {}
 
 func (x *RefreshConfigBackendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[20]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1990,7 @@ func (x *RefreshConfigBackendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshConfigBackendRequest.ProtoReflect.Descriptor instead.
 func (*RefreshConfigBackendRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{20}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RefreshConfigBackendRequest) GetName() string {
@@ -1378,7 +2018,7 @@ type RefreshConfigBackendResponse struct {
 
 func (x *RefreshConfigBackendResponse) Reset() {
 	*x = RefreshConfigBackendResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +2030,7 @@ func (x *RefreshConfigBackendResponse) String() string {
 func (*RefreshConfigBackendResponse) ProtoMessage() {}
 
 func (x *RefreshConfigBackendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[21]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +2043,7 @@ func (x *RefreshConfigBackendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshConfigBackendResponse.ProtoReflect.Descriptor instead.
 func (*RefreshConfigBackendResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{21}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RefreshConfigBackendResponse) GetEntries() int32 {
@@ -1426,7 +2066,7 @@ type ExplainServiceConfigRequest struct {
 
 func (x *ExplainServiceConfigRequest) Reset() {
 	*x = ExplainServiceConfigRequest{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +2078,7 @@ func (x *ExplainServiceConfigRequest) String() string {
 func (*ExplainServiceConfigRequest) ProtoMessage() {}
 
 func (x *ExplainServiceConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[22]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +2091,7 @@ func (x *ExplainServiceConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainServiceConfigRequest.ProtoReflect.Descriptor instead.
 func (*ExplainServiceConfigRequest) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{22}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExplainServiceConfigRequest) GetName() string {
@@ -1479,7 +2119,7 @@ type ExplainServiceConfigResponse struct {
 
 func (x *ExplainServiceConfigResponse) Reset() {
 	*x = ExplainServiceConfigResponse{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +2131,7 @@ func (x *ExplainServiceConfigResponse) String() string {
 func (*ExplainServiceConfigResponse) ProtoMessage() {}
 
 func (x *ExplainServiceConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[23]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +2144,7 @@ func (x *ExplainServiceConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainServiceConfigResponse.ProtoReflect.Descriptor instead.
 func (*ExplainServiceConfigResponse) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{23}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ExplainServiceConfigResponse) GetKeys() []*ConfigExplanation {
@@ -1541,7 +2181,7 @@ type ConfigExplanation struct {
 
 func (x *ConfigExplanation) Reset() {
 	*x = ConfigExplanation{}
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +2193,7 @@ func (x *ConfigExplanation) String() string {
 func (*ConfigExplanation) ProtoMessage() {}
 
 func (x *ConfigExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[24]
+	mi := &file_leat_fleet_v1_config_backend_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +2206,7 @@ func (x *ConfigExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigExplanation.ProtoReflect.Descriptor instead.
 func (*ConfigExplanation) Descriptor() ([]byte, []int) {
-	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{24}
+	return file_leat_fleet_v1_config_backend_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ConfigExplanation) GetKey() string {
@@ -1640,18 +2280,27 @@ const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\rConfigBackend\x122\n" +
 	"\bmetadata\x18\x01 \x01(\v2\x16.leat.type.v1.MetadataR\bmetadata\x124\n" +
 	"\x04spec\x18\x02 \x01(\v2 .leat.fleet.v1.ConfigBackendSpecR\x04spec\x12:\n" +
-	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.ConfigBackendStatusR\x06status\"\xb4\x03\n" +
+	"\x06status\x18\x03 \x01(\v2\".leat.fleet.v1.ConfigBackendStatusR\x06status\"\x81\x06\n" +
 	"\x11ConfigBackendSpec\x12 \n" +
 	"\vdescription\x18\x01 \x01(\tR\vdescription\x123\n" +
 	"\x05vault\x18\x02 \x01(\v2\x1b.leat.fleet.v1.VaultBackendH\x00R\x05vault\x123\n" +
 	"\x05files\x18\x03 \x01(\v2\x1b.leat.fleet.v1.FilesBackendH\x00R\x05files\x12E\n" +
-	"\venvironment\x18\x04 \x01(\v2!.leat.fleet.v1.EnvironmentBackendH\x00R\venvironment\x123\n" +
+	"\venvironment\x18\x04 \x01(\v2!.leat.fleet.v1.EnvironmentBackendH\x00R\venvironment\x12B\n" +
+	"\n" +
+	"kubernetes\x18\x05 \x01(\v2 .leat.fleet.v1.KubernetesBackendH\x00R\n" +
+	"kubernetes\x120\n" +
+	"\x04http\x18\x06 \x01(\v2\x1a.leat.fleet.v1.HttpBackendH\x00R\x04http\x12-\n" +
+	"\x03aws\x18\a \x01(\v2\x19.leat.fleet.v1.AwsBackendH\x00R\x03aws\x12-\n" +
+	"\x03gcp\x18\b \x01(\v2\x19.leat.fleet.v1.GcpBackendH\x00R\x03gcp\x123\n" +
+	"\x05azure\x18\t \x01(\v2\x1b.leat.fleet.v1.AzureBackendH\x00R\x05azure\x123\n" +
 	"\arefresh\x18\x14 \x01(\v2\x19.google.protobuf.DurationR\arefresh\x126\n" +
 	"\tmax_stale\x18\x15 \x01(\v2\x19.google.protobuf.DurationR\bmaxStale\x12#\n" +
 	"\rallowed_paths\x18\x16 \x03(\tR\fallowedPaths\x12\x1a\n" +
 	"\bprojects\x18\x17 \x03(\tR\bprojects\x12\x16\n" +
-	"\x06public\x18\x18 \x01(\bR\x06publicB\x06\n" +
-	"\x04kind\"\xe9\x02\n" +
+	"\x06public\x18\x18 \x01(\bR\x06public\x12/\n" +
+	"\x0ewebhook_secret\x18\x19 \x01(\tB\x03\x80\x01\x01H\x01R\rwebhookSecret\x88\x01\x01B\x06\n" +
+	"\x04kindB\x11\n" +
+	"\x0f_webhook_secret\"\xe9\x02\n" +
 	"\fVaultBackend\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05mount\x18\x02 \x01(\tR\x05mount\x12\x18\n" +
@@ -1684,7 +2333,43 @@ const file_leat_fleet_v1_config_backend_proto_rawDesc = "" +
 	"\x05mount\x18\x02 \x01(\tR\x05mount\"\"\n" +
 	"\fFilesBackend\x12\x12\n" +
 	"\x04root\x18\x01 \x01(\tR\x04root\"\x14\n" +
-	"\x12EnvironmentBackend\"\xb3\x01\n" +
+	"\x12EnvironmentBackend\"\xbe\x01\n" +
+	"\x11KubernetesBackend\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x15\n" +
+	"\x06ca_pem\x18\x02 \x01(\tR\x05caPem\x126\n" +
+	"\x05token\x18\n" +
+	" \x01(\v2\x1e.leat.fleet.v1.KubernetesTokenH\x00R\x05token\x12@\n" +
+	"\thub_token\x18\v \x01(\v2!.leat.fleet.v1.KubernetesHubTokenH\x00R\bhubTokenB\x06\n" +
+	"\x04auth\";\n" +
+	"\x0fKubernetesToken\x12\x1e\n" +
+	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01H\x00R\x05token\x88\x01\x01B\b\n" +
+	"\x06_token\"\x14\n" +
+	"\x12KubernetesHubToken\"\xca\x01\n" +
+	"\vHttpBackend\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x15\n" +
+	"\x06ca_pem\x18\x02 \x01(\tR\x05caPem\x123\n" +
+	"\x06bearer\x18\n" +
+	" \x01(\v2\x19.leat.fleet.v1.HttpBearerH\x00R\x06bearer\x12U\n" +
+	"\x12client_certificate\x18\v \x01(\v2$.leat.fleet.v1.HttpClientCertificateH\x00R\x11clientCertificateB\x06\n" +
+	"\x04auth\"6\n" +
+	"\n" +
+	"HttpBearer\x12\x1e\n" +
+	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01H\x00R\x05token\x88\x01\x01B\b\n" +
+	"\x06_token\"o\n" +
+	"\x15HttpClientCertificate\x12'\n" +
+	"\x0fcertificate_pem\x18\x01 \x01(\tR\x0ecertificatePem\x12!\n" +
+	"\akey_pem\x18\x02 \x01(\tB\x03\x80\x01\x01H\x00R\x06keyPem\x88\x01\x01B\n" +
+	"\n" +
+	"\b_key_pem\"8\n" +
+	"\n" +
+	"AwsBackend\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\"&\n" +
+	"\n" +
+	"GcpBackend\x12\x18\n" +
+	"\aproject\x18\x01 \x01(\tR\aproject\" \n" +
+	"\fAzureBackend\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\"\xb3\x01\n" +
 	"\x13ConfigBackendStatus\x12\x18\n" +
 	"\aentries\x18\x01 \x01(\x05R\aentries\x12\x18\n" +
 	"\afailing\x18\x02 \x01(\x05R\afailing\x12/\n" +
@@ -1750,7 +2435,7 @@ func file_leat_fleet_v1_config_backend_proto_rawDescGZIP() []byte {
 }
 
 var file_leat_fleet_v1_config_backend_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_leat_fleet_v1_config_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_leat_fleet_v1_config_backend_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_leat_fleet_v1_config_backend_proto_goTypes = []any{
 	(ConfigState)(0),                     // 0: leat.fleet.v1.ConfigState
 	(*ConfigBackend)(nil),                // 1: leat.fleet.v1.ConfigBackend
@@ -1762,60 +2447,78 @@ var file_leat_fleet_v1_config_backend_proto_goTypes = []any{
 	(*VaultJwt)(nil),                     // 7: leat.fleet.v1.VaultJwt
 	(*FilesBackend)(nil),                 // 8: leat.fleet.v1.FilesBackend
 	(*EnvironmentBackend)(nil),           // 9: leat.fleet.v1.EnvironmentBackend
-	(*ConfigBackendStatus)(nil),          // 10: leat.fleet.v1.ConfigBackendStatus
-	(*CreateConfigBackendRequest)(nil),   // 11: leat.fleet.v1.CreateConfigBackendRequest
-	(*CreateConfigBackendResponse)(nil),  // 12: leat.fleet.v1.CreateConfigBackendResponse
-	(*GetConfigBackendRequest)(nil),      // 13: leat.fleet.v1.GetConfigBackendRequest
-	(*GetConfigBackendResponse)(nil),     // 14: leat.fleet.v1.GetConfigBackendResponse
-	(*ListConfigBackendsRequest)(nil),    // 15: leat.fleet.v1.ListConfigBackendsRequest
-	(*ListConfigBackendsResponse)(nil),   // 16: leat.fleet.v1.ListConfigBackendsResponse
-	(*UpdateConfigBackendRequest)(nil),   // 17: leat.fleet.v1.UpdateConfigBackendRequest
-	(*UpdateConfigBackendResponse)(nil),  // 18: leat.fleet.v1.UpdateConfigBackendResponse
-	(*DeleteConfigBackendRequest)(nil),   // 19: leat.fleet.v1.DeleteConfigBackendRequest
-	(*DeleteConfigBackendResponse)(nil),  // 20: leat.fleet.v1.DeleteConfigBackendResponse
-	(*RefreshConfigBackendRequest)(nil),  // 21: leat.fleet.v1.RefreshConfigBackendRequest
-	(*RefreshConfigBackendResponse)(nil), // 22: leat.fleet.v1.RefreshConfigBackendResponse
-	(*ExplainServiceConfigRequest)(nil),  // 23: leat.fleet.v1.ExplainServiceConfigRequest
-	(*ExplainServiceConfigResponse)(nil), // 24: leat.fleet.v1.ExplainServiceConfigResponse
-	(*ConfigExplanation)(nil),            // 25: leat.fleet.v1.ConfigExplanation
-	(*v1.Metadata)(nil),                  // 26: leat.type.v1.Metadata
-	(*durationpb.Duration)(nil),          // 27: google.protobuf.Duration
-	(*v1.Problem)(nil),                   // 28: leat.type.v1.Problem
-	(*timestamppb.Timestamp)(nil),        // 29: google.protobuf.Timestamp
-	(*v1.Page)(nil),                      // 30: leat.type.v1.Page
+	(*KubernetesBackend)(nil),            // 10: leat.fleet.v1.KubernetesBackend
+	(*KubernetesToken)(nil),              // 11: leat.fleet.v1.KubernetesToken
+	(*KubernetesHubToken)(nil),           // 12: leat.fleet.v1.KubernetesHubToken
+	(*HttpBackend)(nil),                  // 13: leat.fleet.v1.HttpBackend
+	(*HttpBearer)(nil),                   // 14: leat.fleet.v1.HttpBearer
+	(*HttpClientCertificate)(nil),        // 15: leat.fleet.v1.HttpClientCertificate
+	(*AwsBackend)(nil),                   // 16: leat.fleet.v1.AwsBackend
+	(*GcpBackend)(nil),                   // 17: leat.fleet.v1.GcpBackend
+	(*AzureBackend)(nil),                 // 18: leat.fleet.v1.AzureBackend
+	(*ConfigBackendStatus)(nil),          // 19: leat.fleet.v1.ConfigBackendStatus
+	(*CreateConfigBackendRequest)(nil),   // 20: leat.fleet.v1.CreateConfigBackendRequest
+	(*CreateConfigBackendResponse)(nil),  // 21: leat.fleet.v1.CreateConfigBackendResponse
+	(*GetConfigBackendRequest)(nil),      // 22: leat.fleet.v1.GetConfigBackendRequest
+	(*GetConfigBackendResponse)(nil),     // 23: leat.fleet.v1.GetConfigBackendResponse
+	(*ListConfigBackendsRequest)(nil),    // 24: leat.fleet.v1.ListConfigBackendsRequest
+	(*ListConfigBackendsResponse)(nil),   // 25: leat.fleet.v1.ListConfigBackendsResponse
+	(*UpdateConfigBackendRequest)(nil),   // 26: leat.fleet.v1.UpdateConfigBackendRequest
+	(*UpdateConfigBackendResponse)(nil),  // 27: leat.fleet.v1.UpdateConfigBackendResponse
+	(*DeleteConfigBackendRequest)(nil),   // 28: leat.fleet.v1.DeleteConfigBackendRequest
+	(*DeleteConfigBackendResponse)(nil),  // 29: leat.fleet.v1.DeleteConfigBackendResponse
+	(*RefreshConfigBackendRequest)(nil),  // 30: leat.fleet.v1.RefreshConfigBackendRequest
+	(*RefreshConfigBackendResponse)(nil), // 31: leat.fleet.v1.RefreshConfigBackendResponse
+	(*ExplainServiceConfigRequest)(nil),  // 32: leat.fleet.v1.ExplainServiceConfigRequest
+	(*ExplainServiceConfigResponse)(nil), // 33: leat.fleet.v1.ExplainServiceConfigResponse
+	(*ConfigExplanation)(nil),            // 34: leat.fleet.v1.ConfigExplanation
+	(*v1.Metadata)(nil),                  // 35: leat.type.v1.Metadata
+	(*durationpb.Duration)(nil),          // 36: google.protobuf.Duration
+	(*v1.Problem)(nil),                   // 37: leat.type.v1.Problem
+	(*timestamppb.Timestamp)(nil),        // 38: google.protobuf.Timestamp
+	(*v1.Page)(nil),                      // 39: leat.type.v1.Page
 }
 var file_leat_fleet_v1_config_backend_proto_depIdxs = []int32{
-	26, // 0: leat.fleet.v1.ConfigBackend.metadata:type_name -> leat.type.v1.Metadata
+	35, // 0: leat.fleet.v1.ConfigBackend.metadata:type_name -> leat.type.v1.Metadata
 	2,  // 1: leat.fleet.v1.ConfigBackend.spec:type_name -> leat.fleet.v1.ConfigBackendSpec
-	10, // 2: leat.fleet.v1.ConfigBackend.status:type_name -> leat.fleet.v1.ConfigBackendStatus
+	19, // 2: leat.fleet.v1.ConfigBackend.status:type_name -> leat.fleet.v1.ConfigBackendStatus
 	3,  // 3: leat.fleet.v1.ConfigBackendSpec.vault:type_name -> leat.fleet.v1.VaultBackend
 	8,  // 4: leat.fleet.v1.ConfigBackendSpec.files:type_name -> leat.fleet.v1.FilesBackend
 	9,  // 5: leat.fleet.v1.ConfigBackendSpec.environment:type_name -> leat.fleet.v1.EnvironmentBackend
-	27, // 6: leat.fleet.v1.ConfigBackendSpec.refresh:type_name -> google.protobuf.Duration
-	27, // 7: leat.fleet.v1.ConfigBackendSpec.max_stale:type_name -> google.protobuf.Duration
-	4,  // 8: leat.fleet.v1.VaultBackend.token:type_name -> leat.fleet.v1.VaultToken
-	5,  // 9: leat.fleet.v1.VaultBackend.app_role:type_name -> leat.fleet.v1.VaultAppRole
-	6,  // 10: leat.fleet.v1.VaultBackend.kubernetes:type_name -> leat.fleet.v1.VaultKubernetes
-	7,  // 11: leat.fleet.v1.VaultBackend.jwt:type_name -> leat.fleet.v1.VaultJwt
-	28, // 12: leat.fleet.v1.ConfigBackendStatus.problem:type_name -> leat.type.v1.Problem
-	29, // 13: leat.fleet.v1.ConfigBackendStatus.read_time:type_name -> google.protobuf.Timestamp
-	1,  // 14: leat.fleet.v1.CreateConfigBackendRequest.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	1,  // 15: leat.fleet.v1.CreateConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	1,  // 16: leat.fleet.v1.GetConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	30, // 17: leat.fleet.v1.ListConfigBackendsRequest.page:type_name -> leat.type.v1.Page
-	1,  // 18: leat.fleet.v1.ListConfigBackendsResponse.config_backends:type_name -> leat.fleet.v1.ConfigBackend
-	1,  // 19: leat.fleet.v1.UpdateConfigBackendRequest.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	1,  // 20: leat.fleet.v1.UpdateConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
-	25, // 21: leat.fleet.v1.ExplainServiceConfigResponse.keys:type_name -> leat.fleet.v1.ConfigExplanation
-	0,  // 22: leat.fleet.v1.ConfigExplanation.state:type_name -> leat.fleet.v1.ConfigState
-	29, // 23: leat.fleet.v1.ConfigExplanation.read_time:type_name -> google.protobuf.Timestamp
-	29, // 24: leat.fleet.v1.ConfigExplanation.next_read_time:type_name -> google.protobuf.Timestamp
-	28, // 25: leat.fleet.v1.ConfigExplanation.problem:type_name -> leat.type.v1.Problem
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	10, // 6: leat.fleet.v1.ConfigBackendSpec.kubernetes:type_name -> leat.fleet.v1.KubernetesBackend
+	13, // 7: leat.fleet.v1.ConfigBackendSpec.http:type_name -> leat.fleet.v1.HttpBackend
+	16, // 8: leat.fleet.v1.ConfigBackendSpec.aws:type_name -> leat.fleet.v1.AwsBackend
+	17, // 9: leat.fleet.v1.ConfigBackendSpec.gcp:type_name -> leat.fleet.v1.GcpBackend
+	18, // 10: leat.fleet.v1.ConfigBackendSpec.azure:type_name -> leat.fleet.v1.AzureBackend
+	36, // 11: leat.fleet.v1.ConfigBackendSpec.refresh:type_name -> google.protobuf.Duration
+	36, // 12: leat.fleet.v1.ConfigBackendSpec.max_stale:type_name -> google.protobuf.Duration
+	4,  // 13: leat.fleet.v1.VaultBackend.token:type_name -> leat.fleet.v1.VaultToken
+	5,  // 14: leat.fleet.v1.VaultBackend.app_role:type_name -> leat.fleet.v1.VaultAppRole
+	6,  // 15: leat.fleet.v1.VaultBackend.kubernetes:type_name -> leat.fleet.v1.VaultKubernetes
+	7,  // 16: leat.fleet.v1.VaultBackend.jwt:type_name -> leat.fleet.v1.VaultJwt
+	11, // 17: leat.fleet.v1.KubernetesBackend.token:type_name -> leat.fleet.v1.KubernetesToken
+	12, // 18: leat.fleet.v1.KubernetesBackend.hub_token:type_name -> leat.fleet.v1.KubernetesHubToken
+	14, // 19: leat.fleet.v1.HttpBackend.bearer:type_name -> leat.fleet.v1.HttpBearer
+	15, // 20: leat.fleet.v1.HttpBackend.client_certificate:type_name -> leat.fleet.v1.HttpClientCertificate
+	37, // 21: leat.fleet.v1.ConfigBackendStatus.problem:type_name -> leat.type.v1.Problem
+	38, // 22: leat.fleet.v1.ConfigBackendStatus.read_time:type_name -> google.protobuf.Timestamp
+	1,  // 23: leat.fleet.v1.CreateConfigBackendRequest.config_backend:type_name -> leat.fleet.v1.ConfigBackend
+	1,  // 24: leat.fleet.v1.CreateConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
+	1,  // 25: leat.fleet.v1.GetConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
+	39, // 26: leat.fleet.v1.ListConfigBackendsRequest.page:type_name -> leat.type.v1.Page
+	1,  // 27: leat.fleet.v1.ListConfigBackendsResponse.config_backends:type_name -> leat.fleet.v1.ConfigBackend
+	1,  // 28: leat.fleet.v1.UpdateConfigBackendRequest.config_backend:type_name -> leat.fleet.v1.ConfigBackend
+	1,  // 29: leat.fleet.v1.UpdateConfigBackendResponse.config_backend:type_name -> leat.fleet.v1.ConfigBackend
+	34, // 30: leat.fleet.v1.ExplainServiceConfigResponse.keys:type_name -> leat.fleet.v1.ConfigExplanation
+	0,  // 31: leat.fleet.v1.ConfigExplanation.state:type_name -> leat.fleet.v1.ConfigState
+	38, // 32: leat.fleet.v1.ConfigExplanation.read_time:type_name -> google.protobuf.Timestamp
+	38, // 33: leat.fleet.v1.ConfigExplanation.next_read_time:type_name -> google.protobuf.Timestamp
+	37, // 34: leat.fleet.v1.ConfigExplanation.problem:type_name -> leat.type.v1.Problem
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_leat_fleet_v1_config_backend_proto_init() }
@@ -1827,6 +2530,11 @@ func file_leat_fleet_v1_config_backend_proto_init() {
 		(*ConfigBackendSpec_Vault)(nil),
 		(*ConfigBackendSpec_Files)(nil),
 		(*ConfigBackendSpec_Environment)(nil),
+		(*ConfigBackendSpec_Kubernetes)(nil),
+		(*ConfigBackendSpec_Http)(nil),
+		(*ConfigBackendSpec_Aws)(nil),
+		(*ConfigBackendSpec_Gcp)(nil),
+		(*ConfigBackendSpec_Azure)(nil),
 	}
 	file_leat_fleet_v1_config_backend_proto_msgTypes[2].OneofWrappers = []any{
 		(*VaultBackend_Token)(nil),
@@ -1836,13 +2544,24 @@ func file_leat_fleet_v1_config_backend_proto_init() {
 	}
 	file_leat_fleet_v1_config_backend_proto_msgTypes[3].OneofWrappers = []any{}
 	file_leat_fleet_v1_config_backend_proto_msgTypes[4].OneofWrappers = []any{}
+	file_leat_fleet_v1_config_backend_proto_msgTypes[9].OneofWrappers = []any{
+		(*KubernetesBackend_Token)(nil),
+		(*KubernetesBackend_HubToken)(nil),
+	}
+	file_leat_fleet_v1_config_backend_proto_msgTypes[10].OneofWrappers = []any{}
+	file_leat_fleet_v1_config_backend_proto_msgTypes[12].OneofWrappers = []any{
+		(*HttpBackend_Bearer)(nil),
+		(*HttpBackend_ClientCertificate)(nil),
+	}
+	file_leat_fleet_v1_config_backend_proto_msgTypes[13].OneofWrappers = []any{}
+	file_leat_fleet_v1_config_backend_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leat_fleet_v1_config_backend_proto_rawDesc), len(file_leat_fleet_v1_config_backend_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -32,7 +32,8 @@ func backendOf(m *fleetv1.ConfigBackend) (*catalog.ConfigBackend, error) {
 	}
 	b := &catalog.ConfigBackend{Metadata: metadata, Spec: catalog.ConfigBackendSpec{
 		Description: spec.GetDescription(), Refresh: refresh, MaxStale: stale, AllowedPaths: spec.GetAllowedPaths(), Projects: spec.GetProjects(),
-		Public: spec.GetPublic(),
+		Public: spec.GetPublic(), WebhookSecret: secret.Text(spec.GetWebhookSecret()),
+		RemoveWebhookSecret: spec != nil && spec.WebhookSecret != nil && spec.GetWebhookSecret() == "",
 	}}
 	switch kind := spec.GetKind().(type) {
 	case *fleetv1.ConfigBackendSpec_Vault:
@@ -41,6 +42,16 @@ func backendOf(m *fleetv1.ConfigBackend) (*catalog.ConfigBackend, error) {
 		b.Spec.Files = &catalog.FilesBackend{Root: kind.Files.GetRoot()}
 	case *fleetv1.ConfigBackendSpec_Environment:
 		b.Spec.Environment = &catalog.EnvironmentBackend{}
+	case *fleetv1.ConfigBackendSpec_Kubernetes:
+		b.Spec.Kubernetes, b.Spec.Credential = kubernetesOf(kind.Kubernetes)
+	case *fleetv1.ConfigBackendSpec_Http:
+		b.Spec.HTTP, b.Spec.Credential = webServerOf(kind.Http)
+	case *fleetv1.ConfigBackendSpec_Aws:
+		b.Spec.AWS = &catalog.AWSBackend{Region: kind.Aws.GetRegion(), Role: kind.Aws.GetRole()}
+	case *fleetv1.ConfigBackendSpec_Gcp:
+		b.Spec.GCP = &catalog.GCPBackend{Project: kind.Gcp.GetProject()}
+	case *fleetv1.ConfigBackendSpec_Azure:
+		b.Spec.Azure = &catalog.AzureBackend{URL: kind.Azure.GetUrl()}
 	}
 	return b, nil
 }
@@ -63,7 +74,31 @@ func vaultOf(m *fleetv1.VaultBackend) (*catalog.VaultBackend, secret.Text) {
 	return v, secret.Text(credential)
 }
 
-// backendMessage never carries the credential.
+func kubernetesOf(m *fleetv1.KubernetesBackend) (*catalog.KubernetesBackend, secret.Text) {
+	k := &catalog.KubernetesBackend{URL: m.GetUrl(), CAPEM: m.GetCaPem()}
+	credential := ""
+	switch auth := m.GetAuth().(type) {
+	case *fleetv1.KubernetesBackend_Token:
+		k.Auth, credential = catalog.KubernetesByToken, auth.Token.GetToken()
+	case *fleetv1.KubernetesBackend_HubToken:
+		k.Auth = catalog.KubernetesByHubToken
+	}
+	return k, secret.Text(credential)
+}
+
+func webServerOf(m *fleetv1.HttpBackend) (*catalog.HTTPBackend, secret.Text) {
+	h := &catalog.HTTPBackend{URL: m.GetUrl(), CAPEM: m.GetCaPem()}
+	credential := ""
+	switch auth := m.GetAuth().(type) {
+	case *fleetv1.HttpBackend_Bearer:
+		h.Auth, credential = catalog.HTTPByBearer, auth.Bearer.GetToken()
+	case *fleetv1.HttpBackend_ClientCertificate:
+		h.Auth, h.CertificatePEM, credential = catalog.HTTPByCertificate, auth.ClientCertificate.GetCertificatePem(), auth.ClientCertificate.GetKeyPem()
+	}
+	return h, secret.Text(credential)
+}
+
+// backendMessage never carries a secret.
 func backendMessage(b *catalog.ConfigBackend) *fleetv1.ConfigBackend {
 	s := b.Spec
 	m := &fleetv1.ConfigBackend{
@@ -85,6 +120,16 @@ func backendMessage(b *catalog.ConfigBackend) *fleetv1.ConfigBackend {
 		m.Spec.Kind = &fleetv1.ConfigBackendSpec_Files{Files: &fleetv1.FilesBackend{Root: s.Files.Root}}
 	case s.Environment != nil:
 		m.Spec.Kind = &fleetv1.ConfigBackendSpec_Environment{Environment: &fleetv1.EnvironmentBackend{}}
+	case s.Kubernetes != nil:
+		m.Spec.Kind = &fleetv1.ConfigBackendSpec_Kubernetes{Kubernetes: kubernetesMessage(s.Kubernetes)}
+	case s.HTTP != nil:
+		m.Spec.Kind = &fleetv1.ConfigBackendSpec_Http{Http: webServerMessage(s.HTTP)}
+	case s.AWS != nil:
+		m.Spec.Kind = &fleetv1.ConfigBackendSpec_Aws{Aws: &fleetv1.AwsBackend{Region: s.AWS.Region, Role: s.AWS.Role}}
+	case s.GCP != nil:
+		m.Spec.Kind = &fleetv1.ConfigBackendSpec_Gcp{Gcp: &fleetv1.GcpBackend{Project: s.GCP.Project}}
+	case s.Azure != nil:
+		m.Spec.Kind = &fleetv1.ConfigBackendSpec_Azure{Azure: &fleetv1.AzureBackend{Url: s.Azure.URL}}
 	}
 	return m
 }
@@ -100,6 +145,30 @@ func vaultMessage(v *catalog.VaultBackend) *fleetv1.VaultBackend {
 		m.Auth = &fleetv1.VaultBackend_Kubernetes{Kubernetes: &fleetv1.VaultKubernetes{Role: v.Role, Mount: v.AuthMount}}
 	case catalog.VaultByJWT:
 		m.Auth = &fleetv1.VaultBackend_Jwt{Jwt: &fleetv1.VaultJwt{Role: v.Role, Mount: v.AuthMount}}
+	}
+	return m
+}
+
+func kubernetesMessage(k *catalog.KubernetesBackend) *fleetv1.KubernetesBackend {
+	m := &fleetv1.KubernetesBackend{Url: k.URL, CaPem: k.CAPEM}
+	switch k.Auth {
+	case catalog.KubernetesByToken:
+		m.Auth = &fleetv1.KubernetesBackend_Token{Token: &fleetv1.KubernetesToken{}}
+	case catalog.KubernetesByHubToken:
+		m.Auth = &fleetv1.KubernetesBackend_HubToken{HubToken: &fleetv1.KubernetesHubToken{}}
+	case catalog.KubernetesByOperator:
+	}
+	return m
+}
+
+func webServerMessage(h *catalog.HTTPBackend) *fleetv1.HttpBackend {
+	m := &fleetv1.HttpBackend{Url: h.URL, CaPem: h.CAPEM}
+	switch h.Auth {
+	case catalog.HTTPByBearer:
+		m.Auth = &fleetv1.HttpBackend_Bearer{Bearer: &fleetv1.HttpBearer{}}
+	case catalog.HTTPByCertificate:
+		m.Auth = &fleetv1.HttpBackend_ClientCertificate{ClientCertificate: &fleetv1.HttpClientCertificate{CertificatePem: h.CertificatePEM}}
+	case catalog.HTTPByNothing:
 	}
 	return m
 }
