@@ -37,6 +37,7 @@ import (
 	"github.com/leatdev/leat/services/distributor/internal/api/people"
 	"github.com/leatdev/leat/services/distributor/internal/api/recorder"
 	"github.com/leatdev/leat/services/distributor/internal/api/sessions"
+	"github.com/leatdev/leat/services/distributor/internal/backendhook"
 	"github.com/leatdev/leat/services/distributor/internal/bundlehttp"
 	"github.com/leatdev/leat/services/distributor/internal/bundles"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
@@ -214,9 +215,13 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	hook, err := backendhook.New(backendhook.Params{Backends: sqlstore.NewEntries(store), Logger: logger, Meter: tel.Meter(scope)})
+	if err != nil {
+		return err
+	}
 	joinTokens, uses := admission.NewJoinTokens(store), admission.NewUses(store, logger)
 	handler, err := newHandler(handlerParams{
-		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, Notifiers: notifying.people,
+		Telemetry: tel, Verifier: verifier, Issuer: issuer, Keeper: keeper, Recorder: recording, Exchange: exchange, BackendHook: hook, Notifiers: notifying.people,
 		Bundles: bundlehttp.NewHandler(bundlehttp.HandlerParams{
 			Cache: cache, Encodings: encoded, Deltas: deltas, Plans: fleet.Downloads{View: view}, Verifier: verifier, Logger: logger,
 		}),
@@ -303,6 +308,8 @@ type handlerParams struct {
 	Bundles  http.Handler
 	// Exchange gives workloads access tokens.
 	Exchange http.Handler
+	// BackendHook has configuration back ends read.
+	BackendHook http.Handler
 	// Notifiers is without its service for people.
 	Notifiers people.NotifiersDeps
 	People    people.Deps
@@ -354,6 +361,7 @@ func newHandler(p handlerParams) (http.Handler, error) {
 	mux.Handle(path, server.Guard(reception))
 	mux.Handle(bundlehttp.Pattern, p.Bundles)
 	mux.Handle(tokenexchange.Pattern, p.Exchange)
+	mux.Handle(backendhook.Pattern, p.BackendHook)
 	mux.Handle(hub.JWKSPattern, hub.KeySet(p.Issuer))
 	return mux, nil
 }

@@ -30,7 +30,6 @@ type backendRow struct {
 // stand in for the other.
 func hookPlace(uid string) []byte { return []byte(uid + "/webhook_secret") }
 
-
 // backend returns the row without its secrets.
 func (r *backendRow) backend() *catalog.ConfigBackend {
 	return &catalog.ConfigBackend{Metadata: r.metadata(), Spec: r.Spec.v}

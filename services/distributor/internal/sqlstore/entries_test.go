@@ -4,10 +4,13 @@
 package sqlstore_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/leatdev/leat/internal/fielderr"
 	"github.com/leatdev/leat/internal/reason"
 	"github.com/leatdev/leat/services/distributor/internal/catalog"
 	"github.com/leatdev/leat/services/distributor/internal/configs"
@@ -153,4 +156,32 @@ func testConfigEntries(t *testing.T, s subject) {
 	if _, err := catalog.NewEditor(s.Store).Delete(t.Context(), catalog.Key{Kind: catalog.KindConfigBackend, Name: "vault"}); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestShareOfAProject has one project refer to as many paths of a back end as it may. One database is
+// enough, because many references take their time.
+func TestShareOfAProject(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	s := subject{Store: open(t, url), url: url}
+	const share, each = 2000, 250
+	backend := vaultBackend()
+	backend.Spec.Projects = []string{"*"}
+	apply(t, s, cluster("one"), repository("demo"), backend)
+	service := func(name string, first, n int) *catalog.Service {
+		references := values{}
+		for i := range n {
+			references[fmt.Sprintf("K%d", i)] = fmt.Sprintf("vault://shop/p%d#a", first+i)
+		}
+		return configured(name, &catalog.Config{References: references})
+	}
+	for first := 0; first < share; first += each {
+		apply(t, s, service(fmt.Sprintf("s%d", first), first, each))
+	}
+	_, err := catalog.NewEditor(s).Apply(t.Context(), []catalog.Object{service("more", share, 1)}, false)
+	if e, ok := errors.AsType[*fielderr.Error](err); !ok || !strings.HasSuffix(e.Path, "spec.config.references") || !strings.Contains(e.Message, "project default") {
+		t.Errorf("got %v for a path beyond the share, want an error of the field", err)
+	}
+	// A path that the project refers to already costs nothing.
+	apply(t, s, service("same", 0, each))
 }

@@ -26,6 +26,9 @@ const (
 	settleChunk = 200
 	// maxEntries bounds the paths of one back end that services refer to.
 	maxEntries = 10_000
+	// maxProjectEntries bounds those of them that services of one project refer to, so that no project
+	// uses up what others need.
+	maxProjectEntries = 2_000
 )
 
 // givenRow is what a service was given for its references, sealed and bound to its uid.
@@ -72,8 +75,21 @@ func (t *tx) putReferences(ctx context.Context, service *catalog.Service) error 
 		id := entryID(backend.UID, reference.Path)
 		ids[id] = &entryRow{ID: id, BackendUID: backend.UID, Path: reference.Path, DueAt: micros(catalog.Now())}
 	}
+	grown := map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		isNew, err := isNewToProject(ctx, t.sql, service, id)
+		if err != nil {
+			return err
+		}
 		if err := t.refer(ctx, service.UID, ids[id]); err != nil {
+			return err
+		}
+		if isNew {
+			grown[ids[id].BackendUID] = true
+		}
+	}
+	for backendUID := range grown {
+		if err := checkShare(ctx, t.sql, service, backendUID); err != nil {
 			return err
 		}
 	}
@@ -97,6 +113,32 @@ func (t *tx) refer(ctx context.Context, serviceUID string, entry *entryRow) erro
 		}
 	}
 	_, err = t.sql.NewInsert().Model(&referenceRow{ServiceUID: serviceUID, EntryID: entry.ID}).Exec(ctx)
+	return err
+}
+
+// ofProject selects from the references of the services of a service's project.
+func ofProject(db bun.IDB, service *catalog.Service) *bun.SelectQuery {
+	return db.NewSelect().TableExpr("config_references AS cr").Join("JOIN services AS s ON s.uid = cr.service_uid").
+		Where("s.project = ?", objectname.Project(service.Name))
+}
+
+// isNewToProject reports whether no service of the project refers to an entry yet. Most references
+// are to entries that the project refers to already, and those need no look at its share.
+func isNewToProject(ctx context.Context, db bun.IDB, service *catalog.Service, entryID string) (bool, error) {
+	isThere, err := ofProject(db, service).ColumnExpr("1").Where("cr.entry_id = ?", entryID).Exists(ctx)
+	return !isThere, err
+}
+
+// checkShare returns an error if the service's project refers to more paths of a back end than its
+// share.
+func checkShare(ctx context.Context, db bun.IDB, service *catalog.Service, backendUID string) error {
+	n := 0
+	err := ofProject(db, service).ColumnExpr("COUNT(DISTINCT cr.entry_id)").Join("JOIN config_entries AS ce ON ce.id = cr.entry_id").
+		Where("ce.backend_uid = ?", backendUID).Scan(ctx, &n)
+	if err == nil && n > maxProjectEntries {
+		return fielderr.New("spec.config.references", "would make more than %d paths of one back end that services of the project %s refer to",
+			maxProjectEntries, objectname.Project(service.Name))
+	}
 	return err
 }
 
