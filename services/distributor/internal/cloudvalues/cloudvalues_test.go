@@ -102,7 +102,7 @@ func place(t *testing.T, kind string) configstest.Place {
 	}
 }
 
-// TestPlainSecrets reads secrets that are no JSON objects, and one that is no text.
+// TestPlainSecrets reads secrets that are no JSON objects, and one that is not text.
 func TestPlainSecrets(t *testing.T) {
 	t.Parallel()
 	clouds := cloudtest.Start(t)

@@ -213,7 +213,7 @@ func place(t *testing.T, c *cluster, resource string) configstest.Place {
 	}
 }
 
-// awaitDenial returns when the server heeds a role that was just changed.
+// awaitDenial returns when the server follows a role that was just changed.
 func (c *cluster) awaitDenial(t *testing.T, object string) {
 	t.Helper()
 	resource, name, _ := strings.Cut(object, "/")
