@@ -225,7 +225,7 @@ func TestSecHostileAnswersAreBounded(t *testing.T) {
 // ends that within the time of one read.
 func TestSecSlowAnswersEnd(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it is closed with the test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,6 +89,7 @@ func role(names []string) map[string]any {
 }
 
 func (c *cluster) core(path string) string { return "/api/v1/namespaces/" + c.namespace + "/" + path }
+
 func (c *cluster) rbac(path string) string {
 	return "/apis/rbac.authorization.k8s.io/v1/namespaces/" + c.namespace + "/" + path
 }
